@@ -1,0 +1,21 @@
+"""Neighbouring pairs, as distinguishable as the assumptions allow: one file a family."""
+
+from audit.constructions.base import Construction, Inadmissible
+from audit.constructions.process import Affine, Mapped, Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
+
+__all__ = [
+    "Affine",
+    "AuxiliaryWalk",
+    "BiasedWalk",
+    "Construction",
+    "DriftedWalk",
+    "Inadmissible",
+    "Mapped",
+    "Process",
+    "Segment",
+    "Step",
+    "TwoSidedWalk",
+    "UpdateMap",
+    "Wall",
+]

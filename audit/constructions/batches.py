@@ -1,0 +1,129 @@
+"""From batches to paths: how a dataset's update maps become a process."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+from scipy.special import gammaln, xlog1py, xlogy
+
+from audit import validate
+from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall
+from audit.mechanism import Batching, NoisySGD
+
+# (step size, whether the differing record is in the batch, how many other records are)
+BatchUpdate = Callable[[float, bool, int], UpdateMap]
+
+
+def batched_process(
+    mechanism: NoisySGD, start: float, update: BatchUpdate, position: int | None = None
+) -> Process:
+    """Return the process of a dataset in one dimension, on [-D/2, D/2].
+
+    Parameters
+    ----------
+    mechanism
+        Its batching, steps, step sizes, noise and diameter.
+    start
+        The start point.
+    update
+        ``update(step_size, holds_record, others)`` returns the noiseless update of a batch that
+        holds ``others`` records besides the differing one. Records other than the differing one
+        are interchangeable.
+    position
+        Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
+        of the last step, after which nothing hides the record.
+    """
+    half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+    return Process(
+        start=start,
+        paths=_paths(mechanism, update, position),
+        lower=-half,
+        upper=half,
+        lower_wall=Wall.CLAMP,
+        upper_wall=Wall.CLAMP,
+    )
+
+
+def _paths(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
+    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        return _cycles(mechanism, update, position)
+    if position is not None:
+        raise ValueError(
+            f"position must be left out for {mechanism.batching.value} batches, got {position!r}"
+        )
+    return (Path(1.0, _repeated(mechanism, [lambda eta: _sampled_step(mechanism, update, eta)])),)
+
+
+def _cycles(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
+    b = mechanism.batch_size
+    length = mechanism.dataset_size // b
+
+    def step(holds: bool) -> Callable[[float], Step]:
+        return lambda eta: Step((update(eta, holds, b - holds),), (1.0,), eta * mechanism.noise_std)
+
+    def path(place: int, probability: float) -> Path:
+        cycle = [step(k == place) for k in range(length)]
+        return Path(probability, _repeated(mechanism, cycle))
+
+    if mechanism.batching is Batching.CYCLIC:
+        place = (mechanism.steps - 1) % length if position is None else position
+        validate.integer(0, position=place)
+        if place >= length:
+            raise ValueError(
+                f"position must be below dataset_size/batch_size ({length}), got {place}"
+            )
+        return (path(place, 1.0),)
+    if position is not None:
+        raise ValueError(f"position must be left out for shuffled batches, got {position!r}")
+    return tuple(path(place, 1.0 / length) for place in range(length))
+
+
+def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tuple[Segment, ...]:
+    """Run through a cycle of steps as often as the mechanism has steps."""
+    steps = mechanism.steps
+    if isinstance(mechanism.step_size, tuple):
+        made: dict[tuple[int, float], Step] = {}
+        sequence = []
+        for k, eta in enumerate(mechanism.step_size):
+            key = (k % len(cycle), eta)
+            if key not in made:
+                made[key] = cycle[key[0]](eta)
+            sequence.append(made[key])
+        return (Segment(tuple(sequence)),)
+    eta = mechanism.constant_step_size
+    whole = tuple(make(eta) for make in cycle)
+    times, rest = divmod(steps, len(cycle))
+    segments = (Segment(whole, times), Segment(whole[:rest], 1))
+    return tuple(segment for segment in segments if len(segment))
+
+
+def _sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float) -> Step:
+    """Mix over the batches of one step, equal maps merged."""
+    n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
+    mixture: dict[UpdateMap, float] = {}
+
+    def add(holds: bool, others: int, weight: float) -> None:
+        if weight > 0:
+            chosen = update(eta, holds, others)
+            mixture[chosen] = mixture.get(chosen, 0.0) + weight
+
+    if mechanism.batching is Batching.POISSON:
+        for others in range(n):
+            weight = _binomial(others, n - 1, rate)
+            add(False, others, (1 - rate) * weight)
+            add(True, others, rate * weight)
+    else:  # full batches are samples of all n
+        add(False, b, 1 - rate)
+        add(True, b - 1, rate)
+    total = math.fsum(mixture.values())
+    weights = tuple(weight / total for weight in mixture.values())
+    return Step(tuple(mixture), weights, eta * mechanism.noise_std)
+
+
+def _binomial(count: int, trials: int, rate: float) -> float:
+    if trials == 0:
+        return 1.0
+    log_choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(trials - count + 1)
+    exponent = log_choose + xlogy(count, rate) + xlog1py(trials - count, -rate)
+    return float(math.exp(exponent)) if exponent > -700 else 0.0

@@ -1,0 +1,162 @@
+"""One-dimensional Markov processes: what `exact` computes and `simulation` samples.
+
+A process starts at a point and takes steps. A step draws one of a few update maps, applies it,
+adds Gaussian noise, and meets the walls of the domain. Batches are mixtures of maps (sampling),
+sequences of maps (cyclic batches) or mixtures of sequences (an unknown position).
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+
+Array = NDArray[np.float64]
+
+
+class UpdateMap(ABC):
+    """A noiseless update x -> phi(x) of a one-dimensional state; hashable."""
+
+    @abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Affine(UpdateMap):
+    """x -> slope x + shift."""
+
+    shift: float = 0.0
+    slope: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.finite(shift=self.shift, slope=self.slope)
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        return self.slope * x + self.shift
+
+
+@dataclass(frozen=True)
+class Mapped(UpdateMap):
+    """Any vectorised function of the state, smooth between the ``kink_points``."""
+
+    function: Callable[[Array], Array]
+    kink_points: tuple[float, ...] = ()
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        return self.function(x)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return self.kink_points
+
+
+class Wall(enum.Enum):
+    """What happens at an end of the domain."""
+
+    CLAMP = "clamp"  # projection: the state is set to the end and goes on from there
+    ABSORB = "absorb"  # the state stays at the end for ever
+
+
+@dataclass(frozen=True)
+class Step:
+    """One noisy update: map i with probability ``weights[i]``, then N(0, noise_std^2) noise."""
+
+    maps: tuple[UpdateMap, ...]
+    weights: tuple[float, ...]
+    noise_std: float
+
+    def __post_init__(self) -> None:
+        validate.positive(noise_std=self.noise_std)
+        if len(self.maps) != len(self.weights) or not self.maps:
+            raise ValueError(
+                f"weights must be one for each of the {len(self.maps)} maps, "
+                f"got {len(self.weights)}"
+            )
+        validate.closed_unit(**{f"weights_{i}": w for i, w in enumerate(self.weights)})
+        if abs(math.fsum(self.weights) - 1) > 1e-12:
+            raise ValueError(f"weights must sum to 1, got {math.fsum(self.weights)!r}")
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A tuple of steps, run through ``times`` times."""
+
+    steps: tuple[Step, ...]
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        validate.integer(0, times=self.times)
+
+    def __len__(self) -> int:
+        return len(self.steps) * self.times
+
+
+@dataclass(frozen=True)
+class Path:
+    """One possible sequence of steps, and how probable it is."""
+
+    probability: float
+    segments: tuple[Segment, ...]
+
+    def steps(self) -> Iterator[Step]:
+        """Every step in the order in which it happens."""
+        for segment in self.segments:
+            for _ in range(segment.times):
+                yield from segment.steps
+
+    def __len__(self) -> int:
+        return sum(len(segment) for segment in self.segments)
+
+
+@dataclass(frozen=True)
+class Process:
+    """A start point, the domain, and a mixture of paths of equal length.
+
+    ``lower`` and ``upper`` are the ends of the domain (infinite where there is none).
+    """
+
+    start: float
+    paths: tuple[Path, ...]
+    lower: float = -math.inf
+    upper: float = math.inf
+    lower_wall: Wall = Wall.CLAMP
+    upper_wall: Wall = Wall.CLAMP
+
+    def __post_init__(self) -> None:
+        validate.finite(start=self.start)
+        if not self.lower <= self.start <= self.upper:
+            raise ValueError(
+                f"start must be in the domain [{self.lower:g}, {self.upper:g}], got {self.start!r}"
+            )
+        if not self.lower < self.upper:
+            raise ValueError(f"lower must be below upper ({self.upper:g}), got {self.lower!r}")
+        if len({len(path) for path in self.paths}) != 1:
+            raise ValueError(f"paths must have one length, got {[len(p) for p in self.paths]}")
+
+    def __len__(self) -> int:
+        return len(self.paths[0])
+
+    def distinct_steps(self) -> tuple[Step, ...]:
+        """Every different step, in order of first appearance."""
+        seen: dict[Step, None] = {}
+        for path in self.paths:
+            for segment in path.segments:
+                if segment.times:
+                    seen.update(dict.fromkeys(segment.steps))
+        return tuple(seen)

@@ -1,0 +1,243 @@
+"""Clamped random walks: every record's loss is linear.
+
+The displacement of a linear loss does not depend on the state, so the iterates are random walks
+that are projected onto an interval. They are admissible for convex and non-convex mechanisms,
+smooth to any degree, and for no strongly convex one.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit import validate
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import batched_process
+from audit.constructions.process import Affine, Path, Process, Segment
+from audit.mechanism import Batching, NoisySGD, Relation
+
+_SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
+
+
+def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
+    if mechanism.strong_convexity > 0:
+        raise Inadmissible(
+            f"{name} needs strong_convexity = 0 because its losses are linear, "
+            f"got strong_convexity={mechanism.strong_convexity!r}"
+        )
+
+
+def _largest_gradient(mechanism: NoisySGD) -> float:
+    """Return the steepest slope of one record's loss when its neighbour's loss is zero."""
+    sensitivity = mechanism.sensitivity
+    return sensitivity if mechanism.lipschitz is None else min(mechanism.lipschitz, sensitivity)
+
+
+def _linear_process(
+    mechanism: NoisySGD, start: float, record: float, others: float, position: int | None
+) -> Process:
+    """Return the process of linear losses.
+
+    ``record`` and ``others`` are negative gradients: what pushes to the right.
+    """
+
+    def update(eta: float, holds_record: bool, count: int) -> Affine:
+        push = (record if holds_record else 0.0) + count * others
+        return Affine(shift=eta * push / mechanism.batch_size)
+
+    return batched_process(mechanism, start, update, position)
+
+
+@dataclass(frozen=True)
+class BiasedWalk(Construction):
+    """A symmetric clamped walk (X) against one that is biased (X').
+
+    The pair of paper 000 (Altschuler and Talwar 2022), section 4: all losses are zero, except that
+    the differing record of the second dataset has a linear loss of slope L. X' jumps by
+    ``step_size * L / batch_size`` where the record is in the batch, away from the nearer end of the
+    domain: to the right for ``start <= 0``, mirrored to the left for ``start > 0``.
+    """
+
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
+
+    def __post_init__(self) -> None:
+        _refuse_strong_convexity(self.name, self.mechanism)
+        checked_start(self.mechanism, self.start)
+
+    @property
+    def direction(self) -> float:
+        """+1 where X' jumps to the right, -1 where it jumps to the left."""
+        return 1.0 if self.start <= 0 else -1.0
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the symmetric and the biased walk."""
+        push = self.direction * _largest_gradient(self.mechanism)
+        return (
+            _linear_process(self.mechanism, self.start, 0.0, 0.0, self.position),
+            _linear_process(self.mechanism, self.start, push, 0.0, self.position),
+        )
+
+
+@dataclass(frozen=True)
+class AuxiliaryWalk(BiasedWalk):
+    """The symmetric clamped walk (X) against the auxiliary process omega'' (X').
+
+    Paper 000, section 4: omega'' starts at the end of the domain that the bias points away from,
+    ``burn_in`` steps before the last one, jumps like the biased walk and is clamped only at the
+    other end. The biased walk dominates it, which is how the proof bounds the biased walk. No
+    dataset produces omega'', so this pair certifies nothing about the mechanism.
+    """
+
+    citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4 and appendix A.4"
+    is_neighbouring: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.mechanism.diameter is None:
+            raise Inadmissible("AuxiliaryWalk needs a bounded domain, got diameter=None")
+        if isinstance(self.mechanism.step_size, tuple):
+            raise Inadmissible("AuxiliaryWalk needs one constant step_size, got a schedule")
+        if self.mechanism.steps < self.burn_in:
+            raise Inadmissible(
+                f"AuxiliaryWalk needs steps of at least 0.75 D n/(L eta) = {self.burn_in}, "
+                f"got steps={self.mechanism.steps}"
+            )
+
+    @property
+    def burn_in(self) -> int:
+        """T-bar = 0.75 D n / (L eta), rounded up."""
+        m = self.mechanism
+        assert m.diameter is not None  # checked at construction
+        travel = m.constant_step_size * _largest_gradient(m) / m.dataset_size
+        return math.ceil(0.75 * m.diameter / travel * (1 - 1e-12))
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the symmetric walk and omega''."""
+        symmetric, biased = super().processes()
+        first = len(biased) - self.burn_in
+        paths = tuple(Path(p.probability, _dropping(p.segments, first)) for p in biased.paths)
+        right = self.direction > 0
+        return symmetric, Process(
+            start=biased.lower if right else biased.upper,
+            paths=paths,
+            lower=-math.inf if right else biased.lower,
+            upper=biased.upper if right else math.inf,
+        )
+
+
+def _dropping(segments: tuple[Segment, ...], count: int) -> tuple[Segment, ...]:
+    """Leave out the first ``count`` steps."""
+    kept: list[Segment] = []
+    for segment in segments:
+        periods, rest = divmod(min(count, len(segment)), len(segment.steps))
+        count -= min(count, len(segment))
+        left = segment.times - periods
+        if rest:
+            kept.append(Segment(segment.steps[rest:]))
+            left -= 1
+        if left:
+            kept.append(Segment(segment.steps, left))
+    return tuple(kept)
+
+
+@dataclass(frozen=True)
+class TwoSidedWalk(Construction):
+    """A clamped walk pushed to the right (X) against one pushed to the left (X').
+
+    The differing record has a linear loss in both datasets, with opposite slopes: X moves by
+    ``+step_size * L / batch_size`` and X' by the opposite where the record is in the batch, twice
+    the difference of `BiasedWalk`. Not possible where one of the two losses is zero.
+    """
+
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; linear losses of opposite slopes"
+
+    def __post_init__(self) -> None:
+        _refuse_strong_convexity(self.name, self.mechanism)
+        if self.mechanism.relation is Relation.ZERO_OUT:
+            raise Inadmissible(
+                "TwoSidedWalk needs relation=REPLACE_ONE because both of its losses differ from "
+                "zero, got relation=ZERO_OUT"
+            )
+        checked_start(self.mechanism, self.start)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the walks pushed right and left."""
+        push = self.mechanism.sensitivity / 2
+        return (
+            _linear_process(self.mechanism, self.start, push, 0.0, self.position),
+            _linear_process(self.mechanism, self.start, -push, 0.0, self.position),
+        )
+
+
+@dataclass(frozen=True)
+class DriftedWalk(Construction):
+    """Two clamped walks that the other records push, both alike.
+
+    A drift toward one end of the domain, from a start near the end that it leaves, makes the pair
+    far easier to distinguish than without it.
+
+    Parameters
+    ----------
+    drift
+        The displacement of a step by the other records alone, positive to the right: by all n - 1
+        of them for full batches, by a batch that they fill for smaller ones (a batch that holds
+        the differing record has one of them fewer). For a step-size schedule, at its first step.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+
+    The differing record pushes X to the right with slope L, and X' to the left with slope L
+    (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
+    """
+
+    drift: float = 0.0
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; the other records share a linear drift"
+
+    def __post_init__(self) -> None:
+        _refuse_strong_convexity(self.name, self.mechanism)
+        validate.finite(drift=self.drift)
+        checked_start(self.mechanism, self.start)
+        bound = self.mechanism.lipschitz
+        if self.drift and self.mechanism.dataset_size == 1:
+            raise Inadmissible(
+                "DriftedWalk needs another record to drift, got dataset_size=1, "
+                f"drift={self.drift!r}"
+            )
+        if bound is not None and abs(self._others) > bound * _SLACK:
+            largest = bound * abs(self.drift / self._others)
+            raise Inadmissible(
+                f"DriftedWalk needs |drift| of at most {largest:.6g}, which the other records' "
+                f"Lipschitz constant allows, got drift={self.drift!r}"
+            )
+
+    @property
+    def _others(self) -> float:
+        """The negative gradient that every other record must have."""
+        m = self.mechanism
+        share = 1.0
+        if m.batching is Batching.FULL:
+            share = (m.dataset_size - 1) / m.dataset_size
+        return self.drift / (float(m.step_sizes[0]) * share) if self.drift else 0.0
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the walks whose record pushes right, and left (or not at all)."""
+        m = self.mechanism
+        if m.relation is Relation.REPLACE_ONE:
+            push, push_prime = m.sensitivity / 2, -m.sensitivity / 2
+        else:
+            push, push_prime = _largest_gradient(m), 0.0
+        return (
+            _linear_process(m, self.start, push, self._others, self.position),
+            _linear_process(m, self.start, push_prime, self._others, self.position),
+        )

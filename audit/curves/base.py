@@ -1,0 +1,99 @@
+"""What every privacy curve answers, whatever it is made of."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable
+from typing import overload
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+
+class PrivacyCurve(ABC):
+    """The distinguishability of one pair of laws (X, X'), or a bound on it for every pair.
+
+    All methods take a float (and return a float) or an array (and return an array of the same
+    shape), and give the worse of the two orders of the pair unless ``order`` names one. A curve
+    that is only a bound on one side is as tight as its form allows: a Renyi curve's ``beta`` is
+    the conversion of its Renyi divergences.
+    """
+
+    @overload
+    def epsilon(self, delta: float, order: Order | None = None) -> float: ...
+    @overload
+    def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
+    def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in (0, 1)."""
+        d = validate.array_in(0, 1, open_ends=True, delta=delta)
+        return self._worst(self._epsilon, d, order, np.maximum)
+
+    @overload
+    def delta(self, epsilon: float, order: Order | None = None) -> float: ...
+    @overload
+    def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array: ...
+    def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array:
+        """Return sup_S P(S) - e^epsilon Q(S), the privacy profile, for any real epsilon."""
+        e = validate.array_in(-np.inf, np.inf, open_ends=True, epsilon=epsilon)
+        return self._worst(self._delta, e, order, np.maximum)
+
+    @overload
+    def beta(self, alpha: float, order: Order | None = None) -> float: ...
+    @overload
+    def beta(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
+    def beta(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
+        """Return the tradeoff function: the least type II error at type I error alpha in [0, 1].
+
+        ``FORWARD`` takes the first law as the null hypothesis. Without an order it is the
+        pointwise minimum of the two, which need not be convex.
+        """
+        a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
+        return self._worst(self._beta, a, order, np.minimum)
+
+    @overload
+    def renyi(self, alpha: float, order: Order | None = None) -> float: ...
+    @overload
+    def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
+    def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
+        """Return the Renyi divergence of order alpha > 1; ``FORWARD`` is D(X || X')."""
+        a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
+        return self._worst(self._renyi, a, order, np.maximum)
+
+    @abstractmethod
+    def _epsilon(self, delta: Array, order: Order) -> Array: ...
+
+    @abstractmethod
+    def _delta(self, epsilon: Array, order: Order) -> Array: ...
+
+    @abstractmethod
+    def _beta(self, alpha: Array, order: Order) -> Array: ...
+
+    @abstractmethod
+    def _renyi(self, alpha: Array, order: Order) -> Array: ...
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders are the same, so that one evaluation serves."""
+        return False
+
+    def _worst(
+        self,
+        one_order: Callable[[Array, Order], Array],
+        values: Array,
+        order: Order | None,
+        worse: np.ufunc,
+    ) -> float | Array:
+        flat = np.atleast_1d(values).ravel()
+        if order is not None:
+            validate.instance(Order, order=order)
+            result = one_order(flat, order)
+        elif self.symmetric:
+            result = one_order(flat, Order.FORWARD)
+        else:
+            result = worse(one_order(flat, Order.FORWARD), one_order(flat, Order.REVERSE))
+        return float(result[0]) if values.ndim == 0 else np.reshape(result, values.shape)

@@ -1,0 +1,133 @@
+"""The exact privacy curve of a pair, with a bracket that contains the truth."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.curves.base import PrivacyCurve
+from audit.exact.law import Law
+from audit.exact.pair import LawPair
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+Bracket = tuple[float, float]
+
+
+@dataclass(frozen=True, eq=False)
+class LawCurve(PrivacyCurve):
+    """The curve of two computed laws.
+
+    ``first`` and ``second`` are the laws of X and X' at the fine resolution; ``coarse`` holds both
+    at a coarser one. Values come from the fine laws. A bracket takes in
+
+    - the discretisation error, as the distance between the two resolutions (convergence is
+      geometric, so the fine value is closer to the truth than to the coarse value by far);
+    - the relative rounding error rho of either law: (1 +- rho) on every probability, which moves
+      epsilon by log((1 + rho)/(1 - rho)) and delta by a factor 1 +- rho;
+    - the mass that left a truncated line, by which an event's probability may be off.
+    """
+
+    first: Law
+    second: Law
+    coarse: tuple[Law, Law]
+    _pairs: dict[tuple[Order, bool], LawPair] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        x, y = self.coarse
+        pairs = {
+            (Order.FORWARD, True): LawPair(self.first, self.second),
+            (Order.REVERSE, True): LawPair(self.second, self.first),
+            (Order.FORWARD, False): LawPair(x, y),
+            (Order.REVERSE, False): LawPair(y, x),
+        }
+        object.__setattr__(self, "_pairs", pairs)
+
+    @property
+    def relative_error(self) -> float:
+        """Bound on the relative rounding error of either law."""
+        return max(self.first.relative_error, self.second.relative_error)
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) that contain the true epsilon at ``delta``."""
+        validate.open_unit(delta=delta)
+        return _worst(lambda o: self._epsilon_bracket(delta, o), order)
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) that contain the true delta at ``epsilon``."""
+        validate.finite(epsilon=epsilon)
+        return _worst(lambda o: self._delta_bracket(epsilon, o), order)
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
+        validate.above_one(alpha=alpha)
+        return _worst(lambda o: self._renyi_bracket(alpha, o), order)
+
+    def _lost(self, order: Order) -> tuple[float, float]:
+        lost = self.first.lost_mass, self.second.lost_mass
+        return lost if order is Order.FORWARD else (lost[1], lost[0])
+
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        rho = self.relative_error
+        shift = math.log1p(rho) - math.log1p(-rho)
+        lost_p, lost_q = self._lost(order)
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        value, other = fine.epsilon(math.log(delta)), coarse.epsilon(math.log(delta))
+        if not math.isfinite(value):
+            return (0.0, math.inf)
+        gap = abs(value - other)
+        least = (delta - lost_p) / (1 + rho)
+        high = math.inf if least <= 0 else fine.epsilon(math.log(least)) + shift + gap
+        most = (delta + math.exp(min(value + shift, 700.0)) * lost_q) / (1 - rho)
+        low = 0.0 if most >= 1 else fine.epsilon(math.log(most)) - shift - gap
+        return max(low, 0.0), high
+
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        rho = self.relative_error
+        shift = math.log1p(rho) - math.log1p(-rho)
+        lost_p, lost_q = self._lost(order)
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        gap = abs(math.exp(fine.log_delta(epsilon)) - math.exp(coarse.log_delta(epsilon)))
+        high = (1 + rho) * math.exp(fine.log_delta(epsilon - shift)) + lost_p + gap
+        low = (1 - rho) * math.exp(fine.log_delta(epsilon + shift)) - gap
+        low -= math.exp(min(epsilon, 700.0)) * lost_q
+        return max(low, 0.0), min(high, 1.0)
+
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        # a divergence of order above 1 may gain without limit in the lost tails
+        high = math.inf if max(self._lost(order)) > 0 else 0.0
+        rho = self.relative_error
+        value = self._pairs[order, True].renyi(alpha)
+        gap = abs(value - self._pairs[order, False].renyi(alpha))
+        slack = (alpha * math.log1p(rho) - (alpha - 1) * math.log1p(-rho)) / (alpha - 1) + gap
+        return max(value - slack, 0.0), max(high, value + slack)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        pair = self._pairs[order, True]
+        return np.array([pair.epsilon(math.log(d)) for d in delta])
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        pair = self._pairs[order, True]
+        return np.array([min(1.0, math.exp(pair.log_delta(float(e)))) for e in epsilon])
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        pair = self._pairs[order, True]
+        return np.array([pair.beta(float(a)) for a in alpha])
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        pair = self._pairs[order, True]
+        return np.array([pair.renyi(float(a)) for a in alpha])
+
+
+def _worst(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+    if order is not None:
+        validate.instance(Order, order=order)
+        return bracket(order)
+    (low_a, high_a), (low_b, high_b) = bracket(Order.FORWARD), bracket(Order.REVERSE)
+    return max(low_a, low_b), max(high_a, high_b)

@@ -1,0 +1,150 @@
+"""The closed form: affine maps and no walls leave the iterate Gaussian."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import log_ndtr, ndtr
+
+from audit import validate
+from audit.constructions.process import Affine, Path, Process, Segment
+from audit.curves.gaussian import GaussianCurve
+from audit.mechanism import Order
+from audit.numerics.normal import log_density
+
+Array = NDArray[np.float64]
+
+# Relative error of mu and of the Gaussian curve, with room to spare.
+_ERROR = 1e-12
+
+
+@dataclass(frozen=True)
+class NormalLaw:
+    """N(mean, std^2), with the questions of `audit.exact.Law`."""
+
+    mean: float
+    std: float
+    lost_mass: float = 0.0
+
+    @property
+    def atoms(self) -> tuple[float, float]:
+        """No atoms."""
+        return 0.0, 0.0
+
+    def density(self, x: ArrayLike) -> Array:
+        """Density at ``x``, any shape."""
+        return np.asarray(np.exp(log_density((np.asarray(x) - self.mean) / self.std)) / self.std)
+
+    def cdf(self, x: ArrayLike) -> Array:
+        """Probability of being at most ``x``, any shape."""
+        return np.asarray(ndtr((np.asarray(x, dtype=np.float64) - self.mean) / self.std))
+
+    def log_probability(self, low: float, high: float) -> float:
+        """Log probability of [low, high]."""
+        if low > high:
+            return -np.inf
+        a, b = (low - self.mean) / self.std, (high - self.mean) / self.std
+        if a > 0:
+            a, b = -b, -a
+        upper, lower = float(log_ndtr(b)), float(log_ndtr(a))
+        return upper + math.log(-math.expm1(lower - upper)) if lower < upper else -np.inf
+
+    def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
+        """Probability of [low, high]."""
+        return math.exp(self.log_probability(low, high))
+
+
+@dataclass(frozen=True)
+class GaussianPairCurve(GaussianCurve):
+    """The exact curve of two normal laws of equal variance; ``mu`` is their distance."""
+
+    first: NormalLaw
+    second: NormalLaw
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> tuple[float, float]:
+        """Return (low, high) that contain the true epsilon at ``delta``."""
+        validate.open_unit(delta=delta)
+        low = GaussianCurve(self.mu * (1 - _ERROR)).epsilon(min(delta * (1 + _ERROR), 1 - 1e-16))
+        high = GaussianCurve(self.mu * (1 + _ERROR)).epsilon(delta * (1 - _ERROR))
+        return low, high
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> tuple[float, float]:
+        """Return (low, high) that contain the true delta at ``epsilon``."""
+        low = GaussianCurve(self.mu * (1 - _ERROR)).delta(epsilon) * (1 - _ERROR)
+        high = GaussianCurve(self.mu * (1 + _ERROR)).delta(epsilon) * (1 + _ERROR)
+        return low, min(high, 1.0)
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> tuple[float, float]:
+        """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
+        value = self.renyi(alpha)
+        return value * (1 - 3 * _ERROR), value * (1 + 3 * _ERROR)
+
+
+@dataclass(frozen=True)
+class _Motion:
+    """x -> slope x + shift + N(0, variance)."""
+
+    slope: float = 1.0
+    shift: float = 0.0
+    variance: float = 0.0
+
+    def then(self, other: _Motion) -> _Motion:
+        return _Motion(
+            other.slope * self.slope,
+            other.slope * self.shift + other.shift,
+            other.slope**2 * self.variance + other.variance,
+        )
+
+    def power(self, times: int) -> _Motion:
+        result, square = _Motion(), self
+        while times:
+            if times & 1:
+                result = result.then(square)
+            square = square.then(square)
+            times >>= 1
+        return result
+
+
+def normal_law(process: Process) -> NormalLaw | None:
+    """Return the law of the last iterate if it is normal for sure, else None.
+
+    It is where the domain has no ends and every step has one affine map, the same in effect along
+    every path.
+    """
+    if not (math.isinf(process.lower) and math.isinf(process.upper)):
+        return None
+    for step in process.distinct_steps():
+        if len(step.maps) > 1 or not isinstance(step.maps[0], Affine):
+            return None
+    laws = {_path_law(process.start, path) for path in process.paths}
+    first, *others = laws
+    for other in others:
+        if abs(other.mean - first.mean) > 1e-14 * first.std or other.std != first.std:
+            return None
+    return first
+
+
+def gaussian_pair(first: NormalLaw, second: NormalLaw) -> GaussianPairCurve | None:
+    """Return the curve of two normal laws if their variances agree, else None."""
+    if abs(first.std / second.std - 1) > 1e-14:
+        return None
+    return GaussianPairCurve(abs(first.mean - second.mean) / first.std, first, second)
+
+
+def _path_law(start: float, path: Path) -> NormalLaw:
+    motion = _Motion()
+    for segment in path.segments:
+        motion = motion.then(_segment_motion(segment))
+    return NormalLaw(motion.slope * start + motion.shift, math.sqrt(motion.variance))
+
+
+def _segment_motion(segment: Segment) -> _Motion:
+    period = _Motion()
+    for step in segment.steps:
+        phi = step.maps[0]
+        assert isinstance(phi, Affine)  # checked by normal_law
+        period = period.then(_Motion(phi.slope, phi.shift, step.noise_std**2))
+    return period.power(segment.times)

@@ -1,0 +1,94 @@
+"""The law of a one-dimensional iterate: a density between two ends, and an atom at each end."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from audit.numerics.panels import Panels, gauss_legendre, interpolate_log
+from audit.numerics.transfer import State
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class Law:
+    """The computed law of an iterate.
+
+    Attributes
+    ----------
+    panels, state
+        Where the density is held, and its logarithms with those of the atoms at the two ends.
+    lost_mass
+        Probability that left a truncated line, an upper bound; 0 on a bounded domain.
+    relative_error
+        Bound on the relative rounding error of every value.
+    """
+
+    panels: Panels
+    state: State
+    lost_mass: float
+    relative_error: float
+
+    @property
+    def atoms(self) -> tuple[float, float]:
+        """Probabilities of the lower and the upper end of the domain."""
+        low, high = np.exp(self.state.log_atoms)
+        return float(low), float(high)
+
+    @property
+    def log_atoms(self) -> tuple[float, float]:
+        """Logarithms of the atoms, for atoms too small for a double."""
+        return float(self.state.log_atoms[0]), float(self.state.log_atoms[1])
+
+    def log_density(self, x: ArrayLike) -> Array:
+        """Log density at ``x``, any shape (-inf outside the domain; atoms are not part of it)."""
+        points = np.asarray(x, dtype=np.float64)
+        flat = points.ravel()
+        index, place = self.panels.locate(flat)
+        result = np.empty(flat.shape)
+        for panel in np.unique(index):
+            chosen = index == panel
+            result[chosen] = interpolate_log(self.state.log_values[panel], place[chosen])
+        outside = (flat < self.panels.edges[0]) | (flat > self.panels.edges[-1])
+        return np.where(outside, -np.inf, result).reshape(points.shape)
+
+    def density(self, x: ArrayLike) -> Array:
+        """Density at ``x``, any shape."""
+        return np.asarray(np.exp(self.log_density(x)))
+
+    def log_probability(self, low: float, high: float) -> float:
+        """Log probability of the closed interval [low, high], relatively accurate in the tails."""
+        edges = self.panels.edges
+        a, b = max(low, float(edges[0])), min(high, float(edges[-1]))
+        if a > b:
+            return -np.inf
+        parts = []
+        for end, log_atom in zip(edges[[0, -1]], self.state.log_atoms, strict=True):
+            if low <= end <= high:
+                parts.append(np.array([log_atom]))
+        inside = (edges[:-1] >= a) & (edges[1:] <= b)
+        logs = self.state.log_values + np.log(self.panels.weights)
+        parts.append(logs[inside].ravel())
+        partly = ~inside & (edges[1:] > a) & (edges[:-1] < b)
+        nodes, weights = gauss_legendre(self.panels.order)
+        for panel in np.flatnonzero(partly):
+            left, right = max(a, edges[panel]), min(b, edges[panel + 1])
+            half = 0.5 * (right - left)
+            points = 0.5 * (left + right) + half * nodes
+            parts.append(self.log_density(points) + np.log(half * weights))
+        joined = np.concatenate(parts)
+        return float(logsumexp(joined)) if joined.size else -np.inf
+
+    def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
+        """Probability of the closed interval [low, high]."""
+        return float(np.exp(self.log_probability(low, high)))
+
+    def cdf(self, x: ArrayLike) -> Array:
+        """Probability of being at most ``x``, any shape."""
+        points = np.asarray(x, dtype=np.float64)
+        values = [self.probability(high=float(point)) for point in points.ravel()]
+        return np.array(values).reshape(points.shape)

@@ -1,0 +1,234 @@
+"""Divergences of two laws that are held on the same panels.
+
+Everything is an integral over {log p - log q > epsilon}. Summing max(p - e^epsilon q, 0) over nodes
+would err at the kink; here the roots of the log-likelihood ratio are found and the panels that
+contain them are cut there. The ratio need not be monotone.
+"""
+
+from __future__ import annotations
+
+import itertools
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import logsumexp
+
+from audit.exact.law import Law
+from audit.numerics.panels import gauss_legendre, interpolate_log
+
+Array = NDArray[np.float64]
+
+# Renyi integrands vary faster than the densities by the order: panels are halved until this.
+_RENYI_TOLERANCE = 1e-13
+_MOST_HALVINGS = 8
+
+
+class LawPair:
+    """Two laws P and Q on the same panels, in one order."""
+
+    def __init__(self, first: Law, second: Law) -> None:
+        if first.panels is not second.panels:
+            raise ValueError("the two laws must be on the same panels")
+        self.panels = first.panels
+        self.log_p, self.log_q = first.state.log_values, second.state.log_values
+        self.atoms_p, self.atoms_q = first.state.log_atoms, second.state.log_atoms
+        self.log_weights = np.log(self.panels.weights)
+
+    @cached_property
+    def _ratio(self) -> Array:
+        """Log p - log q at the ends and nodes of every panel, shape (panels, order + 2)."""
+        ends = np.array([-1.0, 1.0])
+        sides = np.stack(
+            [
+                _log_ratio(interpolate_log(p, ends), interpolate_log(q, ends))
+                for p, q in zip(self.log_p, self.log_q, strict=True)
+            ]
+        )
+        inner = _log_ratio(self.log_p, self.log_q)
+        return np.concatenate([sides[:, :1], inner, sides[:, 1:]], axis=1)
+
+    @cached_property
+    def _ratio_range(self) -> tuple[Array, Array]:
+        ratio = self._ratio
+        return np.nanmin(ratio, axis=1, initial=np.inf), np.nanmax(ratio, axis=1, initial=-np.inf)
+
+    @cached_property
+    def _atom_ratio(self) -> Array:
+        return _log_ratio(self.atoms_p, self.atoms_q)
+
+    def log_delta(self, epsilon: float) -> float:
+        """Log of sup_S P(S) - e^epsilon Q(S); a sum of positive terms only."""
+        parts = [self._excess(self.atoms_p, self._atom_ratio, epsilon)]
+        lowest, highest = self._ratio_range
+        full = lowest > epsilon
+        inner = self._ratio[full, 1:-1]
+        parts.append(self._excess(self.log_p[full] + self.log_weights[full], inner, epsilon))
+        for panel in np.flatnonzero(~full & (highest > epsilon)):
+            for logs_p, ratio, log_weights in self._pieces(int(panel), epsilon):
+                parts.append(self._excess(logs_p + log_weights, ratio, epsilon))
+        joined = np.concatenate([part.ravel() for part in parts])
+        return float(logsumexp(joined)) if joined.size else -np.inf
+
+    def log_probabilities(self, epsilon: float) -> tuple[float, float]:
+        """Log of P(S) and Q(S) for the best set S = {log p - log q > epsilon}."""
+        chosen = self._atom_ratio > epsilon
+        parts_p, parts_q = [self.atoms_p[chosen]], [self.atoms_q[chosen]]
+        lowest, highest = self._ratio_range
+        full = lowest > epsilon
+        parts_p.append((self.log_p[full] + self.log_weights[full]).ravel())
+        parts_q.append((self.log_q[full] + self.log_weights[full]).ravel())
+        for panel in np.flatnonzero(~full & (highest > epsilon)):
+            for logs_p, ratio, log_weights in self._pieces(int(panel), epsilon):
+                parts_p.append(logs_p + log_weights)
+                parts_q.append(logs_p - ratio + log_weights)
+        return _log_sum(parts_p), _log_sum(parts_q)
+
+    def epsilon(self, log_delta: float) -> float:
+        """Return the root epsilon of delta(epsilon) = e^log_delta, or 0 if it is negative."""
+        if log_delta == -np.inf:
+            return np.inf
+        if self.log_delta(0.0) <= log_delta:
+            return 0.0
+        low, high = 0.0, 1.0
+        while self.log_delta(high) > log_delta:
+            low, high = high, 2 * high
+            if high > 1e6:
+                return np.inf
+        # below -1e300 the logarithm only has to be on the right side
+        return float(
+            brentq(
+                lambda e: max(self.log_delta(e) - log_delta, -1e300),
+                low,
+                high,
+                xtol=1e-14 * max(1.0, high),
+                rtol=8.9e-16,
+            )
+        )
+
+    def beta(self, alpha: float) -> float:
+        """Least type II error of a test of P against Q at type I error alpha.
+
+        By duality it is the supremum over c of 1 - Q(S) - e^-c (alpha - P(S)) with
+        S = {log p - log q <= c}; the best c has P(S) about alpha, and any c gives a value that
+        is not above the true one.
+        """
+        if alpha >= 1:
+            return 0.0
+        low, high = -2.0, 2.0
+        while self._below(low)[0] > alpha and low > -2e6:
+            low *= 2
+        while self._below(high)[0] <= alpha and high < 2e6:
+            high *= 2
+        for _ in range(64):
+            middle = 0.5 * (low + high)
+            if self._below(middle)[0] > alpha:
+                high = middle
+            else:
+                low = middle
+        lines = []
+        for c in (low, high):
+            type_one, type_two = self._below(c)
+            # alpha = 0 at an unbounded ratio: the tangent is vertical
+            slope = np.exp(-c) if c > -700 else 0.0
+            lines.append(type_two - slope * (alpha - type_one))
+        return float(np.clip(max(lines), 0.0, 1.0))
+
+    def renyi(self, alpha: float) -> float:
+        """Renyi divergence D_alpha(P || Q)."""
+        with np.errstate(invalid="ignore"):
+            atoms = alpha * self.atoms_p + (1 - alpha) * self.atoms_q
+        atoms = np.where(np.isneginf(self.atoms_p), -np.inf, atoms)
+        coarse = self._renyi_panels(alpha, 0)
+        relevant = coarse > np.max(np.concatenate([coarse, atoms])) - 45
+        if not np.isfinite(np.max(np.concatenate([coarse, atoms]))):
+            return float(np.max(np.concatenate([coarse, atoms])))
+        total = coarse
+        for halvings in range(1, _MOST_HALVINGS + 1):
+            finer = coarse.copy()
+            finer[relevant] = self._renyi_panels(alpha, halvings, relevant)
+            change = abs(logsumexp(finer) - logsumexp(total))
+            total = finer
+            if change < _RENYI_TOLERANCE:
+                break
+        return float(logsumexp(np.concatenate([total, atoms]))) / (alpha - 1)
+
+    def _below(self, c: float) -> tuple[float, float]:
+        """Type I and II errors of rejecting P where log p - log q <= c."""
+        log_p, log_q = self.log_probabilities(c)
+        return max(0.0, -np.expm1(min(log_p, 0.0))), float(np.exp(min(log_q, 0.0)))
+
+    @staticmethod
+    def _excess(log_p: Array, ratio: Array, epsilon: float) -> Array:
+        """Log of p - e^epsilon q where it is positive."""
+        chosen = ratio > epsilon
+        gap = np.minimum(epsilon - ratio[chosen], -1e-300)
+        return np.asarray(log_p[chosen] + np.log(-np.expm1(gap)))
+
+    def _pieces(self, panel: int, epsilon: float) -> list[tuple[Array, Array, Array]]:
+        """Cut a panel at the roots of the ratio and return the pieces where it is above epsilon.
+
+        Each piece is (log p, log p - log q, log weights) at its own Legendre nodes.
+        """
+        nodes, weights = gauss_legendre(self.panels.order)
+        places = np.concatenate([[-1.0], nodes, [1.0]])
+        log_p, log_q = self.log_p[panel], self.log_q[panel]
+
+        def ratio_at(place: Array) -> Array:
+            return _log_ratio(interpolate_log(log_p, place), interpolate_log(log_q, place))
+
+        def gap(place: float) -> float:
+            value = float(ratio_at(np.array(place))) - epsilon
+            return float(np.clip(np.nan_to_num(value, nan=-1e300), -1e300, 1e300))
+
+        above = np.nan_to_num(self._ratio[panel], nan=-np.inf) > epsilon
+        cuts = [-1.0]
+        for k in np.flatnonzero(above[1:] != above[:-1]):
+            left, right = float(places[k]), float(places[k + 1])
+            if gap(left) * gap(right) < 0:
+                cuts.append(float(brentq(gap, left, right, xtol=1e-15)))
+            else:  # an end that is the root itself
+                cuts.append(left if abs(gap(left)) <= abs(gap(right)) else right)
+        cuts.append(1.0)
+        half_panel = 0.5 * float(self.panels.edges[panel + 1] - self.panels.edges[panel])
+        pieces = []
+        state = bool(above[0])
+        for left, right in itertools.pairwise(cuts):
+            if state and right > left:
+                half = 0.5 * (right - left)
+                points = 0.5 * (left + right) + half * nodes
+                logs = interpolate_log(log_p, points)
+                pieces.append((logs, ratio_at(points), np.log(half * half_panel * weights)))
+            state = not state
+        return pieces
+
+    def _renyi_panels(
+        self, alpha: float, halvings: int, chosen: NDArray[np.bool_] | None = None
+    ) -> Array:
+        """Log of the integral of p^alpha q^(1-alpha) over each (chosen) panel, on halved panels."""
+        rows_p = self.log_p if chosen is None else self.log_p[chosen]
+        rows_q = self.log_q if chosen is None else self.log_q[chosen]
+        log_weights = self.log_weights if chosen is None else self.log_weights[chosen]
+        if halvings:
+            nodes, weights = gauss_legendre(self.panels.order)
+            parts = 2**halvings
+            places = ((np.arange(parts)[:, None] * 2 + 1 + nodes) / parts - 1).ravel()
+            rows_p = np.stack([interpolate_log(row, places) for row in rows_p])
+            rows_q = np.stack([interpolate_log(row, places) for row in rows_q])
+            scale = log_weights[:, :1] - np.log(weights[0])
+            log_weights = scale + np.log(np.tile(weights, parts) / parts)
+        with np.errstate(invalid="ignore"):
+            logs = alpha * rows_p + (1 - alpha) * rows_q + log_weights
+        return np.asarray(logsumexp(np.where(np.isneginf(rows_p), -np.inf, logs), axis=1))
+
+
+def _log_ratio(log_p: Array, log_q: Array) -> Array:
+    """Log p - log q; NaN where both vanish, which belongs to no set."""
+    with np.errstate(invalid="ignore"):
+        return np.asarray(log_p - log_q)
+
+
+def _log_sum(parts: list[Array]) -> float:
+    joined = np.concatenate([part.ravel() for part in parts])
+    return float(logsumexp(joined)) if joined.size else -np.inf

@@ -1,0 +1,239 @@
+"""The public parameters of one Noisy-SGD run: what an adversary knows before looking.
+
+The update is
+
+    X_{k+1} = Pi_K[ X_k - eta ( (1/b) sum_{i in B_k} grad f_i(X_k) + Z_k ) ],  Z_k ~ N(0, sigma^2 I)
+
+with eta the step size, b the (nominal) batch size, sigma ``noise_std`` and K a convex set of
+diameter D. Papers 000 (Altschuler and Talwar), 001 (for b = 1) and 004 write it so; other papers
+are translated where their bounds are coded.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+
+
+class Batching(enum.Enum):
+    """How the batch of a step is chosen."""
+
+    FULL = "full"
+    CYCLIC = "cyclic"  # fixed batches in fixed order
+    SHUFFLED = "shuffled"  # fixed batches, the order of records shuffled once, unknown
+    WITHOUT_REPLACEMENT = "without replacement"  # a fresh uniform batch of size b each step
+    POISSON = "poisson"  # each record by itself with probability b/n; the divisor stays b
+
+
+class Relation(enum.Enum):
+    """What makes two datasets neighbours."""
+
+    REPLACE_ONE = "replace one"
+    ZERO_OUT = "zero out"  # one record's loss is replaced by zero
+
+
+class Release(enum.Enum):
+    """What the adversary sees."""
+
+    LAST_ITERATE = "last iterate"
+
+
+class Order(enum.Enum):
+    """Which law of the pair (X, X') comes first in a divergence.
+
+    ``FORWARD`` is sup_S P(X in S) - e^eps P(X' in S); ``REVERSE`` exchanges the two.
+    """
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
+
+
+@dataclass(frozen=True, kw_only=True)
+class NoisySGD:
+    """The mechanism: Noisy-SGD with these public parameters, releasing the last iterate.
+
+    Parameters
+    ----------
+    steps
+        T, the number of updates.
+    dataset_size, batch_size
+        n and b. ``batch_size`` is the nominal size for Poisson batches.
+    step_size
+        eta, one number, or a tuple with one number a step.
+    noise_std
+        sigma. The iterate moves by ``step_std = eta * sigma``.
+    lipschitz
+        L, a bound on the gradient of each record's (unregularised) loss; None if not assumed.
+    gradient_sensitivity
+        A bound on the difference of two records' gradients (paper 004, Definition 2.10); by
+        default what ``lipschitz`` and ``relation`` imply.
+    smoothness
+        M; None means not assumed.
+    strong_convexity
+        m; 0 for merely convex losses.
+    convex
+        Whether the losses are convex.
+    diameter
+        D of the domain; None for an unconstrained domain.
+    batching, relation, release
+        See the enums.
+    holder
+        ``(constant, order)`` of Hoelder continuous gradients (paper 002), or None.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range or parameters contradict each other.
+    """
+
+    steps: int
+    dataset_size: int
+    batch_size: int
+    step_size: float | tuple[float, ...]
+    noise_std: float
+    lipschitz: float | None = None
+    gradient_sensitivity: float | None = None
+    smoothness: float | None = None
+    strong_convexity: float = 0.0
+    convex: bool = True
+    diameter: float | None = None
+    batching: Batching = Batching.FULL
+    relation: Relation = Relation.REPLACE_ONE
+    release: Release = Release.LAST_ITERATE
+    holder: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        validate.integer(
+            1, steps=self.steps, dataset_size=self.dataset_size, batch_size=self.batch_size
+        )
+        self._check_step_size()
+        validate.positive(noise_std=self.noise_std)
+        validate.nonnegative(strong_convexity=self.strong_convexity)
+        optional = {
+            "lipschitz": self.lipschitz,
+            "gradient_sensitivity": self.gradient_sensitivity,
+            "smoothness": self.smoothness,
+            "diameter": self.diameter,
+        }
+        validate.positive(**{name: v for name, v in optional.items() if v is not None})
+        validate.instance(bool, convex=self.convex)
+        validate.instance(Batching, batching=self.batching)
+        validate.instance(Relation, relation=self.relation)
+        validate.instance(Release, release=self.release)
+        self._check_batches()
+        self._check_losses()
+
+    def _check_step_size(self) -> None:
+        if isinstance(self.step_size, (tuple, list)):
+            object.__setattr__(self, "step_size", tuple(self.step_size))
+            if len(self.step_size) != self.steps:
+                raise ValueError(
+                    f"step_size must have one number a step ({self.steps}), "
+                    f"got {len(self.step_size)} numbers"
+                )
+            for size in self.step_size:
+                validate.positive(step_size=size)
+        else:
+            validate.positive(step_size=self.step_size)
+
+    def _check_batches(self) -> None:
+        n, b = self.dataset_size, self.batch_size
+        if b > n:
+            raise ValueError(f"batch_size must be at most dataset_size ({n}), got {b}")
+        if self.batching is Batching.FULL and b != n:
+            raise ValueError(f"batch_size must be dataset_size ({n}) for full batches, got {b}")
+        if self.batching in (Batching.CYCLIC, Batching.SHUFFLED) and n % b:
+            raise ValueError(
+                f"batch_size must divide dataset_size ({n}) for {self.batching.value} batches, "
+                f"got {b}"
+            )
+
+    def _check_losses(self) -> None:
+        if self.lipschitz is None and self.gradient_sensitivity is None:
+            raise ValueError("lipschitz or gradient_sensitivity must be given, got None for both")
+        if self.lipschitz is not None and self.gradient_sensitivity is not None:
+            implied = self._implied_sensitivity(self.lipschitz)
+            if self.gradient_sensitivity > implied * (1 + 1e-12):
+                raise ValueError(
+                    f"gradient_sensitivity must be at most {implied:g}, which lipschitz and "
+                    f"relation imply, got {self.gradient_sensitivity!r}"
+                )
+        if self.strong_convexity > 0 and not self.convex:
+            raise ValueError(
+                f"strong_convexity must be 0 where convex is False, got {self.strong_convexity!r}"
+            )
+        if self.smoothness is not None and self.strong_convexity > self.smoothness:
+            raise ValueError(
+                f"strong_convexity must be at most smoothness ({self.smoothness:g}), "
+                f"got {self.strong_convexity!r}"
+            )
+        if self.holder is not None:
+            constant, order = self.holder
+            validate.nonnegative(holder_constant=constant)
+            validate.closed_unit(holder_order=order)
+
+    def _implied_sensitivity(self, lipschitz: float) -> float:
+        return (2.0 if self.relation is Relation.REPLACE_ONE else 1.0) * lipschitz
+
+    @property
+    def sensitivity(self) -> float:
+        """Bound on the difference of the differing record's gradients (2L, or L for zero-out)."""
+        if self.gradient_sensitivity is not None:
+            return float(self.gradient_sensitivity)
+        assert self.lipschitz is not None  # checked at construction
+        return self._implied_sensitivity(float(self.lipschitz))
+
+    @cached_property
+    def step_sizes(self) -> NDArray[np.float64]:
+        """The step size of every step, shape ``(steps,)``."""
+        return np.broadcast_to(np.asarray(self.step_size, dtype=np.float64), (self.steps,))
+
+    @property
+    def constant_step_size(self) -> float:
+        """The step size where it is one number; ``ValueError`` for a schedule that varies."""
+        if isinstance(self.step_size, tuple):
+            if len(set(self.step_size)) > 1:
+                raise ValueError("step_size must be one number here, got a schedule that varies")
+            return float(self.step_size[0])
+        return float(self.step_size)
+
+    @property
+    def step_std(self) -> float:
+        """Standard deviation of one step's noise, eta * sigma, for a constant step size."""
+        return self.constant_step_size * self.noise_std
+
+    @property
+    def contraction(self) -> float:
+        """Lipschitz constant of one noiseless update (paper 004, Lemma 2.8).
+
+        max(|1 - eta m|, |1 - eta M|) for convex losses, 1 + eta M without convexity, the largest
+        over the steps of a schedule; infinite where smoothness is not assumed.
+        """
+        if self.smoothness is None:
+            return math.inf
+        etas = (
+            np.asarray(self.step_size)
+            if isinstance(self.step_size, tuple)
+            else np.array([self.step_size])
+        )
+        if not self.convex:
+            return float(np.max(1 + etas * self.smoothness))
+        low, high = np.abs(1 - etas * self.strong_convexity), np.abs(1 - etas * self.smoothness)
+        return float(np.max(np.maximum(low, high)))
+
+    @property
+    def sampling_rate(self) -> float:
+        """b/n."""
+        return self.batch_size / self.dataset_size
+
+    @property
+    def epochs(self) -> float:
+        """Passes over the data, steps * b / n (not rounded)."""
+        return self.steps * self.batch_size / self.dataset_size

@@ -1,0 +1,1 @@
+"""Panels, transfer operators and stable special functions: no privacy in here."""

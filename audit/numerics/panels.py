@@ -1,0 +1,104 @@
+"""Gauss-Legendre panels on an interval: quadrature, and interpolation in log space."""
+
+from __future__ import annotations
+
+import itertools
+from dataclasses import dataclass, field
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+
+
+@cache
+def gauss_legendre(order: int) -> tuple[Array, Array]:
+    """Nodes and weights of the Gauss-Legendre rule on [-1, 1]."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    return nodes, weights
+
+
+@cache
+def _barycentric_weights(order: int) -> Array:
+    """Weights of barycentric interpolation at Legendre nodes (Wang and Xiang 2012)."""
+    nodes, weights = gauss_legendre(order)
+    signs = (-1.0) ** np.arange(order)
+    return np.asarray(signs * np.sqrt((1 - nodes**2) * weights))
+
+
+def interpolate(values: Array, points: Array) -> Array:
+    """Value at ``points`` in [-1, 1] of the polynomial through ``values`` at Legendre nodes.
+
+    ``values`` has shape (n,), ``points`` any shape; barycentric form, stable for n in the tens.
+    """
+    order = values.shape[0]
+    nodes, _ = gauss_legendre(order)
+    gaps = points[..., None] - nodes
+    hit = gaps == 0
+    terms = _barycentric_weights(order) / np.where(hit, 1.0, gaps)
+    result = (terms @ values) / terms.sum(axis=-1)
+    return np.asarray(np.where(hit.any(axis=-1), hit @ values, result))
+
+
+def interpolate_log(logs: Array, points: Array) -> Array:
+    """Interpolate a positive function that is given by its logarithms at Legendre nodes.
+
+    The function is divided by an exponential through its end nodes before, and multiplied after:
+    polynomials then keep the relative accuracy where the function falls by many orders over a
+    panel. (Its logarithm itself may have singularities close by, so it is not interpolated.)
+    """
+    nodes, _ = gauss_legendre(logs.shape[0])
+    finite = np.flatnonzero(np.isfinite(logs))
+    if finite.size == 0:
+        return np.full(points.shape, -np.inf)
+    first, last = finite[0], finite[-1]
+    slope = (logs[last] - logs[first]) / (nodes[last] - nodes[first]) if last > first else 0.0
+    tilted = logs - slope * nodes
+    top = tilted.max()
+    values = interpolate(np.exp(tilted - top), points)
+    # an interpolant may dip below zero only where the function is lost in rounding
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(np.maximum(values, 0.0)) + top + slope * points)
+
+
+@dataclass(frozen=True, eq=False)
+class Panels:
+    """Panels between ``edges``, each with ``order`` Legendre nodes.
+
+    ``nodes`` and ``weights`` have shape (panels, order).
+    """
+
+    edges: Array
+    order: int
+    nodes: Array = field(init=False)
+    weights: Array = field(init=False)
+
+    def __post_init__(self) -> None:
+        points, weights = gauss_legendre(self.order)
+        half = 0.5 * np.diff(self.edges)[:, None]
+        middle = 0.5 * (self.edges[1:] + self.edges[:-1])[:, None]
+        object.__setattr__(self, "nodes", middle + half * points)
+        object.__setattr__(self, "weights", half * weights)
+
+    @classmethod
+    def covering(
+        cls, low: float, high: float, width: float, order: int, breaks: tuple[float, ...] = ()
+    ) -> Panels:
+        """Cover [low, high] by equal panels of at most ``width``, with edges at ``breaks``."""
+        ends = [low, *sorted({b for b in breaks if low < b < high}), high]
+        pieces = [
+            np.linspace(a, b, max(1, int(np.ceil((b - a) / width * (1 - 1e-12)))) + 1)
+            for a, b in itertools.pairwise(ends)
+        ]
+        edges = np.concatenate([pieces[0][:1], *(piece[1:] for piece in pieces)])
+        return cls(edges, order)
+
+    def __len__(self) -> int:
+        return int(self.edges.shape[0]) - 1
+
+    def locate(self, x: Array) -> tuple[NDArray[np.intp], Array]:
+        """Return the panel of each point, and its place in that panel as a number in [-1, 1]."""
+        index = np.clip(np.searchsorted(self.edges, x, side="right") - 1, 0, len(self) - 1)
+        low, high = self.edges[index], self.edges[index + 1]
+        return index, np.clip((2 * x - low - high) / (high - low), -1, 1)

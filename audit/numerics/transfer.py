@@ -1,0 +1,154 @@
+"""Transfer operators of noisy maps on an interval with a wall at each end.
+
+A state is a density on panels and an atom at each end of the interval. One step maps it by one of
+a few maps, adds Gaussian noise and projects what leaves the interval onto its ends. On the Legendre
+nodes of panels that are a few noise standard deviations wide this is a matrix with positive
+entries, accurate to rounding, so that even the far tails keep their relative accuracy.
+
+Two forms: `DenseOperator` (plain doubles; powers by repeated squaring) for short intervals, and
+`audit.numerics.banded.BandedOperator` for long ones and deep tails.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, logsumexp
+
+from audit.numerics.normal import log_density
+from audit.numerics.panels import Panels
+
+Array = NDArray[np.float64]
+Map = Callable[[Array], Array]
+
+
+@dataclass(frozen=True)
+class NoisyMap:
+    """Map i with probability ``weights[i]``, then Gaussian noise of standard deviation ``std``."""
+
+    maps: tuple[Map, ...]
+    weights: tuple[float, ...]
+    std: float
+
+    def log_kernel(self, target: Array, source: Array) -> Array:
+        """Log density of landing at ``target`` from ``source`` (broadcast against each other)."""
+        terms = [
+            np.log(weight / self.std) + log_density((target - phi(source)) / self.std)
+            for phi, weight in zip(self.maps, self.weights, strict=True)
+            if weight > 0
+        ]
+        return terms[0] if len(terms) == 1 else np.asarray(logsumexp(terms, axis=0))
+
+    def kernel(self, target: Array, source: Array) -> Array:
+        """Density of landing at ``target`` from ``source``."""
+        total = np.zeros(np.broadcast_shapes(target.shape, source.shape))
+        for phi, weight in zip(self.maps, self.weights, strict=True):
+            total += (weight / self.std) * np.exp(log_density((target - phi(source)) / self.std))
+        return total
+
+    def log_beyond(self, end: float, side: int, source: Array) -> Array:
+        """Log probability of landing at or beyond ``end``: above it (side 1) or below (-1)."""
+        terms = [
+            np.log(weight) + log_ndtr(side * (phi(source) - end) / self.std)
+            for phi, weight in zip(self.maps, self.weights, strict=True)
+            if weight > 0
+        ]
+        return terms[0] if len(terms) == 1 else np.asarray(logsumexp(terms, axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class State:
+    """Logarithms of a density at the nodes, shape (panels, order), and of the atoms (low, high)."""
+
+    log_values: Array
+    log_atoms: Array
+
+    def log_mass(self, panels: Panels) -> float:
+        """Log of the total mass."""
+        parts = np.concatenate([(self.log_values + np.log(panels.weights)).ravel(), self.log_atoms])
+        return float(logsumexp(parts))
+
+    def shifted(self, amount: float) -> State:
+        """Multiply everything by e^amount."""
+        return State(self.log_values + amount, self.log_atoms + amount)
+
+
+def mixture(states: Sequence[State], weights: Sequence[float]) -> State:
+    """Mix states on the same panels with the given probabilities."""
+    if len(states) == 1:
+        return states[0]
+    parts = [s.shifted(float(np.log(w))) for s, w in zip(states, weights, strict=True)]
+    with np.errstate(divide="ignore"):
+        return State(
+            np.logaddexp.reduce([part.log_values for part in parts]),
+            np.logaddexp.reduce([part.log_atoms for part in parts]),
+        )
+
+
+def first_step(step: NoisyMap, panels: Panels, start: float) -> State:
+    """State after one step from a point: exact, in log space."""
+    point = np.array(start)
+    low, high = panels.edges[0], panels.edges[-1]
+    atoms = [float(step.log_beyond(low, -1, point)), float(step.log_beyond(high, 1, point))]
+    return State(step.log_kernel(panels.nodes, point), np.array(atoms))
+
+
+class DenseOperator:
+    """A step as a stochastic matrix on masses: the low atom, the nodes, the high atom.
+
+    Column sums are made exactly 1 (they are 1 but for quadrature and rounding), here and after
+    every multiplication: repeated squaring would lose mass otherwise.
+    """
+
+    def __init__(self, matrix: Array) -> None:
+        self.matrix = matrix / matrix.sum(axis=0)
+
+    @classmethod
+    def of(cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
+        """Build the operator of one step; ``absorbing`` says which atoms (low, high) never move."""
+        low, high = panels.edges[0], panels.edges[-1]
+        places = np.concatenate([[low], panels.nodes.ravel(), [high]])
+        matrix = np.empty((places.size, places.size))
+        matrix[1:-1] = panels.weights.reshape(-1, 1) * step.kernel(places[1:-1, None], places)
+        matrix[0] = np.exp(step.log_beyond(low, -1, places))
+        matrix[-1] = np.exp(step.log_beyond(high, 1, places))
+        for index, stays in zip((0, -1), absorbing, strict=True):
+            if stays:
+                matrix[:, index] = 0
+                matrix[index, index] = 1
+        return cls(matrix)
+
+    def __matmul__(self, other: DenseOperator) -> DenseOperator:
+        return DenseOperator(self.matrix @ other.matrix)
+
+    def power(self, times: int) -> DenseOperator:
+        """Apply the step ``times`` times (at least once), by repeated squaring."""
+        result: DenseOperator | None = None
+        square = self
+        while True:
+            if times & 1:
+                result = square if result is None else square @ result
+            times >>= 1
+            if times == 0:
+                assert result is not None
+                return result
+            square = square @ square
+
+    def apply(self, state: State, panels: Panels, times: int = 1) -> State:
+        """Apply the matrix to a state ``times`` times."""
+        masses = np.concatenate(
+            [
+                [np.exp(state.log_atoms[0])],
+                np.exp(state.log_values).ravel() * panels.weights.ravel(),
+                [np.exp(state.log_atoms[1])],
+            ]
+        )
+        for _ in range(times):
+            masses = self.matrix @ masses
+        with np.errstate(divide="ignore"):
+            logs = np.log(masses)
+        values = logs[1:-1].reshape(panels.nodes.shape) - np.log(panels.weights)
+        return State(values, logs[[0, -1]])

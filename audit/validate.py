@@ -1,0 +1,120 @@
+"""One wording for every bad input.
+
+Each function takes its values as keywords, so that the name in the message is the name that
+the caller used: ``validate.positive(noise_std=-1.0)`` raises
+``ValueError("noise_std must be a positive finite number, got -1.0")``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+
+def fail(name: str, requirement: str, value: object) -> ValueError:
+    """Build the one error that every check raises: ``name must be requirement, got value``."""
+    return ValueError(f"{name} must be {requirement}, got {value!r}")
+
+
+def _is_real(value: object) -> bool:
+    return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
+
+
+def _check(requirement: str, test: Any, named: dict[str, Any]) -> None:
+    for name, value in named.items():
+        if not (_is_real(value) and test(float(value))):
+            raise fail(name, requirement, value)
+
+
+def finite(**named: Any) -> None:
+    """Each value is a finite number."""
+    _check("a finite number", math.isfinite, named)
+
+
+def positive(**named: Any) -> None:
+    """Each value is finite and above 0."""
+    _check("a positive finite number", lambda v: math.isfinite(v) and v > 0, named)
+
+
+def nonnegative(**named: Any) -> None:
+    """Each value is finite and at least 0."""
+    _check("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0, named)
+
+
+def open_unit(**named: Any) -> None:
+    """Each value lies in the open interval (0, 1)."""
+    _check("in (0, 1)", lambda v: 0 < v < 1, named)
+
+
+def closed_unit(**named: Any) -> None:
+    """Each value lies in the closed interval [0, 1]."""
+    _check("in [0, 1]", lambda v: 0 <= v <= 1, named)
+
+
+def above_one(**named: Any) -> None:
+    """Each value is finite and above 1 (Renyi orders)."""
+    _check("a finite number above 1", lambda v: math.isfinite(v) and v > 1, named)
+
+
+def integer(minimum: int, **named: Any) -> None:
+    """Each value is a whole number of at least ``minimum``."""
+    for name, value in named.items():
+        whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
+        if not (whole and int(value) >= minimum):
+            raise fail(name, f"a whole number of at least {minimum}", value)
+
+
+def array_in(
+    low: float, high: float, *, open_ends: bool, **named: ArrayLike
+) -> NDArray[np.float64]:
+    """Return the one named value as a float array whose entries lie between the ends."""
+    ((name, value),) = named.items()
+    brackets = "()" if open_ends else "[]"
+    requirement = f"in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise fail(name, requirement, value) from None
+    inside = (array > low) & (array < high) if open_ends else (array >= low) & (array <= high)
+    if not np.all(inside):
+        bad = array[~inside].flat[0] if array.ndim else array[()]
+        raise fail(name, requirement, float(bad))
+    return array
+
+
+def sample(**named: ArrayLike) -> NDArray[np.float64]:
+    """Return the one named value as a non-empty one-dimensional float array of finite numbers."""
+    ((name, value),) = named.items()
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise fail(name, "a one-dimensional array of numbers", value) from None
+    if array.ndim != 1 or array.size == 0:
+        raise ValueError(
+            f"{name} must be a non-empty one-dimensional array, got shape {array.shape}"
+        )
+    if not np.all(np.isfinite(array)):
+        first = int(np.flatnonzero(~np.isfinite(array))[0])
+        raise ValueError(
+            f"{name} must hold finite numbers only, got {array[first]} at position {first}"
+        )
+    return array
+
+
+def one_of(choices: Sequence[str], **named: Any) -> None:
+    """Each value is one of the strings in ``choices``."""
+    for name, value in named.items():
+        if value not in choices:
+            raise fail(name, f"one of {', '.join(choices)}", value)
+
+
+def instance(kind: type, **named: Any) -> None:
+    """Each value is an instance of ``kind``."""
+    for name, value in named.items():
+        if not isinstance(value, kind):
+            raise fail(name, f"a {kind.__name__}", value)
