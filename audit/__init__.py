@@ -1,7 +1,68 @@
 """Noisy-SGD Audit: lower bounds on the privacy loss of Noisy-SGD's last iterate."""
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
 from audit.mechanism import Batching, NoisySGD, Order, Relation, Release
+
+if TYPE_CHECKING:
+    from audit import (
+        bounds,
+        claims,
+        constructions,
+        curves,
+        estimation,
+        exact,
+        report,
+        scenario,
+        simulation,
+    )
+    from audit.bounds import NotApplicable
 
 __version__ = "0.1.0"
 
-__all__ = ["Batching", "NoisySGD", "Order", "Relation", "Release", "__version__"]
+_ROOMS = (
+    "bounds",
+    "claims",
+    "constructions",
+    "curves",
+    "estimation",
+    "exact",
+    "report",
+    "scenario",
+    "simulation",
+)
+
+__all__ = [
+    "Batching",
+    "NoisySGD",
+    "NotApplicable",
+    "Order",
+    "Relation",
+    "Release",
+    "__version__",
+    "bounds",
+    "claims",
+    "constructions",
+    "curves",
+    "estimation",
+    "exact",
+    "report",
+    "scenario",
+    "simulation",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Load a room when it is first entered, so that ``import audit`` is quick."""
+    if name in _ROOMS:
+        return importlib.import_module(f"audit.{name}")
+    if name == "NotApplicable":
+        return importlib.import_module("audit.bounds").NotApplicable
+    raise AttributeError(f"module 'audit' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

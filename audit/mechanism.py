@@ -175,7 +175,10 @@ class NoisySGD:
                 f"got {self.strong_convexity!r}"
             )
         if self.holder is not None:
+            if not isinstance(self.holder, (tuple, list)) or len(self.holder) != 2:
+                raise validate.fail("holder", "(constant, order)", self.holder)
             constant, order = self.holder
+            object.__setattr__(self, "holder", (constant, order))
             validate.nonnegative(holder_constant=constant)
             validate.closed_unit(holder_order=order)
 

@@ -25,9 +25,16 @@ def _is_real(value: object) -> bool:
     return isinstance(value, Real) and not isinstance(value, (bool, np.bool_))
 
 
+def _as_float(value: Real) -> float:
+    try:
+        return float(value)
+    except OverflowError:  # whole numbers know no limit
+        return math.inf
+
+
 def _check(requirement: str, test: Any, named: dict[str, Any]) -> None:
     for name, value in named.items():
-        if not (_is_real(value) and test(float(value))):
+        if not (_is_real(value) and test(_as_float(value))):
             raise fail(name, requirement, value)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
-from scipy.special import gammaln, xlog1py, xlogy
+import numpy as np
 
 from audit import validate
 from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall
@@ -34,6 +34,7 @@ def batched_process(
         Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
         of the last step, after which nothing hides the record.
     """
+    check_position(mechanism, position)
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
     return Process(
         start=start,
@@ -45,13 +46,25 @@ def batched_process(
     )
 
 
-def _paths(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
-    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
-        return _cycles(mechanism, update, position)
-    if position is not None:
+def check_position(mechanism: NoisySGD, position: int | None) -> None:
+    """Raise ``ValueError`` where ``position`` is no batch of the mechanism's cycle."""
+    if position is None:
+        return
+    if mechanism.batching is not Batching.CYCLIC:
         raise ValueError(
             f"position must be left out for {mechanism.batching.value} batches, got {position!r}"
         )
+    validate.integer(0, position=position)
+    length = mechanism.dataset_size // mechanism.batch_size
+    if position >= length:
+        raise ValueError(
+            f"position must be below dataset_size/batch_size ({length}), got {position!r}"
+        )
+
+
+def _paths(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
+    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        return _cycles(mechanism, update, position)
     return (Path(1.0, _repeated(mechanism, [lambda eta: _sampled_step(mechanism, update, eta)])),)
 
 
@@ -67,15 +80,7 @@ def _cycles(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> t
         return Path(probability, _repeated(mechanism, cycle))
 
     if mechanism.batching is Batching.CYCLIC:
-        place = (mechanism.steps - 1) % length if position is None else position
-        validate.integer(0, position=place)
-        if place >= length:
-            raise ValueError(
-                f"position must be below dataset_size/batch_size ({length}), got {place}"
-            )
-        return (path(place, 1.0),)
-    if position is not None:
-        raise ValueError(f"position must be left out for shuffled batches, got {position!r}")
+        return (path((mechanism.steps - 1) % length if position is None else position, 1.0),)
     return tuple(path(place, 1.0 / length) for place in range(length))
 
 
@@ -109,8 +114,7 @@ def _sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float) -> Step:
             mixture[chosen] = mixture.get(chosen, 0.0) + weight
 
     if mechanism.batching is Batching.POISSON:
-        for others in range(n):
-            weight = _binomial(others, n - 1, rate)
+        for others, weight in enumerate(_binomial(n - 1, rate)):
             add(False, others, (1 - rate) * weight)
             add(True, others, rate * weight)
     else:  # full batches are samples of all n
@@ -121,9 +125,15 @@ def _sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float) -> Step:
     return Step(tuple(mixture), weights, eta * mechanism.noise_std)
 
 
-def _binomial(count: int, trials: int, rate: float) -> float:
-    if trials == 0:
-        return 1.0
-    log_choose = gammaln(trials + 1) - gammaln(count + 1) - gammaln(trials - count + 1)
-    exponent = log_choose + xlogy(count, rate) + xlog1py(trials - count, -rate)
-    return float(math.exp(exponent)) if exponent > -700 else 0.0
+def _binomial(trials: int, rate: float) -> list[float]:
+    """Probabilities of 0, ..., trials successes, relatively accurate but for those below 1e-304."""
+    if rate == 1:
+        return [0.0] * trials + [1.0]
+    counts = np.arange(1, trials + 1)
+    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of neighbours
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    mode = int(np.argmax(logs))
+    with np.errstate(under="ignore"):
+        above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])[::-1]
+        weights = np.concatenate([below, [1.0], above])
+    return [float(w) for w in np.where(weights > 1e-304, weights, 0.0) / weights.sum()]

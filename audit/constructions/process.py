@@ -11,7 +11,7 @@ import enum
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -107,12 +107,32 @@ class Segment:
         return len(self.steps) * self.times
 
 
+def split(
+    segments: tuple[Segment, ...], count: int
+) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
+    """Cut a sequence of segments after its first ``count`` steps."""
+    before: list[Segment] = []
+    after: list[Segment] = []
+    for segment in segments:
+        taken = min(count, len(segment))
+        count -= taken
+        periods, rest = divmod(taken, max(1, len(segment.steps)))
+        before += [Segment(segment.steps, periods), Segment(segment.steps[:rest])]
+        if rest:
+            after.append(Segment(segment.steps[rest:]))
+        after.append(Segment(segment.steps, segment.times - periods - bool(rest)))
+    return tuple(s for s in before if len(s)), tuple(s for s in after if len(s))
+
+
 @dataclass(frozen=True)
 class Path:
     """One possible sequence of steps, and how probable it is."""
 
     probability: float
     segments: tuple[Segment, ...]
+
+    def __post_init__(self) -> None:
+        validate.closed_unit(probability=self.probability)
 
     def steps(self) -> Iterator[Step]:
         """Every step in the order in which it happens."""
@@ -146,11 +166,26 @@ class Process:
             )
         if not self.lower < self.upper:
             raise ValueError(f"lower must be below upper ({self.upper:g}), got {self.lower!r}")
-        if len({len(path) for path in self.paths}) != 1:
-            raise ValueError(f"paths must have one length, got {[len(p) for p in self.paths]}")
+        lengths = [len(path) for path in self.paths]
+        if len(set(lengths)) != 1 or lengths[0] == 0:
+            raise ValueError(f"paths must have one length of at least 1, got {lengths}")
+        total = math.fsum(path.probability for path in self.paths)
+        if abs(total - 1) > 1e-12:
+            raise ValueError(f"paths must have probabilities that sum to 1, got {total!r}")
+        for wall, end in (self.lower_wall, self.lower), (self.upper_wall, self.upper):
+            if wall is Wall.ABSORB and self.start == end:
+                raise ValueError(f"start must not be on an absorbing wall, got {self.start!r}")
 
     def __len__(self) -> int:
         return len(self.paths[0])
+
+    def truncated(self, steps: int) -> Process:
+        """Return the process that ends after its first ``steps`` steps."""
+        validate.integer(1, steps=steps)
+        if steps > len(self):
+            raise ValueError(f"steps must be at most the process's {len(self)}, got {steps}")
+        paths = tuple(Path(p.probability, split(p.segments, steps)[0]) for p in self.paths)
+        return replace(self, paths=paths)
 
     def distinct_steps(self) -> tuple[Step, ...]:
         """Every different step, in order of first appearance."""

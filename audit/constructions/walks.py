@@ -13,8 +13,8 @@ from typing import ClassVar
 
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process
-from audit.constructions.process import Affine, Path, Process, Segment
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.process import Affine, Path, Process, split
 from audit.mechanism import Batching, NoisySGD, Relation
 
 _SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
@@ -67,6 +67,7 @@ class BiasedWalk(Construction):
     def __post_init__(self) -> None:
         _refuse_strong_convexity(self.name, self.mechanism)
         checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
 
     @property
     def direction(self) -> float:
@@ -119,7 +120,7 @@ class AuxiliaryWalk(BiasedWalk):
         """Return the symmetric walk and omega''."""
         symmetric, biased = super().processes()
         first = len(biased) - self.burn_in
-        paths = tuple(Path(p.probability, _dropping(p.segments, first)) for p in biased.paths)
+        paths = tuple(Path(p.probability, split(p.segments, first)[1]) for p in biased.paths)
         right = self.direction > 0
         return symmetric, Process(
             start=biased.lower if right else biased.upper,
@@ -127,21 +128,6 @@ class AuxiliaryWalk(BiasedWalk):
             lower=-math.inf if right else biased.lower,
             upper=biased.upper if right else math.inf,
         )
-
-
-def _dropping(segments: tuple[Segment, ...], count: int) -> tuple[Segment, ...]:
-    """Leave out the first ``count`` steps."""
-    kept: list[Segment] = []
-    for segment in segments:
-        periods, rest = divmod(min(count, len(segment)), len(segment.steps))
-        count -= min(count, len(segment))
-        left = segment.times - periods
-        if rest:
-            kept.append(Segment(segment.steps[rest:]))
-            left -= 1
-        if left:
-            kept.append(Segment(segment.steps, left))
-    return tuple(kept)
 
 
 @dataclass(frozen=True)
@@ -166,6 +152,7 @@ class TwoSidedWalk(Construction):
                 "zero, got relation=ZERO_OUT"
             )
         checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
 
     def processes(self) -> tuple[Process, Process]:
         """Return the walks pushed right and left."""
@@ -208,36 +195,58 @@ class DriftedWalk(Construction):
         _refuse_strong_convexity(self.name, self.mechanism)
         validate.finite(drift=self.drift)
         checked_start(self.mechanism, self.start)
-        bound = self.mechanism.lipschitz
+        check_position(self.mechanism, self.position)
         if self.drift and self.mechanism.dataset_size == 1:
             raise Inadmissible(
                 "DriftedWalk needs another record to drift, got dataset_size=1, "
                 f"drift={self.drift!r}"
             )
-        if bound is not None and abs(self._others) > bound * _SLACK:
-            largest = bound * abs(self.drift / self._others)
+        low, high = self._others_range()
+        if not low * _SLACK <= self._others <= high * _SLACK:
+            per_gradient = self._drift_per_gradient
             raise Inadmissible(
-                f"DriftedWalk needs |drift| of at most {largest:.6g}, which the other records' "
-                f"Lipschitz constant allows, got drift={self.drift!r}"
+                f"DriftedWalk needs drift in [{low * per_gradient:.6g}, {high * per_gradient:.6g}],"
+                " where every record keeps the Lipschitz constant and the gradient sensitivity, "
+                f"got drift={self.drift!r}"
             )
+
+    def _pushes(self) -> tuple[float, float]:
+        """Negative gradients of the differing record in the two datasets."""
+        if self.mechanism.relation is Relation.REPLACE_ONE:
+            return self.mechanism.sensitivity / 2, -self.mechanism.sensitivity / 2
+        return _largest_gradient(self.mechanism), 0.0
+
+    def _others_range(self) -> tuple[float, float]:
+        """Negative gradients that another record may have.
+
+        A gradient sensitivity bounds the difference of any two records of the family (paper 004,
+        Definition 2.10), so of the others to the differing one too.
+        """
+        low, high = -math.inf, math.inf
+        if self.mechanism.lipschitz is not None:
+            low, high = -self.mechanism.lipschitz, self.mechanism.lipschitz
+        if self.mechanism.gradient_sensitivity is not None:
+            pushes = self._pushes()
+            low = max(low, max(pushes) - self.mechanism.gradient_sensitivity)
+            high = min(high, min(pushes) + self.mechanism.gradient_sensitivity)
+        return low, high
+
+    @property
+    def _drift_per_gradient(self) -> float:
+        m = self.mechanism
+        share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
+        return float(m.step_sizes[0]) * share
 
     @property
     def _others(self) -> float:
         """The negative gradient that every other record must have."""
-        m = self.mechanism
-        share = 1.0
-        if m.batching is Batching.FULL:
-            share = (m.dataset_size - 1) / m.dataset_size
-        return self.drift / (float(m.step_sizes[0]) * share) if self.drift else 0.0
+        return self.drift / self._drift_per_gradient if self.drift else 0.0
 
     def processes(self) -> tuple[Process, Process]:
         """Return the walks whose record pushes right, and left (or not at all)."""
-        m = self.mechanism
-        if m.relation is Relation.REPLACE_ONE:
-            push, push_prime = m.sensitivity / 2, -m.sensitivity / 2
-        else:
-            push, push_prime = _largest_gradient(m), 0.0
+        push, push_prime = self._pushes()
+        m, others = self.mechanism, self._others
         return (
-            _linear_process(m, self.start, push, self._others, self.position),
-            _linear_process(m, self.start, push_prime, self._others, self.position),
+            _linear_process(m, self.start, push, others, self.position),
+            _linear_process(m, self.start, push_prime, others, self.position),
         )

@@ -2,5 +2,15 @@
 
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
+from audit.curves.minimum import MinimumCurve
+from audit.curves.pld import LossDistribution, PLDCurve
+from audit.curves.renyi import RenyiCurve
 
-__all__ = ["GaussianCurve", "PrivacyCurve"]
+__all__ = [
+    "GaussianCurve",
+    "LossDistribution",
+    "MinimumCurve",
+    "PLDCurve",
+    "PrivacyCurve",
+    "RenyiCurve",
+]

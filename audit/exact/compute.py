@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-
-import numpy as np
+from dataclasses import replace
 
 from audit import validate
 from audit.constructions.base import Construction
@@ -13,6 +13,7 @@ from audit.constructions.process import Process
 from audit.exact.curve import LawCurve
 from audit.exact.gaussian import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
 from audit.exact.law import Law
+from audit.exact.reach import LARGEST_REACH, needed, push_apart
 from audit.exact.transfer import (
     ECONOMICAL,
     LARGEST_DENSE,
@@ -20,16 +21,19 @@ from audit.exact.transfer import (
     Progress,
     Resolution,
     domain_panels,
-    law_on,
+    laws_on,
+    steepest,
 )
 from audit.numerics.panels import Panels
 
 # Standard deviations kept of a line without walls: beyond, less than 1e-300 is lost a step.
 TAIL = 38.0
 
-
 # Steps times nodes above which the economical resolutions are taken: half a minute on one core.
 _MOST_WORK = 2e7
+
+# Below this log mass plain doubles have lost products that matter (they end at -708).
+_DENSE_FLOOR = -640.0
 
 
 def law(
@@ -57,7 +61,8 @@ def law(
     if normal is not None:
         return normal
     chosen = resolution or _affordable([process], tail)[0]
-    return _law(process, domain_panels([process], chosen, tail), chosen, progress)
+    [[[result]]] = _converged([[process]], [chosen], tail, [len(process)], 1, progress)
+    return result
 
 
 def curve(
@@ -92,44 +97,136 @@ def curve(
     ValueError
         If the processes have different domains.
     """
+    return curves(pair, None, resolutions=resolutions, threads=threads, progress=progress)[0]
+
+
+def curves(
+    pair: Construction,
+    steps: Sequence[int] | None,
+    *,
+    resolutions: tuple[Resolution, Resolution] | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> tuple[LawCurve | GaussianPairCurve, ...]:
+    """Compute a construction's exact curves after each of several numbers of steps, in one run.
+
+    ``steps`` must rise and end within the mechanism's steps; None stands for all of them. The
+    datasets stay the same while the run goes on. All else as in `curve`.
+    """
     validate.instance(Construction, pair=pair)
     validate.integer(1, threads=threads)
     processes = pair.processes()
-    normal = [normal_law(process) for process in processes]
-    if normal[0] is not None and normal[1] is not None:
-        closed_form = gaussian_pair(normal[0], normal[1])
-        if closed_form is not None:
-            return closed_form
-    jobs = []
-    for resolution in resolutions or _affordable(processes, TAIL):
-        panels = domain_panels(processes, resolution, TAIL)
-        jobs += [(process, panels, resolution) for process in processes]
-    total = sum(len(process) * len(process.paths) for process, _, _ in jobs)
-    done = [0] * len(jobs)
+    wanted = [len(processes[0])] if steps is None else [int(step) for step in steps]
+    validate.integer(1, **{f"steps_{i}": step for i, step in enumerate(wanted)})
+    if not wanted or sorted(set(wanted)) != wanted or wanted[-1] > len(processes[0]):
+        raise ValueError(
+            f"steps must rise and be at most the mechanism's {len(processes[0])}, got {steps!r}"
+        )
+    closed_forms = [_closed_form(processes, count) for count in wanted]
+    if all(form is not None for form in closed_forms):
+        return tuple(form for form in closed_forms if form is not None)
+    chosen = list(resolutions or _affordable(processes, TAIL))
+    (x, y), (rough_x, rough_y) = _converged(
+        [processes] * 2, chosen, TAIL, wanted, threads, progress
+    )
+    return tuple(
+        LawCurve(first, second, (rough, rough_second))
+        for first, second, rough, rough_second in zip(x, y, rough_x, rough_y, strict=True)
+    )
 
-    def one(index: int) -> Law:
-        process, panels, resolution = jobs[index]
 
-        def report(steps: int, _: int) -> None:
-            done[index] = steps
+def _closed_form(processes: tuple[Process, Process], steps: int) -> GaussianPairCurve | None:
+    first, second = (normal_law(process.truncated(steps)) for process in processes)
+    return None if first is None or second is None else gaussian_pair(first, second)
+
+
+def _converged(
+    groups: Sequence[Sequence[Process]],
+    resolutions: Sequence[Resolution],
+    tail: float,
+    steps: Sequence[int],
+    threads: int,
+    progress: Progress | None,
+) -> list[list[list[Law]]]:
+    """Compute the laws of each group of processes after each number of steps, on shared panels.
+
+    A group whose laws need more of the noise than its resolution follows is computed again with
+    as much as they need.
+    """
+    panels = [domain_panels(g, r, tail) for g, r in zip(groups, resolutions, strict=True)]
+    reaches = [
+        r.reach + push_apart(g, p) for g, r, p in zip(groups, resolutions, panels, strict=True)
+    ]
+    reaches = [min(reach, LARGEST_REACH) for reach in reaches]
+    results: dict[tuple[int, int], list[Law]] = {}
+    jobs = [(k, i) for k, group in enumerate(groups) for i in range(len(group))]
+    total = steps[-1] * sum(len(groups[k][i].paths) for k, i in jobs)
+    done = dict.fromkeys(jobs, 0)
+
+    def one(job: tuple[int, int]) -> list[Law]:
+        k, i = job
+        resolution = replace(resolutions[k], reach=reaches[k])
+
+        def report(now: int, _: int) -> None:
+            done[job] = now
             if progress is not None:
-                progress(sum(done), total)
+                progress(sum(done.values()), total)
 
-        return _law(process, panels, resolution, report)
+        return _laws(groups[k][i], panels[k], resolution, steps, report)
 
+    pending = jobs
     with ThreadPoolExecutor(threads) as pool:
-        laws = list(pool.map(one, range(len(jobs))))
-    return LawCurve(laws[0], laws[1], (laws[2], laws[3]))
+        while pending:
+            results.update(zip(pending, pool.map(one, pending), strict=True))
+            short = set()
+            for k in {k for k, _ in pending}:
+                laws = [results[k, i] for i in range(len(groups[k]))]
+                reach = _lacking(laws, groups[k], resolutions[k].reach)
+                if reach is not None:
+                    reaches[k] = reach
+                    short.add(k)
+            pending = [job for job in jobs if job[0] in short]
+    return [[results[k, i] for i in range(len(group))] for k, group in enumerate(groups)]
 
 
-def _law(
-    process: Process, panels: Panels, resolution: Resolution, progress: Progress | None
-) -> Law:
-    """Compute a law; once more with exponents for each panel where plain doubles underflow."""
-    result = law_on(process, panels, resolution, progress)
-    if np.isneginf(result.state.log_values).any():
-        result = law_on(process, panels, resolution, progress, banded=True)
-    return result
+def _lacking(
+    laws: Sequence[Sequence[Law]], processes: Sequence[Process], margin: float
+) -> float | None:
+    """Return the reach that laws need, with ``margin`` around, where they were not given it."""
+    edges = laws[0][0].panels.edges
+    slope: float | None = None
+    lacking = None
+    for group in zip(*laws, strict=True):
+        given = min(law.reach for law in group)
+        if math.isinf(given):
+            continue
+        slope = steepest(processes, edges[0], edges[-1]) if slope is None else slope
+        need = needed(group, processes, slope)
+        if need + margin - 1 > given:
+            if given >= LARGEST_REACH:
+                std = min(step.noise_std for p in processes for step in p.distinct_steps())
+                raise ValueError(
+                    "noise_std must be larger for computed laws: they are over "
+                    f"{LARGEST_REACH - margin + 1:.3g} of a step's noise deviations apart after one "
+                    f"step, got a step with {std:g}"
+                )
+            lacking = max(lacking or 0.0, min(need + margin, LARGEST_REACH))
+    return lacking
+
+
+def _laws(
+    process: Process,
+    panels: Panels,
+    resolution: Resolution,
+    steps: Sequence[int],
+    progress: Progress | None,
+) -> list[Law]:
+    """Compute laws; once more with exponents for each panel where plain doubles underflow."""
+    laws = laws_on(process, panels, resolution, steps=steps, progress=progress)
+    dense = [law for law, n in zip(laws, steps, strict=True) if n > 1 and math.isinf(law.reach)]
+    if any(law.least < _DENSE_FLOOR for law in dense):
+        laws = laws_on(process, panels, resolution, steps=steps, progress=progress, banded=True)
+    return laws
 
 
 def _affordable(processes: Sequence[Process], tail: float) -> tuple[Resolution, Resolution]:

@@ -17,8 +17,9 @@ from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
 
-# Relative error of mu and of the Gaussian curve, with room to spare.
+# Relative error of the Gaussian curve, with room to spare.
 _ERROR = 1e-12
+_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -27,6 +28,7 @@ class NormalLaw:
 
     mean: float
     std: float
+    rounding: float = 0.0  # bound on the mean's error, in standard deviations, and on the std's
     lost_mass: float = 0.0
 
     @property
@@ -64,38 +66,57 @@ class GaussianPairCurve(GaussianCurve):
     first: NormalLaw
     second: NormalLaw
 
+    @property
+    def _mu_range(self) -> tuple[float, float]:
+        error = self.mu * _ERROR + (1 + self.mu) * (self.first.rounding + self.second.rounding)
+        return max(self.mu - error, 0.0), self.mu + error
+
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> tuple[float, float]:
         """Return (low, high) that contain the true epsilon at ``delta``."""
         validate.open_unit(delta=delta)
-        low = GaussianCurve(self.mu * (1 - _ERROR)).epsilon(min(delta * (1 + _ERROR), 1 - 1e-16))
-        high = GaussianCurve(self.mu * (1 + _ERROR)).epsilon(delta * (1 - _ERROR))
+        least, most = self._mu_range
+        low = GaussianCurve(least).epsilon(min(delta * (1 + _ERROR), 1 - 1e-16))
+        high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
         return low, high
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> tuple[float, float]:
         """Return (low, high) that contain the true delta at ``epsilon``."""
-        low = GaussianCurve(self.mu * (1 - _ERROR)).delta(epsilon) * (1 - _ERROR)
-        high = GaussianCurve(self.mu * (1 + _ERROR)).delta(epsilon) * (1 + _ERROR)
+        least, most = self._mu_range
+        low = GaussianCurve(least).delta(epsilon) * (1 - _ERROR)
+        high = GaussianCurve(most).delta(epsilon) * (1 + _ERROR)
         return low, min(high, 1.0)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> tuple[float, float]:
         """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
-        value = self.renyi(alpha)
-        return value * (1 - 3 * _ERROR), value * (1 + 3 * _ERROR)
+        least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
+        return least * (1 - _ERROR), most * (1 + _ERROR)
 
 
 @dataclass(frozen=True)
 class _Motion:
-    """x -> slope x + shift + N(0, variance)."""
+    """x -> slope x + shift + N(0, variance).
+
+    ``size`` is the sum of the absolute values of all that ``shift`` sums up. Rounding errors, in
+    units of the last place: ``depth`` bounds that of ``shift`` relative to ``size`` and that of
+    ``variance``, ``slope_depth`` that of ``slope``.
+    """
 
     slope: float = 1.0
     shift: float = 0.0
     variance: float = 0.0
+    size: float = 0.0
+    depth: int = 0
+    slope_depth: int = 0
 
     def then(self, other: _Motion) -> _Motion:
+        exact = abs(other.slope) == 1
         return _Motion(
             other.slope * self.slope,
             other.slope * self.shift + other.shift,
-            other.slope**2 * self.variance + other.variance,
+            other.slope * other.slope * self.variance + other.variance,
+            abs(other.slope) * self.size + other.size,
+            1 + max(self.depth + (0 if exact else 3 + 2 * other.slope_depth), other.depth),
+            0 if exact and abs(self.slope) == 1 else 1 + self.slope_depth + other.slope_depth,
         )
 
     def power(self, times: int) -> _Motion:
@@ -138,7 +159,12 @@ def _path_law(start: float, path: Path) -> NormalLaw:
     motion = _Motion()
     for segment in path.segments:
         motion = motion.then(_segment_motion(segment))
-    return NormalLaw(motion.slope * start + motion.shift, math.sqrt(motion.variance))
+    mean, std = motion.slope * start + motion.shift, math.sqrt(motion.variance)
+    if not (math.isfinite(mean) and math.isfinite(std)):
+        raise ValueError(f"slope must not let the iterate overflow, got a mean of {mean}")
+    size = abs(motion.slope * start) + motion.size
+    depth = 4 + motion.depth + motion.slope_depth
+    return NormalLaw(mean, std, depth * _UNIT_ROUNDOFF * (1 + size / std))
 
 
 def _segment_motion(segment: Segment) -> _Motion:
@@ -146,5 +172,5 @@ def _segment_motion(segment: Segment) -> _Motion:
     for step in segment.steps:
         phi = step.maps[0]
         assert isinstance(phi, Affine)  # checked by normal_law
-        period = period.then(_Motion(phi.slope, phi.shift, step.noise_std**2))
+        period = period.then(_Motion(phi.slope, phi.shift, step.noise_std**2, abs(phi.shift)))
     return period.power(segment.times)

@@ -26,18 +26,27 @@ class Law:
         Probability that left a truncated line, an upper bound; 0 on a bounded domain.
     relative_error
         Bound on the relative rounding error of every value.
+    reach
+        Noise beyond so many standard deviations of a step was left out; infinite where none was.
     """
 
     panels: Panels
     state: State
     lost_mass: float
     relative_error: float
+    reach: float = np.inf
 
     @property
     def atoms(self) -> tuple[float, float]:
         """Probabilities of the lower and the upper end of the domain."""
         low, high = np.exp(self.state.log_atoms)
         return float(low), float(high)
+
+    @property
+    def least(self) -> float:
+        """Logarithm of the smallest mass at a node or an end where the domain has one."""
+        masses = float(np.min(self.state.log_values + np.log(self.panels.weights)))
+        return min(masses, *(a for a in self.log_atoms if a > -np.inf or self.lost_mass == 0))
 
     @property
     def log_atoms(self) -> tuple[float, float]:

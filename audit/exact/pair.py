@@ -19,10 +19,17 @@ from audit.exact.law import Law
 from audit.numerics.panels import gauss_legendre, interpolate_log
 
 Array = NDArray[np.float64]
+_Piece = tuple[Array, Array, Array]
 
 # Renyi integrands vary faster than the densities by the order: panels are halved until this.
 _RENYI_TOLERANCE = 1e-13
 _MOST_HALVINGS = 8
+# Panels whose log mass is smaller than a sum by so much are left out of it.
+_NEGLIGIBLE = 50.0
+# Pieces of cut panels are so short that the log-likelihood ratio varies by this much at most.
+_RATIO_RANGE = 8.0
+_MOST_PARTS = 100
+_LARGEST_EPSILON = 1e12
 
 
 class LawPair:
@@ -58,32 +65,57 @@ class LawPair:
     def _atom_ratio(self) -> Array:
         return _log_ratio(self.atoms_p, self.atoms_q)
 
+    @cached_property
+    def _log_masses(self) -> tuple[Array, Array]:
+        """Log of P and Q of every panel."""
+        return (
+            np.asarray(logsumexp(self.log_p + self.log_weights, axis=1)),
+            np.asarray(logsumexp(self.log_q + self.log_weights, axis=1)),
+        )
+
     def log_delta(self, epsilon: float) -> float:
         """Log of sup_S P(S) - e^epsilon Q(S); a sum of positive terms only."""
-        parts = [self._excess(self.atoms_p, self._atom_ratio, epsilon)]
         lowest, highest = self._ratio_range
-        full = lowest > epsilon
+        # where the ratio is steep, 1 - e^(epsilon - ratio) has a boundary layer
+        smooth = (lowest > epsilon + 40) | (highest - lowest <= _RATIO_RANGE)
+        full = (lowest > epsilon) & smooth
         inner = self._ratio[full, 1:-1]
-        parts.append(self._excess(self.log_p[full] + self.log_weights[full], inner, epsilon))
-        for panel in np.flatnonzero(~full & (highest > epsilon)):
-            for logs_p, ratio, log_weights in self._pieces(int(panel), epsilon):
-                parts.append(self._excess(logs_p + log_weights, ratio, epsilon))
-        joined = np.concatenate([part.ravel() for part in parts])
-        return float(logsumexp(joined)) if joined.size else -np.inf
+        total = _log_sum(
+            [
+                self._excess(self.atoms_p, self._atom_ratio, epsilon),
+                self._excess(self.log_p[full] + self.log_weights[full], inner, epsilon),
+            ]
+        )
+        masses = self._log_masses[0]
+        mixed = np.flatnonzero(~full & (highest > epsilon))
+        for panel in mixed[np.argsort(-masses[mixed])]:
+            if masses[panel] < total - _NEGLIGIBLE:
+                break
+            for log_p, log_q, log_weights in self._pieces(int(panel), epsilon)[0]:
+                ratio = _log_ratio(log_p, log_q)
+                excess = self._excess(log_p + log_weights, ratio, epsilon)
+                total = float(np.logaddexp(total, _log_sum([excess])))
+        return total
 
-    def log_probabilities(self, epsilon: float) -> tuple[float, float]:
-        """Log of P(S) and Q(S) for the best set S = {log p - log q > epsilon}."""
-        chosen = self._atom_ratio > epsilon
-        parts_p, parts_q = [self.atoms_p[chosen]], [self.atoms_q[chosen]]
+    def log_errors(self, c: float) -> tuple[float, float]:
+        """Log of P(log p - log q <= c) and of Q(log p - log q > c), sums of positive terms."""
+        chosen = self._atom_ratio > c
         lowest, highest = self._ratio_range
-        full = lowest > epsilon
-        parts_p.append((self.log_p[full] + self.log_weights[full]).ravel())
-        parts_q.append((self.log_q[full] + self.log_weights[full]).ravel())
-        for panel in np.flatnonzero(~full & (highest > epsilon)):
-            for logs_p, ratio, log_weights in self._pieces(int(panel), epsilon):
-                parts_p.append(logs_p + log_weights)
-                parts_q.append(logs_p - ratio + log_weights)
-        return _log_sum(parts_p), _log_sum(parts_q)
+        full, empty = lowest > c, highest <= c
+        masses_p, masses_q = self._log_masses
+        type_one = _log_sum([self.atoms_p[~chosen], masses_p[empty]])
+        type_two = _log_sum([self.atoms_q[chosen], masses_q[full]])
+        mixed = np.flatnonzero(~full & ~empty)
+        for panel in mixed[np.argsort(-np.maximum(masses_p, masses_q)[mixed])]:
+            if (
+                masses_p[panel] < type_one - _NEGLIGIBLE
+                and masses_q[panel] < type_two - _NEGLIGIBLE
+            ):
+                continue
+            above, below = self._pieces(int(panel), c)
+            type_one = _log_sum([np.array(type_one), *(p + w for p, _, w in below)])
+            type_two = _log_sum([np.array(type_two), *(q + w for _, q, w in above)])
+        return type_one, type_two
 
     def epsilon(self, log_delta: float) -> float:
         """Return the root epsilon of delta(epsilon) = e^log_delta, or 0 if it is negative."""
@@ -94,7 +126,7 @@ class LawPair:
         low, high = 0.0, 1.0
         while self.log_delta(high) > log_delta:
             low, high = high, 2 * high
-            if high > 1e6:
+            if high > _LARGEST_EPSILON:
                 return np.inf
         # below -1e300 the logarithm only has to be on the right side
         return float(
@@ -145,6 +177,8 @@ class LawPair:
         if not np.isfinite(np.max(np.concatenate([coarse, atoms]))):
             return float(np.max(np.concatenate([coarse, atoms])))
         total = coarse
+        if not relevant.any():  # the atoms outweigh everything
+            return float(logsumexp(np.concatenate([coarse, atoms]))) / (alpha - 1)
         for halvings in range(1, _MOST_HALVINGS + 1):
             finer = coarse.copy()
             finer[relevant] = self._renyi_panels(alpha, halvings, relevant)
@@ -156,8 +190,8 @@ class LawPair:
 
     def _below(self, c: float) -> tuple[float, float]:
         """Type I and II errors of rejecting P where log p - log q <= c."""
-        log_p, log_q = self.log_probabilities(c)
-        return max(0.0, -np.expm1(min(log_p, 0.0))), float(np.exp(min(log_q, 0.0)))
+        type_one, type_two = self.log_errors(c)
+        return float(np.exp(min(type_one, 0.0))), float(np.exp(min(type_two, 0.0)))
 
     @staticmethod
     def _excess(log_p: Array, ratio: Array, epsilon: float) -> Array:
@@ -166,10 +200,10 @@ class LawPair:
         gap = np.minimum(epsilon - ratio[chosen], -1e-300)
         return np.asarray(log_p[chosen] + np.log(-np.expm1(gap)))
 
-    def _pieces(self, panel: int, epsilon: float) -> list[tuple[Array, Array, Array]]:
-        """Cut a panel at the roots of the ratio and return the pieces where it is above epsilon.
+    def _pieces(self, panel: int, epsilon: float) -> tuple[list[_Piece], list[_Piece]]:
+        """Cut a panel at the roots of the ratio into pieces above epsilon, and pieces below.
 
-        Each piece is (log p, log p - log q, log weights) at its own Legendre nodes.
+        Each piece is (log p, log q, log weights) at its own Legendre nodes.
         """
         nodes, weights = gauss_legendre(self.panels.order)
         places = np.concatenate([[-1.0], nodes, [1.0]])
@@ -192,14 +226,17 @@ class LawPair:
                 cuts.append(left if abs(gap(left)) <= abs(gap(right)) else right)
         cuts.append(1.0)
         half_panel = 0.5 * float(self.panels.edges[panel + 1] - self.panels.edges[panel])
-        pieces = []
+        spread = float(np.ptp(self._ratio[panel])) if np.isfinite(self._ratio[panel]).all() else 0.0
+        parts = int(np.clip(np.ceil(spread / _RATIO_RANGE), 1, _MOST_PARTS))
+        pieces: tuple[list[_Piece], list[_Piece]] = ([], [])
         state = bool(above[0])
-        for left, right in itertools.pairwise(cuts):
-            if state and right > left:
+        for start, end in itertools.pairwise(cuts):
+            count = parts if end > start else 0
+            for left, right in itertools.pairwise(np.linspace(start, end, count + 1)):
                 half = 0.5 * (right - left)
                 points = 0.5 * (left + right) + half * nodes
-                logs = interpolate_log(log_p, points)
-                pieces.append((logs, ratio_at(points), np.log(half * half_panel * weights)))
+                logs = interpolate_log(log_p, points), interpolate_log(log_q, points)
+                pieces[not state].append((*logs, np.log(half * half_panel * weights)))
             state = not state
         return pieces
 

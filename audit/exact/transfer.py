@@ -5,13 +5,13 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audit.constructions.process import Affine, Path, Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.process import Affine, Path, Process, Segment, Step, UpdateMap, Wall, split
 from audit.exact.law import Law
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from audit.numerics.banded import BandedOperator
 
 _UNIT_ROUNDOFF = 2.0**-53
+_TINY = float(np.finfo(np.float64).tiny)
 # Beyond this many nodes the band structure beats dense matrices at any length.
 LARGEST_DENSE = 1000
 # Measured costs in seconds of a multiply-add: a matrix product, a matrix-vector product, a band.
@@ -33,18 +34,20 @@ class Resolution:
     """How finely a law is computed.
 
     ``order`` nodes on each panel of ``width`` noise standard deviations; noise beyond ``reach``
-    standard deviations is left out where the domain is long.
+    standard deviations is left out where the domain is long (more are followed where the laws
+    need it: see `audit.exact.reach`).
     """
 
     order: int = 20
     width: float = 4.0
-    reach: float = 12.0
+    reach: float = 13.0
 
 
 # (fine, coarse): the bracket comes from the distance between the two. Measured on walks, a coarse
-# law of 4 nodes a standard deviation is good to about 1e-10 in epsilon, of 3 to about 1e-8.
-STANDARD = (Resolution(order=20), Resolution(order=16, reach=10.5))
-ECONOMICAL = (Resolution(order=16), Resolution(order=12, reach=10.5))
+# law of 4 nodes a standard deviation is good to about 1e-10 in epsilon, of 3 to about 1e-8. The
+# coarse reach is shorter by the width of a panel, so that a band of fewer blocks follows from it.
+STANDARD = (Resolution(order=20), Resolution(order=16, reach=9.0))
+ECONOMICAL = (Resolution(order=16), Resolution(order=12, reach=9.0))
 
 
 def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: float) -> Panels:
@@ -63,45 +66,65 @@ def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: fl
         upper = max(r[1] for r in ranges) if math.isinf(upper) else upper
     steps = list(dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes))))
     maps = list(dict.fromkeys(phi for step in steps for phi in step.maps))
-    slope = max([1.0, *(_steepest(phi, lower, upper) for phi in maps)])
+    slope = max(1.0, steepest(processes, lower, upper))
     width = resolution.width * min(step.noise_std for step in steps) / slope
     breaks = tuple(kink for phi in maps for kink in phi.kinks)
     return Panels.covering(lower, upper, width, resolution.order, breaks)
 
 
-def law_on(
+def steepest(processes: Sequence[Process], lower: float, upper: float) -> float:
+    """Return the largest slope of an update map between the ends."""
+    steps = dict.fromkeys(itertools.chain(*(p.distinct_steps() for p in processes)))
+    maps = dict.fromkeys(phi for step in steps for phi in step.maps)
+    return max(_steepest(phi, lower, upper) for phi in maps)
+
+
+def laws_on(
     process: Process,
     panels: Panels,
     resolution: Resolution,
-    progress: Progress | None = None,
     *,
+    steps: Sequence[int] | None = None,
+    progress: Progress | None = None,
     banded: bool = False,
-) -> Law:
-    """Compute the law of the last iterate on the given panels.
+) -> list[Law]:
+    """Compute laws of a process on the given panels.
 
     Parameters
     ----------
     process, panels, resolution
         What is computed, and how.
+    steps
+        After how many steps a law is wanted, rising; by default after the last one only.
     progress
         Called with (steps done, steps in all) now and then.
     banded
         Use panels with exponents of their own even where plain doubles look sufficient.
     """
-    total = len(process) * len(process.paths)
+    wanted = [len(process)] if steps is None else list(steps)
+    total = wanted[-1] * len(process.paths)
     runner = _Runner(process, panels, resolution, banded, _Counter(progress, total))
-    states = [runner.run(path) for path in process.paths]
-    state = mixture(states, [path.probability for path in process.paths])
+    runs = [runner.run(path, wanted) for path in process.paths]
+    probabilities = [path.probability for path in process.paths]
+    states = [mixture(states, probabilities) for states in zip(*runs, strict=True)]
+    reach = math.inf if runner.dense else resolution.reach
+    return [_law(process, panels, s, n, reach) for s, n in zip(states, wanted, strict=True)]
+
+
+def _law(process: Process, panels: Panels, state: State, steps: int, reach: float) -> Law:
     state = state.shifted(-state.log_mass(panels))
     cut = (math.isinf(process.lower), math.isinf(process.upper))
     lost = float(np.exp(state.log_atoms)[list(cut)].sum())
     if any(cut):
+        lost = max(lost, _TINY)  # what underflows is lost, too
         state = State(state.log_values, np.where(cut, -np.inf, state.log_atoms))
-    # sums of about a hundred positive terms, and positions rounded relative to the domain
-    size = float(panels.edges[-1] - panels.edges[0])
+    # sums of about a hundred positive terms, and positions rounded relative to the farthest one,
+    # which matters the more the farther the noise is followed
+    farthest = float(np.max(np.abs(panels.edges)))
     std = min(step.noise_std for step in process.distinct_steps())
-    rounding = len(process) * _UNIT_ROUNDOFF * (16 + 2 * size / std)
-    return Law(panels, state, lost, rounding)
+    lever = 4.0 if math.isinf(reach) else max(4.0, reach - 9)
+    rounding = steps * _UNIT_ROUNDOFF * (16 + lever * farthest / std)
+    return Law(panels, state, lost, rounding, math.inf if steps == 1 else reach)
 
 
 class _Counter:
@@ -138,13 +161,18 @@ class _Runner:
         self.dense_operator = lru_cache(maxsize=8)(self._dense_operator)
         self.banded_operator = lru_cache(maxsize=8)(self._banded_operator)
 
-    def run(self, path: Path) -> State:
-        first, segments = _split_first(path)
-        state = first_step(_noisy(first), self.panels, self.process.start)
+    def run(self, path: Path, wanted: Sequence[int]) -> list[State]:
+        head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
+        state = first_step(_noisy(head[0].steps[0]), self.panels, self.process.start)
         self.counter.add(1)
-        for segment in segments:
-            state = self._segment(segment, state)
-        return state
+        states, done = [], 1
+        for steps in wanted:
+            now, rest = split(rest, steps - done)
+            for segment in now:
+                state = self._segment(segment, state)
+            done = steps
+            states.append(state)
+        return states
 
     def _segment(self, segment: Segment, state: State) -> State:
         runs = [(step, len(list(group))) for step, group in itertools.groupby(segment.steps)]
@@ -186,14 +214,6 @@ class _Runner:
         from audit.numerics.banded import BandedOperator  # Numba loads only where it is needed
 
         return BandedOperator.of(_noisy(step), self.panels, self.absorbing, self.resolution.reach)
-
-
-def _split_first(path: Path) -> tuple[Step, list[Segment]]:
-    """Take the first step off, which starts from a point and not from a density."""
-    segments = [s for s in path.segments if len(s)]
-    head = segments[0]
-    rest = [Segment(head.steps[1:]), replace(head, times=head.times - 1), *segments[1:]]
-    return head.steps[0], [s for s in rest if len(s)]
 
 
 def _noisy(step: Step) -> NoisyMap:

@@ -23,22 +23,28 @@ Integers = NDArray[np.int64]
 
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))
+_MOST_NUMBERS = 2**26  # entries of one operator: half a gigabyte
 
 
 @dataclass(frozen=True, eq=False)
 class BandedOperator:
     """One step: where each panel receives from, and the blocks that it receives through.
 
-    Block matrices are stored source node by source node, targets contiguous, one target panel
-    after the other from ``offset[panel]``. Atoms send through ``from_atoms`` (2, panels, order) and
-    receive through ``to_atoms`` (2, panels, order); ``between_atoms`` is 2 by 2, target first. The
-    ``..._reach`` arrays hold the power of two above the largest entry of each row of these.
+    Block k of a target panel, from source panel ``first + k``, starts at ``where[offset + k]`` of
+    ``blocks``, source node by source node, targets contiguous. Where the step is the same
+    everywhere, all pairs of panels at one distance share a block. Atoms send through
+    ``from_atoms`` (2, panels, order) and receive through ``to_atoms`` (2, panels, order);
+    ``between_atoms`` is 2 by 2, target first. Each block, and each row of the others, is divided
+    by a power of two above its largest entry, whose exponent the ``..._reach`` arrays hold: noise
+    of 38 standard deviations would underflow.
     """
 
     first: Integers
     last: Integers
     offset: Integers
+    where: Integers
     blocks: Array
+    block_reach: Integers
     from_atoms: Array
     to_atoms: Array
     between_atoms: Array
@@ -53,37 +59,52 @@ class BandedOperator:
         """Build the operator of one step, with noise beyond ``reach`` deviations left out."""
         first, last = _band(step, panels, reach)
         order = panels.order
-        sizes = (last - first) * order * order
-        offset = np.concatenate([[0], np.cumsum(sizes)]).astype(np.int64)
-        blocks = np.empty(int(offset[-1]))
-        for target in range(len(panels)):
-            sources = slice(first[target], last[target])
-            x = panels.nodes[sources].reshape(-1, 1)
-            block = panels.weights[sources].reshape(-1, 1) * step.kernel(panels.nodes[target], x)
-            blocks[offset[target] : offset[target + 1]] = block.ravel()
+        count = last - first
+        targets = np.repeat(np.arange(len(panels)), count)
+        offset = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
+        sources = np.arange(offset[-1]) - np.repeat(offset[:-1] - first, count)
+        if _same_everywhere(step, panels):
+            distances, which = np.unique(targets - sources, return_inverse=True)
+            middle = len(panels) // 2
+            width = panels.edges[middle + 1] - panels.edges[middle]
+            pairs = [(panels.nodes[middle] + d * width, middle) for d in distances]
+        else:
+            which = np.arange(offset[-1])
+            pairs = [(panels.nodes[t], s) for t, s in zip(targets, sources, strict=True)]
+        _check_memory(len(pairs) * order**2, step, panels)
+        log_weights = np.log(panels.weights)
+        values = np.empty((len(pairs), order * order))
+        reach_of = np.empty(len(pairs), dtype=np.int64)
+        for i, (y, s) in enumerate(pairs):
+            logs = log_weights[s][:, None] + step.log_kernel(y, panels.nodes[s][:, None])
+            values[i : i + 1], reach_of[i : i + 1] = _scaled(logs.reshape(1, -1))
         ends = panels.edges[[0, -1]]
-        from_atoms = np.stack([step.kernel(panels.nodes, np.array(end)) for end in ends])
         beyond = [(float(ends[0]), -1), (float(ends[1]), 1)]
-        to_atoms = np.stack(
-            [panels.weights * np.exp(step.log_beyond(e, s, panels.nodes)) for e, s in beyond]
-        )
-        between = np.stack([np.exp(step.log_beyond(e, s, ends)) for e, s in beyond])
+        from_atoms = np.stack([step.log_kernel(panels.nodes, np.array(end)) for end in ends])
+        to_atoms = np.stack([log_weights + step.log_beyond(e, s, panels.nodes) for e, s in beyond])
+        between = np.stack([step.log_beyond(e, s, ends) for e, s in beyond])
         for index, stays in enumerate(absorbing):
             if stays:
-                from_atoms[index] = 0
-                between[:, index] = 0
-                between[index, index] = 1
+                from_atoms[index] = -np.inf
+                between[:, index] = -np.inf
+                between[index, index] = 0
+        shape = from_atoms.shape
+        from_values, from_reach = _scaled(from_atoms.reshape(-1, order))
+        to_values, to_reach = _scaled(to_atoms.reshape(-1, order))
+        between_values, between_reach = _scaled(between.reshape(-1, 1))
         return cls(
             first,
             last,
             offset,
-            blocks,
-            from_atoms,
-            to_atoms,
-            between,
-            _power_of_two_above(from_atoms.max(axis=2)),
-            _power_of_two_above(to_atoms.max(axis=2)),
-            _power_of_two_above(between),
+            which.astype(np.int64) * order * order,
+            values.ravel(),
+            reach_of[which],
+            from_values.reshape(shape),
+            to_values.reshape(shape),
+            between_values.reshape(2, 2),
+            from_reach.reshape(shape[:2]),
+            to_reach.reshape(shape[:2]),
+            between_reach.reshape(2, 2),
         )
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
@@ -99,7 +120,9 @@ class BandedOperator:
                 self.first,
                 self.last,
                 self.offset,
+                self.where,
                 self.blocks,
+                self.block_reach,
                 self.from_atoms,
                 self.from_reach,
                 new_values,
@@ -139,10 +162,20 @@ def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integ
     return np.minimum(first, last), last
 
 
-def _power_of_two_above(values: Array) -> Integers:
-    with np.errstate(divide="ignore"):
-        exponents = np.ceil(np.log2(values))
-    return np.where(np.isfinite(exponents), exponents, _EMPTY).astype(np.int64)
+def _same_everywhere(step: NoisyMap, panels: Panels) -> bool:
+    """Whether all maps are translations and all panels equally wide, but for rounding."""
+    rounding = 4e-16 * float(np.max(np.abs(panels.edges)))
+    shifts = [phi(panels.nodes) - panels.nodes for phi in step.maps]
+    return all(bool(np.ptp(x) <= 4 * rounding) for x in [np.diff(panels.edges), *shifts])
+
+
+def _check_memory(numbers: int, step: NoisyMap, panels: Panels) -> None:
+    if numbers > _MOST_NUMBERS:
+        size = float(panels.edges[-1] - panels.edges[0]) / step.std
+        raise ValueError(
+            f"noise_std must be larger for a computed law: the domain spans {size:.4g} of a step's "
+            f"noise deviations, got a step with {step.std:g}"
+        )
 
 
 def _scaled(logs: Array) -> tuple[Array, Integers]:
@@ -194,7 +227,9 @@ def _to_panels(
     first: Any,
     last: Any,
     offset: Any,
+    where: Any,
     blocks: Any,
+    block_reach: Any,
     from_atoms: Any,
     from_reach: Any,
     new_values: Any,
@@ -203,30 +238,32 @@ def _to_panels(
     count, order = values.shape
     for target in range(count):
         scale = _EMPTY  # of the largest contribution
+        before = offset[target] - first[target]
         for source in range(first[target], last[target]):
-            scale = max(scale, exponents[source])
+            scale = max(scale, exponents[source] + block_reach[before + source])
         for end in range(2):
             scale = max(scale, atom_exponents[end] + from_reach[end, target])
         if scale <= _EMPTY:
             new_exponents[target] = _EMPTY
             continue
         row = new_values[target]
-        position = offset[target]
         for source in range(first[target], last[target]):
-            if exponents[source] - scale < -1100:
-                position += order * order
+            gap = exponents[source] + block_reach[before + source] - scale
+            if gap < -1100:
                 continue
-            factor = 2.0 ** (exponents[source] - scale)
+            position = where[before + source]
+            factor = 2.0**gap
             for j in range(order):
                 value = values[source, j] * factor
                 for i in range(order):
                     row[i] += blocks[position + i] * value
                 position += order
         for end in range(2):
-            if atom_exponents[end] + from_reach[end, target] > _EMPTY:
-                gap = atom_exponents[end] - scale
+            gap = atom_exponents[end] + from_reach[end, target] - scale
+            if gap >= -1100:
+                value = _times_power(atoms[end, 0], gap)
                 for i in range(order):
-                    row[i] += _times_power(from_atoms[end, target, i] * atoms[end, 0], gap)
+                    row[i] += from_atoms[end, target, i] * value
         new_exponents[target] = _normalise(row, scale)
 
 
@@ -255,14 +292,15 @@ def _to_ends(
             continue
         total = 0.0
         for source in range(count):
-            if exponents[source] + to_reach[end, source] - scale > -1100:
+            gap = exponents[source] + to_reach[end, source] - scale
+            if gap >= -1100:
                 part = 0.0
                 for j in range(order):
                     part += to_atoms[end, source, j] * values[source, j]
-                total += _times_power(part, exponents[source] - scale)
+                total += _times_power(part, gap)
         for other in range(2):
-            if atom_exponents[other] + between_reach[end, other] > _EMPTY:
-                part = between_atoms[end, other] * atoms[other, 0]
-                total += _times_power(part, atom_exponents[other] - scale)
+            gap = atom_exponents[other] + between_reach[end, other] - scale
+            if gap >= -1100:
+                total += _times_power(between_atoms[end, other] * atoms[other, 0], gap)
         new_atoms[end, 0] = total
         new_atom_exponents[end] = _normalise(new_atoms[end], scale)

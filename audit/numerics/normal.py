@@ -47,7 +47,8 @@ def gaussian_delta(epsilon: Array, mu: Array) -> Array:
     epsilon, mu = np.broadcast_arrays(
         np.asarray(epsilon, dtype=np.float64), np.asarray(mu, dtype=np.float64)
     )
-    x = epsilon / mu - mu / 2
+    with np.errstate(over="ignore"):
+        x = epsilon / mu - mu / 2
     inner = np.clip(x, -30.0, 1e150)  # keeps the Mills ratio finite; the rest is handled below
     with np.errstate(under="ignore"):
         # e^epsilon Phi(-x - mu) = phi(x) M(x + mu)

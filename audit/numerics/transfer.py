@@ -80,7 +80,7 @@ def mixture(states: Sequence[State], weights: Sequence[float]) -> State:
     """Mix states on the same panels with the given probabilities."""
     if len(states) == 1:
         return states[0]
-    parts = [s.shifted(float(np.log(w))) for s, w in zip(states, weights, strict=True)]
+    parts = [s.shifted(float(np.log(w))) for s, w in zip(states, weights, strict=True) if w > 0]
     with np.errstate(divide="ignore"):
         return State(
             np.logaddexp.reduce([part.log_values for part in parts]),

@@ -1,0 +1,35 @@
+# Fresh machine to report: make audit.  Fresh machine to tests passed: make test.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+
+.PHONY: audit test test-floors lint bench clean
+
+audit: $(STAMP)
+	$(BIN)/audit
+
+test: $(STAMP)
+	$(BIN)/python -m pytest -q
+
+lint: $(STAMP)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(STAMP)
+	$(BIN)/python -m tests.benchmarks
+
+# The declared lower versions, in an environment of their own.
+test-floors:
+	$(MAKE) test VENV=.venv-floors PIP_FLAGS="--constraint tests/floors.txt"
+
+clean:
+	rm -rf $(VENV) .venv-floors build dist
+
+$(STAMP): pyproject.toml
+	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.12")'
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install -q --upgrade pip
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e ".[dev]"
+	@touch $@

@@ -1,0 +1,190 @@
+"""What an entry of the catalogue is, and the questions that can be asked of all of them."""
+
+from __future__ import annotations
+
+import difflib
+import enum
+import inspect
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from types import MappingProxyType
+
+from audit import validate
+from audit.bounds.assumptions import Assumption
+from audit.bounds.errors import NotApplicable
+from audit.curves.base import PrivacyCurve
+from audit.mechanism import NoisySGD
+
+
+class Status(enum.Enum):
+    """What is known of a statement."""
+
+    AS_PRINTED = "as printed"
+    CORRECTED = "corrected"
+    UNPROVEN = "unproven"
+    REFUTED = "refuted as printed"
+    ASYMPTOTIC = "asymptotic"  # a rate without constants: drawn, never judged
+
+    @property
+    def sound(self) -> bool:
+        """Whether `best` may use it: no violation is known, and it is proven."""
+        return self in (Status.AS_PRINTED, Status.CORRECTED)
+
+
+@dataclass(frozen=True)
+class Citation:
+    """Where a statement is printed."""
+
+    authors: str
+    year: int
+    title: str
+    place: str
+
+    def __str__(self) -> str:
+        return f"{self.authors} ({self.year}), {self.title}, {self.place}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One statement: an upper bound on the privacy loss of every mechanism that it covers.
+
+    Parameters
+    ----------
+    id
+        Paper and number, as in ``"bsa24.theorem_4_3"``.
+    cite
+        Where it is printed.
+    statement
+        One line in plain words, with the formula.
+    assumptions
+        What a mechanism must meet, in the order in which failures are reported.
+    status
+        What is known of the statement.
+    function
+        Maps a mechanism that meets the assumptions to a curve; its keyword-only parameters are
+        the options.
+    """
+
+    id: str
+    cite: Citation
+    statement: str
+    assumptions: tuple[Assumption, ...]
+    status: Status
+    function: Callable[..., PrivacyCurve]
+
+    @property
+    def options(self) -> tuple[str, ...]:
+        """Names of the free parameters that can be set by hand."""
+        parameters = inspect.signature(self.function).parameters.values()
+        return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+    def failures(self, mechanism: NoisySGD) -> tuple[str, ...]:
+        """Return one "needs ..., got ..." for each assumption that ``mechanism`` fails."""
+        failures = (assumption.failure(mechanism) for assumption in self.assumptions)
+        return tuple(failure for failure in failures if failure is not None)
+
+    def evaluate(self, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
+        """Return the bound for ``mechanism``; see `Catalogue.evaluate` for what it raises."""
+        validate.instance(NoisySGD, mechanism=mechanism)
+        for name in options:
+            if name not in self.options:
+                allowed = ", ".join(self.options) if self.options else "none"
+                raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
+        for assumption in self.assumptions:
+            failure = assumption.failure(mechanism)
+            if failure is not None:
+                raise NotApplicable(f"{self.id} {failure}")
+        return self.function(mechanism, **options)
+
+
+@dataclass(frozen=True)
+class BestBound:
+    """The tightest of the sound bounds at one delta.
+
+    Attributes
+    ----------
+    id, epsilon, curve
+        The winning entry, its epsilon at ``delta``, and its whole curve.
+    delta
+        The delta at which bounds were compared.
+    compared
+        Epsilon of every sound bound that applies, by id.
+    """
+
+    id: str
+    epsilon: float
+    curve: PrivacyCurve
+    delta: float
+    compared: Mapping[str, float]
+
+
+class Catalogue:
+    """An immutable set of entries by id, and what can be asked of it."""
+
+    def __init__(self, entries: Iterable[Entry]) -> None:
+        table: dict[str, Entry] = {}
+        for entry in entries:
+            if entry.id in table:
+                raise ValueError(f"id must be unique in the catalogue, got {entry.id!r} twice")
+            table[entry.id] = entry
+        self.entries: Mapping[str, Entry] = MappingProxyType(table)
+
+    def entry(self, id: str) -> Entry:
+        """Return the entry of this id; ``ValueError`` naming the closest ids if there is none."""
+        if id in self.entries:
+            return self.entries[id]
+        close = difflib.get_close_matches(str(id), self.entries, n=3, cutoff=0.5)
+        known = f"did you mean {' or '.join(close)}?" if close else "see audit.bounds.CATALOGUE"
+        raise ValueError(f"id must be that of a bound in the catalogue, got {id!r}; {known}")
+
+    def evaluate(self, id: str, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
+        """Return what the bound ``id`` claims for ``mechanism``, whatever its status.
+
+        Parameters
+        ----------
+        id
+            A key of ``CATALOGUE``.
+        mechanism
+            The public parameters.
+        options
+            Free parameters of the bound; those not given are optimised.
+
+        Raises
+        ------
+        NotApplicable
+            If the mechanism fails an assumption.
+        ValueError
+            If the id or an option is unknown, or an option is out of its range.
+        """
+        return self.entry(id).evaluate(mechanism, **options)
+
+    def applicable(self, mechanism: NoisySGD) -> tuple[str, ...]:
+        """Return the ids of the bounds whose assumptions ``mechanism`` meets, in order."""
+        validate.instance(NoisySGD, mechanism=mechanism)
+        return tuple(id for id, entry in self.entries.items() if not entry.failures(mechanism))
+
+    def best(self, mechanism: NoisySGD, *, delta: float) -> BestBound:
+        """Return the sound bound with the smallest epsilon at ``delta``.
+
+        Raises
+        ------
+        NotApplicable
+            If no sound bound applies; the message has the reason of each.
+        ValueError
+            If delta is outside (0, 1).
+        """
+        validate.open_unit(delta=delta)
+        sound = [self.entries[id] for id in self.applicable(mechanism)]
+        curves = {e.id: e.function(mechanism) for e in sound if e.status.sound}
+        if not curves:
+            reasons = (
+                f"{e.id} {e.failures(mechanism)[0]}"
+                for e in self.entries.values()
+                if e.status.sound
+            )
+            raise NotApplicable(f"no sound bound applies: {'; '.join(reasons)}")
+        compared = {id: curve.epsilon(delta) for id, curve in curves.items()}
+        winner = min(compared, key=lambda id: compared[id])
+        return BestBound(
+            winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
+        )

@@ -1,0 +1,136 @@
+"""One test counted on the certifying samples, and what a bound that comes from it rests on."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import Any
+
+from audit.estimation.events import Tail, ThresholdTest
+from audit.estimation.regions import Counts, Region
+from audit.mechanism import Order
+
+
+@dataclass(frozen=True)
+class CountedTest:
+    """A test chosen by the pilot, its counts, and the region that holds its two rates.
+
+    Attributes
+    ----------
+    test
+        Event and order. ``counts.first`` and ``region.first`` speak of the order's first law.
+    counts
+        On the certifying samples only.
+    error
+        Probability, at most, that ``region`` misses the true rates; part of the one budget.
+    region
+        See `Region`.
+    planned_delta
+        The named delta that the test was chosen for; None for a test of the band.
+    """
+
+    test: ThresholdTest
+    counts: Counts
+    error: float
+    region: Region
+    planned_delta: float | None
+
+    def complement(self) -> CountedTest:
+        """Return the same evidence read from the complementary event, in the other order."""
+        c = self.counts
+        swapped = Counts(
+            c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total
+        )
+        return replace(
+            self, test=self.test.complement(), counts=swapped, region=self.region.complement()
+        )
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """A certified lower bound and everything it rests on.
+
+    Attributes
+    ----------
+    value
+        The bound (never negative): an epsilon, a mu or a Renyi divergence.
+    order
+        FORWARD: the event is favoured by the law of ``samples``, the "first" law below; REVERSE:
+        by that of ``samples_prime``.
+    tail, threshold
+        The event, for example {x >= threshold}.
+    first_count, first_total, second_count, second_total
+        Certifying samples in the event and in all, for the order's first and second law.
+    first_rate, second_rate
+        The least favourable pair of rates in the confidence region (0.0 and 1.0 say nothing):
+        the bound is what these two rates force.
+    error_spent
+        Part of the error budget that went to this test.
+    sampling_limit
+        The largest value that any test with this error could certify from this many samples
+        (all of the first sample in the event, none of the second); infinite where there is none.
+    """
+
+    value: float
+    order: Order
+    tail: Tail
+    threshold: float
+    first_count: int
+    first_total: int
+    second_count: int
+    second_total: int
+    first_rate: float
+    second_rate: float
+    error_spent: float
+    sampling_limit: float
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the fields as plain Python values (an infinite limit becomes None)."""
+        limit = self.sampling_limit if math.isfinite(self.sampling_limit) else None
+        return {
+            "value": self.value,
+            "order": self.order.value,
+            "event": self.tail.value,
+            "threshold": self.threshold,
+            "first_count": self.first_count,
+            "first_total": self.first_total,
+            "second_count": self.second_count,
+            "second_total": self.second_total,
+            "first_rate": self.first_rate,
+            "second_rate": self.second_rate,
+            "error_spent": self.error_spent,
+            "sampling_limit": limit,
+        }
+
+
+def evidence_of(
+    counted: CountedTest, corner: int, value: float, sampling_limit: float = math.inf
+) -> Evidence:
+    """Put one bound together with the counts and the corner of the region that it comes from."""
+    return Evidence(
+        value=max(0.0, value),
+        order=counted.test.order,
+        tail=counted.test.tail,
+        threshold=counted.test.threshold,
+        first_count=int(counted.counts.first),
+        first_total=counted.counts.first_total,
+        second_count=int(counted.counts.second),
+        second_total=counted.counts.second_total,
+        first_rate=float(counted.region.first[corner]),
+        second_rate=float(counted.region.second[corner]),
+        error_spent=counted.error,
+        sampling_limit=sampling_limit,
+    )
+
+
+def epsilon_limit(delta: float, second_total: int, error: float) -> float:
+    """Largest epsilon at ``delta`` that a test with this error can certify from this many samples.
+
+    The strongest counts are all against none. A test that errs with probability at most
+    ``error`` cannot then exclude that the second rate is q while (1 - q)^second_total > error,
+    so it cannot certify more than log((1 - delta) / q) with q = 1 - error^(1 / second_total).
+    """
+    least_rate = -math.expm1(math.log(error) / second_total)
+    if least_rate <= 0:
+        return math.inf
+    return max(0.0, math.log1p(-delta) - math.log(least_rate))

@@ -1,0 +1,195 @@
+"""Thresholds chosen on a pilot part of the samples, which certifies nothing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.estimation.events import Tail, ThresholdTest
+from audit.estimation.intervals import rate_lower, rate_upper
+from audit.estimation.regions import Counts, JointShape, joint
+from audit.estimation.tails import SmoothTail
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+_TAILS = (Tail.AT_LEAST, Tail.AT_MOST)
+# How many of the pilot's standard errors a candidate's estimate is lowered by before the best is
+# taken, so that the choice does not chase luck.
+_CAUTION = 1.0
+# Candidates this close in predicted epsilon are equals; the middle one is taken.
+_TIE = 1e-3
+
+
+@dataclass(frozen=True)
+class PilotSplit:
+    """Choose thresholds on a random part of each sample, certify on the rest.
+
+    Attributes
+    ----------
+    fraction
+        Part of each sample, in (0, 1), that chooses and is then left out of every count.
+    band_thresholds
+        Number of thresholds, both tails together, of the band that is valid for every delta.
+    band_share
+        Part of the error, in (0, 1), that the band spends where deltas are named; all of it
+        where none is.
+    lead_share
+        Part of a named delta's error, in (0, 1), spent on the order of the pair that the pilot
+        finds worse; the other order gets the rest.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+    """
+
+    fraction: float = 0.1
+    band_thresholds: int = 32
+    band_share: float = 0.05
+    lead_share: float = 0.9
+
+    def __post_init__(self) -> None:
+        validate.open_unit(
+            fraction=self.fraction, band_share=self.band_share, lead_share=self.lead_share
+        )
+        validate.integer(2, band_thresholds=self.band_thresholds)
+
+    def pilot_size(self, size: int) -> int:
+        """How many of ``size`` scores choose; at least 2, and at least 2 are left to certify."""
+        return min(max(2, round(self.fraction * size)), size - 2)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """One test of a named delta, fixed before the certifying samples are looked at."""
+
+    test: ThresholdTest
+    shape: JointShape
+    predicted: float
+
+
+class Pilot:
+    """What the pilot samples say about both laws, in both tails.
+
+    Parameters
+    ----------
+    first, second
+        Pilot scores of the two laws of the pair, any order.
+    first_total, second_total
+        Sizes of the certifying samples, which predictions are made for.
+    """
+
+    def __init__(self, first: Array, second: Array, first_total: int, second_total: int) -> None:
+        up = np.sort(first), np.sort(second)
+        down = -up[0][::-1], -up[1][::-1]
+        with np.errstate(over="ignore"):
+            self._tails = {
+                Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
+                Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
+            }
+        self._totals = {
+            Order.FORWARD: (first_total, second_total),
+            Order.REVERSE: (second_total, first_total),
+        }
+
+    def band_tests(self, number: int) -> tuple[ThresholdTest, ...]:
+        """Return at most ``number`` distinct tests that cover both tails.
+
+        In each tail, thresholds stand where the heavier tail of the two laws has geometrically
+        falling mass, from one half to the least that the samples can say something about. The
+        law that favours the event is taken from the pilot, so each event is bounded on two sides
+        only; with its complement a test serves both orders.
+        """
+        tests: dict[tuple[Tail, float], ThresholdTest] = {}
+        for tail, levels in zip(_TAILS, (number - number // 2, number // 2), strict=True):
+            sides = self._tails[tail]
+            size = min(side.scores.size for side in sides)
+            least = max(2.0 / size, 20.0 / min(self._totals[Order.FORWARD]))
+            mass = np.geomspace(0.5, min(least, 0.5), levels)
+            threshold = np.max([_upper_quantile(side.scores, mass) for side in sides], axis=0)
+            first, second = (side.rate(threshold)[0] for side in sides)
+            for t, forward in zip(threshold.tolist(), (first >= second).tolist(), strict=True):
+                order = Order.FORWARD if forward else Order.REVERSE
+                tests[tail, t] = ThresholdTest(order, tail, _unmirror(tail, t))
+        return tuple(tests.values())
+
+    def plan(self, delta: float, order: Order, error: float) -> Plan:
+        """Return the test whose certified epsilon at ``delta`` is predicted to be largest."""
+        best = max((self._candidate(delta, order, tail, error) for tail in _TAILS), key=_value)
+        value, test, counts = best
+        return Plan(test, _best_shape(counts, delta, error), value)
+
+    def _candidate(
+        self, delta: float, order: Order, tail: Tail, error: float
+    ) -> tuple[float, ThresholdTest, Counts]:
+        sides = self._tails[tail] if order is Order.FORWARD else self._tails[tail][::-1]
+        threshold = _grid(*self._tails[tail])
+        (p, p_error), (q, q_error) = (side.rate(threshold) for side in sides)
+        p_total, q_total = self._totals[order]
+        value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
+        doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
+        value -= _CAUTION * doubt
+        best = _middle_of_best(value)
+        counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
+        test = ThresholdTest(order, tail, _unmirror(tail, float(threshold[best])))
+        return float(value[best]), test, counts
+
+
+def _value(candidate: tuple[float, ThresholdTest, Counts]) -> float:
+    return candidate[0]
+
+
+def _unmirror(tail: Tail, threshold: float) -> float:
+    return threshold if tail is Tail.AT_LEAST else -threshold
+
+
+def _upper_quantile(ascending: Array, mass: Array) -> Array:
+    """Return scores t of the sample with about ``mass`` of it at or above t."""
+    above = np.clip(np.round(mass * ascending.size).astype(np.intp), 1, ascending.size)
+    return np.asarray(ascending[ascending.size - above])
+
+
+def _grid(first: SmoothTail, second: SmoothTail) -> Array:
+    """Candidate thresholds: quantiles of both pilots, and points beyond and between them."""
+    mass = np.append(np.linspace(1.0, 0.5, 24), np.geomspace(0.5, 1e-9, 96))
+    quantiles = [_upper_quantile(side.scores, mass) for side in (first, second)]
+    ends = sorted((float(first.scores[-1]), float(second.scores[-1])))
+    reach = max(first.horizon, second.horizon)
+    share = np.linspace(0.0, 1.0, 33)
+    between = [ends[0] * (1 - share) + ends[1] * share, ends[1] * (1 - share) + reach * share]
+    grid: Array = np.unique(np.concatenate([*quantiles, *between]))
+    return grid
+
+
+def _predicted_epsilon(
+    p: Array, q: Array, p_total: int, q_total: int, delta: float, error: float
+) -> Array:
+    """Epsilon that Clopper-Pearson limits would certify at the expected counts.
+
+    The second rate is the smaller and less certain one, so it gets most of the error.
+    """
+    low = rate_lower(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
+    high = rate_upper(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
+    gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
+    return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
+
+
+def _middle_of_best(value: Array) -> int:
+    equals = np.flatnonzero(value >= np.max(value) - _TIE)
+    return int(equals[equals.size // 2])
+
+
+def _best_shape(counts: Counts, delta: float, error: float) -> JointShape:
+    """Return the shape of joint region that certifies most at the expected counts."""
+    shapes = [
+        JointShape(angle, guard)
+        for angle in np.linspace(0.4, np.pi / 2, 8).tolist()
+        for guard in (0.03, 0.15)
+    ]
+    at = np.asarray([delta])
+    values = [joint(counts, error, s, corners=48).epsilon(at)[0][0] for s in shapes]
+    return shapes[int(np.argmax(values))]

@@ -1,0 +1,199 @@
+"""Confidence regions for two rates, and what every pair of rates in them has in common.
+
+A region speaks of one event S and two laws: the first law gives S a rate that may be high, the
+second one that may be low. Whatever grows with the first rate and falls with the second is least
+somewhere along the region's lower right edge. The edge is kept as the corners of a staircase that
+lies outside the region, so the least value over the corners is a valid lower bound.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from audit import validate
+from audit.estimation.intervals import rate_lower, rate_upper
+
+Array = NDArray[np.float64]
+
+# Rates stay this far inside (0, 1) on the side where they would say too much.
+_MARGIN = 2.0**-53
+# Scores below this have a normal tail probability that is 1 in double precision.
+_LOWEST_SCORE = -8.0
+
+
+@dataclass(frozen=True)
+class Counts:
+    """How often an event was seen: ``first`` of ``first_total``, ``second`` of ``second_total``.
+
+    Whole numbers from samples; planning uses expected counts, which need not be whole.
+    """
+
+    first: float
+    first_total: int
+    second: float
+    second_total: int
+
+
+@dataclass(frozen=True, eq=False)
+class Region:
+    """For the true rates, some corner i has first rate >= first[i] and second <= second[i].
+
+    Attributes
+    ----------
+    first, second
+        Rates in [0, 1], shape (corners,). One corner is a rectangle.
+    """
+
+    first: Array
+    second: Array
+
+    def complement(self) -> Region:
+        """Return the same region for the complement of the event, the laws exchanged."""
+        return Region(1 - self.second, 1 - self.first)
+
+    def epsilon(self, delta: Array) -> tuple[Array, NDArray[np.intp]]:
+        """Return the least log((p - delta) / q) over the region, and the corner that has it.
+
+        For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta forces
+        eps >= log((p - delta) / q). Shape of ``delta``; -inf where p may be below delta.
+        """
+        gap = np.maximum(self.first - delta[..., None], 0.0)
+        with np.errstate(divide="ignore"):
+            return _least(np.log(gap) - np.log(self.second))
+
+    def mu(self) -> tuple[Array, NDArray[np.intp]]:
+        """Return the least Phi^-1(p) - Phi^-1(q): mu-GDP with a smaller mu is impossible.
+
+        A mu-GDP pair has Phi^-1(P(S)) - Phi^-1(Q(S)) <= mu for every S (Dong, Roth and Su 2022,
+        Definition 2.6).
+        """
+        return _least(ndtri(self.first) - ndtri(self.second))
+
+    def renyi(self, alpha: Array) -> tuple[Array, NDArray[np.intp]]:
+        """Return the least Renyi divergence, order ``alpha`` > 1, between two-point laws (p, q).
+
+        By data processing the laws' own divergence is at least that (van Erven and Harremoes
+        2014, Theorem 9). It grows with p and falls with q where p > q, and 0 is used elsewhere.
+        """
+        inside = self.first > self.second
+        p, q = np.where(inside, (self.first, self.second), 0.5)  # 0.5, 0.5 has divergence 0
+        return _least(two_point_renyi(alpha[..., None], p, q))
+
+
+def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
+    """Renyi divergence, order alpha > 1, of the two-point law (p, 1 - p) from (q, 1 - q).
+
+    For 1 > p >= q > 0. Neither form loses digits where it is used: the first for orders near 1,
+    the second for orders up to the largest float.
+    """
+    up, down = np.log(p) - np.log(q), np.log1p(-p) - np.log1p(-q)  # up >= 0 >= down
+    power = alpha - 1
+    with np.errstate(over="ignore"):
+        gain = np.minimum(power * up, 1.0), np.maximum(power * down, -1.0)
+        near = np.log1p(p * np.expm1(gain[0]) + (1 - p) * np.expm1(gain[1])) / power
+        apart = alpha * (up - down) + np.log(q) - np.log1p(-q)
+        far = (1 + 1 / power) * up + np.log(q) / power + np.logaddexp(0.0, -apart) / power
+        small = power * np.maximum(up, -down) < 1
+    return np.asarray(np.where(small, near, far))
+
+
+def _least(values: Array) -> tuple[Array, NDArray[np.intp]]:
+    index = np.asarray(np.argmin(values, axis=-1))
+    least = np.take_along_axis(values, index[..., None], axis=-1)[..., 0]
+    return np.asarray(least), index
+
+
+def rectangle(counts: Counts, error: float) -> Region:
+    """Clopper-Pearson limits on the two rates, half the error each.
+
+    Returns
+    -------
+    A region of one corner that misses the true rates with probability at most ``error`` (union
+    of two Clopper-Pearson limits).
+    """
+    return _region(
+        np.atleast_1d(rate_lower(counts.first, counts.first_total, error / 2)),
+        np.atleast_1d(rate_upper(counts.second, counts.second_total, error / 2)),
+    )
+
+
+def _region(first: Array, second: Array) -> Region:
+    return Region(np.minimum(first, 1 - _MARGIN), np.maximum(second, _MARGIN))
+
+
+@dataclass(frozen=True)
+class JointShape:
+    """How a joint region weighs its evidence; to be fixed before the counts are seen.
+
+    Attributes
+    ----------
+    angle
+        In (0, pi/2]: the scores of the two rates are added with weights cos(angle), sin(angle).
+    first_guard, second_guard
+        Shares of the error, each in (0, 1/3], kept to bound each rate by itself. At an angle of
+        pi/2 the second is not needed and not spent.
+    """
+
+    angle: float
+    first_guard: float
+    second_guard: float = 0.01
+
+    def __post_init__(self) -> None:
+        if not 0 < self.angle <= math.pi / 2:
+            raise validate.fail("angle", "in (0, pi/2]", self.angle)
+        for name in ("first_guard", "second_guard"):
+            if not 0 < getattr(self, name) <= 1 / 3:
+                raise validate.fail(name, "in (0, 1/3]", getattr(self, name))
+
+
+def joint(counts: Counts, error: float, shape: JointShape, corners: int = 512) -> Region:
+    """Joint region for two rates, sharper than a rectangle where both rates are uncertain.
+
+    Let (K, n) and (K', n') be the counts, independent, with true rates p and q. The exact
+    one-sided p-values U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and
+    stochastically no smaller than uniform ones. A pair (p, q) is left out of the region if
+
+    - U <= first_guard * error, or U' <= second_guard * error, or
+    - cos(angle) z + sin(angle) z' >= c for z = Phi^-1(1 - U), z' = Phi^-1(1 - U'), where
+      1 - Phi(c) = (1 - first_guard - second_guard) * error (Stouffer's sum: with weights that
+      are nonnegative and square-sum to 1 it is stochastically no larger than a normal variable).
+
+    So the true pair is left out with probability at most ``error``, whatever p and q. The guards
+    keep the region from reaching rates that one count alone rules out (Berger and Boos 1994).
+    With ``angle = pi/2`` it is a rectangle: the first rate's limit has the first guard's share of
+    the error, the second rate's all the rest.
+
+    Returns
+    -------
+    A region that misses the true rates with probability at most ``error``. Its staircase lies
+    outside the exact edge: more ``corners`` cost time and lose less.
+    """
+    if shape.angle == math.pi / 2:
+        rest = (1 - shape.first_guard) * error
+        return _region(
+            np.atleast_1d(rate_lower(counts.first, counts.first_total, shape.first_guard * error)),
+            np.atleast_1d(rate_upper(counts.second, counts.second_total, rest)),
+        )
+    along, across = math.cos(shape.angle), math.sin(shape.angle)
+    guard = float(-ndtri(shape.first_guard * error))
+    top = float(-ndtri(shape.second_guard * error))
+    cut = float(-ndtri((1 - shape.first_guard - shape.second_guard) * error))
+    lowest = max((cut - across * top) / along, _LOWEST_SCORE)
+    score = np.linspace(guard, min(lowest, guard), corners)  # of the first rate; p grows along it
+    other = np.minimum((cut - along * score) / across, top)
+    first = rate_lower(counts.first, counts.first_total, _tail(score))
+    second = rate_upper(counts.second, counts.second_total, _tail(other))
+    # Between two grid points p is at least the first's, q at most the second's; past the last
+    # one only the guard bounds q.
+    last = rate_upper(counts.second, counts.second_total, shape.second_guard * error)
+    return _region(first, np.append(second[1:], last))
+
+
+def _tail(score: Array) -> Array:
+    """Return the normal tail probability, kept inside (0, 1)."""
+    return np.asarray(np.clip(ndtr(-score), 1e-300, 1 - 1e-16))

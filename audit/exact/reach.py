@@ -1,0 +1,72 @@
+"""How far one step's noise must be followed for computed laws to hold wherever they matter.
+
+A banded operator leaves out noise beyond some standard deviations. That is harmless only while the
+likeliest way to every place that matters takes shorter steps. Where one law sits on the far tail of
+the other it does not: under a push of 8 deviations a step against one of -8, the second law gets
+to where the first is by steps of 16.
+
+The noise of the last step on the likeliest way to x is the slope of the log density at x, times the
+variance; earlier steps take no more where no map expands. Where one does, no step's noise z can
+cost more than the whole way: z^2 / 2 <= -log probability.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+from audit.constructions.process import Process
+from audit.exact.law import Law
+from audit.numerics.panels import Panels
+
+Array = NDArray[np.float64]
+
+# Steps of more than about 85 deviations are out of reach: over two panels of 4 deviations the noise's
+# density then falls by e^680, and products within a block of the operator underflow.
+LARGEST_REACH = 92.0
+# Places matter where a law has more than this log probability, 1e-130.
+_RELEVANT = -300.0
+
+
+def push_apart(processes: Sequence[Process], panels: Panels) -> float:
+    """Largest distance between the mean updates of two steps, in noise standard deviations."""
+    steps = [step for process in processes for step in process.distinct_steps()]
+    means = [
+        np.sum([w * phi(panels.edges) for phi, w in zip(s.maps, s.weights, strict=True)], axis=0)
+        for s in steps
+    ]
+    spread = np.max(np.max(means, axis=0) - np.min(means, axis=0))
+    return float(spread) / min(step.noise_std for step in steps)
+
+
+def needed(laws: Sequence[Law], processes: Sequence[Process], steepest: float) -> float:
+    """Noise of one step, in standard deviations, on the likeliest ways to the places that matter.
+
+    ``laws`` share their panels; ``steepest`` bounds the slopes of the processes' maps.
+    """
+    panels = laws[0].panels
+    masses = np.stack([_panel_masses(law) for law in laws])
+    relevant = masses.max(axis=0) > _RELEVANT
+    if steepest > 1 + 1e-12:
+        return math.sqrt(2 * max(0.0, -float(masses[:, relevant].min())))
+    std = max(step.noise_std for process in processes for step in process.distinct_steps())
+    width = panels.nodes[relevant, -1] - panels.nodes[relevant, 0]
+    most = 0.0
+    for law in laws:
+        logs = law.state.log_values[relevant]
+        if np.isneginf(logs).any():
+            return math.inf
+        most = max(most, float(np.max(np.abs(logs[:, -1] - logs[:, 0]) / width)) * std)
+    return most
+
+
+def _panel_masses(law: Law) -> Array:
+    """Log probability of each panel, the atoms counted with the panels next to them."""
+    masses = np.asarray(logsumexp(law.state.log_values + np.log(law.panels.weights), axis=1))
+    masses[0] = np.logaddexp(masses[0], law.state.log_atoms[0])
+    masses[-1] = np.logaddexp(masses[-1], law.state.log_atoms[1])
+    return masses

@@ -1,0 +1,95 @@
+"""From a stored result to the parts of its report."""
+
+from __future__ import annotations
+
+from audit.report import evidence, figures, proof, stored, tables, words
+from audit.report.figures.style import Look, looks
+from audit.report.numbers import number, plain
+from audit.report.parts import Document, Gallery, Heading, Part, Section, Table, Text
+from audit.report.stored import Node
+
+
+def build(result: Node) -> Document:
+    """Draw every figure and fill every table of a checked result."""
+    settings = stored.stemmed(result["settings"])
+    result = {**result, "settings": settings}
+    scenario = result["scenario"]
+    known = looks(stored.bound_ids(settings))
+    return Document(
+        title=str(scenario.get("title") or scenario["name"]),
+        subtitle=" ".join(
+            str(part).rstrip(".") + "." for part in _both(scenario, "summary", "reference")
+        ),
+        conclusion=words.conclusion(result),
+        summary=tables.summary(settings),
+        overview=Gallery((figures.sandwich.draw(settings, known),)),
+        sections=(*(_setting(setting, known) for setting in settings), *_end(result)),
+    )
+
+
+def _both(node: Node, *names: str) -> list[str]:
+    return [node[name] for name in names if node.get(name)]
+
+
+def _setting(setting: Node, known: dict[str, Look]) -> Section:
+    parts: list[Part] = []
+    if setting.get("summary"):
+        parts.append(Text(str(setting["summary"])))
+    parts.append(Text(words.mechanism(setting)))
+    parts.append(_pictures(setting, known))
+    parts += _present(tables.claims(setting), tables.inapplicable(setting))
+    parts += _present(tables.orders(setting), tables.renyi(setting))
+    if setting.get("mu_lower") is not None:
+        parts.append(
+            Text(
+                f"The samples refute every claim of mu-GDP with mu below "
+                f"{number(setting['mu_lower'], 4)}. This number says nothing of epsilon."
+            )
+        )
+    parts += _proof(setting.get("diagnostics"), setting)
+    return Section(
+        ident=f"setting-{stored.stem(setting)}", title=stored.title(setting), parts=tuple(parts)
+    )
+
+
+def _pictures(setting: Node, known: dict[str, Look]) -> Gallery:
+    pictures = []
+    if setting.get("laws"):
+        pictures.append(figures.laws.draw(setting))
+    if setting.get("tradeoff"):
+        pictures.append(figures.tradeoff.draw(setting, known))
+    if (setting.get("epsilon_against_steps") or {}).get("steps"):
+        pictures.append(figures.steps.draw(setting, known))
+    return Gallery(tuple(pictures), tables.parameters(setting))
+
+
+def _proof(diagnostics: Node | None, setting: Node) -> list[Part]:
+    if not diagnostics:
+        return []
+    parts: list[Part] = [Heading("What the paper's proof claims")]
+    parts += _present(proof.statements(diagnostics))
+    if diagnostics.get("domination"):
+        parts.append(Gallery((figures.domination.draw(setting),)))
+    below = proof.below_threshold(diagnostics)
+    if below:
+        parts += [Text(proof.below_threshold_words(diagnostics)), below]
+    return parts
+
+
+def _end(result: Node) -> tuple[Section, ...]:
+    return (
+        Section(ident="methods", title="Methods", parts=evidence.methods(result)),
+        Section(
+            ident="evidence",
+            title="Counts and confidence",
+            parts=(
+                Text(f"Confidence of the certified numbers: {plain(result['confidence'])}."),
+                *_present(evidence.counts(result["settings"])),
+            ),
+        ),
+        Section(ident="provenance", title="Provenance", parts=(evidence.provenance(result),)),
+    )
+
+
+def _present(*found: Table | None) -> list[Table]:
+    return [table for table in found if table is not None]

@@ -1,0 +1,183 @@
+"""The three numbers on one line, for every setting and delta."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from audit.report import stored
+from audit.report.figures import style
+from audit.report.figures.style import Look
+from audit.report.numbers import plain, ratio
+from audit.report.parts import Picture
+from audit.report.stored import Node
+
+_TITLE, _ROW = 0.34, 0.62  # inches of a setting's title and of a row
+_NEAR = 0.02  # of the axis: markers closer than this are set one above the other
+_APART = 0.06  # inches
+_EDGE = 0.25  # decades kept free at either end
+
+
+@dataclass(frozen=True)
+class _Scale:
+    low: float
+    high: float
+
+    def place(self, value: float) -> float:
+        """Put what the logarithmic axis cannot hold on its ends."""
+        return min(max(value, self.low), self.high)
+
+    def near(self, one: float, other: float) -> bool:
+        """Whether two markers would cover each other."""
+        return one > 0 and abs(math.log(other / one)) < _NEAR * math.log(self.high / self.low)
+
+
+def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
+    """Draw one bar for each delta of each setting."""
+    scale = _scale(settings)
+    drawn = {claim.bound["id"] for claim in stored.judged(settings)}
+    rows = sum(len(setting["deltas"]) for setting in settings)
+    body = _TITLE * len(settings) + _ROW * rows
+    height = body + 0.6
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        axes.set_xlim(scale.low, scale.high)
+        axes.set_ylim(-body, 0)
+        axes.set_yticks([])
+        axes.spines["left"].set_visible(False)
+        style.logarithmic(axes.xaxis)
+        axes.set_xlabel("epsilon")
+        y = 0.0
+        for setting in settings:
+            y -= _TITLE
+            axes.text(
+                0, y + 0.05, _shortened(stored.title(setting)), weight="bold",
+                transform=axes.get_yaxis_transform(), va="bottom",
+            )  # fmt: skip
+            for row in setting["deltas"]:
+                _bar(axes, scale, row, y - 0.36, looks)
+                y -= _ROW
+        _keys(axes, looks, sorted(drawn))
+        style.legend_below(figure, axes)
+
+    return style.picture("sandwich", "The sandwich", caption(settings), on, height)
+
+
+def _scale(settings: Sequence[Node]) -> _Scale:
+    values = [claim.epsilon for claim in stored.judged(settings)]
+    for setting in settings:
+        for row in setting["deltas"]:
+            values += [stored.sampled_epsilon(row) or 0.0]
+            values += [stored.infinite(end) for end in stored.worst(row)]
+    shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
+    return _Scale(min(shown) / 10**_EDGE, max(shown) * 10**_EDGE)
+
+
+def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look]) -> None:
+    sampled, exact = stored.sampled_epsilon(row), stored.infinite(stored.worst(row)[0])
+    best = stored.tightest(row)
+    axes.text(
+        0, y + 0.13, f"δ = {plain(row['delta'])}", transform=axes.get_yaxis_transform(), va="bottom"
+    )
+    if best and best.get("ratio") is not None:
+        words = f"tightest claim = {ratio(best['ratio'])} × exact"
+        axes.text(
+            1, y + 0.13, words, ha="right", va="bottom", color="#333333",
+            transform=axes.get_yaxis_transform(),
+        )  # fmt: skip
+    axes.plot(
+        [scale.low, scale.high], [y, y], color="#EDEDED", lw=7, solid_capstyle="butt", zorder=1
+    )
+    if best:
+        ends = [scale.place(exact), scale.place(stored.infinite(best.get("epsilon")))]
+        axes.plot(ends, [y, y], color="#BDBDBD", lw=7, solid_capstyle="butt", zorder=2)
+    if sampled is not None:
+        ends = [scale.place(sampled), scale.place(exact)]
+        axes.plot(ends, [y, y], color="#8FC1E8", lw=7, solid_capstyle="butt", zorder=2)
+        axes.plot(
+            ends[0], y, marker=">", ms=8, color=style.SAMPLED, mec="white", clip_on=False, zorder=5
+        )
+    axes.plot(
+        scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False, zorder=6
+    )
+    claims = [b for b in row.get("bounds", ()) if b.get("verdict") != stored.NOT_APPLICABLE]
+    claims.sort(key=lambda bound: stored.infinite(bound.get("epsilon")))
+    previous, side = 0.0, 1
+    for bound in claims:
+        x = scale.place(stored.infinite(bound.get("epsilon")))
+        side = -side if scale.near(previous, x) else 0
+        if side == 0:
+            side, shift = 1, 0.0
+        else:
+            shift = side * _APART
+        _mark(axes, bound, x, y + shift, looks[bound["id"]])
+        previous = x
+
+
+def _mark(axes: Axes, bound: Node, x: float, y: float, look: Look) -> None:
+    value = stored.infinite(bound.get("epsilon"))
+    axes.plot(x, y, marker=look.marker, ms=7, color=look.colour, mec="white", mew=0.8,
+              clip_on=False, zorder=7)  # fmt: skip
+    if math.isinf(value):
+        axes.annotate("inf", (x, y), (4, -7), textcoords="offset points", ha="right", va="top")
+    if bound.get("verdict") == stored.REFUTED:
+        axes.plot(x, y, marker="o", ms=13, mfc="none", mec="#B00020", mew=1.8, zorder=8)
+        axes.annotate("refuted", (x, y), (-7, -8), textcoords="offset points", ha="left",
+                      va="top", color="#B00020", weight="bold")  # fmt: skip
+
+
+def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str]) -> None:
+    axes.plot([], [], ">", ms=8, color=style.SAMPLED, label="certified lower bound")
+    axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
+    for name in drawn:
+        axes.plot(
+            [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
+        )
+
+
+def _shortened(text: str, most: int = 50) -> str:
+    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+
+
+def caption(settings: Sequence[Node]) -> str:
+    """Say how far apart the sides are, and where the gap is on the samples' side."""
+    rows = [(s, row) for s in settings for row in s["deltas"]]
+    wrong = [bound["id"] for _, row in rows for bound in stored.refuted(row)]
+    parts = ["Certified lower bound, exact value of the pair and claimed upper bounds on epsilon."]
+    if wrong:
+        parts.append(f"Left of the exact value, hence refuted: {', '.join(sorted(set(wrong)))}.")
+    elif any(row.get("bounds") for _, row in rows):
+        parts.append("Every claim lies to the right of the exact value.")
+    gaps = [
+        (best["ratio"], stored.title(s))
+        for s, row in rows
+        if (best := stored.tightest(row)) and best.get("ratio") is not None
+    ]
+    if gaps:
+        least, most = min(gaps), max(gaps)
+        parts.append(
+            f"The grey stretch, from exact to the tightest claim that stands, is a factor of "
+            f"{ratio(least[0])} at best"
+            + (f" and {ratio(most[0])} at worst (“{most[1]}”)." if len(gaps) > 1 else ".")
+        )
+    capped = [stored.title(s) for s, row in rows if _at_limit(row)]
+    if capped:
+        names = ", ".join(f"“{name}”" for name in dict.fromkeys(capped))
+        parts.append(
+            f"In {names} the blue stretch is wide because of the number of samples: "
+            "hardly more can be certified from so many."
+        )
+    return " ".join(parts)
+
+
+def _at_limit(row: Node) -> bool:
+    value, most, high = stored.sampled_epsilon(row), stored.certifiable(row), stored.worst(row)[1]
+    if value is None or most is None or high is None:
+        return False
+    return value > 0.8 * most and high > 1.5 * most

@@ -1,0 +1,126 @@
+"""From a stored result to the files of its report, and back from a folder to the result."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from audit import validate
+
+FORMAT = 1
+RESULT = "result.json"
+
+
+def load(folder: Path) -> dict[str, Any]:
+    """Return the result stored in ``folder``.
+
+    Raises
+    ------
+    ValueError
+        In one line, if the folder has no readable ``result.json``, if that is no JSON, or if
+        it is not a result of this format.
+    """
+    path = Path(folder) / RESULT
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ValueError(
+            f"folder must hold a readable {RESULT}, got {str(folder)!r} ({reason})"
+        ) from None
+    try:
+        result = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise ValueError(f"{path} must be JSON: {error}") from None
+    try:
+        return check(result)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def check(result: Any) -> dict[str, Any]:
+    """Return ``result`` if it has what every report needs; raise a one-line ``ValueError`` if not.
+
+    Only the frame is checked: format, scenario, confidence, and for each setting its name,
+    mechanism and deltas. All else may be left out, and then its part of the report is, too.
+    """
+    root = _mapping("result", result)
+    if root.get("format") != FORMAT:
+        raise validate.fail("format", str(FORMAT), root.get("format"))
+    _text("scenario.name", _mapping("scenario", root.get("scenario")).get("name"))
+    validate.open_unit(confidence=root.get("confidence"))
+    for i, item in enumerate(_filled("settings", root.get("settings"))):
+        setting = _mapping(f"settings[{i}]", item)
+        _text(f"settings[{i}].name", setting.get("name"))
+        _mapping(f"settings[{i}].mechanism", setting.get("mechanism"))
+        for j, row in enumerate(_filled(f"settings[{i}].deltas", setting.get("deltas"))):
+            _check_row(f"settings[{i}].deltas[{j}]", _mapping(f"settings[{i}].deltas[{j}]", row))
+    return root
+
+
+def write(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
+    """Write ``report.html``, ``report.md`` and ``figures/`` into ``folder``.
+
+    The same input gives the same bytes. Everything is drawn before the first file is written.
+
+    Returns
+    -------
+    tuple of Path
+        The files written.
+
+    Raises
+    ------
+    ValueError
+        In one line, if ``result`` is not one (see `check`) or ``folder`` cannot be written to.
+    """
+    # Drawing needs Matplotlib, which takes a while to import.
+    from audit.report.document import build
+    from audit.report.pages import html, markdown
+
+    document = build(check(result))
+    contents = {"report.html": html(document), "report.md": markdown(document)}
+    for picture in document.pictures:
+        contents[f"figures/{picture.name}.svg"] = picture.svg
+        contents[f"figures/{picture.name}.png"] = picture.png
+    written = []
+    try:
+        for name, content in contents.items():
+            path = Path(folder) / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(content)
+            written.append(path)
+    except OSError as error:
+        raise ValueError(
+            "folder must be a folder that can be written to, "
+            f"got {str(folder)!r} ({error.strerror or error})"
+        ) from None
+    return tuple(written)
+
+
+def _check_row(name: str, row: dict[str, Any]) -> None:
+    validate.open_unit(**{f"{name}.delta": row.get("delta")})
+    ends = _mapping(f"{name}.exact", row.get("exact")).get("worst")
+    if not isinstance(ends, (list, tuple)) or len(ends) != 2:
+        raise validate.fail(f"{name}.exact.worst", "a pair [low, high]", ends)
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"numbers must be finite, got {word}")
+
+
+def _mapping(name: str, value: Any) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise validate.fail(name, "an object with named parts", value)
+    return value
+
+
+def _filled(name: str, value: Any) -> list[Any]:
+    if not isinstance(value, (list, tuple)) or not value:
+        raise validate.fail(name, "a list with one entry or more", value)
+    return list(value)
+
+
+def _text(name: str, value: Any) -> None:
+    if not isinstance(value, str) or not value:
+        raise validate.fail(name, "a word", value)

@@ -1,0 +1,149 @@
+"""What a report is made of, before it is HTML or Markdown.
+
+A document is a first screen and sections; a section is a list of parts. Every part knows its
+``kind``, by which the templates tell them apart.
+"""
+
+from __future__ import annotations
+
+import enum
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+
+class Style(enum.Enum):
+    """How the text of a cell is set."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    CODE = "code"
+    VERDICT = "verdict"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of a table.
+
+    Parameters
+    ----------
+    text
+        What is read.
+    value
+        The stored number (or bracket) behind the text, in full, as JSON.
+    note
+        A second, smaller line.
+    target
+        The ``ident`` of the section that the text links to.
+    """
+
+    text: str
+    style: Style = Style.TEXT
+    value: str | None = None
+    note: str = ""
+    target: str = ""
+
+    @classmethod
+    def number(cls, text: str, value: Any, note: str = "") -> Cell:
+        """Return a cell whose text stands for the stored ``value``."""
+        return cls(text=text, style=Style.NUMBER, value=json.dumps(value), note=note)
+
+    @classmethod
+    def code(cls, text: str, note: str = "") -> Cell:
+        """Return an identifier."""
+        return cls(text=text, style=Style.CODE, note=note)
+
+    @classmethod
+    def verdict(cls, word: str) -> Cell:
+        """Return a verdict, always written as a word."""
+        return cls(text=word, style=Style.VERDICT)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """The head of a column; numbers are aligned right."""
+
+    label: str
+    numeric: bool = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of cells under named columns.
+
+    ``stacked`` tables turn each row into a card on a narrow screen; others scroll sideways.
+    """
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    stacked: bool = True
+
+
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A drawn figure: its file name without ending, and what to conclude from it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: bytes
+    png: bytes
+
+
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures that stand side by side where there is room, a table before them if there is one."""
+
+    kind: ClassVar[str] = "gallery"
+    pictures: tuple[Picture, ...]
+    table: Table | None = None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+    text: str
+
+
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+
+
+Part = Table | Gallery | Text | Heading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A titled part of the report; ``ident`` is its anchor."""
+
+    ident: str
+    title: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A report: title, one sentence, one table, one figure, then the sections."""
+
+    title: str
+    subtitle: str
+    conclusion: str
+    summary: Table
+    overview: Gallery
+    sections: tuple[Section, ...]
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Every picture, in the order of the page."""
+        galleries = [self.overview]
+        for section in self.sections:
+            galleries += [part for part in section.parts if isinstance(part, Gallery)]
+        return tuple(picture for gallery in galleries for picture in gallery.pictures)

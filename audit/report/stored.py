@@ -1,0 +1,137 @@
+"""Reading a stored result: what is there, what is optional, what an absent number means."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Node = dict[str, Any]
+Ends = Sequence[float | None]
+
+CONSISTENT, REFUTED, NOT_APPLICABLE = "consistent", "refuted", "not applicable"
+_SOUND = ("as printed", "corrected")
+
+
+@dataclass(frozen=True)
+class Claimed:
+    """A bound at one delta of one setting, as stored."""
+
+    setting: Node
+    row: Node
+    bound: Node
+
+    @property
+    def epsilon(self) -> float:
+        """The claimed epsilon; infinite where nothing finite is claimed."""
+        return infinite(self.bound.get("epsilon"))
+
+
+def infinite(value: float | None) -> float:
+    """Return the number, infinity for None."""
+    return math.inf if value is None else float(value)
+
+
+def stemmed(settings: Sequence[Node]) -> list[Node]:
+    """Return the settings with a ``stem`` each, no two alike."""
+    taken: set[str] = set()
+    result = []
+    for setting in settings:
+        name = first = stem(setting)
+        number = 1
+        while name in taken:
+            number += 1
+            name = f"{first}-{number}"
+        taken.add(name)
+        result.append({**setting, "stem": name})
+    return result
+
+
+def stem(setting: Node) -> str:
+    """Return the setting's name as it may stand in a file name or an anchor."""
+    if "stem" in setting:
+        return str(setting["stem"])
+    return re.sub(r"[^A-Za-z0-9._-]+", "-", str(setting["name"])).strip(".-") or "setting"
+
+
+def title(setting: Node) -> str:
+    """Return the words for a setting."""
+    return str(setting.get("title") or setting["name"])
+
+
+def judged(settings: Sequence[Node]) -> Iterator[Claimed]:
+    """Yield every bound that applies, with its delta and setting."""
+    for setting in settings:
+        for row in setting["deltas"]:
+            for bound in row.get("bounds", ()):
+                if bound.get("verdict") != NOT_APPLICABLE:
+                    yield Claimed(setting, row, bound)
+
+
+def refuted(row: Node) -> list[Node]:
+    """Return the refuted bounds of one delta."""
+    return [bound for bound in row.get("bounds", ()) if bound.get("verdict") == REFUTED]
+
+
+def tightest(row: Node) -> Node | None:
+    """Return the tightest bound that was not refuted.
+
+    It is the one stored as best, unless that one is refuted or missing.
+    """
+    bounds: dict[str, Node] = {bound["id"]: bound for bound in row.get("bounds", ())}
+    best = row.get("best")
+    if best and bounds.get(best["id"], {}).get("verdict") == CONSISTENT:
+        return bounds[best["id"]]
+    candidates = [
+        bound
+        for bound in bounds.values()
+        if bound.get("verdict") == CONSISTENT
+        and bound.get("epsilon") is not None
+        and bound.get("status", _SOUND[0]) in _SOUND
+    ]
+    return min(candidates, key=lambda bound: float(bound["epsilon"]), default=None)
+
+
+def sampled_epsilon(row: Node) -> float | None:
+    """Return the certified lower bound at one delta, None if there were no samples."""
+    sampled = row.get("sampled")
+    if not sampled:
+        return None
+    value = sampled.get("epsilon", sampled.get("value"))
+    return None if value is None else float(value)
+
+
+def certifiable(row: Node) -> float | None:
+    """Return the most that the samples could have certified, None where there is no limit."""
+    sampled = row.get("sampled") or {}
+    value = sampled.get("largest_certifiable", sampled.get("sampling_limit"))
+    return None if value is None else float(value)
+
+
+def worst(row: Node) -> Ends:
+    """Return the bracket of the exact epsilon, the worse of the two orders."""
+    ends: Ends = row["exact"]["worst"]
+    return ends
+
+
+def bound_ids(settings: Sequence[Node]) -> list[str]:
+    """Return the ids of all bounds that have a number somewhere, sorted."""
+    found = {claim.bound["id"] for claim in judged(settings)}
+    for setting in settings:
+        for part in ("tradeoff", "epsilon_against_steps"):
+            found |= {bound["id"] for bound in (setting.get(part) or {}).get("bounds", ())}
+    return sorted(found)
+
+
+def verdicts(node: Any) -> Iterator[str]:
+    """Yield the word under every key ``verdict``, however deep."""
+    if isinstance(node, dict):
+        if isinstance(node.get("verdict"), str):
+            yield node["verdict"]
+        for item in node.values():
+            yield from verdicts(item)
+    elif isinstance(node, list):
+        for item in node:
+            yield from verdicts(item)

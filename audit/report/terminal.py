@@ -1,0 +1,62 @@
+"""The short form of a result on a terminal."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+
+def show(result: dict[str, Any]) -> None:
+    """Print one row for each setting and delta to standard output."""
+    from rich.console import Console
+    from rich.table import Table
+
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=140)  # a file or a pipe has no width of its own
+    table = Table(title=result["scenario"]["title"], title_justify="left")
+    table.add_column("setting")
+    for column in ("delta", "sampled", "exact", "worst pair", "claimed", "ratio"):
+        table.add_column(column, justify="right")
+    table.add_column("claimed by")
+    table.add_column("verdict")
+    for setting in result["settings"]:
+        for row in setting["deltas"]:
+            best = row.get("best") or {}
+            sampled = row.get("sampled") or {}
+            table.add_row(
+                setting["name"],
+                f"{row['delta']:g}",
+                _number(sampled.get("epsilon")),
+                _number(row["exact"]["worst"][0]),
+                _worst_pair(row),
+                _number(best.get("epsilon")),
+                _number(best.get("ratio")),
+                str(best.get("id", "none applies")),
+                overall_verdict(row["bounds"]),
+            )
+    table.caption = (
+        f"epsilon: certified from samples at confidence {result['confidence']:g}, exact for the "
+        "setting's pair and for its worst pair, and the tightest claim; ratio of the last two"
+    )
+    console.print(table)
+
+
+def overall_verdict(bounds: list[dict[str, Any]]) -> str:
+    """Return one word for all bounds that apply: the worst of their verdicts."""
+    verdicts = {bound["verdict"] for bound in bounds} - {"not applicable"}
+    for verdict in ("refuted", "error", "inconclusive", "consistent"):
+        if verdict in verdicts:
+            return verdict
+    return "not applicable"
+
+
+def _worst_pair(row: dict[str, Any]) -> str:
+    certified = row.get("certified")
+    return f"{_number(certified['epsilon'])} {certified['by']}" if certified else "-"
+
+
+def _number(value: float | None) -> str:
+    if value is None or not math.isfinite(value):
+        return "-"
+    return f"{value:.4g}"

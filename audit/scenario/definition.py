@@ -1,0 +1,73 @@
+"""What a scenario is: a few settings, each a mechanism with a pair of neighbouring datasets."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from audit import validate
+from audit.constructions import Construction
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """One mechanism, the pair that attacks it, and what is computed.
+
+    Parameters
+    ----------
+    name, title, summary
+        A short name for files, and words for people.
+    pair
+        The construction; its mechanism is the setting's. It is computed and sampled.
+    other_pairs
+        More constructions for the same mechanism, computed only.
+    deltas
+        Where epsilons are compared.
+    renyi_orders
+        Orders of the Renyi divergences.
+    trials
+        Samples of each of the two laws.
+    steps_shown
+        Numbers of steps of the figure of epsilon against T.
+    check_proof
+        Whether the statements of paper 000's proof (appendix A.4) are checked too.
+    """
+
+    name: str
+    title: str
+    summary: str
+    pair: Construction
+    other_pairs: tuple[Construction, ...]
+    deltas: tuple[float, ...]
+    renyi_orders: tuple[float, ...]
+    trials: int
+    steps_shown: tuple[int, ...]
+    check_proof: bool
+
+    def __post_init__(self) -> None:
+        if not self.deltas:
+            raise validate.fail("deltas", "one or more numbers in (0, 1)", self.deltas)
+        validate.open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
+        validate.above_one(**{f"renyi_orders[{i}]": a for i, a in enumerate(self.renyi_orders)})
+        validate.integer(1000, trials=self.trials)
+        validate.integer(1, **{f"steps_shown[{i}]": t for i, t in enumerate(self.steps_shown)})
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scenario:
+    """A named list of settings, with the confidence and the seed of all its samples."""
+
+    name: str
+    title: str
+    summary: str
+    reference: str
+    settings: tuple[Setting, ...]
+    confidence: float
+    seed: int
+    threads: int
+
+    def __post_init__(self) -> None:
+        validate.open_unit(confidence=self.confidence)
+        validate.integer(0, seed=self.seed)
+        validate.integer(1, threads=self.threads)
+        if not self.settings:
+            raise ValueError(f"settings must hold one setting or more, got none in {self.name!r}")

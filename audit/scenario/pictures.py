@@ -1,0 +1,141 @@
+"""The numbers behind a report's figures."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from audit import bounds, exact
+from audit.constructions import BiasedWalk, Construction
+from audit.estimation import Audit
+from audit.mechanism import Batching
+from audit.scenario.comparison import Claim, ExactCurve
+
+Array = NDArray[np.float64]
+Report = Callable[[int, int], None]
+
+_SHOWN_MASS = 1e-7  # a law's picture leaves out tails lighter than this
+_BINS = 80
+# Burn-in of paper 000, Theorem 4.1: 0.75 D n / (L eta).
+_BURN_IN = 0.75
+
+
+def curves_against_steps(
+    pair: Construction, steps: Sequence[int], threads: int, progress: Report
+) -> list[ExactCurve]:
+    """Exact curves of the pair's mechanism with each number of steps."""
+    m = pair.mechanism
+    if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or isinstance(m.step_size, tuple):
+        # the record's place depends on how many steps there are
+        curves = [exact.curve(with_steps(pair, t), threads=threads) for t in steps]
+        progress(1, 1)
+        return curves
+    longest = with_steps(pair, steps[-1])
+    return list(exact.curves(longest, steps, threads=threads, progress=progress))
+
+
+def with_steps(pair: Construction, steps: int) -> Construction:
+    """Return the same construction for the mechanism with another number of steps."""
+    m = pair.mechanism
+    if isinstance(m.step_size, tuple) and steps > m.steps:
+        raise ValueError(
+            f"steps_shown must be at most the {m.steps} steps of the schedule, got {steps}"
+        )
+    size = m.step_size[:steps] if isinstance(m.step_size, tuple) else m.step_size
+    return dataclasses.replace(pair, mechanism=dataclasses.replace(m, steps=steps, step_size=size))
+
+
+def epsilon_against_steps(
+    pair: Construction,
+    steps: Sequence[int],
+    curves: Sequence[ExactCurve],
+    delta: float,
+    progress: Report,
+) -> dict[str, Any]:
+    """Exact epsilon and every bound after each number of steps."""
+    values: dict[str, list[float | None]] = {name: [] for name in bounds.CATALOGUE}
+    for done, count in enumerate(steps):
+        mechanism = with_steps(pair, count).mechanism
+        for name, row in values.items():
+            try:
+                row.append(bounds.evaluate(name, mechanism).epsilon(delta))
+            except bounds.NotApplicable:
+                row.append(None)
+        progress(done + 1, len(steps))
+    shown = {name: row for name, row in values.items() if any(v is not None for v in row)}
+    return {
+        "delta": delta,
+        "steps": list(steps),
+        "exact": [curve.epsilon_bracket(delta) for curve in curves],
+        "bounds": [{"id": name, "epsilon": row} for name, row in shown.items()],
+        "burn_in": _burn_in(pair),
+    }
+
+
+def _burn_in(pair: Construction) -> float | None:
+    m = pair.mechanism
+    if not isinstance(pair, BiasedWalk) or m.diameter is None or isinstance(m.step_size, tuple):
+        return None
+    push = m.sensitivity if m.lipschitz is None else min(m.lipschitz, m.sensitivity)
+    return _BURN_IN * m.diameter * m.dataset_size / (push * m.constant_step_size)
+
+
+def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:
+    """Densities on a grid and histograms, over the range where either law is."""
+    low, high = _shown_range(curve)
+    grid = np.linspace(low, high, 401)
+    edges = np.linspace(low, high, _BINS + 1)
+    ends = _ends(curve)
+    result: dict[str, Any] = {"x": grid, "edges": edges, "ends": ends}
+    for suffix, law, sample in (("", curve.first, x), ("_prime", curve.second, x_prime)):
+        at_end = [np.mean(sample == end) if np.isfinite(end) else 0.0 for end in ends]
+        inner = sample[(sample != ends[0]) & (sample != ends[1])]
+        counts, _ = np.histogram(inner, bins=edges)
+        result[f"density{suffix}"] = law.density(grid)
+        result[f"atoms{suffix}"] = law.atoms
+        result[f"histogram{suffix}"] = counts / (sample.size * np.diff(edges))
+        result[f"atom_frequencies{suffix}"] = at_end
+    return result
+
+
+def _ends(curve: ExactCurve) -> tuple[float, float]:
+    if isinstance(curve, exact.GaussianPairCurve):
+        return -np.inf, np.inf
+    edges = curve.first.panels.edges
+    return float(edges[0]), float(edges[-1])
+
+
+def _shown_range(curve: ExactCurve) -> tuple[float, float]:
+    low, high = _ends(curve)
+    if isinstance(curve, exact.GaussianPairCurve):
+        means, std = (curve.first.mean, curve.second.mean), curve.first.std
+        return min(means) - 5.5 * std, max(means) + 5.5 * std
+    edges = curve.first.panels.edges
+    left = np.minimum(curve.first.cdf(edges), curve.second.cdf(edges))
+    inside = np.maximum(curve.first.cdf(edges), curve.second.cdf(edges)) > _SHOWN_MASS
+    below = left < 1 - _SHOWN_MASS
+    first, last = int(np.argmax(inside)), len(edges) - 1 - int(np.argmax(below[::-1]))
+    return (
+        low if first == 0 else float(edges[first - 1]),
+        high if last >= len(edges) - 2 else float(edges[last + 1]),
+    )
+
+
+def tradeoff(curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> dict[str, Any]:
+    """Tradeoff functions on a grid that is even on the normal scale."""
+    alpha = ndtr(np.linspace(-6.0, 3.5, 77))
+    return {
+        "alpha": alpha,
+        "exact": curve.beta(alpha),
+        "sampled_upper": audited.beta_upper(alpha),
+        "bounds": [
+            {"id": claim.entry.id, "beta": claim.curve.beta(alpha)}
+            for claim in claims
+            if claim.curve is not None
+        ],
+    }

@@ -1,0 +1,43 @@
+"""Where a result comes from: versions, commit, machine time."""
+
+from __future__ import annotations
+
+import platform
+import subprocess
+from importlib import metadata
+from pathlib import Path
+from typing import Any
+
+import audit
+
+_PACKAGES = ("numpy", "scipy", "numba", "statsmodels", "matplotlib", "hydra-core")
+
+
+def provenance() -> dict[str, Any]:
+    """Return versions and the commit of the source tree (None outside a checkout)."""
+    commit, dirty = _commit()
+    return {
+        "version": audit.__version__,
+        "commit": commit,
+        "commit_dirty": dirty,
+        "python": platform.python_version(),
+        "packages": {name: metadata.version(name) for name in _PACKAGES},
+    }
+
+
+def _commit() -> tuple[str | None, bool]:
+    root = Path(audit.__file__).resolve().parent.parent
+    if not (root / ".git").exists():
+        return None, False
+    try:
+        commit = _git(root, "rev-parse", "HEAD")
+        return commit, bool(_git(root, "status", "--porcelain", "--untracked-files=no"))
+    except (OSError, subprocess.SubprocessError):
+        return None, False
+
+
+def _git(root: Path, *words: str) -> str:
+    done = subprocess.run(
+        ["git", "-C", str(root), *words], capture_output=True, text=True, check=True, timeout=10
+    )
+    return done.stdout.strip()

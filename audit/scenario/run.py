@@ -1,0 +1,180 @@
+"""Run a scenario: from settings to the numbers of its report."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import time
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import estimation, exact, simulation
+from audit.constructions import BiasedWalk, Construction
+from audit.mechanism import NoisySGD
+from audit.scenario import comparison, pictures, proof
+from audit.scenario.definition import Scenario, Setting
+from audit.scenario.progress import Progress, Silent
+from audit.scenario.provenance import provenance
+
+FORMAT = 1
+
+# The proof's events are computed exactly; the samples beside them need not be many.
+_MOST_PROOF_TRIALS = 200_000
+
+
+def run(
+    scenario: Scenario, *, progress: Progress | None = None, command: str = ""
+) -> dict[str, Any]:
+    """Compute, sample and bound every setting of a scenario.
+
+    Parameters
+    ----------
+    scenario
+        What to run.
+    progress
+        Where to show how far it is; nowhere by default.
+    command
+        The command to note in the provenance.
+
+    Returns
+    -------
+    dict
+        Plain data, the content of ``result.json``.
+    """
+    shown = progress or Silent()
+    started, clock = datetime.now(UTC), time.perf_counter()
+    settings = [
+        _run_setting(setting, scenario, index, shown)
+        for index, setting in enumerate(scenario.settings)
+    ]
+    return {
+        "format": FORMAT,
+        "scenario": {
+            "name": scenario.name,
+            "title": scenario.title,
+            "summary": scenario.summary,
+            "reference": scenario.reference,
+        },
+        "provenance": {
+            **provenance(),
+            "started": started.isoformat(timespec="seconds"),
+            "wall_seconds": round(time.perf_counter() - clock, 3),
+            "seed": scenario.seed,
+            "threads": scenario.threads,
+            "command": command,
+        },
+        "confidence": scenario.confidence,
+        "settings": settings,
+    }
+
+
+def _run_setting(
+    setting: Setting, scenario: Scenario, index: int, progress: Progress
+) -> dict[str, Any]:
+    clock = time.perf_counter()
+    mechanism, threads = setting.pair.mechanism, scenario.threads
+    seed = setting_seed(scenario.seed, index)
+    steps = sorted({*setting.steps_shown, mechanism.steps})
+    curves = pictures.curves_against_steps(
+        setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
+    )
+    curve = curves[steps.index(mechanism.steps)]
+    x, x_prime = simulation.final_iterates(
+        setting.pair,
+        trials=setting.trials,
+        seed=seed,
+        threads=threads,
+        progress=progress.stage(f"{setting.name}: {setting.trials:,} samples a side"),
+    )
+    audited = estimation.audit_samples(
+        x, x_prime, confidence=scenario.confidence, deltas=setting.deltas, seed=seed
+    )
+    claims = comparison.claimed_bounds(mechanism)
+    others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
+    pairs = [(setting.pair, curve), *others]
+    result: dict[str, Any] = {
+        "name": setting.name,
+        "title": setting.title,
+        "summary": setting.summary,
+        "mechanism": plain_fields(mechanism),
+        "derived": _derived(mechanism),
+        "construction": _described(setting.pair),
+        "trials": setting.trials,
+        "seed": seed,
+        "deltas": [comparison.at_delta(d, pairs, audited, claims) for d in setting.deltas],
+        "other_pairs": [_other_pair(*other, setting.deltas) for other in others],
+        "renyi": [comparison.at_order(a, curve, audited, claims) for a in setting.renyi_orders],
+        "mu_lower": audited.mu_lower(),
+        "audit": audited.to_dict(),
+        "laws": pictures.laws(curve, x, x_prime),
+        "tradeoff": pictures.tradeoff(curve, audited, claims),
+        "epsilon_against_steps": pictures.epsilon_against_steps(
+            setting.pair,
+            steps,
+            curves,
+            setting.deltas[-1],
+            progress.stage(f"{setting.name}: bounds against steps"),
+        ),
+        "diagnostics": None,
+    }
+    if setting.check_proof:
+        inputs = _proof_inputs(setting, curve, x, x_prime, seed, threads)
+        result["diagnostics"] = proof.check(inputs, progress)
+    result["wall_seconds"] = round(time.perf_counter() - clock, 3)
+    return result
+
+
+def _proof_inputs(
+    setting: Setting,
+    curve: comparison.ExactCurve,
+    x: NDArray[np.float64],
+    x_prime: NDArray[np.float64],
+    seed: int,
+    threads: int,
+) -> proof.ProofInputs:
+    if not isinstance(setting.pair, BiasedWalk) or not isinstance(curve, exact.LawCurve):
+        raise ValueError(
+            "check_proof must be false but for a BiasedWalk on a bounded domain, "
+            f"got {setting.pair.name} with diameter={setting.pair.mechanism.diameter!r}"
+        )
+    trials = min(setting.trials, _MOST_PROOF_TRIALS)
+    return proof.ProofInputs(setting.pair, curve, x, x_prime, trials, seed, threads)
+
+
+def setting_seed(seed: int, index: int) -> int:
+    """Return the seed of a setting, so that settings draw independent samples."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])
+
+
+def plain_fields(value: Any) -> dict[str, Any]:
+    """Fields of a dataclass as plain data, enums by their value."""
+    fields = {f.name: getattr(value, f.name) for f in dataclasses.fields(value)}
+    return {k: v.value if isinstance(v, enum.Enum) else v for k, v in fields.items()}
+
+
+def _derived(mechanism: NoisySGD) -> dict[str, Any]:
+    stds = mechanism.step_sizes * mechanism.noise_std
+    return {
+        "step_std": float(stds[0]) if np.ptp(stds) == 0 else None,
+        "sensitivity": mechanism.sensitivity,
+        "diameter_in_step_std": (
+            None if mechanism.diameter is None else mechanism.diameter / float(stds.min())
+        ),
+        "sampling_rate": mechanism.sampling_rate,
+        "epochs": mechanism.epochs,
+    }
+
+
+def _described(pair: Construction) -> dict[str, Any]:
+    parameters = {k: v for k, v in plain_fields(pair).items() if k != "mechanism"}
+    return {"name": pair.name, "citation": pair.citation, "parameters": parameters}
+
+
+def _other_pair(
+    pair: Construction, curve: comparison.ExactCurve, deltas: tuple[float, ...]
+) -> dict[str, Any]:
+    epsilons = [{"delta": d, "worst": curve.epsilon_bracket(d)} for d in deltas]
+    return {**_described(pair), "epsilon": epsilons}

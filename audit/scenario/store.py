@@ -1,0 +1,90 @@
+"""A run's folder: written beside its place, then moved there in one step."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+
+class RunFolder:
+    """Makes the folder of a run; either it is there with everything in it, or it is not there.
+
+    Parameters
+    ----------
+    parent
+        Where run folders go; made if need be.
+    name
+        The folder's name; a number is appended if it is taken.
+
+    Raises
+    ------
+    ValueError
+        If ``parent`` cannot be written to; checked at once, before hours of work.
+    """
+
+    def __init__(self, parent: Path, name: str) -> None:
+        self.parent, self.name = Path(parent), name
+        with _plain_errors(self.parent):
+            self.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.TemporaryFile(dir=self.parent):
+                pass
+
+    @contextlib.contextmanager
+    def write(self) -> Iterator[Path]:
+        """Yield an empty folder to fill; on leaving without an error it gets its final name.
+
+        The final place is `place` afterwards.
+        """
+        with _plain_errors(self.parent):
+            draft = Path(tempfile.mkdtemp(prefix=f".{self.name}-", dir=self.parent))
+            draft.chmod(0o755)
+        try:
+            yield draft
+            with _plain_errors(self.parent):
+                self.place = self._move(draft)
+        finally:
+            shutil.rmtree(draft, ignore_errors=True)
+
+    def _move(self, draft: Path) -> Path:
+        number = 1
+        while True:
+            place = self.parent / (self.name if number == 1 else f"{self.name}-{number}")
+            if not place.exists():
+                os.rename(draft, place)
+                return place
+            number += 1
+
+
+@contextlib.contextmanager
+def _plain_errors(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        reason = error.strerror or str(error)
+        raise ValueError(
+            f"output must be a folder that can be written to, got {str(folder)!r} ({reason})"
+        ) from None
+
+
+def to_json(result: dict[str, Any]) -> str:
+    """Return the result as JSON text; infinite numbers become null, which JSON has no word for."""
+    return json.dumps(_plain(result), indent=1, allow_nan=False) + "\n"
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {str(key): _plain(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_plain(item) for item in value]
+    if hasattr(value, "tolist"):  # NumPy arrays and scalars
+        return _plain(value.tolist())
+    if isinstance(value, float) and math.isinf(value):
+        return None
+    return value

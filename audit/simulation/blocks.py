@@ -1,0 +1,120 @@
+"""Numbered blocks of trials: their sizes, their random streams, and the threads that run them.
+
+A block is a pure function of (process, seed, stream, block number). Everything that has to hold
+when work is spread out follows from that: the same bits for any number of threads, a longer run
+that starts with the blocks of a shorter one, and a run that resumes at the next block.
+"""
+
+from __future__ import annotations
+
+import enum
+import os
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass
+from typing import TypeVar
+
+import numpy as np
+
+from audit import validate
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+Progress = Callable[[int, int], object]
+
+_SMALLEST, _LARGEST = 256, 4096  # trials
+_STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has to wait
+
+
+class Stream(enum.IntEnum):
+    """What a block's random numbers are for: purposes never share them."""
+
+    X = 0
+    X_PRIME = 1
+    EVENTS = 2
+
+
+@dataclass(frozen=True)
+class Block:
+    """Trials ``start`` to ``stop`` of a run, as block ``number`` of its stream."""
+
+    number: int
+    start: int
+    stop: int
+
+    def __len__(self) -> int:
+        return self.stop - self.start
+
+    def generator(self, seed: int, stream: Stream) -> np.random.Generator:
+        """Return the block's own generator.
+
+        Its seed is ``SeedSequence(seed).spawn(3)[stream].spawn(number + 1)[number]``, reached
+        directly by its spawn key.
+        """
+        sequence = np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))
+        return np.random.Generator(np.random.SFC64(sequence))
+
+
+def block_size(steps: int) -> int:
+    """Return how many trials a full block has; it depends on the length of the walk alone."""
+    fitting = _STEPS // max(steps, 1)
+    return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), _LARGEST)
+
+
+def blocks(trials: int, steps: int) -> Iterator[Block]:
+    """Cut ``trials`` walks of ``steps`` steps into full blocks; the last one may be shorter."""
+    size = block_size(steps)
+    for number, start in enumerate(range(0, trials, size)):
+        yield Block(number, start, min(start + size, trials))
+
+
+def available_threads() -> int:
+    """Return the number of cores that this process may use."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+def checked_run(trials: int, seed: int, threads: int | None) -> tuple[int, int, int]:
+    """Return the three as plain integers, or raise the ``ValueError`` that names the bad one."""
+    validate.integer(1, trials=trials)
+    validate.integer(0, seed=seed)
+    if threads is None:
+        return int(trials), int(seed), available_threads()
+    validate.integer(1, threads=threads)
+    return int(trials), int(seed), int(threads)
+
+
+def run(
+    tasks: Iterable[Task],
+    work: Callable[[Task], Result],
+    done: Callable[[Task, Result], object],
+    *,
+    threads: int,
+) -> None:
+    """Call ``done(task, work(task))`` for every task, ``work`` in up to ``threads`` threads.
+
+    ``done`` is called in the calling thread, in the order in which tasks end. Few tasks are
+    pending at a time, so their number costs no memory. An exception, or an interrupt, lets the
+    blocks that are running finish and drops the others.
+    """
+    if threads == 1:
+        for task in tasks:
+            done(task, work(task))
+        return
+    pool = ThreadPoolExecutor(threads)
+    pending: dict[Future[Result], Task] = {}
+
+    def collect() -> None:
+        for future in wait(pending, return_when=FIRST_COMPLETED).done:
+            done(pending.pop(future), future.result())
+
+    try:
+        for task in tasks:
+            pending[pool.submit(work, task)] = task
+            if len(pending) >= 2 * threads:
+                collect()
+        while pending:
+            collect()
+    finally:
+        pool.shutdown(cancel_futures=True)

@@ -1,0 +1,122 @@
+"""Measure the speeds that the project promises, side by side in one run."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import numpy as np
+
+import audit
+from audit import exact, simulation
+from audit.constructions import BiasedWalk, TwoSidedWalk
+from tests.benchmarks.timing import Measured, in_fresh_process, median_seconds
+
+SHORT = audit.NoisySGD(
+    steps=1000,
+    dataset_size=20,
+    batch_size=20,
+    step_size=0.1,
+    noise_std=0.5,
+    lipschitz=1.0,
+    smoothness=1.0,
+    diameter=1.0,
+)
+# Paper 000, footnote 9: D = 1000 eta L, sigma at its threshold, T = T-bar.
+PAPER = audit.NoisySGD(
+    steps=7500,
+    dataset_size=10,
+    batch_size=1,
+    step_size=1e-3,
+    noise_std=np.sqrt(1e-3 / 7500) * 1e3,
+    lipschitz=1.0,
+    smoothness=1.0,
+    diameter=1.0,
+    batching=audit.Batching.WITHOUT_REPLACEMENT,
+)
+_PAPER_CODE = f"""
+
+import audit
+from audit import exact
+from audit.constructions import BiasedWalk
+m = audit.NoisySGD(steps=7500, dataset_size=10, batch_size=1, step_size=1e-3,
+    noise_std={PAPER.noise_std!r}, lipschitz=1.0, smoothness=1.0, diameter=1.0,
+    batching=audit.Batching.WITHOUT_REPLACEMENT)
+exact.curve(BiasedWalk(m), threads=1).epsilon_bracket(0.01)
+"""
+
+
+def _exact() -> list[Measured]:
+    def curve(steps: int) -> object:
+        pair = TwoSidedWalk(replace(SHORT, steps=steps))
+        return exact.curve(pair).epsilon_bracket(1e-5)
+
+    seconds, memory = in_fresh_process(_PAPER_CODE)
+    return [
+        Measured(
+            "exact curve, D/step_std 20, T 10^3", median_seconds(lambda: curve(1000)), "s", 0.3
+        ),
+        Measured(
+            "exact curve, D/step_std 20, T 10^6", median_seconds(lambda: curve(10**6)), "s", 1
+        ),
+        Measured("exact curve, paper 000's constants, one thread", seconds, "s", 60),
+        Measured("  its peak memory", memory, "GiB", 2),
+    ]
+
+
+def _import() -> list[Measured]:
+    bare = median_seconds(lambda: in_fresh_process("pass"))
+    full = median_seconds(lambda: in_fresh_process("import audit"))
+    return [Measured("import audit, interpreter start taken off", full - bare, "s", 0.5)]
+
+
+def _simulation() -> list[Measured]:
+    trials = 20_000
+    rows = []
+    for name, index in (("symmetric", 0), ("biased", 1)):
+        process = BiasedWalk(PAPER).processes()[index]
+
+        def ours(process: object = process) -> object:
+            return simulation.simulate(process, trials=trials, seed=1, threads=1)
+
+        steps = trials * PAPER.steps
+        rows.append(Measured(f"{name} walk, kernel", steps / median_seconds(ours, 3) / 1e6, "M/s"))
+        clock = time.perf_counter()
+        _numpy_walk(trials, 0.1 if index else 0.0)
+        seconds = time.perf_counter() - clock
+        rows.append(Measured(f"{name} walk, vectorised NumPy", steps / seconds / 1e6, "M/s"))
+    return rows
+
+
+def _numpy_walk(trials: int, rate: float) -> None:
+    random = np.random.Generator(np.random.SFC64(1))
+    x = np.zeros(trials)
+    jump = PAPER.step_size
+    for _ in range(PAPER.steps):
+        x += PAPER.step_std * random.standard_normal(trials)
+        if rate:
+            x += jump * (random.random(trials) < rate)
+        np.clip(x, -0.5, 0.5, out=x)
+
+
+def _estimation() -> list[Measured]:
+    random = np.random.default_rng(1)
+    x, y = random.standard_normal(10**6), random.standard_normal(10**6) + 1
+
+    def audited() -> object:
+        return audit.estimation.audit_samples(x, y, confidence=0.95, deltas=(1e-5,), seed=1)
+
+    return [Measured("audit_samples, 10^6 a side", median_seconds(audited, 3), "s")]
+
+
+def main() -> None:
+    """Print one line for each measurement."""
+    print(f"{'':54}{'measured':>12}  {'limit':>8}")
+    for part in (_import, _exact, _simulation, _estimation):
+        for row in part():
+            limit = "" if row.limit is None else f"{row.limit:g}"
+            print(f"{row.name:54}{row.value:9.3g} {row.unit:4}{limit:>7} {row.word}", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,92 @@
+"""Slow, obvious twins of what `audit.bounds` computes, from other principles."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.integrate import quad
+from scipy.optimize import brentq
+from scipy.special import log_ndtr, ndtr
+from scipy.stats import norm
+
+Array = NDArray[np.float64]
+
+
+def mixture_delta(epsilon: float, rate: float, mu: float) -> float:
+    """sup_S P(S) - e^epsilon Q(S), P = (1-p) N(0,1) + p N(mu,1), Q = N(0,1), epsilon >= 0."""
+    threshold = (math.log1p(math.expm1(epsilon) / rate) + mu**2 / 2) / mu
+    p_mass = (1 - rate) * ndtr(-threshold) + rate * ndtr(mu - threshold)
+    return float(p_mass - math.exp(epsilon) * ndtr(-threshold))
+
+
+def symmetric_delta(epsilon: float, rate: float, mu: float) -> float:
+    """Profile of C_p(G(mu)) for any sign of epsilon."""
+    if epsilon >= 0:
+        return mixture_delta(epsilon, rate, mu)
+    return 1 - math.exp(epsilon) * (1 - mixture_delta(-epsilon, rate, mu))
+
+
+def twofold_delta(epsilon: float, rate: float, mu: float) -> float:
+    """Profile of C_p(G(mu)) composed twice, by quadrature over the first loss."""
+
+    def integrand(x: float) -> float:
+        loss = math.log1p(rate * math.expm1(mu * x - mu**2 / 2))
+        above = math.exp(loss) * symmetric_delta(epsilon - loss, rate, mu)
+        return norm.pdf(x) * (above + symmetric_delta(epsilon + loss, rate, mu))
+
+    kink = (math.log1p(math.expm1(epsilon) / rate) + mu**2 / 2) / mu
+    edges = sorted({mu / 2, kink, mu + 10, kink + 10})
+    total = sum(
+        quad(integrand, low, high, epsabs=1e-14, epsrel=1e-12, limit=200)[0]
+        for low, high in pairwise(edges)
+    )
+    atom = (1 - rate) * (1 - 2 * ndtr(-mu / 2))
+    return float(total + atom * symmetric_delta(epsilon, rate, mu))
+
+
+def twofold_epsilon(delta: float, rate: float, mu: float) -> float:
+    """Root of `twofold_delta`."""
+    return float(brentq(lambda e: twofold_delta(e, rate, mu) - delta, 0, 50, xtol=1e-12))
+
+
+def one_step_delta(
+    epsilon: float, first: tuple[float, float], second: tuple[float, float], rate: float
+) -> float:
+    """Profile of two mixtures p N(in, 1) + (1-p) N(out, 1), means (in, out) of each, on a grid."""
+    x = np.linspace(-15, 15, 200_001)
+    laws = [
+        rate * norm.pdf(x, inside, 1) + (1 - rate) * norm.pdf(x, outside, 1)
+        for inside, outside in (first, second)
+    ]
+    return float(np.sum(np.maximum(laws[0] - math.exp(epsilon) * laws[1], 0)) * (x[1] - x[0]))
+
+
+def one_step_epsilon(
+    delta: float, first: tuple[float, float], second: tuple[float, float], rate: float
+) -> float:
+    """Root of `one_step_delta`, the worse order."""
+    return max(
+        float(brentq(lambda e, a=a, b=b: one_step_delta(e, a, b, rate) - delta, 0, 20, xtol=1e-8))
+        for a, b in ((first, second), (second, first))
+    )
+
+
+def subsampled_moment(order: float, rate: float, mu: float) -> float:
+    """log E_Q[(dP/dQ)^order] of C_p(G(mu)), by adaptive quadrature of its two halves."""
+
+    def integrand(x: float) -> float:
+        loss = np.logaddexp(math.log1p(-rate), math.log(rate) + mu * x - mu**2 / 2)
+        powers = np.array([order, 1 - order]) * loss
+        return float(np.sum(np.exp(powers - x**2 / 2 - scale))) / math.sqrt(2 * math.pi)
+
+    scale = max(order * (order - 1), 0.0) * mu**2 / 2  # of the unsampled pair: no overflow
+    edges = [mu / 2, mu / 2 + 3, mu / 2 + 10, order * mu + 12, order * mu + 40]
+    total = sum(
+        quad(integrand, low, high, epsabs=0, epsrel=1e-12, limit=400)[0]
+        for low, high in pairwise(sorted(edges))
+    )
+    atom = (1 - rate) * -math.expm1(math.log(2) + log_ndtr(-mu / 2))
+    return math.log(total + atom * math.exp(-scale)) + scale

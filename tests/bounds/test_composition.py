@@ -1,0 +1,185 @@
+import math
+
+import numpy as np
+import pytest
+from dp_accounting.pld import pld_pmf
+
+from audit.bounds.composition import (
+    LARGEST_COMPOSITION,
+    _compose_on_grid,
+    _Grid,
+    compose,
+    optimistic_grid,
+    pessimistic_grid,
+)
+from audit.bounds.subsampling import SubsampledGaussian
+from audit.curves import GaussianCurve, MinimumCurve, PLDCurve, RenyiCurve
+from tests.bounds import reference
+
+
+def library_epsilon(rate, mu, times, delta, interval, reach):
+    """dp-accounting's discretisation, composition and readout of the same profile."""
+    points = math.ceil(reach / interval)
+    losses = interval * np.arange(-points, points + 1)
+    deltas = np.asarray(SubsampledGaussian(rate, mu).delta(losses))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -points, points, deltas)
+    return pmf.self_compose(times).get_epsilon_for_delta(delta)
+
+
+def test_agrees_with_dp_accounting():
+    curve = compose(SubsampledGaussian(0.05, 1.0), 100)
+    assert curve.epsilon(1e-5) == pytest.approx(3.84898, rel=1e-5)
+    library = library_epsilon(0.05, 1.0, 100, 1e-5, interval=1e-3, reach=8)
+    low, high = curve.epsilon_bracket(1e-5)
+    assert low <= high <= library
+    assert high == pytest.approx(library, rel=1e-5)
+    assert high - low < 1e-5
+
+
+def test_half_grid_is_the_librarys_discretisation():
+    law, interval, points = SubsampledGaussian(0.2, 1.5), 0.05, 200
+    grid = pessimistic_grid(law, interval, points)
+    deltas = np.asarray(law.delta(interval * np.arange(-points, points + 1)))
+    pmf = pld_pmf.create_pmf_pessimistic_connect_dots_fixed_gap(interval, -points, points, deltas)
+    # the library's left end differs: it gathers there what lies below, at one point
+    for epsilon in (0.0, 0.3, 2.0, 7.77):
+        losses = interval * np.arange(points + 1)
+        mine = np.sum(grid.right * np.maximum(-np.expm1(epsilon - losses), 0)) + grid.infinite_mass
+        assert mine == pytest.approx(pmf.get_delta_for_epsilon(epsilon), rel=1e-10)
+
+
+@pytest.mark.parametrize(("rate", "mu"), [(0.2, 0.5), (0.05, 3.0), (0.7, 1.0)])
+@pytest.mark.parametrize("delta", [0.05, 1e-3, 1e-6])
+def test_bracket_contains_the_twofold_composition(rate, mu, delta):
+    exact = reference.twofold_epsilon(delta, rate, mu)
+    low, high = compose(SubsampledGaussian(rate, mu), 2).epsilon_bracket(delta)
+    assert low <= exact <= high
+    assert high - low <= 2e-5
+
+
+@pytest.mark.parametrize(
+    ("mu", "times", "gaussian_mu"), [(0.1, 100, 0.0), (0.01, 10_000, 1.0), (2.0, 100, 5.0)]
+)
+def test_grid_composition_of_gaussians_brackets_the_closed_form(mu, times, gaussian_mu):
+    """The path that sampled steps take, at p = 1 where the answer is known."""
+    step = SubsampledGaussian(1.0, mu)
+    gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu else None
+    total = GaussianCurve(math.hypot(math.sqrt(times) * mu, gaussian_mu))
+    grid = _Grid.choose(step, times, gaussian, 1 << 18)
+    curve = _compose_on_grid(step, times, gaussian, grid, RenyiCurve.linear(total.mu**2 / 2))
+    for delta in (0.3, 1e-2, 1e-5, 1e-8, 1e-10, 1e-12, 1e-15):
+        low, high = curve.epsilon_bracket(delta)
+        assert low <= total.epsilon(delta) <= high
+        if delta >= 1e-8:
+            assert high == pytest.approx(total.epsilon(delta), rel=5e-4)
+    epsilons = np.array([0.0, 1.0, total.epsilon(1e-3), total.epsilon(1e-9)])
+    low, high = curve.delta_bracket(epsilons)
+    assert np.all(low <= total.delta(epsilons))
+    assert np.all(total.delta(epsilons) <= high)
+
+
+def test_everything_sampled_reduces_to_the_gaussian():
+    curve = compose(SubsampledGaussian(1.0, 0.3), 50, 2.0)
+    assert isinstance(curve, GaussianCurve)
+    assert curve.mu == pytest.approx(math.sqrt(50 * 0.09 + 4), rel=1e-14)
+
+
+def test_one_step_is_exact():
+    step = SubsampledGaussian(0.1, 2.0)
+    assert compose(step, 1) is step
+
+
+def test_grids_lie_on_either_side_of_the_step():
+    law, interval = SubsampledGaussian(0.1, 2.0), 0.02
+    points = 700
+    losses = interval * np.arange(points + 50)
+    above = pessimistic_grid(law, interval, points)
+    below = optimistic_grid(law, interval, points)
+    assert np.sum(below.right) + np.sum(below.left) == pytest.approx(1, abs=1e-12)
+    for epsilon in np.linspace(0, 10, 77):
+        exact = law.delta(float(epsilon))
+        for grid, sign in ((above, 1), (below, -1)):
+            gain = np.maximum(-np.expm1(epsilon - losses[: grid.right.size]), 0)
+            value = np.sum(grid.right * gain) + grid.infinite_mass
+            assert sign * (value - exact) >= -1e-15
+            assert value == pytest.approx(exact, rel=0.01)
+
+
+def test_settings_of_the_papers():
+    # at22 section 4, gradient sensitivity L: 1762 at a coarse interval
+    low, high = compose(SubsampledGaussian(0.1, 2.7386127875258306), 7500).epsilon_bracket(0.01)
+    assert 1761.3 < low < high < 1762
+    assert high - low < 0.01
+    # bsa24, Theorem 4.10 with t - tau = 25000
+    step = SubsampledGaussian(0.05, 2 * math.sqrt(2) / 25)
+    curve = compose(step, 25_000, math.sqrt(2) / (0.01 * math.sqrt(25_000)))
+    low, high = curve.epsilon_bracket(1e-5)
+    assert high == pytest.approx(5.91368, rel=2e-5)
+    assert high - low < 1e-4
+
+
+def test_a_coarser_grid_is_looser_never_wrong():
+    step = SubsampledGaussian(0.1, 1.0)
+    fine = compose(step, 400).epsilon_bracket(1e-6)
+    coarse = compose(step, 400, largest_grid=1 << 12).epsilon_bracket(1e-6)
+    assert coarse[0] <= fine[0] <= fine[1] <= coarse[1]
+
+
+def test_falls_with_noise_and_rises_with_steps_and_rate():
+    def epsilon(rate, mu, times):
+        return compose(SubsampledGaussian(rate, mu), times, largest_grid=1 << 15).epsilon(1e-5)
+
+    base = epsilon(0.1, 1.0, 50)
+    assert epsilon(0.1, 0.9, 50) < base
+    assert epsilon(0.1, 1.0, 55) > base
+    assert epsilon(0.12, 1.0, 50) > base
+
+
+def test_small_delta_falls_back_on_renyi_and_stays_valid():
+    curve = compose(SubsampledGaussian(0.1, 1.0), 200)
+    assert isinstance(curve, PLDCurve)
+    assert curve.floor >= 1e-11
+    for delta in (1e-13, 1e-30):
+        assert curve.epsilon(delta) == curve.moments.epsilon(delta)
+    deltas = np.geomspace(1e-16, 0.5, 60)
+    assert np.all(np.diff(np.asarray(curve.epsilon(deltas))) <= 0)
+    assert np.all(np.asarray(curve.delta(curve.epsilon(deltas))) >= deltas * (1 - 1e-9))
+
+
+def test_beyond_the_largest_composition_the_bound_is_finite():
+    curve = compose(SubsampledGaussian(1e-3, 0.5), LARGEST_COMPOSITION * 10)
+    assert isinstance(curve, MinimumCurve)
+    assert curve.winner(1e-5) == "Renyi divergences"
+    assert math.isfinite(curve.epsilon(1e-5))
+    below = compose(SubsampledGaussian(1e-3, 0.5), LARGEST_COMPOSITION)
+    assert below.epsilon(1e-5) < curve.epsilon(1e-5)
+
+
+@pytest.mark.parametrize(
+    ("rate", "mu", "times", "gaussian_mu"),
+    [
+        (1e-8, 1.0, 10**4, 0.0),
+        (1e-8, 100.0, 10**4, 0.0),
+        (0.5, 2000.0, 10, 0.0),
+        (0.1, 1e-6, 1000, 0.0),
+        (0.1, 1.0, 10, 1e6),
+        (0.1, 1.0, 10, 1e-6),
+    ],
+)
+def test_extremes_neither_overflow_nor_give_nan(rate, mu, times, gaussian_mu):
+    curve = compose(SubsampledGaussian(rate, mu), times, gaussian_mu, largest_grid=1 << 18)
+    unsampled = GaussianCurve(math.hypot(math.sqrt(times) * mu, gaussian_mu))
+    epsilons = np.asarray(curve.epsilon([1e-12, 1e-9, 1e-5, 0.1]))
+    assert np.all(np.diff(epsilons) <= 0)
+    assert epsilons[-1] <= unsampled.epsilon(0.1) * 1.01
+    deltas = np.asarray(curve.delta([0.0, 1.0, 800.0, -3.0]))
+    assert np.all((deltas >= 0) & (deltas <= 1))
+    betas = np.asarray(curve.beta([0.0, 0.3, 1.0]))
+    assert np.all((betas >= 0) & (betas <= [1, 0.7 + 1e-12, 1e-12]))
+
+
+def test_refuses_bad_counts():
+    with pytest.raises(ValueError, match="times must be a whole number of at least 1, got 0"):
+        compose(SubsampledGaussian(0.1, 1.0), 0)
+    with pytest.raises(ValueError, match="gaussian_mu must be a finite number of at least 0"):
+        compose(SubsampledGaussian(0.1, 1.0), 2, -1.0)

@@ -1,0 +1,102 @@
+import math
+
+import numpy as np
+import pytest
+
+from audit.curves import LossDistribution, PLDCurve, RenyiCurve
+from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.gaussian import GaussianCurve
+
+
+def randomised_response(epsilon=1.0, points=4):
+    """Loss +epsilon with probability e^epsilon/(1 + e^epsilon), else -epsilon."""
+    masses = np.zeros(2 * points + 1)
+    masses[-1] = math.exp(epsilon) / (1 + math.exp(epsilon))
+    masses[0] = 1 - masses[-1]
+    return LossDistribution(epsilon / points, -points, masses)
+
+
+def test_profile_of_randomised_response():
+    law = randomised_response()
+    epsilons = np.array([0.0, 0.3, 0.5, 0.99, 1.0, 1.5, 300.0, 2000.0])
+    expected = np.maximum(0, math.e - np.exp(np.minimum(epsilons, 700))) / (1 + math.e)
+    assert law.delta(epsilons) == pytest.approx(expected, abs=1e-15)
+
+
+def test_epsilon_inverts_delta_between_grid_points():
+    law = randomised_response()
+    deltas = np.array([0.4, 0.3, 0.1, 1e-3, 1e-9])
+    assert law.delta(law.epsilon(deltas)) == pytest.approx(deltas, rel=1e-6)
+    assert law.epsilon(np.array([0.9]))[0] == 0.0
+
+
+def test_infinite_mass_is_never_exceeded():
+    law = LossDistribution(0.5, 0, np.array([0.5, 0.4]), infinite_mass=0.1)
+    assert law.epsilon(np.array([0.1, 0.05])).tolist() == [math.inf, math.inf]
+    assert law.delta(np.array([50.0]))[0] == 0.1
+
+
+def test_losses_of_thousands_of_nats_keep_their_digits():
+    law = LossDistribution(0.25, 8000, np.full(4, 0.25))
+    by_hand = 0.25 * sum(max(0.0, -math.expm1(2000.3 - loss)) for loss in (2000.5, 2000.75))
+    assert law.delta(np.array([2000.3]))[0] == pytest.approx(by_hand, rel=1e-12)
+    assert law.epsilon(np.array([by_hand]))[0] == pytest.approx(2000.3, rel=1e-13)
+    assert law.delta(np.array([0.0, 100.0])) == pytest.approx([1, 1])
+
+
+def curve(rounding=1e-13):
+    law = randomised_response()
+    return PLDCurve(law, law, rounding, rounding, RenyiCurve(lambda a: np.ones_like(a)))
+
+
+def test_bracket_is_as_wide_as_the_rounding():
+    low, high = curve(1e-6).epsilon_bracket(0.1)
+    assert low < high
+    middle = float(randomised_response().epsilon(np.array([0.1]))[0])
+    assert low < middle < high
+    assert high - low < 1e-4
+    shaped = curve().epsilon_bracket(np.full((2, 3), 0.1))
+    assert shaped[0].shape == shaped[1].shape == (2, 3)
+
+
+def test_below_the_floor_only_renyi_answers():
+    c = curve()
+    assert c.epsilon(1e-12) == c.moments.epsilon(1e-12)
+    assert c.delta(5.0) <= 1e-11
+    assert c.delta_bracket(5.0)[0] == 0.0
+
+
+def test_negative_epsilon_follows_from_the_other_order():
+    c = curve()
+    assert c.delta(-0.5) == pytest.approx(1 - math.exp(-0.5) * (1 - c.delta(0.5)), rel=1e-12)
+
+
+def test_beta_of_randomised_response():
+    c = curve()
+    # the tradeoff function has its kink at 1/(1 + e) on both axes
+    kink = 1 / (1 + math.e)
+    assert c.beta(kink) == pytest.approx(kink, rel=1e-3)
+    assert c.beta(kink / 2) == pytest.approx(1 - math.e * kink / 2, rel=1e-3)
+    assert c.beta(0.0) == pytest.approx(1, rel=1e-6)
+
+
+def test_refuses_bad_input():
+    with pytest.raises(ValueError, match="delta must be in"):
+        curve().epsilon_bracket(0.0)
+    with pytest.raises(ValueError, match="epsilon must be in"):
+        curve().delta_bracket(-1.0)
+
+
+def test_duality_recovers_the_gaussian_from_below():
+    exact = GaussianCurve(1.5)
+    alphas = np.linspace(0, 1, 101)
+    points = profile_points(exact.epsilon(1e-13), 4096)
+    found = tradeoff_from_profile(alphas, points, np.asarray(exact.delta(points)))
+    assert np.all(found <= np.asarray(exact.beta(alphas)) + 1e-14)
+    assert found == pytest.approx(exact.beta(alphas), rel=1e-5, abs=1e-9)
+
+
+def test_duality_with_no_points_but_zero():
+    assert profile_points(math.inf).tolist() == [0.0]
+    beta = tradeoff_from_profile(np.array([0.0, 0.2]), np.zeros(1), np.array([0.1]))
+    assert beta == pytest.approx([0.9, 0.7])

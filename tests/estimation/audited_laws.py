@@ -1,0 +1,180 @@
+"""Pairs of laws whose privacy loss is known, and a harness that counts wrong certificates."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from audit.estimation import Audit
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+Sampler = Callable[[np.random.Generator, int], Array]
+Claim = Callable[[Array, Array, int], Audit]
+
+DELTAS = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.3])
+ALPHAS = np.linspace(0.0, 1.0, 41)
+RENYI_ORDER = 2.0
+
+
+@dataclass(frozen=True, eq=False)
+class KnownPair:
+    """A pair whose likelihood ratio is monotone, so that threshold events are optimal.
+
+    ``first`` and ``second`` are the probabilities of {x >= t} at all thresholds that matter (a
+    grid for continuous laws, fine enough for the truth to be right to 1e-6).
+    """
+
+    name: str
+    draw_first: Sampler
+    draw_second: Sampler
+    first: Array
+    second: Array
+    renyi: float
+
+    def epsilon(self, delta: Array, order: Order) -> Array:
+        p, q = self._rates(order)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            losses = np.log(np.maximum(p - delta[:, None], 0.0)) - np.log(q)
+        return np.maximum(np.nanmax(np.where(q > 0, losses, -np.inf), axis=1), 0.0)
+
+    def beta(self, alpha: Array, order: Order) -> Array:
+        p, q = self._rates(order)
+        rates = np.stack([np.append(1 - p, [0.0, 1.0]), np.append(q, [1.0, 0.0])], axis=1)
+        points = np.unique(rates, axis=0)
+        return np.interp(alpha, points[:, 0], points[:, 1])
+
+    def mu(self) -> float:
+        inside = (self.first > 0) & (self.first < 1) & (self.second > 0) & (self.second < 1)
+        return float(np.max(norm.ppf(self.first[inside]) - norm.ppf(self.second[inside])))
+
+    def _rates(self, order: Order) -> tuple[Array, Array]:
+        if order is Order.FORWARD:
+            return self.first, self.second
+        return 1 - self.second, 1 - self.first
+
+
+def _two_point_divergence(p: float, q: float) -> float:
+    return float(np.log(p * p / q + (1 - p) ** 2 / (1 - q)))
+
+
+_T = np.linspace(-9.0, 10.0, 40001)
+_C = np.append(np.linspace(-1.0, 1.0, 20001), [-1.5, 1.5])
+
+
+def _laplace_survival(t: Array) -> Array:
+    return np.where(t > 0, 0.5 * np.exp(-np.abs(t)), 1 - 0.5 * np.exp(-np.abs(t)))
+
+
+def _clamped_survival(t: Array, mean: float) -> Array:
+    return np.where(t <= -1, 1.0, np.where(t > 1, 0.0, norm.sf(t - mean)))
+
+
+def _clamped_renyi(mean: float) -> float:
+    """Order 2 of clip(N(mean, 1)) from clip(N(-mean, 1)), by the two atoms and an integral."""
+    x = np.linspace(-1.0, 1.0, 200001)
+    inside = np.trapezoid(norm.pdf(x - mean) ** 2 / norm.pdf(x + mean), x)
+    low = norm.cdf(-1 - mean) ** 2 / norm.cdf(-1 + mean)
+    high = norm.sf(1 - mean) ** 2 / norm.sf(1 + mean)
+    return float(np.log(inside + low + high))
+
+
+_COIN = np.array([1.0, 0.75, 0.0]), np.array([1.0, 0.25, 0.0])
+_K = np.arange(-1, 9)
+GAUSSIAN = KnownPair(
+    "gaussian",
+    lambda g, n: g.normal(1.0, 1.0, n),
+    lambda g, n: g.normal(0.0, 1.0, n),
+    norm.sf(_T - 1),
+    norm.sf(_T),
+    RENYI_ORDER / 2,
+)
+LAPLACE = KnownPair(
+    "laplace",
+    lambda g, n: g.laplace(1.0, 1.0, n),
+    lambda g, n: g.laplace(0.0, 1.0, n),
+    _laplace_survival(_T - 1),
+    _laplace_survival(_T),
+    # Mironov 2017, Proposition 6, order 2, scale 1
+    float(np.log(2 / 3 * np.exp(1) + 1 / 3 * np.exp(-2))),
+)
+IDENTICAL = KnownPair(
+    "identical",
+    lambda g, n: g.normal(0.0, 1.0, n),
+    lambda g, n: g.normal(0.0, 1.0, n),
+    norm.sf(_T),
+    norm.sf(_T),
+    0.0,
+)
+CLAMPED = KnownPair(
+    "clamped",
+    lambda g, n: np.clip(g.normal(0.3, 1.0, n), -1, 1),
+    lambda g, n: np.clip(g.normal(-0.3, 1.0, n), -1, 1),
+    _clamped_survival(_C, 0.3),
+    _clamped_survival(_C, -0.3),
+    _clamped_renyi(0.3),
+)
+BINOMIAL = KnownPair(
+    "binomial",
+    lambda g, n: g.binomial(8, 0.5, n).astype(float),
+    lambda g, n: g.binomial(8, 0.3, n).astype(float),
+    binom.sf(_K, 8, 0.5),
+    binom.sf(_K, 8, 0.3),
+    8 * _two_point_divergence(0.5, 0.3),
+)
+COIN = KnownPair(
+    "coin",
+    lambda g, n: (g.random(n) < 0.75).astype(float),
+    lambda g, n: (g.random(n) < 0.25).astype(float),
+    *_COIN,
+    _two_point_divergence(0.75, 0.25),
+)
+PAIRS = (GAUSSIAN, LAPLACE, IDENTICAL, CLAMPED, BINOMIAL, COIN)
+
+
+@cache
+def _truth(pair: KnownPair) -> tuple[dict[Order, Array], dict[Order, Array], float]:
+    epsilons = {order: pair.epsilon(DELTAS, order) for order in Order}
+    return epsilons, {order: pair.beta(ALPHAS, order) for order in Order}, pair.mu()
+
+
+def wrong_anywhere(audit: Audit, pair: KnownPair) -> bool:
+    """Whether any statement of the audit is false: all deltas, both orders, every quantity."""
+    slack = 1e-6  # of the truth, which comes from a grid
+    epsilon, beta, mu = _truth(pair)
+    worst = np.maximum(*epsilon.values())
+    return bool(
+        np.any(audit.epsilon_lower(DELTAS) > worst + slack)
+        or any(np.any(audit.epsilon_lower(DELTAS, o) > epsilon[o] + slack) for o in Order)
+        or any(np.any(audit.beta_upper(ALPHAS, o) < beta[o] - slack) for o in Order)
+        or audit.mu_lower() > mu + slack
+        or audit.renyi_lower(RENYI_ORDER, Order.FORWARD) > pair.renyi + slack
+    )
+
+
+def count_wrong(
+    statement: Callable[[Array, Array, int], bool],
+    pair: KnownPair,
+    *,
+    repeats: int,
+    sizes: tuple[int, int],
+    seed: int,
+) -> int:
+    """Count over fresh samples how often ``statement(samples, samples_prime, seed)`` is wrong."""
+    wrong = 0
+    for number, stream in enumerate(np.random.SeedSequence(seed).spawn(repeats)):
+        generator = np.random.default_rng(stream)
+        first = pair.draw_first(generator, sizes[0])
+        second = pair.draw_second(generator, sizes[1])
+        wrong += statement(first, second, number)
+    return wrong
+
+
+def allowed(error: float, repeats: int) -> float:
+    """Most wrong statements that an honest estimator makes, up to three standard errors."""
+    return repeats * error + 3 * float(np.sqrt(repeats * error * (1 - error)))

@@ -1,0 +1,92 @@
+"""Every statement of an audit is right together, as often as its confidence says.
+
+Each check allows the stated error and three standard errors. An estimator that errs exactly at
+its stated rate fails one check with probability 0.3% at most (the binomial tail, skew included),
+and one of all 14 with less than 5%. Seeds are fixed, so a pass stays a pass; and the certificates
+are conservative (they err at .07 at most where .1 is allowed), so the real chance is far smaller.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit.curves import GaussianCurve
+from audit.estimation import audit_samples, rate_lower, rate_upper
+from audit.mechanism import Order
+
+from .audited_laws import (
+    COIN,
+    DELTAS,
+    IDENTICAL,
+    LAPLACE,
+    PAIRS,
+    KnownPair,
+    allowed,
+    count_wrong,
+    wrong_anywhere,
+)
+
+CONFIDENCE = 0.9
+ERROR = 1 - CONFIDENCE
+REPEATS = 200
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+@pytest.mark.parametrize("deltas", [(), (1e-2,)], ids=["band", "named"])
+def test_all_statements_hold_together(pair: KnownPair, deltas: tuple[float, ...]) -> None:
+    def statement(first: np.ndarray, second: np.ndarray, seed: int) -> bool:
+        audit = audit_samples(first, second, confidence=CONFIDENCE, deltas=deltas, seed=seed)
+        return wrong_anywhere(audit, pair)
+
+    wrong = count_wrong(statement, pair, repeats=REPEATS, sizes=(700, 500), seed=11)
+    assert wrong <= allowed(ERROR, REPEATS)
+
+
+def test_the_error_is_used_and_not_exceeded() -> None:
+    # The coin has one event, and its named test bounds the true epsilon with nothing to spare.
+    # Its share of the error is .0855, and it errs at .063 (1500 seeds). An error rate below .03
+    # would waste the budget: a test that errs at .06 shows so few with probability below 1%.
+    delta = np.array([1e-2])
+    truth = COIN.epsilon(delta, Order.FORWARD)[0]
+
+    def statement(first: np.ndarray, second: np.ndarray, seed: int) -> bool:
+        audit = audit_samples(first, second, confidence=CONFIDENCE, deltas=(1e-2,), seed=seed)
+        return audit.epsilon_lower(1e-2) > truth
+
+    wrong = count_wrong(statement, COIN, repeats=400, sizes=(2000, 2000), seed=3)
+    assert 0.03 * 400 <= wrong <= allowed(ERROR, 400)
+
+
+def test_identical_laws_give_exactly_zero() -> None:
+    def statement(first: np.ndarray, second: np.ndarray, seed: int) -> bool:
+        audit = audit_samples(first, second, confidence=CONFIDENCE, deltas=(1e-5,), seed=seed)
+        return bool(np.any(np.asarray(audit.epsilon_lower(DELTAS)) != 0.0))
+
+    wrong = count_wrong(statement, IDENTICAL, repeats=REPEATS, sizes=(600, 600), seed=5)
+    assert wrong <= allowed(ERROR, REPEATS)
+
+
+def test_harness_catches_thresholds_and_orders_that_nothing_was_paid_for() -> None:
+    def statement(first: np.ndarray, second: np.ndarray, seed: int) -> bool:
+        t = np.unique(np.concatenate([first, second]))
+        p = np.searchsorted(np.sort(first), t, side="right")  # the event {x <= t}
+        q = np.searchsorted(np.sort(second), t, side="right")
+        low = rate_lower(p, first.size, ERROR / 2), rate_lower(q, second.size, ERROR / 2)
+        high = rate_upper(p, first.size, ERROR / 2), rate_upper(q, second.size, ERROR / 2)
+        delta = 1e-5
+        return bool(np.any(low[0] - delta > high[1]) or np.any(low[1] - delta > high[0]))
+
+    wrong = count_wrong(statement, IDENTICAL, repeats=100, sizes=(500, 500), seed=7)
+    assert wrong > allowed(ERROR, 100)
+
+
+def test_harness_catches_an_epsilon_made_from_mu() -> None:
+    truth = LAPLACE.epsilon(np.array([1e-5]), Order.FORWARD)[0]
+
+    def statement(first: np.ndarray, second: np.ndarray, seed: int) -> bool:
+        audit = audit_samples(first, second, confidence=CONFIDENCE, seed=seed)
+        return GaussianCurve(audit.mu_lower()).epsilon(1e-5) > truth
+
+    wrong = count_wrong(statement, LAPLACE, repeats=30, sizes=(3000, 3000), seed=9)
+    assert wrong > allowed(ERROR, 30)

@@ -1,0 +1,71 @@
+from __future__ import annotations
+
+import time
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+from statsmodels.stats.proportion import proportion_confint
+
+from audit.estimation import clopper_pearson, rate_lower, rate_upper
+
+COUNTS = [
+    *[(k, n) for n in (1, 2, 7, 40) for k in range(n + 1)],
+    *[(k, 10**6) for k in (0, 1, 3, 50, 12_345, 500_000, 999_998, 10**6)],
+]
+
+
+@pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
+def test_agrees_with_scipy_and_statsmodels(confidence: float) -> None:
+    for k, n in COUNTS:
+        low, high = clopper_pearson(k, n, confidence=confidence)
+        scipy = binomtest(k, n).proportion_ci(confidence, method="exact")
+        # SciPy's root finder stops within about 1e-12.
+        assert (low, high) == pytest.approx((scipy.low, scipy.high), rel=1e-8, abs=1e-11)
+        other = proportion_confint(k, n, alpha=1 - confidence, method="beta")
+        assert (low, high) == pytest.approx(other, rel=1e-8)
+
+
+def test_exact_at_none_and_all() -> None:
+    assert rate_lower(0, 50, 0.05) == 0.0
+    assert rate_upper(50, 50, 0.05) == 1.0
+    assert rate_upper(0, 50, 0.05) == pytest.approx(1 - 0.05 ** (1 / 50), rel=1e-13)
+    assert rate_lower(50, 50, 0.05) == pytest.approx(0.05 ** (1 / 50), rel=1e-13)
+
+
+def test_never_nan_at_absurd_errors() -> None:
+    k = np.array([0, 1, 2, 500_000, 999_999, 10**6])
+    for error in (1e-300, 1e-150, 1e-20, 1 - 1e-15):
+        low, high = rate_lower(k, 10**6, error), rate_upper(k, 10**6, error)
+        assert np.all((low >= 0) & (low <= 1) & (high >= 0) & (high <= 1))
+
+
+def test_a_hundred_thousand_pairs_within_a_second() -> None:
+    counts = np.random.default_rng(0).integers(0, 10**6, 10**5)
+    started = time.perf_counter()
+    low, high = clopper_pearson(counts, 10**6, confidence=0.95)
+    assert time.perf_counter() - started < 3  # about 0.6 s; room for a busy machine
+    assert np.all(low < high)
+
+
+@pytest.mark.parametrize(
+    ("count", "total", "error", "message"),
+    [
+        (5, 4, 0.05, r"count must be at most total \(4\), got 5.0"),
+        (-1, 4, 0.05, r"count must be in \[0, inf\], got -1.0"),
+        (np.nan, 4, 0.05, r"count must be in \[0, inf\], got nan"),
+        (0, 0, 0.05, r"total must be in \(0, inf\), got 0.0"),
+        (1, 4, 0.0, r"error must be in \(0, 1\), got 0.0"),
+        (1, 4, 1.0, r"error must be in \(0, 1\), got 1.0"),
+    ],
+)
+def test_bad_input(count: float, total: float, error: float, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        rate_lower(count, total, error)
+    with pytest.raises(ValueError, match=message):
+        rate_upper(count, total, error)
+
+
+def test_bad_confidence() -> None:
+    with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1.5"):
+        clopper_pearson(1, 2, confidence=1.5)

@@ -1,0 +1,118 @@
+"""Processes of every kind that the tests walk through."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+
+import audit
+from audit.constructions import (
+    Affine,
+    AuxiliaryWalk,
+    BiasedWalk,
+    DriftedWalk,
+    Mapped,
+    Process,
+    Segment,
+    Step,
+    TwoSidedWalk,
+    Wall,
+)
+from audit.constructions.process import Path
+
+
+def mechanism(**changes: object) -> audit.NoisySGD:
+    given: dict[str, object] = {
+        "steps": 40,
+        "dataset_size": 4,
+        "batch_size": 1,
+        "step_size": 0.1,
+        "noise_std": 1.0,
+        "lipschitz": 2.0,
+        "smoothness": 1.0,
+        "diameter": 1.0,
+        "batching": audit.Batching.WITHOUT_REPLACEMENT,
+    }
+    return audit.NoisySGD(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def process(*steps: Step, times: int = 1, start: float = 0.0, **ends: object) -> Process:
+    """A process of one path."""
+    return Process(start, (Path(1.0, (Segment(steps, times),)),), **ends)  # type: ignore[arg-type]
+
+
+def noise(std: float, *maps: tuple[float, float]) -> Step:
+    """A step; ``maps`` are pairs of a shift and a weight."""
+    chosen = maps or ((0.0, 1.0),)
+    return Step(tuple(Affine(shift) for shift, _ in chosen), tuple(w for _, w in chosen), std)
+
+
+def small_auxiliary(start: float = 0.0) -> AuxiliaryWalk:
+    """Some 15 jumps of D/20 over 150 steps, so that no event is almost certain."""
+    return AuxiliaryWalk(
+        mechanism(steps=160, dataset_size=10, lipschitz=0.5, noise_std=0.1), start=start
+    )
+
+
+def _schedule() -> Process:
+    sizes = tuple(0.1 / (1 + k % 5) for k in range(37))
+    return BiasedWalk(mechanism(steps=37, step_size=sizes)).processes()[1]
+
+
+AFFINE: dict[str, Callable[[], Process]] = {
+    "symmetric": lambda: BiasedWalk(mechanism()).processes()[0],
+    "biased": lambda: BiasedWalk(mechanism()).processes()[1],
+    "often biased": lambda: BiasedWalk(mechanism(batch_size=3)).processes()[1],
+    "two-sided, full": lambda: TwoSidedWalk(
+        mechanism(batching=audit.Batching.FULL, batch_size=4)
+    ).processes()[0],
+    "drifted, Poisson": lambda: DriftedWalk(
+        mechanism(batching=audit.Batching.POISSON, batch_size=2), drift=0.03
+    ).processes()[0],
+    "cyclic": lambda: BiasedWalk(
+        mechanism(batching=audit.Batching.CYCLIC, steps=42), position=1
+    ).processes()[1],
+    "shuffled": lambda: BiasedWalk(
+        mechanism(batching=audit.Batching.SHUFFLED, steps=6)
+    ).processes()[1],
+    "schedule": _schedule,
+    "auxiliary": lambda: small_auxiliary().processes()[1],
+    "unbounded": lambda: TwoSidedWalk(mechanism(diameter=None)).processes()[1],
+    "absorbing": lambda: process(
+        noise(0.1, (0.0, 0.7), (0.05, 0.3)),
+        times=30,
+        start=-0.3,
+        lower=-0.5,
+        upper=0.5,
+        lower_wall=Wall.ABSORB,
+    ),
+    "slopes": lambda: process(
+        Step((Affine(0.1, 0.5), Affine(0.0, -0.9), Affine(0.2, 1.1)), (0.2, 0.5, 0.3), 0.2),
+        noise(0.1),
+        times=15,
+        lower=-0.6,
+        upper=math.inf,
+    ),
+}
+
+MAPPED: dict[str, Callable[[], Process]] = {
+    "double well": lambda: process(
+        Step((Mapped(lambda x: x - 0.2 * (x**3 - x)), Mapped(np.tanh)), (0.8, 0.2), 0.2),
+        times=20,
+        start=0.1,
+        lower=-1.2,
+        upper=1.2,
+    ),
+    "absorbing, two paths": lambda: Process(
+        0.0,
+        (
+            Path(0.3, (Segment((Step((Mapped(np.sin),), (1.0,), 0.3), noise(0.1)), 5),)),
+            Path(0.7, (Segment((noise(0.1), noise(0.3, (0.1, 1.0))), 5),)),
+        ),
+        lower=-0.5,
+        upper=0.6,
+        upper_wall=Wall.ABSORB,
+    ),
+}

@@ -1,0 +1,146 @@
+"""The compiled loops against their twin, draw by draw, and both paths against laws."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import audit.simulation as simulation
+from audit.constructions import Affine, BiasedWalk, Mapped, Process, Segment, Step, Wall
+from audit.constructions.process import Path
+from audit.simulation.blocks import Stream, blocks
+
+from . import twin
+from .cases import AFFINE, MAPPED, mechanism, noise, process
+
+
+@pytest.mark.parametrize("name", AFFINE)
+def test_kernel_is_its_twin_draw_by_draw(name: str) -> None:
+    made = AFFINE[name]()
+    (block,) = blocks(200, len(made))
+    rng = block.generator(3, Stream.X_PRIME)
+    expected = [twin.walk(made, rng)[0] for _ in range(200)]
+    x = simulation.simulate(made, trials=200, seed=3, stream=Stream.X_PRIME)
+    # the order of draws is the same, so an error in one walk would throw off all later ones
+    np.testing.assert_allclose(x, expected, rtol=0, atol=1e-12)
+
+
+@pytest.mark.parametrize("name", [*AFFINE, *MAPPED])
+def test_law_is_that_of_the_twin(name: str) -> None:
+    made = {**AFFINE, **MAPPED}[name]()
+    x = simulation.simulate(made, trials=60_000, seed=5)
+    assert twin.same_law(x, twin.sample(made, 60_000, seed=6), made) > twin.LEVEL
+
+
+def test_affine_maps_have_the_same_law_on_the_general_path() -> None:
+    made = AFFINE["slopes"]()
+    plain = replace(made, paths=tuple(_opaque(path) for path in made.paths))
+    a = simulation.simulate(made, trials=60_000, seed=7)
+    b = simulation.simulate(plain, trials=60_000, seed=8)
+    assert twin.same_law(a, b, made) > twin.LEVEL
+
+
+def _opaque(path: Path) -> Path:
+    def hidden(step: Step) -> Step:
+        return replace(step, maps=tuple(Mapped(update) for update in step.maps))
+
+    return replace(
+        path,
+        segments=tuple(Segment(tuple(map(hidden, g.steps)), g.times) for g in path.segments),
+    )
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.01])
+def test_unclamped_walk_is_gaussian_and_one_percent_more_noise_is_seen(factor: float) -> None:
+    m = mechanism(diameter=None, noise_std=3.0 * factor)
+    x, _ = simulation.final_iterates(BiasedWalk(m, start=-0.25), trials=400_000, seed=1)
+    p = twin.is_normal(x, -0.25, 3.0 * 0.1 * math.sqrt(m.steps))
+    assert (p > twin.LEVEL) == (factor == 1.0)
+
+
+@pytest.mark.parametrize("factor", [1.0, 1.05])
+def test_jumps_five_percent_too_large_are_seen(factor: float) -> None:
+    right = BiasedWalk(mechanism(noise_std=1.5)).processes()[1]
+    wrong = BiasedWalk(mechanism(noise_std=1.5, lipschitz=2.0 * factor)).processes()[1]
+    x = simulation.simulate(wrong, trials=200_000, seed=2)
+    p = twin.same_law(x, twin.sample(right, 200_000, seed=3), right)
+    assert (p > twin.LEVEL) == (factor == 1.0)
+
+
+def test_contraction_has_its_closed_form() -> None:
+    steps, slope, std = 25, 0.9, 0.3
+    made = process(Step((Affine(0.1, slope),), (1.0,), std), times=steps, start=3.0)
+    mean = 1.0 + (3.0 - 1.0) * slope**steps
+    spread = std * math.sqrt((1 - slope ** (2 * steps)) / (1 - slope**2))
+    assert twin.is_normal(simulation.simulate(made, trials=300_000, seed=4), mean, spread) > 1e-6
+
+
+def test_atoms_after_one_step_are_exact() -> None:
+    made = process(noise(0.4, (0.0, 0.8), (0.3, 0.2)), start=0.1, lower=-0.5, upper=0.5)
+    x = simulation.simulate(made, trials=1_000_000, seed=9)
+    norm = stats.norm
+    low = 0.8 * norm.cdf(-0.6 / 0.4) + 0.2 * norm.cdf(-0.9 / 0.4)
+    high = 0.8 * norm.sf(0.4 / 0.4) + 0.2 * norm.sf(0.1 / 0.4)
+    for count, p in ((np.sum(x == -0.5), low), (np.sum(x == 0.5), high)):
+        assert stats.binomtest(int(count), x.size, p).pvalue > twin.LEVEL
+    assert np.all(np.abs(x) <= 0.5)
+
+
+def test_absorbed_walks_stay() -> None:
+    made = process(noise(0.4), times=2, start=0.1, lower=-0.5, lower_wall=Wall.ABSORB)
+    x = simulation.simulate(made, trials=400_000, seed=10)
+    law = stats.multivariate_normal([-0.1, -0.1], 0.16 * np.array([[1.0, 1.0], [1.0, 2.0]]))
+    absorbed = 1 - float(law.cdf([0.5, 0.5]))  # the walk mirrored: both steps below 0.5
+    assert stats.binomtest(int(np.sum(x == -0.5)), x.size, absorbed).pvalue > twin.LEVEL
+    at_the_end = replace(made, start=-0.5)
+    assert np.all(simulation.simulate(at_the_end, trials=10, seed=0) == -0.5)
+
+
+def test_number_of_jumps_is_binomial() -> None:
+    for q in (0.001, 0.1, 0.5, 0.93):
+        made = process(noise(1e-6, (0.0, 1 - q), (1.0, q)), times=60)
+        jumps = np.rint(simulation.simulate(made, trials=100_000, seed=11)).astype(np.int64)
+        law = stats.binom.pmf(np.arange(61), 60, q)
+        assert twin.has_counts(jumps, law) > twin.LEVEL
+    nearly = stats.binom.pmf(np.arange(61), 60, 0.93 + 0.005)
+    assert twin.has_counts(jumps, nearly) < twin.LEVEL
+
+
+def test_choices_of_different_steps_are_independent() -> None:
+    """Shifts 0, 1, 2 times a power of 3: the final iterate spells out every choice."""
+    weights = [(0.2, 0.7, 0.1), (0.4, 0.3, 0.3), (0.0, 0.02, 0.98), (1.0, 0.0, 0.0), (0.5, 0.5, 0)]
+    steps = [
+        noise(1e-6, *((digit * 3.0**k, w) for digit, w in enumerate(ws)))
+        for k, ws in enumerate(weights)
+    ]
+    law = np.ones(1)
+    for ws in weights:
+        law = np.concatenate([law * w for w in ws])
+    codes = np.rint(simulation.simulate(process(*steps), trials=300_000, seed=12)).astype(np.int64)
+    assert twin.has_counts(codes, law) > twin.LEVEL
+
+
+def test_paths_come_by_their_probabilities() -> None:
+    shares = (0.05, 0.6, 0.25, 0.1)
+    for hide in (False, True):  # the compiled and the general path
+        paths = [
+            Path(share, (Segment((noise(1e-6, (float(k), 1.0)),)),))
+            for k, share in enumerate(shares)
+        ]
+        made = Process(0.0, tuple(map(_opaque, paths)) if hide else tuple(paths))
+        x = np.rint(simulation.simulate(made, trials=100_000, seed=13)).astype(np.int64)
+        assert twin.has_counts(x, np.array(shares)) > twin.LEVEL
+
+
+def test_a_process_without_steps_stays_at_its_start() -> None:
+    made = Process(0.25, (Path(1.0, ()),))
+    assert np.all(simulation.simulate(made, trials=3, seed=0) == 0.25)
+
+
+def test_samples_of_the_pair_are_independent() -> None:
+    x, x_prime = simulation.final_iterates(BiasedWalk(mechanism()), trials=100_000, seed=14)
+    assert stats.pearsonr(x, x_prime).pvalue > twin.LEVEL

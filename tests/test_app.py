@@ -1,0 +1,77 @@
+"""The console command as a person meets it: in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+SMALL = [
+    "~settings.sampled",
+    "~settings.paper",
+    "settings.full_batch.trials=2000",
+    "settings.full_batch.steps_shown=[10]",
+]
+
+
+def audit(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "audit.app", f"output={folder}", *words]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
+    done = audit(*SMALL, folder=tmp_path / "runs")
+    assert done.returncode == 0, done.stderr
+    assert done.stderr == ""  # no progress bars where there is no terminal
+    (folder,) = (tmp_path / "runs").iterdir()
+    assert f"Report: {folder / 'report.html'}" in done.stdout
+    assert "consistent" in done.stdout
+    names = {path.name for path in folder.iterdir()}
+    assert {"result.json", "report.html", "report.md", "config.yaml", "figures"} <= names
+    result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
+    assert result["settings"][0]["trials"] == 2000
+    assert list(tmp_path.iterdir()) == [tmp_path / "runs"]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (
+            ["settings.paper.mechanism.noise_std=-1"],
+            "settings.paper: noise_std must be a positive finite number, got -1.0",
+        ),
+        (["settings.paper.mechanism.noise_std=nan"], "noise_std must be a positive finite number"),
+        (["settings.paper.mechanism.batch_size=11"], "batch_size must be at most dataset_size"),
+        (["settings.paper.deltas=[1.0]"], "deltas[0] must be in (0, 1), got 1.0"),
+        (["settings.paper.trails=5"], "Key 'trails' not in 'SettingConfig'"),
+        (["settings.paper.mechanism.batching=HALF"], "Invalid value 'HALF'"),
+        (["settings.paper.mechanism.steps=many"], "'many'"),
+        (
+            ["settings.full_batch.mechanism.strong_convexity=0.5"],
+            "BiasedWalk needs strong_convexity = 0",
+        ),
+        (["settings.full_batch.mechanism.relation=ZERO_OUT"], "TwoSidedWalk needs relation"),
+        (["seed=-1"], "seed must be a whole number of at least 0, got -1"),
+        (["confidence=1"], "confidence must be in (0, 1), got 1.0"),
+        (["scenario=nothing"], "Could not find 'scenario/nothing'"),
+    ],
+)
+def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
+    done = audit(*words, folder=tmp_path / "runs")
+    assert done.returncode in (1, 2)
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
+    assert message in done.stderr
+    assert not (tmp_path / "runs").exists()
+
+
+def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = audit(*SMALL, folder=tmp_path / "file")
+    assert done.returncode == 2
+    assert "output must be a folder that can be written to" in done.stderr
+    assert len(done.stderr.strip().splitlines()) == 1
+    assert (tmp_path / "file").read_text() == ""
