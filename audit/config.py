@@ -49,6 +49,7 @@ class MechanismConfig:
     batching: Batching = Batching.FULL
     relation: Relation = Relation.REPLACE_ONE
     release: Release = Release.LAST_ITERATE
+    clip_norm: float | None = None
 
 
 @dataclass

@@ -43,6 +43,8 @@ class Release(enum.Enum):
     """What the adversary sees."""
 
     LAST_ITERATE = "last iterate"
+    RANDOM_STOP = "random stop"  # Stop-PNSGD of paper 001: the iterate after a random step
+    RANDOM_SKIP = "random skip"  # Skip-PNSGD of paper 001: the first records are left out at random
 
 
 class Order(enum.Enum):
@@ -86,6 +88,9 @@ class NoisySGD:
         See the enums.
     holder
         ``(constant, order)`` of Hoelder continuous gradients (paper 002), or None.
+    clip_norm
+        The norm to which each record's gradient is clipped, or None. Clipped gradients need not be
+        gradients of any convex loss.
 
     Raises
     ------
@@ -108,6 +113,7 @@ class NoisySGD:
     relation: Relation = Relation.REPLACE_ONE
     release: Release = Release.LAST_ITERATE
     holder: tuple[float, float] | None = None
+    clip_norm: float | None = None
 
     def __post_init__(self) -> None:
         validate.integer(
@@ -121,6 +127,7 @@ class NoisySGD:
             "gradient_sensitivity": self.gradient_sensitivity,
             "smoothness": self.smoothness,
             "diameter": self.diameter,
+            "clip_norm": self.clip_norm,
         }
         validate.positive(**{name: v for name, v in optional.items() if v is not None})
         validate.instance(bool, convex=self.convex)
@@ -156,10 +163,12 @@ class NoisySGD:
             )
 
     def _check_losses(self) -> None:
-        if self.lipschitz is None and self.gradient_sensitivity is None:
-            raise ValueError("lipschitz or gradient_sensitivity must be given, got None for both")
-        if self.lipschitz is not None and self.gradient_sensitivity is not None:
-            implied = self._implied_sensitivity(self.lipschitz)
+        if self.gradient_bound is None and self.gradient_sensitivity is None:
+            raise ValueError(
+                "lipschitz, clip_norm or gradient_sensitivity must be given, got None for all"
+            )
+        if self.gradient_bound is not None and self.gradient_sensitivity is not None:
+            implied = self._implied_sensitivity(self.gradient_bound)
             if self.gradient_sensitivity > implied * (1 + 1e-12):
                 raise ValueError(
                     f"gradient_sensitivity must be at most {implied:g}, which lipschitz and "
@@ -175,9 +184,10 @@ class NoisySGD:
                 f"got {self.strong_convexity!r}"
             )
         if self.holder is not None:
-            if not isinstance(self.holder, (tuple, list)) or len(self.holder) != 2:
-                raise validate.fail("holder", "(constant, order)", self.holder)
-            constant, order = self.holder
+            try:
+                constant, order = self.holder
+            except (TypeError, ValueError):
+                raise validate.fail("holder", "(constant, order)", self.holder) from None
             object.__setattr__(self, "holder", (constant, order))
             validate.nonnegative(holder_constant=constant)
             validate.closed_unit(holder_order=order)
@@ -186,12 +196,24 @@ class NoisySGD:
         return (2.0 if self.relation is Relation.REPLACE_ONE else 1.0) * lipschitz
 
     @property
+    def gradient_bound(self) -> float | None:
+        """The largest norm of one record's (clipped) gradient; None where nothing bounds it."""
+        bounds = [float(b) for b in (self.lipschitz, self.clip_norm) if b is not None]
+        return min(bounds, default=None)
+
+    @property
     def sensitivity(self) -> float:
         """Bound on the difference of the differing record's gradients (2L, or L for zero-out)."""
         if self.gradient_sensitivity is not None:
             return float(self.gradient_sensitivity)
-        assert self.lipschitz is not None  # checked at construction
-        return self._implied_sensitivity(float(self.lipschitz))
+        assert self.gradient_bound is not None  # checked at construction
+        return self._implied_sensitivity(self.gradient_bound)
+
+    @property
+    def steepest_gradient(self) -> float:
+        """The largest gradient of a record whose neighbour's loss is zero."""
+        bound = self.gradient_bound
+        return self.sensitivity if bound is None else min(bound, self.sensitivity)
 
     @cached_property
     def step_sizes(self) -> NDArray[np.float64]:

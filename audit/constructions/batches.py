@@ -9,7 +9,7 @@ import numpy as np
 
 from audit import validate
 from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall
-from audit.mechanism import Batching, NoisySGD
+from audit.mechanism import Batching, NoisySGD, Release
 
 # (step size, whether the differing record is in the batch, how many other records are)
 BatchUpdate = Callable[[float, bool, int], UpdateMap]
@@ -35,6 +35,10 @@ def batched_process(
         of the last step, after which nothing hides the record.
     """
     check_position(mechanism, position)
+    if mechanism.release is not Release.LAST_ITERATE:
+        raise ValueError(
+            f"release must be LAST_ITERATE for a process of one length, got {mechanism.release.name}"
+        )
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
     return Process(
         start=start,

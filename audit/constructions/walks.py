@@ -28,12 +28,6 @@ def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
         )
 
 
-def _largest_gradient(mechanism: NoisySGD) -> float:
-    """Return the steepest slope of one record's loss when its neighbour's loss is zero."""
-    sensitivity = mechanism.sensitivity
-    return sensitivity if mechanism.lipschitz is None else min(mechanism.lipschitz, sensitivity)
-
-
 def _linear_process(
     mechanism: NoisySGD, start: float, record: float, others: float, position: int | None
 ) -> Process:
@@ -76,7 +70,7 @@ class BiasedWalk(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the symmetric and the biased walk."""
-        push = self.direction * _largest_gradient(self.mechanism)
+        push = self.direction * self.mechanism.steepest_gradient
         return (
             _linear_process(self.mechanism, self.start, 0.0, 0.0, self.position),
             _linear_process(self.mechanism, self.start, push, 0.0, self.position),
@@ -113,7 +107,7 @@ class AuxiliaryWalk(BiasedWalk):
         """T-bar = 0.75 D n / (L eta), rounded up."""
         m = self.mechanism
         assert m.diameter is not None  # checked at construction
-        travel = m.constant_step_size * _largest_gradient(m) / m.dataset_size
+        travel = m.constant_step_size * m.steepest_gradient / m.dataset_size
         return math.ceil(0.75 * m.diameter / travel * (1 - 1e-12))
 
     def processes(self) -> tuple[Process, Process]:
@@ -214,7 +208,7 @@ class DriftedWalk(Construction):
         """Negative gradients of the differing record in the two datasets."""
         if self.mechanism.relation is Relation.REPLACE_ONE:
             return self.mechanism.sensitivity / 2, -self.mechanism.sensitivity / 2
-        return _largest_gradient(self.mechanism), 0.0
+        return self.mechanism.steepest_gradient, 0.0
 
     def _others_range(self) -> tuple[float, float]:
         """Negative gradients that another record may have.
@@ -223,8 +217,8 @@ class DriftedWalk(Construction):
         Definition 2.10), so of the others to the differing one too.
         """
         low, high = -math.inf, math.inf
-        if self.mechanism.lipschitz is not None:
-            low, high = -self.mechanism.lipschitz, self.mechanism.lipschitz
+        if self.mechanism.gradient_bound is not None:
+            low, high = -self.mechanism.gradient_bound, self.mechanism.gradient_bound
         if self.mechanism.gradient_sensitivity is not None:
             pushes = self._pushes()
             low = max(low, max(pushes) - self.mechanism.gradient_sensitivity)

@@ -207,8 +207,8 @@ def _lacking(
                 std = min(step.noise_std for p in processes for step in p.distinct_steps())
                 raise ValueError(
                     "noise_std must be larger for computed laws: they are over "
-                    f"{LARGEST_REACH - margin + 1:.3g} of a step's noise deviations apart after one "
-                    f"step, got a step with {std:g}"
+                    f"{LARGEST_REACH - margin + 1:.3g} noise deviations apart after one step, "
+                    f"got a step with {std:g}"
                 )
             lacking = max(lacking or 0.0, min(need + margin, LARGEST_REACH))
     return lacking

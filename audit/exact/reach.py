@@ -25,8 +25,8 @@ from audit.numerics.panels import Panels
 
 Array = NDArray[np.float64]
 
-# Steps of more than about 85 deviations are out of reach: over two panels of 4 deviations the noise's
-# density then falls by e^680, and products within a block of the operator underflow.
+# Steps of more than about 85 deviations are out of reach: over two panels of 4 deviations the
+# noise's density then falls by e^680, and products within a block of the operator underflow.
 LARGEST_REACH = 92.0
 # Places matter where a law has more than this log probability, 1e-130.
 _RELEVANT = -300.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from audit.report import evidence, figures, proof, stored, tables, words
 from audit.report.figures.style import Look, looks
-from audit.report.numbers import number, plain
+from audit.report.numbers import Rounding, number, plain
 from audit.report.parts import Document, Gallery, Heading, Part, Section, Table, Text
 from audit.report.stored import Node
 
@@ -43,7 +43,7 @@ def _setting(setting: Node, known: dict[str, Look]) -> Section:
         parts.append(
             Text(
                 f"The samples refute every claim of mu-GDP with mu below "
-                f"{number(setting['mu_lower'], 4)}. This number says nothing of epsilon."
+                f"{number(setting['mu_lower'], 4, Rounding.DOWN)}. This number says nothing of epsilon."
             )
         )
     parts += _proof(setting.get("diagnostics"), setting)

@@ -116,6 +116,19 @@ def worst(row: Node) -> Ends:
     return ends
 
 
+def strongest(row: Node) -> tuple[float, str]:
+    """Return what claims are compared with: the largest certain epsilon, and the pair it is of.
+
+    The name is empty where the sampled pair itself is the strongest.
+    """
+    own = infinite(worst(row)[0])
+    certified = row.get("certified") or {}
+    other = certified.get("epsilon")
+    if other is None or float(other) <= own:
+        return own, ""
+    return float(other), str(certified.get("by", "another pair"))
+
+
 def bound_ids(settings: Sequence[Node]) -> list[str]:
     """Return the ids of all bounds that have a number somewhere, sorted."""
     found = {claim.bound["id"] for claim in judged(settings)}

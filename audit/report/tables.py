@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 from audit.report import stored
@@ -68,7 +69,8 @@ def summary(settings: Sequence[Node]) -> Table:
             if best or not stored.refuted(row):
                 rows.append((*known, *_claim(best)))
     return Table(
-        caption="Epsilon: what samples certify, what the pair has, and what is claimed.",
+        caption="Epsilon: what samples certify, what the pair has, and what is claimed"
+        + _strongest_words(settings),
         columns=(
             Column(label="Setting"),
             Column(label="δ", numeric=True),
@@ -82,13 +84,26 @@ def summary(settings: Sequence[Node]) -> Table:
     )
 
 
+def _strongest_words(settings: Sequence[Node]) -> str:
+    named = any(stored.strongest(row)[1] for setting in settings for row in setting["deltas"])
+    return "; where another pair is stronger, claims are compared with that" if named else ""
+
+
 def _known(setting: Node, row: Node) -> tuple[Cell, ...]:
     return (
         Cell(text=stored.title(setting), target=f"setting-{stored.stem(setting)}"),
         Cell.number(plain(row["delta"]), row["delta"]),
         lower_cell(stored.sampled_epsilon(row)),
-        exact_cell(stored.worst(row)),
+        _exact_with_strongest(row),
     )
+
+
+def _exact_with_strongest(row: Node) -> Cell:
+    cell = exact_cell(stored.worst(row))
+    value, name = stored.strongest(row)
+    if not name:
+        return cell
+    return replace(cell, note=f"{name}: {number(value, 6, Rounding.DOWN)}")
 
 
 def _claim(bound: Node | None) -> tuple[Cell, ...]:
@@ -162,7 +177,8 @@ def claims(setting: Node) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="Claimed upper bounds on epsilon, against the exact value of the pair",
+        caption="Claimed upper bounds on epsilon, against the exact value"
+        + _strongest_words([setting]),
         columns=(
             Column(label="Bound"),
             Column(label="Status"),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import islice
 from typing import Any
 
@@ -57,7 +57,7 @@ def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
         return f"{every} consistent with the exact laws"
     named = [
         f"{c.bound['id']} claims {number(c.bound.get('epsilon'), 4, Rounding.UP)} "
-        f"where the pair has {bracket(stored.worst(c.row), 4)}{_where(c, settings)}"
+        f"where {_true_value(c.row)}{_where(c, settings)}"
         for c in islice(wrong, _NAMED)
     ]
     more = f", and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
@@ -68,12 +68,19 @@ def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
     )
 
 
+def _true_value(row: Node) -> str:
+    value, name = stored.strongest(row)
+    if name:
+        return f"{name} has {number(value, 4, Rounding.DOWN)}"
+    return f"the pair has {bracket(stored.worst(row), 4)}"
+
+
 def _where(claim: Claimed, settings: Sequence[Node]) -> str:
     setting = f" in “{stored.title(claim.setting)}”" if len(settings) > 1 else ""
     return f" at δ = {plain(claim.row['delta'])}{setting}"
 
 
-def _tightness(rows: Iterable[tuple[Node, Node]]) -> list[str]:
+def _tightness(rows: Sequence[tuple[Node, Node]]) -> list[str]:
     found = [(setting, stored.tightest(row)) for setting, row in rows]
     known = [
         (float(best["ratio"]), str(best["id"]), stored.title(setting))
@@ -83,7 +90,8 @@ def _tightness(rows: Iterable[tuple[Node, Node]]) -> list[str]:
     if not known:
         return []
     least, most = min(known), max(known)
-    text = f"the tightest that stands is {ratio(least[0])} times the exact value ({least[1]})"
+    pair = " of the strongest pair" if any(stored.strongest(row)[1] for _, row in rows) else ""
+    text = f"the tightest that stands is {ratio(least[0])} times the exact value{pair} ({least[1]})"
     if len(known) > 1 and ratio(least[0]) != ratio(most[0]):
         text += f", and {ratio(most[0])} times where the gap is widest (“{most[2]}”)"
     return [text]

@@ -81,8 +81,7 @@ def _burn_in(pair: Construction) -> float | None:
     m = pair.mechanism
     if not isinstance(pair, BiasedWalk) or m.diameter is None or isinstance(m.step_size, tuple):
         return None
-    push = m.sensitivity if m.lipschitz is None else min(m.lipschitz, m.sensitivity)
-    return _BURN_IN * m.diameter * m.dataset_size / (push * m.constant_step_size)
+    return _BURN_IN * m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
 
 
 def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:

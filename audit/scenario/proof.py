@@ -82,8 +82,12 @@ def claimed_renyi(walk: BiasedWalk) -> float:
     """Return the Renyi divergence of order 100 that the theorem claims is exceeded, (4.1)."""
     m = walk.mechanism
     steps = min(m.steps, AuxiliaryWalk(m, start=walk.start).burn_in)
-    slope = m.sensitivity if m.lipschitz is None else min(m.lipschitz, m.sensitivity)
-    return RENYI_CONSTANT * RENYI_ORDER * (slope / (m.dataset_size * m.noise_std)) ** 2 * steps
+    return (
+        RENYI_CONSTANT
+        * RENYI_ORDER
+        * (m.steepest_gradient / (m.dataset_size * m.noise_std)) ** 2
+        * steps
+    )
 
 
 def _computed(process: Process, progress: Progress, name: str) -> Law:
@@ -100,7 +104,7 @@ def _absorbing(process: Process) -> Process:
 def _conditions(walk: AuxiliaryWalk) -> list[dict[str, Any]]:
     m = walk.mechanism
     diameter = float(m.diameter or math.inf)
-    travel = m.constant_step_size * (m.lipschitz or m.sensitivity)
+    travel = m.constant_step_size * m.steepest_gradient
     least = DIAMETER_CONSTANT * travel
     most = math.sqrt(NOISE_CONSTANT / walk.burn_in) * diameter / m.constant_step_size
     rows = [

@@ -123,6 +123,5 @@ def _sizes(walk: BiasedWalk) -> tuple[float, float, float, float]:
     """Half the diameter, the noise of all steps together, the jump, and its probability."""
     m = walk.mechanism
     half = math.inf if m.diameter is None else m.diameter / 2
-    slope = m.sensitivity if m.lipschitz is None else min(m.lipschitz, m.sensitivity)
-    jump = m.constant_step_size * slope / m.batch_size
+    jump = m.constant_step_size * m.steepest_gradient / m.batch_size
     return half, m.step_std * math.sqrt(m.steps), jump, m.sampling_rate

@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 
 _LITTLE_OVERLAP = 0.02  # with less in common, or peaks farther apart, densities are drawn in log
 _UNEQUAL_PEAKS = 20.0
+_LIGHTEST = 1e-9  # an end of the domain that holds less of either law has no panel
 _FEWEST = 20  # expected samples in a bin that is compared
 _LAWS = (("", "X", style.FIRST, "-"), ("_prime", "X'", style.SECOND, "--"))
 
@@ -51,7 +52,7 @@ def _full(value: Any) -> bool:
 
 
 def _has_atom(laws: dict[str, Array], side: int) -> bool:
-    return any(f"atoms{s}" in laws and laws[f"atoms{s}"][side] > 0 for s, *_ in _LAWS)
+    return any(f"atoms{s}" in laws and laws[f"atoms{s}"][side] > _LIGHTEST for s, *_ in _LAWS)
 
 
 def _needs_log(laws: dict[str, Array]) -> bool:
@@ -137,10 +138,17 @@ def caption(setting: Node, laws: dict[str, Array], logarithmic: bool) -> str:
         other = next(m for m, n, e in heaviest if e == end and n != name)
         rival = "X'" if name == "X" else "X"
         parts.append(
-            f"At the {end} end of the domain sits {number(mass, 3)} of the mass of {name}, "
-            f"and {number(other, 3)} of that of {rival}."
+            f"At the {end} end of the domain sits {number(mass, 3)} of the mass of {name}"
+            f"{_seen(laws, name, end)}, and {number(other, 3)} of that of {rival}."
         )
     return " ".join(parts)
+
+
+def _seen(laws: dict[str, Array], name: str, end: str) -> str:
+    frequencies = laws.get("atom_frequencies" + ("_prime" if name == "X'" else ""))
+    if frequencies is None:
+        return ""
+    return f" (sampled: {number(float(frequencies[0 if end == 'left' else 1]), 3)})"
 
 
 def _agreement(laws: dict[str, Array], trials: int | None) -> str:

@@ -63,7 +63,7 @@ def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
             for row in setting["deltas"]:
                 _bar(axes, scale, row, y - 0.36, looks)
                 y -= _ROW
-        _keys(axes, looks, sorted(drawn))
+        _keys(axes, looks, sorted(drawn), stronger=_any_stronger(settings))
         style.legend_below(figure, axes)
 
     return style.picture("sandwich", "The sandwich", caption(settings), on, height)
@@ -75,12 +75,14 @@ def _scale(settings: Sequence[Node]) -> _Scale:
         for row in setting["deltas"]:
             values += [stored.sampled_epsilon(row) or 0.0]
             values += [stored.infinite(end) for end in stored.worst(row)]
+            values += [stored.strongest(row)[0]]
     shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
     return _Scale(min(shown) / 10**_EDGE, max(shown) * 10**_EDGE)
 
 
 def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look]) -> None:
     sampled, exact = stored.sampled_epsilon(row), stored.infinite(stored.worst(row)[0])
+    strongest, other = stored.strongest(row)
     best = stored.tightest(row)
     axes.text(
         0, y + 0.13, f"δ = {plain(row['delta'])}", transform=axes.get_yaxis_transform(), va="bottom"
@@ -95,7 +97,7 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
         [scale.low, scale.high], [y, y], color="#EDEDED", lw=7, solid_capstyle="butt", zorder=1
     )
     if best:
-        ends = [scale.place(exact), scale.place(stored.infinite(best.get("epsilon")))]
+        ends = [scale.place(strongest), scale.place(stored.infinite(best.get("epsilon")))]
         axes.plot(ends, [y, y], color="#BDBDBD", lw=7, solid_capstyle="butt", zorder=2)
     if sampled is not None:
         ends = [scale.place(sampled), scale.place(exact)]
@@ -106,6 +108,14 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
     axes.plot(
         scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False, zorder=6
     )
+    if other:
+        axes.plot(
+            [scale.place(exact), scale.place(strongest)], [y, y], color="#8FC1E8", lw=2, zorder=3
+        )
+        axes.plot(
+            scale.place(strongest), y, marker="d", ms=10, mfc="white", mec=style.EXACT, mew=1.6,
+            clip_on=False, zorder=6,
+        )  # fmt: skip
     claims = [b for b in row.get("bounds", ()) if b.get("verdict") != stored.NOT_APPLICABLE]
     claims.sort(key=lambda bound: stored.infinite(bound.get("epsilon")))
     previous, side = 0.0, 1
@@ -132,9 +142,15 @@ def _mark(axes: Axes, bound: Node, x: float, y: float, look: Look) -> None:
                       va="top", color="#B00020", weight="bold")  # fmt: skip
 
 
-def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str]) -> None:
+def _any_stronger(settings: Sequence[Node]) -> bool:
+    return any(stored.strongest(row)[1] for setting in settings for row in setting["deltas"])
+
+
+def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], *, stronger: bool) -> None:
     axes.plot([], [], ">", ms=8, color=style.SAMPLED, label="certified lower bound")
     axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
+    if stronger:
+        axes.plot([], [], "d", ms=9, mfc="white", mec=style.EXACT, label="of the strongest pair")
     for name in drawn:
         axes.plot(
             [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
@@ -150,10 +166,12 @@ def caption(settings: Sequence[Node]) -> str:
     rows = [(s, row) for s in settings for row in s["deltas"]]
     wrong = [bound["id"] for _, row in rows for bound in stored.refuted(row)]
     parts = ["Certified lower bound, exact value of the pair and claimed upper bounds on epsilon."]
+    stronger = _any_stronger(settings)
+    value = "the strongest pair's exact value" if stronger else "the exact value"
     if wrong:
-        parts.append(f"Left of the exact value, hence refuted: {', '.join(sorted(set(wrong)))}.")
+        parts.append(f"Left of {value}, hence refuted: {', '.join(sorted(set(wrong)))}.")
     elif any(row.get("bounds") for _, row in rows):
-        parts.append("Every claim lies to the right of the exact value.")
+        parts.append(f"Every claim lies to the right of {value}.")
     gaps = [
         (best["ratio"], stored.title(s))
         for s, row in rows
@@ -162,7 +180,7 @@ def caption(settings: Sequence[Node]) -> str:
     if gaps:
         least, most = min(gaps), max(gaps)
         parts.append(
-            f"The grey stretch, from exact to the tightest claim that stands, is a factor of "
+            f"The grey stretch, from {value} to the tightest claim that stands, is a factor of "
             f"{ratio(least[0])} at best"
             + (f" and {ratio(most[0])} at worst (“{most[1]}”)." if len(gaps) > 1 else ".")
         )

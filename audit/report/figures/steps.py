@@ -112,7 +112,7 @@ def caption(
         times = ratio(standing[name] / exact[-1, 0]) if exact[-1, 0] > 0 else MISSING
         parts.append(
             f"The tightest claim that stands there is {name} with "
-            f"{number(standing[name], 4, Rounding.UP)}, {times} times the exact value."
+            f"{number(standing[name], 4, Rounding.UP)}, {times} times the exact value of this pair."
         )
     wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
     if wrong:

@@ -1,0 +1,138 @@
+"""Laws and curves against the uniform-grid twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from audit import Batching, Order
+from audit.constructions import Construction, DriftedWalk, Mapped
+from audit.exact import LawCurve, curve, law
+from tests import reference
+from tests.exact.cases import CASES, mapped_pair, mechanism
+
+FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
+# The twin's Simpson rule errs by h^2 at the kink of max(p - e^eps q, 0), h = std/40.
+TOLERANCE = 3e-5
+
+
+def compare(pair: Construction, tolerance: float = TOLERANCE) -> None:
+    exact = curve(pair)
+    assert isinstance(exact, LawCurve)
+    twins = [reference.grid_law(process) for process in pair.processes()]
+    for own, twin in zip((exact.first, exact.second), twins, strict=True):
+        np.testing.assert_allclose(own.atoms, twin.atoms, rtol=1e-6, atol=1e-9)
+        np.testing.assert_allclose(own.density(twin.points), twin.density, rtol=1e-5, atol=1e-9)
+        assert own.probability() == pytest.approx(1, abs=1e-13)
+    for order, (p, q) in ((FORWARD, twins), (REVERSE, twins[::-1])):
+        for delta in (0.1, 1e-3, 1e-6):
+            value = exact.epsilon(delta, order)
+            assert value == pytest.approx(reference.epsilon(p, q, delta), abs=tolerance)
+            low, high = exact.epsilon_bracket(delta, order)
+            assert low <= value <= high <= low + 1e-8
+        for epsilon in (-0.5, 0.0, 0.7):
+            twin = reference.delta(p, q, epsilon)
+            assert exact.delta(epsilon, order) == pytest.approx(twin, abs=tolerance)
+            low, high = exact.delta_bracket(epsilon, order)
+            assert low <= exact.delta(epsilon, order) <= high <= low + 1e-8
+        for alpha in (0.01, 0.3, 0.9):
+            twin = reference.beta(p, q, alpha)
+            assert exact.beta(alpha, order) == pytest.approx(twin, abs=2e-3)
+        for alpha in (1.5, 4.0):
+            twin = reference.renyi(p, q, alpha)
+            assert exact.renyi(alpha, order) == pytest.approx(twin, rel=1e-5, abs=1e-8)
+            low, high = exact.renyi_bracket(alpha, order)
+            assert low <= exact.renyi(alpha, order) <= high <= low + 1e-8
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_every_case_agrees_with_the_twin(name: str) -> None:
+    compare(CASES[name]())
+
+
+@settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
+@given(
+    batching=st.sampled_from(list(Batching)),
+    steps=st.integers(1, 9),
+    records=st.integers(2, 5),
+    diameter=st.floats(0.5, 8.0),
+    lipschitz=st.floats(0.05, 1.5),
+    drift=st.floats(-0.5, 0.5),
+    start=st.floats(-1, 1),
+)
+def test_random_drifted_walks_agree_with_the_twin(
+    batching: Batching,
+    steps: int,
+    records: int,
+    diameter: float,
+    lipschitz: float,
+    drift: float,
+    start: float,
+) -> None:
+    m = mechanism(
+        batching=batching,
+        steps=steps,
+        dataset_size=records,
+        batch_size=records if batching is Batching.FULL else 1,
+        diameter=diameter,
+        lipschitz=None,
+        gradient_sensitivity=lipschitz,
+    )
+    compare(DriftedWalk(m, drift=drift, start=start * diameter / 2))
+
+
+def test_a_map_with_an_infinite_slope() -> None:
+    """x - |x|^(1/3) sign(x)/2, printed in paper 002: Hoelder of order 1/3, no derivative at 0."""
+
+    def make(push: float) -> Mapped:
+        return Mapped(lambda x: x - 0.5 * np.cbrt(x) + push, (0.0,))
+
+    pair = mapped_pair(make, lower=-2.0, upper=2.0)
+    exact = curve(pair)
+    twins = [reference.grid_law(process, per_std=400) for process in pair.processes()]
+    low, high = exact.epsilon_bracket(1e-3)
+    assert exact.epsilon(1e-3, FORWARD) == pytest.approx(reference.epsilon(*twins, 1e-3), abs=3e-4)
+    assert low <= exact.epsilon(1e-3) <= high <= low + 1e-5
+
+
+@pytest.mark.parametrize("shift", [0.0, 0.4])
+def test_one_sided_domain(shift: float) -> None:
+    """A wall below only, against the twin on a domain that ends out of reach."""
+    from audit.constructions import Affine
+    from tests.exact.cases import noisy, process
+
+    step = noisy(Affine(shift), Affine(-0.5), weights=(0.7, 0.3))
+    own = law(process(step, times=12, lower=-1.0))
+    twin = reference.grid_law(process(step, times=12, lower=-1.0, upper=40.0))
+    assert own.atoms[0] == pytest.approx(twin.atoms[0], rel=1e-8)
+    assert own.atoms[1] == 0
+    np.testing.assert_allclose(own.density(twin.points), twin.density, rtol=1e-5, atol=1e-11)
+    assert own.lost_mass < 1e-100
+
+
+@pytest.mark.parametrize("value", [0.2, 3.0])
+def test_the_twin_itself_is_right(value: float) -> None:
+    """A test of the test: the grid's epsilon and delta on two normal laws."""
+    from audit.constructions import Affine
+    from tests.exact.cases import noisy, process
+
+    p, q = (
+        reference.grid_law(process(noisy(Affine(s)), lower=-12.0, upper=12.0))
+        for s in (value / 2, -value / 2)
+    )
+    for delta in (1e-2, 1e-5):
+        epsilon = reference.epsilon(p, q, delta)
+        assert float(reference.gaussian_delta(epsilon, value)) == pytest.approx(delta, rel=1e-3)
+    assert reference.delta(p, q, 0.1) == pytest.approx(
+        float(reference.gaussian_delta(0.1, value)), rel=1e-3
+    )
+
+
+def test_the_twin_sees_a_wrong_position() -> None:
+    """A test of the test: an error in the cyclic order would not pass."""
+    first, second = CASES["cyclic, first batch"](), CASES["cyclic, second batch"]()
+    twins = [reference.grid_law(process) for process in first.processes()]
+    other = curve(second).epsilon(1e-3, FORWARD)
+    assert abs(reference.epsilon(*twins, 1e-3) - other) > 100 * TOLERANCE

@@ -1,0 +1,127 @@
+"""Slow, obvious twins of what the package computes cleverly.
+
+Laws on a fine uniform grid with an atom at each end (Simpson's rule, one matrix a step), and
+divergences by sorting the cells of that grid by their likelihood ratio.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import mpmath
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import norm
+
+from audit.constructions import Process, Step, Wall
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class GridLaw:
+    """Masses at the ends (atoms) and at the points of a uniform grid between them."""
+
+    points: Array
+    weights: Array
+    density: Array
+    atoms: tuple[float, float]
+
+    @property
+    def masses(self) -> Array:
+        """Of the atoms and points by Simpson's rule: right in sum, not point by point."""
+        return np.concatenate([[self.atoms[0]], self.weights * self.density, [self.atoms[1]]])
+
+    @property
+    def cells(self) -> Array:
+        """Masses of the atoms, and of the cell around each point to second order."""
+        widths = np.full(self.points.size, self.points[1] - self.points[0])
+        widths[[0, -1]] /= 2
+        return np.concatenate([[self.atoms[0]], widths * self.density, [self.atoms[1]]])
+
+
+def grid_law(process: Process, per_std: int = 40) -> GridLaw:
+    """The law of the last iterate of a process on a bounded domain, step after step."""
+    low, high = process.lower, process.upper
+    std = min(step.noise_std for step in process.distinct_steps())
+    intervals = max(40, 4 * math.ceil((high - low) / std * per_std / 4))
+    points = np.linspace(low, high, intervals + 1)
+    weights = np.full(points.size, 2.0)
+    weights[1::2] = 4.0
+    weights[[0, -1]] = 1.0
+    weights *= (high - low) / intervals / 3
+    total = np.zeros(points.size)
+    total_atoms = np.zeros(2)
+    matrices: dict[Step, tuple[Array, Array]] = {}
+    for path in process.paths:
+        density: Array | None = None
+        atoms = np.zeros(2)
+        for step in path.steps():
+            if density is None:  # the first step starts from a point
+                kernel, ends = _kernel(step, points, np.array([process.start]))
+                density, atoms = kernel[:, 0], ends[:, 0]
+                continue
+            if step not in matrices:
+                matrices[step] = _kernel(step, points, points)
+            kernel, ends = matrices[step]
+            masses = weights * density
+            sends = atoms.copy()
+            stays = np.zeros(2)
+            for i, wall in enumerate((process.lower_wall, process.upper_wall)):
+                if wall is Wall.ABSORB:
+                    sends[i], stays[i] = 0.0, atoms[i]
+            atoms = ends @ masses + ends[:, [0, -1]] @ sends + stays
+            density = kernel @ masses + kernel[:, [0, -1]] @ sends
+        assert density is not None
+        total += path.probability * density
+        total_atoms += path.probability * atoms
+    return GridLaw(points, weights, total, (float(total_atoms[0]), float(total_atoms[1])))
+
+
+def _kernel(step: Step, targets: Array, sources: Array) -> tuple[Array, Array]:
+    """Density of landing on each target, and probabilities of landing beyond either end."""
+    kernel = np.zeros((targets.size, sources.size))
+    ends = np.zeros((2, sources.size))
+    for phi, weight in zip(step.maps, step.weights, strict=True):
+        image = phi(sources)
+        kernel += weight * norm.pdf(targets[:, None], image[None, :], step.noise_std)
+        ends[0] += weight * norm.cdf(targets[0], image, step.noise_std)
+        ends[1] += weight * norm.sf(targets[-1], image, step.noise_std)
+    return kernel, ends
+
+
+def delta(first: GridLaw, second: GridLaw, epsilon: float) -> float:
+    """Sum of the positive parts of P - e^epsilon Q over cells."""
+    return float(np.maximum(first.cells - math.exp(epsilon) * second.cells, 0).sum())
+
+
+def epsilon(first: GridLaw, second: GridLaw, delta: float) -> float:
+    """Largest log((P(S) - delta) / Q(S)) over the sets S of the likeliest cells."""
+    p, q = first.cells, second.cells
+    order = np.argsort(-(np.log(p) - np.log(q)))
+    p, q = np.cumsum(p[order]), np.cumsum(q[order])
+    enough = p > delta
+    return max(0.0, float(np.max(np.log((p[enough] - delta) / q[enough]))))
+
+
+def beta(first: GridLaw, second: GridLaw, alpha: float) -> float:
+    """Type II error of the likelihood-ratio test, interpolated between cells."""
+    p, q = first.cells, second.cells
+    order = np.argsort(np.log(p) - np.log(q))
+    type_one = np.concatenate([[0.0], np.cumsum(p[order])])
+    type_two = 1 - np.concatenate([[0.0], np.cumsum(q[order])])
+    return float(np.interp(alpha, type_one, type_two))
+
+
+def renyi(first: GridLaw, second: GridLaw, alpha: float) -> float:
+    """Renyi divergence by the sum over cells."""
+    p, q = first.masses, second.masses
+    return float(np.log(np.sum(p**alpha * q ** (1 - alpha))) / (alpha - 1))
+
+
+def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
+    """Phi(mu/2 - epsilon/mu) - e^epsilon Phi(-mu/2 - epsilon/mu) with 400 digits to lose."""
+    with mpmath.workdps(400):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
