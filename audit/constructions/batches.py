@@ -37,7 +37,8 @@ def batched_process(
     check_position(mechanism, position)
     if mechanism.release is not Release.LAST_ITERATE:
         raise ValueError(
-            f"release must be LAST_ITERATE for a process of one length, got {mechanism.release.name}"
+            "release must be LAST_ITERATE for a process of one length, "
+            f"got {mechanism.release.name}"
         )
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
     return Process(

@@ -40,10 +40,11 @@ def _setting(setting: Node, known: dict[str, Look]) -> Section:
     parts += _present(tables.claims(setting), tables.inapplicable(setting))
     parts += _present(tables.orders(setting), tables.renyi(setting))
     if setting.get("mu_lower") is not None:
+        mu = number(setting["mu_lower"], 4, Rounding.DOWN)
         parts.append(
             Text(
-                f"The samples refute every claim of mu-GDP with mu below "
-                f"{number(setting['mu_lower'], 4, Rounding.DOWN)}. This number says nothing of epsilon."
+                f"The samples refute every claim of mu-GDP with mu below {mu}. "
+                "This number says nothing of epsilon."
             )
         )
     parts += _proof(setting.get("diagnostics"), setting)

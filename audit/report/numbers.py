@@ -12,6 +12,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 MISSING = "–"
 _INFINITE = "inf"
+_ENDS = 4  # digits of either end of a bracket
 _FEWEST_CERTAIN = 3  # with fewer certain digits, both ends of a bracket are written
 _SMALLEST_FIXED, _LARGEST_FIXED = Decimal("1e-4"), Decimal("1e6")
 
@@ -71,8 +72,7 @@ def bracket(ends: Sequence[float | None], digits: int = 6) -> str:
             rounded = exact_low.quantize(unit)
             if rounded == exact_high.quantize(unit):
                 return _written(rounded)
-    shown = _FEWEST_CERTAIN
-    return f"{number(low, shown, Rounding.DOWN)} to {number(high, shown, Rounding.UP)}"
+    return f"{number(low, _ENDS, Rounding.DOWN)} to {number(high, _ENDS, Rounding.UP)}"
 
 
 def ratio(value: float | None) -> str:

@@ -87,7 +87,7 @@ def _burn_in(pair: Construction) -> float | None:
 def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:
     """Densities on a grid and histograms, over the range where either law is."""
     low, high = _shown_range(curve)
-    grid = np.linspace(low, high, 401)
+    grid = _grid(curve, low, high)
     edges = np.linspace(low, high, _BINS + 1)
     ends = _ends(curve)
     result: dict[str, Any] = {"x": grid, "edges": edges, "ends": ends}
@@ -100,6 +100,18 @@ def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:
         result[f"histogram{suffix}"] = counts / (sample.size * np.diff(edges))
         result[f"atom_frequencies{suffix}"] = at_end
     return result
+
+
+def _grid(curve: ExactCurve, low: float, high: float) -> Array:
+    """Even points, and finer ones beside the walls, where a biased walk crowds."""
+    even = np.linspace(low, high, 401)
+    if isinstance(curve, exact.GaussianPairCurve):
+        return even
+    edges = curve.first.panels.edges
+    left = np.linspace(edges[0], edges[min(8, len(edges) - 1)], 81)
+    right = np.linspace(edges[max(-9, -len(edges))], edges[-1], 81)
+    points = np.union1d(even, np.concatenate([left, right]))
+    return points[(points >= low) & (points <= high)]
 
 
 def _ends(curve: ExactCurve) -> tuple[float, float]:

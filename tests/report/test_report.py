@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from audit import report
-from audit.report import stored
+from audit.report import stored, tables
+from audit.report.words import conclusion
 
 from .example import example
 
@@ -232,3 +233,19 @@ def test_a_refuted_bound_is_never_the_tightest() -> None:
     best = stored.tightest(row)
     assert best is not None
     assert best["id"] == "bsa24.theorem_4_3"
+
+
+def test_a_stronger_pair_is_named_and_compared_with() -> None:
+    setting = example()["settings"][1]
+    row = setting["deltas"][0]
+    assert stored.strongest(row)[1] == ""
+    row["certified"] = {"epsilon": 23.4567, "by": "DriftedWalk"}
+    row["bounds"][0].update(epsilon=20.0, verdict="refuted", ratio=20 / 23.4567)
+    assert stored.strongest(row) == (23.4567, "DriftedWalk")
+    table = tables.summary([setting])
+    assert "where another pair is stronger" in table.caption
+    assert [cell.text for cell in table.rows[0]][4:] == ["20.000", "0.853", "refuted"]
+    assert table.rows[0][3].note == "DriftedWalk: 23.4567"
+    words = conclusion({"settings": [setting]})
+    assert "claims 20.00 where DriftedWalk has 23.45 at δ = 0.001" in words
+    assert "times the exact value of the strongest pair" in words
