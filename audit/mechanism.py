@@ -45,6 +45,9 @@ class Release(enum.Enum):
     LAST_ITERATE = "last iterate"
     RANDOM_STOP = "random stop"  # Stop-PNSGD of paper 001: the iterate after a random step
     RANDOM_SKIP = "random skip"  # Skip-PNSGD of paper 001: the first records are left out at random
+    # one draw from exp(-2 F/(eta sigma^2)), F the mean loss: what the last iterate tends to as the
+    # steps grow and eta falls at a fixed eta sigma^2 (paper 004, section 5)
+    EXPONENTIAL_MECHANISM = "exponential mechanism"
 
 
 class Order(enum.Enum):

@@ -167,14 +167,11 @@ class Process:
         if not self.lower < self.upper:
             raise ValueError(f"lower must be below upper ({self.upper:g}), got {self.lower!r}")
         lengths = [len(path) for path in self.paths]
-        if len(set(lengths)) != 1 or lengths[0] == 0:
-            raise ValueError(f"paths must have one length of at least 1, got {lengths}")
+        if len(set(lengths)) != 1:
+            raise ValueError(f"paths must have one length, got {lengths}")
         total = math.fsum(path.probability for path in self.paths)
         if abs(total - 1) > 1e-12:
             raise ValueError(f"paths must have probabilities that sum to 1, got {total!r}")
-        for wall, end in (self.lower_wall, self.lower), (self.upper_wall, self.upper):
-            if wall is Wall.ABSORB and self.start == end:
-                raise ValueError(f"start must not be on an absorbing wall, got {self.start!r}")
 
     def __len__(self) -> int:
         return len(self.paths[0])

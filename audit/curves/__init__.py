@@ -4,6 +4,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
 from audit.curves.pld import LossDistribution, PLDCurve
+from audit.curves.pure import PureCurve
 from audit.curves.renyi import RenyiCurve
 
 __all__ = [
@@ -12,5 +13,6 @@ __all__ = [
     "MinimumCurve",
     "PLDCurve",
     "PrivacyCurve",
+    "PureCurve",
     "RenyiCurve",
 ]

@@ -20,6 +20,7 @@ from audit.exact.transfer import (
     STANDARD,
     Progress,
     Resolution,
+    check_domain,
     domain_panels,
     laws_on,
     steepest,
@@ -57,6 +58,7 @@ def law(
         Called with (steps done, steps in all).
     """
     validate.positive(tail=tail)
+    validate.integer(1, steps=len(process))
     normal = normal_law(process)
     if normal is not None:
         return normal
@@ -116,6 +118,7 @@ def curves(
     validate.instance(Construction, pair=pair)
     validate.integer(1, threads=threads)
     processes = pair.processes()
+    check_domain(processes)
     wanted = [len(processes[0])] if steps is None else [int(step) for step in steps]
     validate.integer(1, **{f"steps_{i}": step for i, step in enumerate(wanted)})
     if not wanted or sorted(set(wanted)) != wanted or wanted[-1] > len(processes[0]):

@@ -46,7 +46,8 @@ class Law:
     def least(self) -> float:
         """Logarithm of the smallest mass at a node or an end where the domain has one."""
         masses = float(np.min(self.state.log_values + np.log(self.panels.weights)))
-        return min(masses, *(a for a in self.log_atoms if a > -np.inf or self.lost_mass == 0))
+        atoms = [a for a in self.log_atoms if a > -np.inf or self.lost_mass == 0]
+        return min([masses, *atoms])
 
     @property
     def log_atoms(self) -> tuple[float, float]:

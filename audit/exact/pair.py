@@ -148,17 +148,21 @@ class LawPair:
         """
         if alpha >= 1:
             return 0.0
+        if alpha <= 0:
+            return float(np.clip(self._below(-np.inf)[1], 0.0, 1.0))
+
+        def excess(c: float) -> float:
+            return float(np.clip(self.log_errors(c)[0] - np.log(alpha), -1e300, 1e300))
+
         low, high = -2.0, 2.0
-        while self._below(low)[0] > alpha and low > -2e6:
+        while excess(low) > 0 and low > -_LARGEST_EPSILON:
             low *= 2
-        while self._below(high)[0] <= alpha and high < 2e6:
+        while excess(high) <= 0 and high < _LARGEST_EPSILON:
             high *= 2
-        for _ in range(64):
-            middle = 0.5 * (low + high)
-            if self._below(middle)[0] > alpha:
-                high = middle
-            else:
-                low = middle
+        tolerance = 1e-13 * max(1.0, high, -low)
+        if excess(low) < 0 < excess(high):
+            root = float(brentq(excess, low, high, xtol=tolerance, rtol=8.9e-16))
+            low, high = root - 2 * tolerance, root + 2 * tolerance
         lines = []
         for c in (low, high):
             type_one, type_two = self._below(c)

@@ -23,6 +23,8 @@ _UNIT_ROUNDOFF = 2.0**-53
 _TINY = float(np.finfo(np.float64).tiny)
 # Beyond this many nodes the band structure beats dense matrices at any length.
 LARGEST_DENSE = 1000
+# Beyond, a law takes gigabytes.
+_MOST_NODES = 1e6
 # Measured costs in seconds of a multiply-add: a matrix product, a matrix-vector product, a band.
 _PRODUCT_COST, _VECTOR_COST, _BAND_COST = 6e-11, 4e-10, 4e-10
 
@@ -56,9 +58,7 @@ def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: fl
     ``tail`` is how many standard deviations of the iterate are kept beyond the range that the
     noiseless process can reach.
     """
-    if len({(p.lower, p.upper) for p in processes}) != 1:
-        domains = ", ".join(f"[{p.lower:g}, {p.upper:g}]" for p in processes)
-        raise ValueError(f"processes must share one domain, got {domains}")
+    check_domain(processes)
     lower, upper = processes[0].lower, processes[0].upper
     if math.isinf(lower) or math.isinf(upper):
         ranges = [_range(process, tail) for process in processes]
@@ -68,8 +68,21 @@ def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: fl
     maps = list(dict.fromkeys(phi for step in steps for phi in step.maps))
     slope = max(1.0, steepest(processes, lower, upper))
     width = resolution.width * min(step.noise_std for step in steps) / slope
+    nodes = (upper - lower) / width * resolution.order
+    if nodes > _MOST_NODES:
+        raise ValueError(
+            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
+            f"take {nodes:.3g} nodes, got a step with {min(step.noise_std for step in steps):g}"
+        )
     breaks = tuple(kink for phi in maps for kink in phi.kinks)
     return Panels.covering(lower, upper, width, resolution.order, breaks)
+
+
+def check_domain(processes: Sequence[Process]) -> None:
+    """Raise ``ValueError`` unless the processes live on one domain."""
+    if len({(p.lower, p.upper) for p in processes}) != 1:
+        domains = ", ".join(f"[{p.lower:g}, {p.upper:g}]" for p in processes)
+        raise ValueError(f"processes must share one domain, got {domains}")
 
 
 def steepest(processes: Sequence[Process], lower: float, upper: float) -> float:
@@ -107,7 +120,7 @@ def laws_on(
     runs = [runner.run(path, wanted) for path in process.paths]
     probabilities = [path.probability for path in process.paths]
     states = [mixture(states, probabilities) for states in zip(*runs, strict=True)]
-    reach = math.inf if runner.dense else resolution.reach
+    reach = math.inf if runner.dense or any(runner.stuck) else resolution.reach
     return [_law(process, panels, s, n, reach) for s, n in zip(states, wanted, strict=True)]
 
 
@@ -155,6 +168,8 @@ class _Runner:
             process.lower_wall is Wall.ABSORB or math.isinf(process.lower),
             process.upper_wall is Wall.ABSORB or math.isinf(process.upper),
         )
+        ends = (process.lower, process.upper)
+        self.stuck = [a and process.start == e for a, e in zip(self.absorbing, ends, strict=True)]
         self.size = panels.nodes.size + 2
         self.dense = not banded and self.size <= LARGEST_DENSE
         self.counter = counter
@@ -162,6 +177,9 @@ class _Runner:
         self.banded_operator = lru_cache(maxsize=8)(self._banded_operator)
 
     def run(self, path: Path, wanted: Sequence[int]) -> list[State]:
+        if any(self.stuck):
+            nothing = np.full(self.panels.nodes.shape, -np.inf)
+            return [State(nothing, np.where(self.stuck, 0.0, -np.inf))] * len(wanted)
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
         state = first_step(_noisy(head[0].steps[0]), self.panels, self.process.start)
         self.counter.add(1)

@@ -60,6 +60,7 @@ class BandedOperator:
         first, last = _band(step, panels, reach)
         order = panels.order
         count = last - first
+        _check_memory(int(count.sum()), step, panels)
         targets = np.repeat(np.arange(len(panels)), count)
         offset = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         sources = np.arange(offset[-1]) - np.repeat(offset[:-1] - first, count)

@@ -14,8 +14,9 @@ from tests import reference
 from tests.exact.cases import CASES, mapped_pair, mechanism
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
-# The twin's Simpson rule errs by h^2 at the kink of max(p - e^eps q, 0), h = std/40.
-TOLERANCE = 3e-5
+# The twin keeps or drops whole cells: it errs by (h r)^2 / 8 relatively in delta where the
+# log-likelihood ratio has slope r, some 1 to 3 a deviation in these cases, with h = std/40.
+TOLERANCE = 2e-4
 
 
 def compare(pair: Construction, tolerance: float = TOLERANCE) -> None:
@@ -59,7 +60,7 @@ def test_every_case_agrees_with_the_twin(name: str) -> None:
     records=st.integers(2, 5),
     diameter=st.floats(0.5, 8.0),
     lipschitz=st.floats(0.05, 1.5),
-    drift=st.floats(-0.5, 0.5),
+    drift=st.floats(-1, 1),
     start=st.floats(-1, 1),
 )
 def test_random_drifted_walks_agree_with_the_twin(
@@ -77,10 +78,10 @@ def test_random_drifted_walks_agree_with_the_twin(
         dataset_size=records,
         batch_size=records if batching is Batching.FULL else 1,
         diameter=diameter,
-        lipschitz=None,
-        gradient_sensitivity=lipschitz,
+        lipschitz=lipschitz,
     )
-    compare(DriftedWalk(m, drift=drift, start=start * diameter / 2))
+    largest = lipschitz * ((records - 1) / records if batching is Batching.FULL else 1)
+    compare(DriftedWalk(m, drift=drift * largest, start=start * diameter / 2))
 
 
 def test_a_map_with_an_infinite_slope() -> None:

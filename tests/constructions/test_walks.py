@@ -1,0 +1,255 @@
+"""The walks: their update maps, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD, Relation
+from audit.constructions import (
+    Affine,
+    AuxiliaryWalk,
+    BiasedWalk,
+    DriftedWalk,
+    Inadmissible,
+    TwoSidedWalk,
+)
+from audit.exact import law
+
+
+def mechanism(**changes: object) -> NoisySGD:
+    given: dict[str, object] = {
+        "steps": 80,
+        "dataset_size": 6,
+        "batch_size": 2,
+        "step_size": 0.1,
+        "noise_std": 0.5,
+        "lipschitz": 1.5,
+        "diameter": 1.0,
+        "batching": Batching.WITHOUT_REPLACEMENT,
+    }
+    return NoisySGD(**{**given, **changes})  # type: ignore[arg-type]
+
+
+def shifts(process, step: int = 0) -> dict[float, float]:  # type: ignore[no-untyped-def]
+    """Displacements of one step of the first path, with their probabilities."""
+    chosen = list(process.paths[0].steps())[step]
+    return {round(phi.shift, 12): w for phi, w in zip(chosen.maps, chosen.weights, strict=True)}
+
+
+def test_biased_walk_jumps_by_eta_l_over_b() -> None:
+    symmetric, biased = BiasedWalk(mechanism()).processes()
+    assert shifts(symmetric) == {0.0: pytest.approx(1)}
+    assert shifts(biased) == {0.0: pytest.approx(2 / 3), 0.075: pytest.approx(1 / 3)}
+    assert next(biased.paths[0].steps()).noise_std == pytest.approx(0.05)
+    assert (biased.lower, biased.upper, biased.start) == (-0.5, 0.5, 0.0)
+
+
+@pytest.mark.parametrize("relation", list(Relation))
+def test_biased_walk_is_the_same_in_both_relations(relation: Relation) -> None:
+    assert shifts(BiasedWalk(mechanism(relation=relation)).processes()[1])[0.075] > 0
+
+
+@pytest.mark.parametrize(("start", "jump"), [(-0.2, 0.075), (0.0, 0.075), (0.2, -0.075)])
+def test_biased_walk_leaves_the_nearer_end(start: float, jump: float) -> None:
+    assert jump in shifts(BiasedWalk(mechanism(), start=start).processes()[1])
+
+
+def test_two_sided_walk_pushes_both_ways() -> None:
+    first, second = TwoSidedWalk(mechanism()).processes()
+    assert set(shifts(first)) == {0.0, 0.075}
+    assert set(shifts(second)) == {0.0, -0.075}
+    narrow = TwoSidedWalk(mechanism(gradient_sensitivity=1.0)).processes()[0]
+    assert set(shifts(narrow)) == {0.0, 0.025}
+
+
+def test_drift_is_the_displacement_of_a_step_by_the_others() -> None:
+    first, second = DriftedWalk(mechanism(), drift=0.12).processes()
+    assert set(shifts(first)) == {0.12, 0.135}  # the record took the place of one of the others
+    assert set(shifts(second)) == {0.12, -0.015}
+    full = mechanism(batching=Batching.FULL, batch_size=6)
+    assert set(shifts(DriftedWalk(full, drift=0.12).processes()[0])) == {0.145}
+
+
+def test_drift_under_zero_out() -> None:
+    first, second = DriftedWalk(mechanism(relation=Relation.ZERO_OUT), drift=0.12).processes()
+    assert set(shifts(first)) == {0.12, 0.135}
+    assert set(shifts(second)) == {0.12, 0.06}
+
+
+def test_poisson_divides_by_the_nominal_batch_size() -> None:
+    m = mechanism(batching=Batching.POISSON, dataset_size=4)
+    first, _ = DriftedWalk(m, drift=0.1).processes()
+    found = shifts(first)
+    # k others push by 0.05 each, the record by 0.075
+    expected: dict[float, float] = {}
+    for k in range(4):
+        weight = math.comb(3, k) / 16
+        for place in (round(0.05 * k, 12), round(0.05 * k + 0.075, 12)):
+            expected[place] = expected.get(place, 0) + weight
+    assert found == pytest.approx(expected, rel=1e-13)
+    assert math.fsum(found.values()) == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize(("n", "b"), [(1, 1), (3, 3), (1000, 50), (5000, 1)])
+def test_poisson_weights_are_binomial(n: int, b: int) -> None:
+    from scipy.stats import binom
+
+    from audit.constructions.batches import _binomial
+
+    weights = np.array(_binomial(n - 1, b / n))
+    expected = binom.pmf(np.arange(n), n - 1, b / n)
+    matters = expected > 1e-250
+    np.testing.assert_allclose(weights[matters], expected[matters], rtol=2e-12)
+    assert math.fsum(weights) == pytest.approx(1, abs=1e-15)
+
+
+@pytest.mark.parametrize("steps", [1, 2, 3, 4, 7, 9])
+def test_the_last_batch_of_a_cyclic_run_holds_the_record(steps: int) -> None:
+    m = mechanism(batching=Batching.CYCLIC, steps=steps)
+    process = TwoSidedWalk(m).processes()[0]
+    holds = [0.075 in shifts(process, k) for k in range(steps)]
+    assert holds == [(steps - 1 - k) % 3 == 0 for k in range(steps)]
+
+
+@pytest.mark.parametrize("position", [0, 1, 2])
+def test_cyclic_positions(position: int) -> None:
+    m = mechanism(batching=Batching.CYCLIC, steps=8)
+    process = TwoSidedWalk(m, position=position).processes()[0]
+    holds = [k for k in range(8) if 0.075 in shifts(process, k)]
+    assert holds == list(range(position, 8, 3))
+
+
+def test_shuffled_is_a_mixture_over_positions() -> None:
+    m = mechanism(batching=Batching.SHUFFLED, steps=4)
+    process = TwoSidedWalk(m).processes()[0]
+    cyclic = [
+        TwoSidedWalk(mechanism(batching=Batching.CYCLIC, steps=4), position=k).processes()[0]
+        for k in range(3)
+    ]
+    assert [p.probability for p in process.paths] == pytest.approx([1 / 3] * 3)
+    assert [p.segments for p in process.paths] == [c.paths[0].segments for c in cyclic]
+
+
+def test_schedules_scale_pushes_and_noise() -> None:
+    etas = (0.1, 0.2, 0.1, 0.4)
+    process = TwoSidedWalk(
+        mechanism(steps=4, step_size=etas, batching=Batching.CYCLIC, batch_size=6)
+    ).processes()[0]
+    steps = list(process.paths[0].steps())
+    assert [s.noise_std for s in steps] == pytest.approx([0.5 * eta for eta in etas])
+    assert [s.maps[0].shift for s in steps] == pytest.approx([0.25 * eta for eta in etas])
+    cycle = TwoSidedWalk(
+        mechanism(steps=4, step_size=etas, batching=Batching.CYCLIC), position=1
+    ).processes()[0]
+    assert [round(s.maps[0].shift, 12) for s in cycle.paths[0].steps()] == [0, 0.15, 0, 0]
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (
+            lambda: BiasedWalk(mechanism(strong_convexity=0.5, smoothness=2.0)),
+            r"BiasedWalk needs strong_convexity = 0 .* got strong_convexity=0.5",
+        ),
+        (
+            lambda: TwoSidedWalk(mechanism(strong_convexity=0.5)),
+            r"TwoSidedWalk needs strong_convexity = 0",
+        ),
+        (
+            lambda: DriftedWalk(mechanism(strong_convexity=0.5)),
+            r"DriftedWalk needs strong_convexity = 0",
+        ),
+        (
+            lambda: TwoSidedWalk(mechanism(relation=Relation.ZERO_OUT)),
+            r"TwoSidedWalk needs relation=REPLACE_ONE .* got relation=ZERO_OUT",
+        ),
+        (lambda: DriftedWalk(mechanism(), drift=0.16), r"DriftedWalk needs .*0\.15.*drift=0.16"),
+        (lambda: DriftedWalk(mechanism(), drift=-0.16), r"DriftedWalk needs .*drift=-0.16"),
+        (
+            lambda: DriftedWalk(
+                mechanism(dataset_size=1, batch_size=1, batching=Batching.FULL), drift=0.01
+            ),
+            r"needs another record to drift, got dataset_size=1, drift=0.01",
+        ),
+        (lambda: AuxiliaryWalk(mechanism(diameter=None)), r"needs a bounded domain"),
+        (lambda: AuxiliaryWalk(mechanism(steps=29)), r"= 30, got steps=29"),
+        (
+            lambda: AuxiliaryWalk(mechanism(step_size=(0.1,) * 80)),
+            r"needs one constant step_size, got a schedule",
+        ),
+    ],
+)
+def test_inadmissible(make, message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(Inadmissible, match=message):
+        make()
+
+
+@pytest.mark.parametrize("kind", [BiasedWalk, TwoSidedWalk, DriftedWalk])
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"start": 0.51}, r"start must be in the domain \[-0.5, 0.5\], got 0.51"),
+        ({"start": math.nan}, r"start must be a finite number, got nan"),
+        ({"position": 0}, r"position must be left out for without replacement batches, got 0"),
+    ],
+)
+def test_bad_input(kind, given: dict[str, float], message: str) -> None:  # type: ignore[no-untyped-def]
+    with pytest.raises(ValueError, match=message):
+        kind(mechanism(), **given)
+
+
+@pytest.mark.parametrize("position", [3, -1, 1.5])
+def test_positions_are_checked_when_made(position: float) -> None:
+    with pytest.raises(ValueError, match=rf"position must be .*, got {position}"):
+        TwoSidedWalk(mechanism(batching=Batching.CYCLIC), position=position)  # type: ignore[arg-type]
+
+
+def test_the_largest_drift_may_carry_rounding() -> None:
+    DriftedWalk(mechanism(), drift=0.1 * 1.5 * (1 + 1e-15))
+    full = mechanism(batching=Batching.FULL, batch_size=6)
+    DriftedWalk(full, drift=-0.1 * 1.5 * 5 / 6)
+
+
+def test_a_start_at_the_end_is_in_the_domain() -> None:
+    assert BiasedWalk(mechanism(), start=-0.5).processes()[0].start == -0.5
+
+
+class TestAuxiliaryWalk:
+    """Paper 000's omega''."""
+
+    @pytest.mark.parametrize(("start", "side"), [(0.0, 1), (0.3, -1)])
+    def test_its_process(self, start: float, side: int) -> None:
+        pair = AuxiliaryWalk(mechanism(), start=start)
+        symmetric, other = pair.processes()
+        assert not pair.is_neighbouring
+        assert pair.burn_in == 30
+        assert len(other) == 30
+        assert len(symmetric) == 80
+        assert other.start == -0.5 * side
+        assert (other.lower, other.upper) == ((-math.inf, 0.5) if side == 1 else (-0.5, math.inf))
+
+    def test_a_cycle_is_cut_at_its_end(self) -> None:
+        m = mechanism(batching=Batching.CYCLIC, steps=83, dataset_size=8)
+        pair = AuxiliaryWalk(m)
+        biased = BiasedWalk(m).processes()[1]
+        cut = list(pair.processes()[1].paths[0].steps())
+        assert cut == list(biased.paths[0].steps())[-pair.burn_in :]
+
+    @pytest.mark.parametrize("steps", [30, 60])
+    def test_the_biased_walk_dominates_it(self, steps: int) -> None:
+        m = mechanism(steps=steps)
+        biased = law(BiasedWalk(m).processes()[1])
+        auxiliary = law(AuxiliaryWalk(m).processes()[1])
+        x = np.linspace(-0.5, 0.499, 60)
+        assert np.all(auxiliary.cdf(x) >= biased.cdf(x) - 1e-12)
+        assert np.max(auxiliary.cdf(x) - biased.cdf(x)) > 1e-3
+
+
+def test_equal_maps_are_one() -> None:
+    m = mechanism(batching=Batching.POISSON, dataset_size=300, batch_size=30)
+    step = next(BiasedWalk(m).processes()[1].paths[0].steps())
+    assert sorted(phi.shift for phi in step.maps) == pytest.approx([0.0, 0.005])
+    assert all(isinstance(phi, Affine) for phi in step.maps)

@@ -1,0 +1,264 @@
+"""Brackets contain the truth where it is known, however odd the pair."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from audit import Batching, Order
+from audit.constructions import Affine, BiasedWalk, DriftedWalk, TwoSidedWalk
+from audit.curves import GaussianCurve
+from audit.exact import LawCurve, curve, law
+from audit.exact import compute as compute_module
+from audit.exact.reach import LARGEST_REACH
+from tests import reference
+from tests.exact.cases import CASES, Pair, gaussian_pair, mapped_pair, mechanism, noisy, process
+
+FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
+
+
+@pytest.mark.parametrize(
+    ("push", "diameter", "steps"),
+    [
+        (8.0, 400.0, 10),  # (2710.06, 2710.13) where noise stopped at 12 deviations
+        (20.0, 400.0, 3),  # (5182.5, 5183.0)
+        (20.0, 800.0, 3),
+        (19.0, 800.0, 3),
+        (15.0, 400.0, 5),
+        (30.0, 1000.0, 5),
+        (30.0, 200.0, 2),
+        (30.0, 200.0, 1),
+        (3.0, 2000.0, 50),
+    ],
+)
+def test_pushes_of_many_deviations(push: float, diameter: float, steps: int) -> None:
+    """Where a law is on the other's far tail, single steps of many deviations matter."""
+    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=diameter))
+    truth = GaussianCurve(2 * push * math.sqrt(steps)).epsilon(1e-5)
+    low, high = curve(pair).epsilon_bracket(1e-5)
+    assert low <= truth <= high
+    assert high - low < 1e-8 * truth
+
+
+def test_an_expanding_map_under_a_strong_push() -> None:
+    """Early steps take more noise than late ones: the reach comes from the whole way's cost."""
+    pair = Pair(
+        *(process(noisy(Affine(s, 1.3)), times=6, lower=-400.0, upper=400.0) for s in (6.0, -6.0))
+    )
+    closed = curve(Pair(*(process(noisy(Affine(s, 1.3)), times=6) for s in (6.0, -6.0))))
+    low, high = curve(pair).epsilon_bracket(1e-5)
+    truth = closed.epsilon(1e-5)
+    assert low <= truth <= high
+    assert high - low < 1e-6
+
+
+@pytest.mark.parametrize(("push", "steps"), [(60.0, 5), (500.0, 2)])
+def test_what_cannot_be_computed_is_refused(push: float, steps: int) -> None:
+    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=400.0))
+    with pytest.raises(ValueError, match=r"^noise_std must be larger for computed laws.*got .* 1$"):
+        curve(pair)
+
+
+def test_a_reach_that_is_too_short_would_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A test of the test: without the check the bracket is narrow and wrong."""
+    monkeypatch.setattr(compute_module, "needed", lambda *_: 0.0)
+    monkeypatch.setattr(compute_module, "push_apart", lambda *_: 0.0)
+    pair = TwoSidedWalk(mechanism(steps=5, lipschitz=15.0, diameter=400.0))
+    low, _ = curve(pair).epsilon_bracket(1e-5)
+    assert low > 1.1 * GaussianCurve(30 * math.sqrt(5)).epsilon(1e-5)
+    assert LARGEST_REACH > 13
+
+
+def test_a_domain_of_too_many_deviations_is_refused() -> None:
+    pair = BiasedWalk(
+        mechanism(
+            noise_std=1e-7,
+            lipschitz=0.01,
+            diameter=1.0,
+            steps=2,
+            dataset_size=2,
+            batching=Batching.WITHOUT_REPLACEMENT,
+        )
+    )
+    with pytest.raises(ValueError, match="noise_std must be larger for a computed law"):
+        curve(pair)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1e-8, 1e-12, 1e-14, 1e-17])
+@pytest.mark.parametrize("steps", [1, 9])
+def test_near_identical_laws(mu: float, steps: int) -> None:
+    """The log-likelihood ratio is rounding noise: brackets must not exclude the truth."""
+    m = mechanism(steps=steps, lipschitz=mu / 2 / math.sqrt(steps), diameter=70.0)
+    exact = curve(TwoSidedWalk(m))
+    gaussian = GaussianCurve(mu)
+    delta = 0.3 * gaussian.delta(0.0)
+    for (low, high), truth in (
+        (exact.epsilon_bracket(delta), gaussian.epsilon(delta)),
+        (exact.delta_bracket(0.0), gaussian.delta(0.0)),
+        (exact.delta_bracket(gaussian.epsilon(delta)), delta),
+        (exact.renyi_bracket(2.0), gaussian.renyi(2.0)),
+        (exact.renyi_bracket(50.0), gaussian.renyi(50.0)),
+    ):
+        assert low <= truth <= high
+        assert high < truth + 1e-9
+
+
+def test_identical_laws() -> None:
+    same = process(noisy(Affine(0.1)), times=5, lower=-1.0, upper=1.0)
+    exact = curve(Pair(same, same))
+    assert exact.epsilon(1e-9) == 0
+    assert exact.delta(0.0) == 0
+    assert exact.renyi(3.0) == pytest.approx(0, abs=1e-14)
+    np.testing.assert_allclose(exact.beta([0.0, 0.2, 1.0]), [1.0, 0.8, 0.0], atol=1e-13)
+
+
+@pytest.mark.parametrize("delta", [1e-2, 1e-12, 1e-30, 1e-100])
+@pytest.mark.parametrize(("push", "steps"), [(0.1, 30), (1.0, 9), (3.0, 4)])
+def test_far_tails(push: float, steps: int, delta: float) -> None:
+    pair, mu = gaussian_pair(push, steps)
+    if delta < 1e-12:  # the walls come within reach
+        pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=40 * steps + 100.0))
+    truth = GaussianCurve(mu).epsilon(delta)
+    low, high = curve(pair).epsilon_bracket(delta)
+    assert low - 1e-9 <= truth <= high + 1e-9
+    assert high - low < 1e-7
+
+
+@pytest.mark.parametrize("delta", [1e-3, 1e-12])
+def test_far_tails_of_clamped_laws(delta: float) -> None:
+    pair = TwoSidedWalk(mechanism(steps=6, lipschitz=0.5, diameter=9.0), start=-2.0)
+    p, q = (reference.grid_law(x, per_std=80) for x in pair.processes())
+    exact = curve(pair)
+    assert exact.epsilon(delta, FORWARD) == pytest.approx(reference.epsilon(p, q, delta), abs=1e-4)
+    low, high = exact.epsilon_bracket(delta, FORWARD)
+    assert high - low < 1e-9
+
+
+@pytest.mark.parametrize("steps", [1, 5, 40])
+def test_an_unbounded_sampled_walk(steps: int) -> None:
+    """A line cut where it is empty, against the twin on a line as long."""
+    m = mechanism(
+        steps=steps,
+        dataset_size=4,
+        lipschitz=1.0,
+        diameter=None,
+        batching=Batching.WITHOUT_REPLACEMENT,
+    )
+    exact = curve(TwoSidedWalk(m))
+    assert isinstance(exact, LawCurve)
+    assert 0 < exact.first.lost_mass < 1e-250
+    low, high = exact.epsilon_bracket(1e-5)
+    assert high - low < 1e-8
+    assert exact.renyi_bracket(2.0)[1] == math.inf  # a divergence may gain in the lost tails
+    binomial = _binomial_law(steps, 0.25)
+    truth = float(_mixture_delta(exact.epsilon(1e-5), binomial, math.sqrt(steps)))
+    assert truth == pytest.approx(1e-5, rel=1e-6)
+
+
+def _binomial_law(steps: int, rate: float) -> list[float]:
+    return [math.comb(steps, k) * rate**k * (1 - rate) ** (steps - k) for k in range(steps + 1)]
+
+
+def _mixture_delta(epsilon: float, weights: list[float], std: float) -> float:
+    """Delta of sum_k w_k N(k, std^2) against its mirror image, by the trapezoid rule."""
+    x = np.linspace(-12 * std - len(weights), 12 * std + len(weights), 400_001)
+    p = np.zeros_like(x)
+    for k, w in enumerate(weights):
+        p += w * np.exp(-0.5 * ((x - k) / std) ** 2) / (std * math.sqrt(2 * math.pi))
+    return float(np.maximum(p - math.exp(epsilon) * p[::-1], 0).sum() * (x[1] - x[0]))
+
+
+def test_long_runs_keep_their_mass() -> None:
+    """Squaring must not lose mass: 7e-11 lost at T = 10^6 would be 3e-6 in epsilon."""
+    exact, shorter = (
+        curve(TwoSidedWalk(mechanism(steps=steps, lipschitz=0.05, diameter=16.0)))
+        for steps in (10**6, 3 * 10**4)
+    )
+    # both are stationary: relaxation takes about D^2 = 256 steps
+    low, high = exact.epsilon_bracket(1e-5)
+    assert low <= shorter.epsilon(1e-5) <= high
+    assert high - low < 1e-7
+    assert exact.epsilon(1e-5) == pytest.approx(shorter.epsilon(1e-5), abs=1e-10)
+
+
+def test_brackets_of_two_resolutions_meet() -> None:
+    for name in ("double well", "expanding", "without replacement", "Huber"):
+        pair = CASES[name]()
+        coarse = curve(
+            pair,
+            resolutions=(
+                compute_module.Resolution(order=12),
+                compute_module.Resolution(order=10, reach=9.0),
+            ),
+        )
+        low, high = coarse.epsilon_bracket(1e-3)
+        assert low <= curve(pair).epsilon(1e-3) <= high
+
+
+def test_mirrored_pairs_agree() -> None:
+    sampled = {"dataset_size": 3, "batching": Batching.WITHOUT_REPLACEMENT, "lipschitz": 0.9}
+    m = mechanism(**sampled, diameter=6.0)
+    left, right = (curve(BiasedWalk(m, start=s)) for s in (-1.4, 1.4))
+    for order in Order:
+        assert left.epsilon(1e-4, order) == pytest.approx(right.epsilon(1e-4, order), rel=1e-12)
+    left, right = (curve(DriftedWalk(m, drift=s, start=-s)) for s in (-0.7, 0.7))
+    for order, other in ((FORWARD, REVERSE), (REVERSE, FORWARD)):
+        assert left.epsilon(1e-4, order) == pytest.approx(right.epsilon(1e-4, other), rel=1e-12)
+
+
+def test_a_scaled_pair_is_the_same() -> None:
+    """Lengths in millionths: nothing may depend on the unit."""
+    small = mechanism(noise_std=1e-6, lipschitz=0.3e-6, diameter=6e-6)
+    unit = mechanism(lipschitz=0.3, diameter=6.0)
+    a, b = (curve(TwoSidedWalk(m, start=0.1 * m.diameter)) for m in (small, unit))
+    assert a.epsilon(1e-6) == pytest.approx(b.epsilon(1e-6), rel=1e-12)
+    assert a.renyi(5.0) == pytest.approx(b.renyi(5.0), rel=1e-11)
+
+
+def test_a_domain_off_the_origin_widens_the_bracket() -> None:
+    """Positions are rounded relative to their size."""
+    far = 1e7
+    pairs = [
+        Pair(
+            *(
+                process(noisy(Affine(s)), times=5, start=c, lower=c - 3, upper=c + 3)
+                for s in (0.25, -0.25)
+            )
+        )
+        for c in (0.0, far)
+    ]
+    near, off = (curve(pair) for pair in pairs)
+    low, high = off.epsilon_bracket(1e-4)
+    assert low <= near.epsilon(1e-4) <= high
+    assert 1e-9 < high - low < 1e-5
+
+
+def test_absorbed_mass_stays() -> None:
+    from audit.constructions import Wall
+
+    walk = process(
+        noisy(Affine()), times=400, lower=-1.0, upper=1.0, lower_wall=Wall.ABSORB, start=0.4
+    )
+    assert law(walk).atoms[0] == pytest.approx(1, abs=1e-12)
+    one_step = mapped_pair(Affine, lower_wall=Wall.ABSORB).processes()[0].truncated(1)
+    assert law(one_step).probability() == pytest.approx(1, abs=1e-14)
+
+
+def test_a_start_on_an_absorbing_wall_stays() -> None:
+    from audit.constructions import Wall
+
+    for times in (1, 6):
+        stuck = process(
+            noisy(Affine()), times=times, start=-1.0, lower=-1.0, upper=1.0, lower_wall=Wall.ABSORB
+        )
+        own = law(stuck)
+        assert own.atoms == (1.0, 0.0)
+        assert own.density(0.3) == 0
+        assert own.cdf(-1.0) == 1
+
+
+def test_a_process_without_steps_has_no_density() -> None:
+    with pytest.raises(ValueError, match="steps must be a whole number of at least 1, got 0"):
+        law(process(lower=-1.0, upper=1.0))

@@ -1,0 +1,76 @@
+"""Panels: quadrature and interpolation."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit.numerics.panels import Panels, interpolate, interpolate_log
+from audit.numerics.roots import decreasing_root
+
+
+@pytest.mark.parametrize("order", [4, 16, 24])
+def test_interpolation_is_exact_for_polynomials(order: int) -> None:
+    nodes, _ = np.polynomial.legendre.leggauss(order)
+    x = np.concatenate([np.linspace(-1, 1, 37), nodes[:2]])
+    coefficients = np.arange(1.0, order + 1)
+    values = np.polynomial.chebyshev.chebval(nodes, coefficients)
+    expected = np.polynomial.chebyshev.chebval(x, coefficients)
+    np.testing.assert_allclose(interpolate(values, x), expected, rtol=1e-10, atol=1e-10)
+    np.testing.assert_array_equal(interpolate(values, nodes), values)
+
+
+@pytest.mark.parametrize("steepness", [0.0, 30.0, -300.0, 1e5])
+def test_log_interpolation_spans_many_orders(steepness: float) -> None:
+    """A panel of 4 deviations of one step, where two steps' noise makes a density e^(-t^2)."""
+    # the Chebyshev coefficients of degree 20 are about 1e-10 of the whole; 16 nodes leave 1e-7
+    tolerance = 1e-9 + 4e-16 * abs(steepness)
+    nodes, _ = np.polynomial.legendre.leggauss(20)
+    x = np.linspace(-1, 1, 41)
+
+    def logs(t: np.ndarray) -> np.ndarray:
+        return steepness * t + np.log(2 + np.sin(2 * t)) - t * t
+
+    np.testing.assert_allclose(interpolate_log(logs(nodes), x) - logs(x), 0, atol=tolerance)
+
+
+def test_log_interpolation_of_nothing() -> None:
+    x = np.array([-0.5, 0.2])
+    assert np.all(np.isneginf(interpolate_log(np.full(8, -np.inf), x)))
+    one = np.full(8, -np.inf)
+    one[3] = 0.0
+    assert not np.isnan(interpolate_log(one, x)).any()
+
+
+@pytest.mark.parametrize("breaks", [(), (0.0,), (-5.0, 0.3, 0.3, 7.0), (0.1, 0.1 + 1e-12)])
+def test_covering(breaks: tuple[float, ...]) -> None:
+    panels = Panels.covering(-1.0, 2.0, 0.7, 12, breaks)
+    assert panels.edges[0] == -1
+    assert panels.edges[-1] == 2
+    assert np.all(np.diff(panels.edges) > 0)
+    assert np.all(np.diff(panels.edges) <= 0.7 * (1 + 1e-12))
+    assert all(b in panels.edges for b in breaks if -1 < b < 2)
+    assert panels.weights.sum() == pytest.approx(3, rel=1e-14)
+    assert (panels.weights * panels.nodes**5).sum() == pytest.approx(63 / 6, rel=1e-13)
+    assert len(panels) == panels.nodes.shape[0] == panels.edges.size - 1
+
+
+def test_an_exact_number_of_widths_takes_no_more_panels() -> None:
+    assert len(Panels.covering(-0.5, 0.5, 0.1, 4)) == 10
+    assert len(Panels.covering(0.0, 1e-9, 4.0, 4)) == 1
+
+
+def test_locate() -> None:
+    panels = Panels.covering(0.0, 3.0, 1.0, 4)
+    index, place = panels.locate(np.array([0.0, 0.5, 1.0, 2.75, 3.0, -1.0, 9.0]))
+    assert index.tolist() == [0, 0, 1, 2, 2, 0, 2]
+    np.testing.assert_allclose(place, [-1, 0, -1, 0.5, 1, -1, 1])
+
+
+def test_decreasing_roots_of_rough_functions() -> None:
+    targets = np.array([0.1, 0.5, 0.9])
+    root = decreasing_root(lambda x: -(x**3) + targets, np.zeros(3), np.full(3, 2.0))
+    np.testing.assert_allclose(root, np.cbrt(targets), rtol=1e-15)
+    step = decreasing_root(lambda x: np.where(x < 1 / 3, np.inf, -np.inf), np.zeros(1), np.ones(1))
+    assert step[0] == 1 / 3
+    assert decreasing_root(lambda x: -x, np.zeros(0), np.ones(0)).size == 0

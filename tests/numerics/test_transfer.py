@@ -1,0 +1,121 @@
+"""Transfer operators: mass, banding, exponents."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from audit.numerics.banded import BandedOperator, _same_everywhere
+from audit.numerics.panels import Panels
+from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
+
+PANELS = Panels.covering(-3.0, 3.0, 4.0, 20)
+STEP = NoisyMap((lambda x: x + 0.3, lambda x: 0.5 * x), (0.4, 0.6), 1.0)
+SHIFT = NoisyMap((lambda x: x + 0.3,), (1.0,), 1.0)
+
+
+def test_the_first_step_is_exact() -> None:
+    state = first_step(STEP, PANELS, 1.0)
+    x = PANELS.nodes
+    expected = 0.4 * norm.pdf(x, 1.3) + 0.6 * norm.pdf(x, 0.5)
+    np.testing.assert_allclose(np.exp(state.log_values), expected, rtol=1e-13)
+    low = 0.4 * norm.cdf(-3, 1.3) + 0.6 * norm.cdf(-3, 0.5)
+    assert np.exp(state.log_atoms[0]) == pytest.approx(low, rel=1e-13)
+    assert state.log_mass(PANELS) == pytest.approx(0, abs=1e-13)
+
+
+def test_maps_without_weight_do_not_count() -> None:
+    with_nothing = NoisyMap((*SHIFT.maps, np.cbrt), (1.0, 0.0), 1.0)
+    x, y = np.array([0.3]), np.array([0.7])
+    assert with_nothing.log_kernel(x, y) == SHIFT.log_kernel(x, y)
+    assert with_nothing.log_beyond(1.0, 1, y) == SHIFT.log_beyond(1.0, 1, y)
+
+
+def test_columns_sum_to_one() -> None:
+    own = DenseOperator.of(STEP, PANELS, (False, True))
+    np.testing.assert_allclose(own.matrix.sum(axis=0), 1, rtol=1e-14)
+    np.testing.assert_allclose(own.power(1000).matrix.sum(axis=0), 1, rtol=1e-14)
+    assert own.matrix[-1, -1] == 1
+    assert own.matrix[:-1, -1].max() == 0
+
+
+@pytest.mark.parametrize("times", [1, 2, 3, 8, 13])
+def test_powers(times: int) -> None:
+    own = DenseOperator.of(STEP, PANELS, (False, False))
+    state = first_step(STEP, PANELS, 0.0)
+    stepped = own.apply(state, PANELS, times)
+    squared = own.power(times).apply(state, PANELS)
+    np.testing.assert_allclose(squared.log_values, stepped.log_values, atol=1e-12)
+
+
+@pytest.mark.parametrize("absorbing", [(False, False), (True, False), (True, True)])
+@pytest.mark.parametrize("step", [STEP, SHIFT])
+def test_banded_is_dense(step: NoisyMap, absorbing: tuple[bool, bool]) -> None:
+    state = first_step(step, PANELS, 0.5)
+    dense = DenseOperator.of(step, PANELS, absorbing).apply(state, PANELS, 5)
+    banded = BandedOperator.of(step, PANELS, absorbing, 13.0).apply(state, PANELS, 5)
+    np.testing.assert_allclose(banded.log_values, dense.log_values, atol=1e-12)
+    np.testing.assert_allclose(banded.log_atoms, dense.log_atoms, atol=1e-12)
+
+
+def test_tails_below_every_double() -> None:
+    """N(0, 3) at 150 deviations, where densities are e^-7500."""
+    panels = Panels.covering(-300.0, 300.0, 4.0, 20)
+    still = NoisyMap((lambda x: x,), (1.0,), 1.0)
+    state = BandedOperator.of(still, panels, (True, True), 70.0).apply(
+        first_step(still, panels, 0.0), panels, 2
+    )
+    expected = norm.logpdf(panels.nodes, scale=np.sqrt(3))
+    inside = np.abs(panels.nodes) < 150
+    np.testing.assert_allclose(state.log_values[inside], expected[inside], rtol=0, atol=1e-9)
+    assert expected[inside].min() < -3700
+
+
+def test_a_short_reach_shows_in_the_tails() -> None:
+    """A test of the test: 13 deviations a step are too few for places 30 a step away."""
+    panels = Panels.covering(-300.0, 300.0, 4.0, 20)
+    still = NoisyMap((lambda x: x,), (1.0,), 1.0)
+    state = BandedOperator.of(still, panels, (True, True), 13.0).apply(
+        first_step(still, panels, 0.0), panels, 2
+    )
+    expected = norm.logpdf(panels.nodes, scale=np.sqrt(3))
+    near, far = np.abs(panels.nodes) < 10, np.abs(panels.nodes) > 120
+    np.testing.assert_allclose(state.log_values[near], expected[near], rtol=0, atol=1e-10)
+    assert np.all(state.log_values[far] < expected[far] - 100)
+
+
+def test_blocks_are_shared_where_the_step_is_the_same_everywhere() -> None:
+    panels = Panels.covering(-100.0, 100.0, 4.0, 16)
+    assert _same_everywhere(SHIFT, panels)
+    assert not _same_everywhere(STEP, panels)
+    assert not _same_everywhere(SHIFT, Panels.covering(-100.0, 100.0, 4.0, 16, (0.3,)))
+    shared = BandedOperator.of(SHIFT, panels, (False, False), 13.0)
+    assert shared.blocks.size < 12 * 16 * 16
+
+
+def test_an_operator_of_gigabytes_is_refused() -> None:
+    """Before anything of that size is made."""
+    panels = Panels.covering(-1.0, 1.0, 1e-4, 4)
+    wide = NoisyMap((lambda x: x,), (1.0,), 1e-2)
+    with pytest.raises(ValueError, match="noise_std must be larger for a computed law"):
+        BandedOperator.of(wide, panels, (False, False), 1000.0)
+
+
+def test_empty_panels_stay_empty() -> None:
+    panels = Panels.covering(-100.0, 100.0, 4.0, 8)
+    nothing = State(np.full(panels.nodes.shape, -np.inf), np.array([0.0, -np.inf]))
+    state = BandedOperator.of(SHIFT, panels, (True, False), 13.0).apply(nothing, panels, 3)
+    assert state.log_atoms[0] == 0
+    assert np.all(np.isneginf(state.log_values))
+    assert state.log_atoms[1] == -np.inf
+
+
+def test_mixtures() -> None:
+    states = [first_step(SHIFT, PANELS, s) for s in (-1.0, 1.0)]
+    mixed = mixture(states, [0.25, 0.75])
+    expected = 0.25 * norm.pdf(PANELS.nodes, -0.7) + 0.75 * norm.pdf(PANELS.nodes, 1.3)
+    np.testing.assert_allclose(np.exp(mixed.log_values), expected, rtol=1e-13)
+    assert mixed.log_mass(PANELS) == pytest.approx(0, abs=1e-13)
+    certain = mixture(states, [0.0, 1.0])
+    np.testing.assert_allclose(certain.log_values, states[1].log_values)

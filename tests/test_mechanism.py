@@ -1,0 +1,137 @@
+"""The mechanism's parameters."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import audit
+from audit import Batching, NoisySGD, Relation
+
+GOOD: dict[str, object] = {
+    "steps": 1000,
+    "dataset_size": 20,
+    "batch_size": 20,
+    "step_size": 0.1,
+    "noise_std": 0.5,
+    "lipschitz": 1.0,
+    "smoothness": 1.0,
+    "strong_convexity": 0.0,
+    "convex": True,
+    "diameter": 1.0,
+    "batching": Batching.FULL,
+    "relation": Relation.REPLACE_ONE,
+}
+
+
+def mechanism(**changes: object) -> NoisySGD:
+    return NoisySGD(**{**GOOD, **changes})  # type: ignore[arg-type]
+
+
+def test_the_names_that_others_rely_on() -> None:
+    m = mechanism()
+    assert m.sensitivity == 2.0
+    assert m.step_std == pytest.approx(0.05)
+    assert m.contraction == 1.0
+    assert m.epochs == 1000
+    assert audit.NoisySGD is NoisySGD
+
+
+def test_sensitivity() -> None:
+    assert mechanism(relation=Relation.ZERO_OUT).sensitivity == 1.0
+    assert mechanism(gradient_sensitivity=0.7).sensitivity == 0.7
+    assert mechanism(lipschitz=None, gradient_sensitivity=5).sensitivity == 5.0
+
+
+@pytest.mark.parametrize(
+    ("changes", "value"),
+    [
+        ({"smoothness": None}, math.inf),
+        ({"smoothness": 30.0}, 2.0),
+        ({"smoothness": 5.0, "strong_convexity": 2.0}, 0.8),
+        ({"smoothness": 5.0, "convex": False}, 1.5),
+        ({"steps": 2, "step_size": (0.1, 0.4), "smoothness": 6.0}, 1.4),
+        ({"steps": 2, "step_size": (0.1, 0.4), "smoothness": 3.0, "strong_convexity": 1.0}, 0.9),
+    ],
+)
+def test_contraction(changes: dict[str, object], value: float) -> None:
+    assert mechanism(**changes).contraction == pytest.approx(value)
+
+
+def test_rates() -> None:
+    m = mechanism(batch_size=5, batching=Batching.POISSON, steps=10)
+    assert m.sampling_rate == 0.25
+    assert m.epochs == 2.5
+
+
+def test_schedules() -> None:
+    m = mechanism(steps=3, step_size=[0.1, 0.2, 0.3])
+    assert m.step_size == (0.1, 0.2, 0.3)
+    np.testing.assert_array_equal(m.step_sizes, [0.1, 0.2, 0.3])
+    with pytest.raises(ValueError, match="step_size must be one number here, got a schedule"):
+        _ = m.step_std
+    assert mechanism(steps=2, step_size=(0.1, 0.1)).step_std == pytest.approx(0.05)
+    np.testing.assert_array_equal(mechanism(steps=3).step_sizes, [0.1] * 3)
+
+
+def test_mechanisms_are_values() -> None:
+    assert mechanism() == mechanism()
+    assert hash(mechanism(holder=[1.0, 0.5])) == hash(mechanism(holder=(1.0, 0.5)))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        mechanism().steps = 3  # type: ignore[misc]
+    assert dataclasses.replace(mechanism(), steps=5).steps == 5
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"steps": 0}, "steps must be a whole number of at least 1, got 0"),
+        ({"steps": 1.5}, "steps must be a whole number of at least 1, got 1.5"),
+        ({"batch_size": 21}, r"batch_size must be at most dataset_size \(20\), got 21"),
+        ({"batch_size": 5}, r"batch_size must be dataset_size \(20\) for full batches, got 5"),
+        (
+            {"batch_size": 3, "batching": Batching.CYCLIC},
+            r"batch_size must divide dataset_size \(20\) for fixed|batch_size must divide",
+        ),
+        ({"batch_size": 3, "batching": Batching.SHUFFLED}, "batch_size must divide"),
+        ({"noise_std": -0.5}, "noise_std must be a positive finite number, got -0.5"),
+        ({"noise_std": math.nan}, "noise_std must be a positive finite number, got nan"),
+        ({"noise_std": 0}, "noise_std must be a positive finite number, got 0"),
+        ({"step_size": 0.0}, "step_size must be a positive finite number, got 0.0"),
+        ({"step_size": (0.1,)}, r"step_size must have one number a step \(1000\), got 1 numbers"),
+        ({"steps": 2, "step_size": (0.1, -1)}, "step_size must be a positive .*, got -1"),
+        ({"lipschitz": math.inf}, "lipschitz must be a positive finite number, got inf"),
+        ({"lipschitz": None}, "lipschitz.* or gradient_sensitivity must be given, got None"),
+        ({"gradient_sensitivity": 2.1}, "gradient_sensitivity must be at most 2, .* got 2.1"),
+        (
+            {"gradient_sensitivity": 1.1, "relation": Relation.ZERO_OUT},
+            "gradient_sensitivity must be at most 1, .* got 1.1",
+        ),
+        ({"smoothness": -1}, "smoothness must be a positive finite number, got -1"),
+        ({"strong_convexity": -1}, "strong_convexity must be a finite number of at least 0"),
+        ({"strong_convexity": 2}, r"strong_convexity must be at most smoothness \(1\), got 2"),
+        (
+            {"strong_convexity": 0.5, "convex": False},
+            "strong_convexity must be 0 where convex is False, got 0.5",
+        ),
+        ({"convex": 1}, "convex must be a bool, got 1"),
+        ({"diameter": 0}, "diameter must be a positive finite number, got 0"),
+        ({"batching": "FULL"}, "batching must be a Batching, got 'FULL'"),
+        ({"relation": None}, "relation must be a Relation, got None"),
+        ({"holder": (1.0,)}, r"holder must be \(constant, order\), got \(1.0,\)"),
+        ({"holder": 3}, r"holder must be \(constant, order\), got 3"),
+        ({"holder": (1.0, 1.5)}, r"holder_order must be in \[0, 1\], got 1.5"),
+        ({"holder": (-1.0, 0.5)}, "holder_constant must be a finite number of at least 0"),
+    ],
+)
+def test_bad_input(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        mechanism(**changes)
+
+
+def test_positional_arguments_are_refused() -> None:
+    with pytest.raises(TypeError):
+        NoisySGD(10, 1, 1, 0.1, 0.5)  # type: ignore[misc]

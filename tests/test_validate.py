@@ -1,0 +1,80 @@
+"""One wording for every bad input."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+
+import numpy as np
+import pytest
+
+from audit import validate
+
+INF, NAN = math.inf, math.nan
+
+
+@pytest.mark.parametrize(
+    ("check", "good", "bad", "requirement"),
+    [
+        (validate.finite, [0, -1.5, np.float32(2)], [INF, NAN], "a finite number"),
+        (validate.positive, [1, 5e-324, Fraction(1, 3)], [0, -1, INF], "a positive finite number"),
+        (validate.nonnegative, [0, 2.5], [-1e-300, NAN], "a finite number of at least 0"),
+        (validate.open_unit, [5e-324, 1 - 1e-16], [0, 1, NAN, -INF], r"in \(0, 1\)"),
+        (validate.closed_unit, [0, 1, 0.5], [-1e-9, 1.0000001, NAN], r"in \[0, 1\]"),
+        (validate.above_one, [1 + 1e-15, 1e9], [1, INF, NAN], "a finite number above 1"),
+    ],
+)
+def test_numbers(check, good, bad, requirement: str) -> None:  # type: ignore[no-untyped-def]
+    for value in good:
+        check(eta=value)
+    for value in [*bad, "1", None, True, np.True_, [1.0], np.array([0.5]), 1j, 10**400]:
+        with pytest.raises(ValueError, match=f"^eta must be {requirement}, got "):
+            check(eta=value)
+
+
+def test_the_name_is_the_callers() -> None:
+    with pytest.raises(
+        ValueError, match=r"^noise_std must be a positive finite number, got -1\.0$"
+    ):
+        validate.positive(step_size=1.0, noise_std=-1.0)
+
+
+def test_integers() -> None:
+    validate.integer(1, steps=1, size=np.int64(5), other=np.uint8(2), large=10**400)
+    for value in (0, 1.0, True, "1", None, NAN, np.float64(2)):
+        with pytest.raises(ValueError, match=r"^steps must be a whole number of at least 1, got "):
+            validate.integer(1, steps=value)
+
+
+def test_arrays() -> None:
+    np.testing.assert_array_equal(
+        validate.array_in(0, 1, open_ends=False, alpha=[0, 1]), [0.0, 1.0]
+    )
+    assert validate.array_in(0, 1, open_ends=True, alpha=0.5).shape == ()
+    assert validate.array_in(0, 1, open_ends=True, alpha=[]).size == 0
+    for value, shown in (([0.5, 2], "2.0"), (NAN, "nan"), ([[0.0]], "0.0"), ("a", "'a'")):
+        with pytest.raises(ValueError, match=rf"^alpha must be in \(0, 1\), got {shown}$"):
+            validate.array_in(0, 1, open_ends=True, alpha=value)
+
+
+def test_samples() -> None:
+    np.testing.assert_array_equal(validate.sample(x=(1, 2)), [1.0, 2.0])
+    for value, message in (
+        ([], r"x must be a non-empty one-dimensional array, got shape \(0,\)"),
+        (1.0, r"x must be a non-empty one-dimensional array, got shape \(\)"),
+        ([[1.0]], r"got shape \(1, 1\)"),
+        ([1.0, NAN], "x must hold finite numbers only, got nan at position 1"),
+        ([INF], "got inf at position 0"),
+        (["a"], "x must be a one-dimensional array of numbers, got"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            validate.sample(x=value)
+
+
+def test_choices_and_kinds() -> None:
+    validate.one_of(("a", "b"), kind="a")
+    with pytest.raises(ValueError, match=r"^kind must be one of a, b, got 'c'$"):
+        validate.one_of(("a", "b"), kind="c")
+    validate.instance(bool, convex=False)
+    with pytest.raises(ValueError, match=r"^convex must be a bool, got 1$"):
+        validate.instance(bool, convex=1)
