@@ -139,7 +139,7 @@ def _shown_range(curve: ExactCurve) -> tuple[float, float]:
 
 def tradeoff(curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> dict[str, Any]:
     """Tradeoff functions on a grid that is even on the normal scale."""
-    alpha = ndtr(np.linspace(-6.0, 3.5, 77))
+    alpha = ndtr(np.linspace(-6.0, 3.5, 39))
     return {
         "alpha": alpha,
         "exact": curve.beta(alpha),
