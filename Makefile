@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit test test-floors lint bench clean
+.PHONY: audit test test-floors lint bench calibrate clean
 
 audit: $(STAMP)
 	$(BIN)/audit
@@ -19,6 +19,10 @@ lint: $(STAMP)
 
 bench: $(STAMP)
 	$(BIN)/python -m tests.benchmarks
+
+# Repeats every estimator where the truth is known; an interrupted run goes on where it was.
+calibrate: $(STAMP)
+	$(BIN)/python -m tests.calibration
 
 # The declared lower versions, in an environment of their own.
 test-floors:

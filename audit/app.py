@@ -1,4 +1,4 @@
-"""The console commands; the only place that knows Hydra."""
+"""The ``audit`` command; only modules named ``*app`` know Hydra."""
 
 from __future__ import annotations
 
@@ -22,6 +22,8 @@ from audit.config import AuditConfig, to_scenario
 from audit.scenario.store import RunFolder, to_json
 
 DEFAULT_SCENARIO = "at22_lower_bound"
+# Hydra itself writes nothing: a run's folder appears whole, or not at all.
+QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
 _BROKEN_INPUT = 2
 
 
@@ -35,8 +37,6 @@ def scenarios_folder() -> Path:
 def _register() -> None:
     store = ConfigStore.instance()
     store.store(name="schema", node=AuditConfig)
-    # Hydra itself writes nothing: a run's folder appears whole, or not at all.
-    quiet = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
     store.store(
         name="audit",
         node={
@@ -47,7 +47,7 @@ def _register() -> None:
                 {"override hydra/hydra_logging": "none"},
                 "_self_",
             ],
-            "hydra": {**quiet, "job": {"name": "audit"}},
+            "hydra": {**QUIET, "job": {"name": "audit"}},
         },
     )
     for file in sorted(scenarios_folder().glob("*.yaml")):
@@ -107,7 +107,7 @@ def _one_line(error: BaseException) -> str:
     return " ".join(lines) if lines else type(error).__name__
 
 
-def _guarded(command: Callable[[], None]) -> None:
+def guarded(command: Callable[[], None], name: str = "audit") -> None:
     """Run a command; bad input ends in one line and exit status 2, an interrupt in 130.
 
     With HYDRA_FULL_ERROR=1 in the environment the traceback is shown instead.
@@ -119,19 +119,19 @@ def _guarded(command: Callable[[], None]) -> None:
     try:
         command()
     except KeyboardInterrupt:
-        print("audit: interrupted; nothing was written", file=sys.stderr)
+        print(f"{name}: interrupted; nothing was written", file=sys.stderr)
         sys.exit(130)
     except (ValueError, HydraException, OmegaConfBaseException) as error:
-        print(f"audit: error: {_one_line(error)}", file=sys.stderr)
+        print(f"{name}: error: {_one_line(error)}", file=sys.stderr)
         sys.exit(_BROKEN_INPUT)
     except OSError as error:
-        print(f"audit: error: {_one_line(error)}; nothing was written", file=sys.stderr)
+        print(f"{name}: error: {_one_line(error)}; nothing was written", file=sys.stderr)
         sys.exit(1)
 
 
 def main() -> None:
     """Run the ``audit`` command: one scenario, or a sweep with ``-m``."""
-    _guarded(_compose_and_run)
+    guarded(_compose_and_run)
 
 
 def _compose_and_run() -> None:

@@ -50,6 +50,14 @@ class MechanismConfig:
     relation: Relation = Relation.REPLACE_ONE
     release: Release = Release.LAST_ITERATE
     clip_norm: float | None = None
+    holder: list[float] | None = None
+
+
+@dataclass
+class BoundsConfig(MechanismConfig):
+    """The whole configuration of the ``audit-bounds`` command: a mechanism, and delta."""
+
+    delta: float = MISSING
 
 
 @dataclass
@@ -87,6 +95,7 @@ class AuditConfig:
     summary: str = ""
     reference: str = ""
     settings: dict[str, SettingConfig] = MISSING
+    bounds: list[str] = MISSING
     confidence: float = MISSING
     seed: int = MISSING
     threads: int | None = None
@@ -108,6 +117,7 @@ def to_scenario(config: AuditConfig) -> Scenario:
         summary=config.summary,
         reference=config.reference,
         settings=tuple(_setting(name, s) for name, s in config.settings.items()),
+        bounds=tuple(config.bounds),
         confidence=config.confidence,
         seed=config.seed,
         threads=_threads() if config.threads is None else config.threads,
@@ -120,7 +130,7 @@ def _threads() -> int:
 
 def _setting(name: str, config: SettingConfig) -> Setting:
     try:
-        mechanism = _mechanism(config.mechanism)
+        mechanism = to_mechanism(config.mechanism)
         return Setting(
             name=name,
             title=config.title or name,
@@ -137,10 +147,12 @@ def _setting(name: str, config: SettingConfig) -> Setting:
         raise ValueError(f"settings.{name}: {error}") from error
 
 
-def _mechanism(config: MechanismConfig) -> NoisySGD:
+def to_mechanism(config: MechanismConfig) -> NoisySGD:
+    """Turn the fields of a mechanism into the mechanism; ``ValueError`` if one is out of range."""
     values = {key: getattr(config, key) for key in MechanismConfig.__dataclass_fields__}
-    if isinstance(values["step_size"], list):
-        values["step_size"] = tuple(values["step_size"])
+    for name in ("step_size", "holder"):
+        if isinstance(values[name], list):
+            values[name] = tuple(values[name])
     return NoisySGD(**values)
 
 

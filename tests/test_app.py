@@ -54,6 +54,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
             "BiasedWalk needs strong_convexity = 0",
         ),
         (["settings.full_batch.mechanism.relation=ZERO_OUT"], "TwoSidedWalk needs relation"),
+        (["bounds=[bsa24.theorem_4_11]"], "bsa24.theorem_4_1"),
         (["seed=-1"], "seed must be a whole number of at least 0, got -1"),
         (["confidence=1"], "confidence must be in (0, 1), got 1.0"),
         (["scenario=nothing"], "Could not find 'scenario/nothing'"),

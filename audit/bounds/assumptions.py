@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from audit.mechanism import Batching, NoisySGD
+from audit.bounds.errors import NotApplicable
+from audit.mechanism import Batching, NoisySGD, Release
 
 ROUNDING = 1e-12
 """Relative slack of comparisons: parameters are decimals in double precision."""
@@ -35,6 +36,12 @@ class Assumption:
             return None
         return f"needs {self.name}, got {self.found(mechanism)}"
 
+    def require(self, mechanism: NoisySGD, who: str) -> None:
+        """Raise `NotApplicable` in the name of ``who`` if the assumption fails."""
+        failure = self.failure(mechanism)
+        if failure is not None:
+            raise NotApplicable(f"{who} {failure}")
+
 
 def _full_batches(m: NoisySGD) -> bool:
     # a batch of all n records is the full batch however it is drawn, unless its size is random
@@ -53,11 +60,28 @@ def constant_step_size(m: NoisySGD) -> bool:
     return not isinstance(m.step_size, tuple) or len(set(m.step_size)) == 1
 
 
+def _largest_step(m: NoisySGD) -> float:
+    return max(m.step_size) if isinstance(m.step_size, tuple) else float(m.step_size)
+
+
 def _contractive(m: NoisySGD) -> bool:
     if m.smoothness is None:
         return False
-    sizes = m.step_size if isinstance(m.step_size, tuple) else (m.step_size,)
-    return max(sizes) * m.smoothness <= 2 * (1 + ROUNDING)
+    return _largest_step(m) * m.smoothness <= 2 * (1 + ROUNDING)
+
+
+def _strictly_contractive(m: NoisySGD) -> bool:
+    if m.smoothness is None:
+        return False
+    return _largest_step(m) * m.smoothness < 2 * (1 - ROUNDING)
+
+
+def _unclipped(m: NoisySGD) -> bool:
+    return m.clip_norm is None or (m.lipschitz is not None and m.lipschitz <= m.clip_norm)
+
+
+def _whole_epochs(m: NoisySGD) -> bool:
+    return m.dataset_size % m.batch_size == 0 and m.steps % (m.dataset_size // m.batch_size) == 0
 
 
 def _step_and_smoothness(m: NoisySGD) -> str:
@@ -87,4 +111,73 @@ BOUNDED_DOMAIN = Assumption(
 )
 CONSTANT_STEP_SIZE = Assumption(
     "one step size for all steps", constant_step_size, lambda m: f"step_size={_step_size(m)}"
+)
+LAST_ITERATE = Assumption(
+    "the release of the last iterate",
+    lambda m: m.release is Release.LAST_ITERATE,
+    lambda m: f"release={m.release.name}",
+)
+UNCLIPPED = Assumption(
+    "unclipped gradients, for clipped ones need not be those of a convex loss",
+    _unclipped,
+    lambda m: f"clip_norm={m.clip_norm!r}",
+)
+STRONGLY_CONVEX = Assumption(
+    "strongly convex losses",
+    lambda m: m.convex and m.strong_convexity > 0,
+    lambda m: f"strong_convexity={m.strong_convexity!r}",
+)
+STRICTLY_CONTRACTIVE_STEPS = Assumption(
+    "eta < 2/M with M the smoothness", _strictly_contractive, _step_and_smoothness
+)
+SMOOTH = Assumption(
+    "smooth losses", lambda m: m.smoothness is not None, lambda m: f"smoothness={m.smoothness}"
+)
+CYCLIC = Assumption(
+    "cyclic batches",
+    lambda m: m.batching is Batching.CYCLIC,
+    lambda m: f"batching={m.batching.name}",
+)
+WHOLE_EPOCHS = Assumption(
+    "a whole number of epochs",
+    _whole_epochs,
+    lambda m: f"steps={m.steps} with dataset_size={m.dataset_size} and batch_size={m.batch_size}",
+)
+RANDOM_STOP = Assumption(
+    "the release of the iterate after a random number of steps",
+    lambda m: m.release is Release.RANDOM_STOP,
+    lambda m: f"release={m.release.name}",
+)
+RANDOM_SKIP = Assumption(
+    "a random number of the first records to be left out",
+    lambda m: m.release is Release.RANDOM_SKIP,
+    lambda m: f"release={m.release.name}",
+)
+FIXED_SIZE = Assumption(
+    "batches of a fixed size, for steps on larger ones need not contract",
+    lambda m: m.batching is not Batching.POISSON,
+    lambda m: f"batching={m.batching.name}",
+)
+FIXED_ORDER = Assumption(
+    "fixed batches in fixed order",
+    lambda m: m.batching is Batching.CYCLIC or _full_batches(m),
+    _batching,
+)
+ONE_PASS = Assumption(
+    "one pass over the records, one at a time in fixed order",
+    lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size,
+    lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and {_batching(m)}",
+)
+CONTRACTING_STEPS = Assumption(
+    "steps that contract by c < 1", lambda m: m.contraction < 1, lambda m: f"c={m.contraction:g}"
+)
+EXPONENTIAL_MECHANISM = Assumption(
+    "the release of the exponential mechanism",
+    lambda m: m.release is Release.EXPONENTIAL_MECHANISM,
+    lambda m: f"release={m.release.name}",
+)
+LAST_ITERATE_OR_EXPONENTIAL = Assumption(
+    "the release of the last iterate or of the exponential mechanism",
+    lambda m: m.release in (Release.LAST_ITERATE, Release.EXPONENTIAL_MECHANISM),
+    lambda m: f"release={m.release.name}",
 )

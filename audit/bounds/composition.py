@@ -152,24 +152,30 @@ class _Window:
     spread: float
 
 
-def _window(step: SubsampledGaussian, times: int, gaussian_mu: float) -> _Window:
+def _window(
+    step: SubsampledGaussian, times: int, gaussian_mu: float, beside: SubsampledGaussian | None
+) -> _Window:
     """Chernoff bounds on the composed loss S, from the moments of a coarse grid.
 
     The grid is cut where the remaining mass no longer matters: sampled losses have tails so heavy
     that the moments of the uncut law would give windows thousands of times too wide. `_outside`
     proves the window on the grid that is used.
     """
-    reach = _reach(step, times)
-    interval = reach / _COARSE_GRID
-    coarse = pessimistic_grid(step, interval, _COARSE_GRID)
-    losses = interval * np.arange(_COARSE_GRID + 1)
-    mean = float(np.sum((coarse.right - coarse.left) * losses))
-    square = float(np.sum((coarse.right + coarse.left) * losses**2))
-    spread = math.sqrt(times * (square - mean**2) + gaussian_mu**2)
+    parts = [(step, times)] if beside is None else [(step, times), (beside, 1)]
+    coarse = []
+    variance = gaussian_mu**2
+    for law, count in parts:
+        interval = _reach(law, count) / _COARSE_GRID
+        grid = pessimistic_grid(law, interval, _COARSE_GRID)
+        losses = interval * np.arange(_COARSE_GRID + 1)
+        mean = float(np.sum((grid.right - grid.left) * losses))
+        variance += count * (float(np.sum((grid.right + grid.left) * losses**2)) - mean**2)
+        coarse.append((grid, interval, count))
+    spread = math.sqrt(variance)
 
     def log_moment(power: float) -> float:
         extra = power * (power + 1) * gaussian_mu**2 / 2
-        return times * coarse.log_moment(power, interval) + extra
+        return extra + sum(n * grid.log_moment(power, width) for grid, width, n in coarse)
 
     # the best power lies near 8/spread, and below that only where the tail is heavy
     powers = np.geomspace(1e-3, 1e3, 60) / spread
@@ -179,11 +185,11 @@ def _window(step: SubsampledGaussian, times: int, gaussian_mu: float) -> _Window
 
 
 def _fold(
-    step: _HalfGrid, extra: _HalfGrid | None, times: int, first: int, size: int
+    step: _HalfGrid, extras: list[_HalfGrid], times: int, first: int, size: int
 ) -> tuple[Array, float]:
     """Masses of the composition at ``size`` grid points from ``first`` on, and what was clipped."""
     transform = np.fft.rfft(step.wrapped(size)) ** times
-    if extra is not None:
+    for extra in extras:
         transform *= np.fft.rfft(extra.wrapped(size))
     masses = np.roll(np.fft.irfft(transform, size), -(first % size))
     clipped = -float(np.sum(np.minimum(masses, 0.0)))
@@ -191,15 +197,14 @@ def _fold(
 
 
 def _outside(
-    step: _HalfGrid, extra: _HalfGrid | None, times: int, interval: float, window: _Window
+    step: _HalfGrid, extras: list[_HalfGrid], times: int, interval: float, window: _Window
 ) -> float:
     """Bound the mass of the composed grid outside the window, by Chernoff."""
     total = 0.0
     ends = ((window.high_power, window.high), (-window.low_power, window.low))
     for power, end in ends:
         moment = times * step.log_moment(power, interval)
-        if extra is not None:
-            moment += extra.log_moment(power, interval)
+        moment += sum(extra.log_moment(power, interval) for extra in extras)
         total += math.exp(min(moment - power * end, 0.0))
     return total
 
@@ -219,7 +224,7 @@ class _Grid:
     first: int
     size: int
     step_points: int
-    gaussian_points: int
+    extra_points: tuple[int, ...]
 
     @classmethod
     def choose(
@@ -227,10 +232,12 @@ class _Grid:
         step: SubsampledGaussian,
         times: int,
         gaussian: SubsampledGaussian | None,
+        beside: SubsampledGaussian | None,
         largest: int,
     ) -> _Grid:
         """Choose the interval from the spread of the composed loss and the width it reaches."""
-        window = _window(step, times, gaussian.mu if gaussian else 0.0)
+        window = _window(step, times, gaussian.mu if gaussian else 0.0, beside)
+        extras = [law for law in (gaussian, beside) if law is not None]
         # spreading losses over the grid raises their mean by about times * interval^2 / 12, and
         # their variance by twice that
         wanted = min(
@@ -247,7 +254,7 @@ class _Grid:
             first=math.floor(window.low / interval),
             size=size,
             step_points=math.ceil(_reach(step, times) / interval) + 1,
-            gaussian_points=math.ceil(_reach(gaussian, 1) / interval) + 1 if gaussian else 0,
+            extra_points=tuple(math.ceil(_reach(law, 1) / interval) + 1 for law in extras),
         )
 
 
@@ -256,9 +263,10 @@ def compose(
     times: int,
     gaussian_mu: float = 0.0,
     *,
+    beside: SubsampledGaussian | None = None,
     largest_grid: int = _LARGEST_GRID,
 ) -> PrivacyCurve:
-    """Return an upper bound on C_p(G(mu))^times composed with G(gaussian_mu).
+    """Return an upper bound on C_p(G(mu))^times composed with G(gaussian_mu) and ``beside``.
 
     Parameters
     ----------
@@ -268,6 +276,8 @@ def compose(
         How often it is composed, at least 1.
     gaussian_mu
         A Gaussian mechanism beside them; 0 for none.
+    beside
+        One more sampled step, of another parameter; None for none.
     largest_grid
         The most grid points to use: the interval is as fine as 1e-6 of accuracy in epsilon needs,
         or as this allows.
@@ -288,46 +298,64 @@ def compose(
     """
     validate.integer(1, times=times)
     validate.nonnegative(gaussian_mu=gaussian_mu)
-    unsampled = GaussianCurve(math.hypot(math.sqrt(times) * step.mu, gaussian_mu))
-    if step.rate == 1:
+    if beside is not None and (beside.rate == 1 or beside == step):
+        # a Gaussian mechanism, or one step more
+        if beside == step:
+            return compose(step, times + 1, gaussian_mu, largest_grid=largest_grid)
+        both = math.hypot(gaussian_mu, beside.mu)
+        return compose(step, times, both, largest_grid=largest_grid)
+    besides = 0.0 if beside is None else beside.mu
+    unsampled = GaussianCurve(math.hypot(math.sqrt(times) * step.mu, gaussian_mu, besides))
+    if step.rate == 1 and beside is None:
         return unsampled
-    if times == 1 and gaussian_mu == 0:
+    if times == 1 and gaussian_mu == 0 and beside is None:
         return step
     moments = RenyiCurve(
-        functools.partial(_divergence, step=step, times=times, gaussian_mu=gaussian_mu),
+        functools.partial(
+            _divergence, step=step, times=times, gaussian_mu=gaussian_mu, beside=beside
+        ),
         search=(1e-6, 1e6),
         points=241,
         refinements=0,
     )
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu > 0 else None
     if times <= LARGEST_COMPOSITION:
-        grid = _Grid.choose(step, times, gaussian, largest_grid)
-        if max(grid.step_points, grid.gaussian_points) <= 4 * grid.size:
-            return _compose_on_grid(step, times, gaussian, grid, moments)
+        extras = [law for law in (gaussian, beside) if law is not None]
+        grid = _Grid.choose(step, times, gaussian, beside, largest_grid)
+        if max(grid.step_points, *grid.extra_points, 0) <= 4 * grid.size:
+            return _compose_on_grid(step, times, extras, grid, moments)
     return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
 
 
-def _divergence(alpha: Array, step: SubsampledGaussian, times: int, gaussian_mu: float) -> Array:
-    return times * step.divergence(alpha) + alpha * gaussian_mu**2 / 2
+def _divergence(
+    alpha: Array,
+    step: SubsampledGaussian,
+    times: int,
+    gaussian_mu: float,
+    beside: SubsampledGaussian | None,
+) -> Array:
+    once = 0.0 if beside is None else beside.divergence(alpha)
+    return times * step.divergence(alpha) + alpha * gaussian_mu**2 / 2 + once
 
 
 def _compose_on_grid(
     step: SubsampledGaussian,
     times: int,
-    gaussian: SubsampledGaussian | None,
+    laws: list[SubsampledGaussian],
     grid: _Grid,
     moments: RenyiCurve,
 ) -> PLDCurve:
     results = []
     for discretise in (pessimistic_grid, optimistic_grid):
         one = discretise(step, grid.interval, grid.step_points)
-        extra = None
+        extras = [
+            discretise(law, grid.interval, points)
+            for law, points in zip(laws, grid.extra_points, strict=True)
+        ]
         infinite = -math.expm1(times * math.log1p(-one.infinite_mass))
-        if gaussian is not None:
-            extra = discretise(gaussian, grid.interval, grid.gaussian_points)
-            infinite += extra.infinite_mass
-        masses, clipped = _fold(one, extra, times, grid.first, grid.size)
-        outside = _outside(one, extra, times, grid.interval, grid.window)
+        infinite += sum(extra.infinite_mass for extra in extras)
+        masses, clipped = _fold(one, extras, times, grid.first, grid.size)
+        outside = _outside(one, extras, times, grid.interval, grid.window)
         law = LossDistribution(grid.interval, grid.first, masses, infinite)
         results.append((law, clipped, outside))
     # a transform of modulus near 1 has an error of some units in the last place, times the power

@@ -1,8 +1,9 @@
-"""A family of bounds with one free integer, answered at the best member for each question."""
+"""Families of bounds with one free integer, answered at the best member for each question."""
 
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -22,8 +23,8 @@ _TRADEOFF_DECADES = (2, 5)
 
 
 @dataclass(frozen=True, eq=False)
-class InterpolationCurve(PrivacyCurve):
-    """The best of G(crossing/sqrt(m)) composed with ``step`` m times, over m = 1..longest.
+class LengthFamilyCurve(PrivacyCurve):
+    """The best of G(gaussian(m)) composed with ``step`` m times and ``beside``, m = 1..longest.
 
     Each m gives a valid bound, so every answer is valid whichever m gives it. The best m is
     searched for at delta = 0.1, 0.01, ..., 1e-12, when first needed: the Renyi divergences, cheap
@@ -36,17 +37,23 @@ class InterpolationCurve(PrivacyCurve):
     ----------
     step
         C_p(G(mu)) of one step.
-    crossing
-        The Gaussian parameter of m = 1.
     longest
         The largest m.
     """
 
     step: SubsampledGaussian
-    crossing: float
     longest: int
-    _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False)
-    _lengths: dict[int, int] = field(default_factory=dict, repr=False)
+    _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
+    _lengths: dict[int, int] = field(default_factory=dict, repr=False, kw_only=True)
+
+    @property
+    def beside(self) -> SubsampledGaussian | None:
+        """One more sampled step, the same for every m; None for none."""
+        return None
+
+    @abstractmethod
+    def gaussian(self, length: Array) -> Array:
+        """Return the Gaussian parameter of each m; falling and convex in m."""
 
     @property
     def symmetric(self) -> bool:
@@ -68,7 +75,8 @@ class InterpolationCurve(PrivacyCurve):
         return self._lengths[decade]
 
     def _compose(self, length: int, **grid: int) -> PrivacyCurve:
-        return compose(self.step, length, self.crossing / math.sqrt(length), **grid)
+        mu = float(self.gaussian(np.array([float(length)]))[0])
+        return compose(self.step, length, mu, beside=self.beside, **grid)
 
     def _search(self, delta: float) -> int:
         """Minimise the epsilon of a member over lengths, on a logarithmic scale."""
@@ -100,18 +108,23 @@ class InterpolationCurve(PrivacyCurve):
         orders = 1 + np.geomspace(1e-4, 1e4, 81)
         per_step = np.asarray(self.step.renyi(orders))
         lengths = self._best_by_order(orders, per_step)
-        bounds = lengths * per_step + orders * self.crossing**2 / (2 * lengths)
+        bounds = self._renyi_of(lengths, orders, per_step)
         conversion = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
         return int(lengths[int(np.argmin(bounds + conversion))])
 
+    def _renyi_of(self, length: Array, alpha: Array, per_step: Array) -> Array:
+        once = 0.0 if self.beside is None else self.beside.divergence(alpha)
+        return np.asarray(length * per_step + alpha * self.gaussian(length) ** 2 / 2 + once)
+
     def _best_by_order(self, orders: Array, per_step: Array) -> Array:
-        """Integer m that minimises m R + alpha crossing^2/(2 m) for each order."""
-        cost = orders * self.crossing**2 / 2
-        with np.errstate(divide="ignore"):
-            turning_point = np.clip(np.sqrt(cost / per_step), 1, self.longest)
-        below, above = np.floor(turning_point), np.minimum(np.ceil(turning_point), self.longest)
-        value = np.stack([m * per_step + cost / m for m in (below, above)])
-        return np.asarray(np.where(value[0] <= value[1], below, above))
+        """Integer m that minimises m R + alpha gaussian(m)^2/2, convex in m, for each order."""
+        low, high = np.ones_like(orders), np.full_like(orders, float(self.longest))
+        while np.any(low < high):
+            middle = np.floor((low + high) / 2)
+            here, after = (orders * self.gaussian(m) ** 2 / 2 for m in (middle, middle + 1))
+            rises = after + per_step >= here
+            low, high = np.where(rises, low, middle + 1), np.where(rises, middle, high)
+        return low
 
     def _at_decade(self, decade: int) -> PrivacyCurve:
         return self.member(self.best_length(decade))
@@ -154,5 +167,53 @@ class InterpolationCurve(PrivacyCurve):
     def _renyi(self, alpha: Array, order: Order) -> Array:
         per_step = np.asarray(self.step.renyi(alpha))
         length = self._best_by_order(alpha, per_step)
-        result = length * per_step + alpha * self.crossing**2 / (2 * length)
-        return np.asarray(result)
+        return self._renyi_of(length, alpha, per_step)
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolationCurve(LengthFamilyCurve):
+    """The family of Theorem 4.10: gaussian(m) = crossing/sqrt(m), the domain crossed in m steps.
+
+    Parameters
+    ----------
+    crossing
+        The Gaussian parameter of m = 1.
+    """
+
+    crossing: float
+
+    def gaussian(self, length: Array) -> Array:
+        """Return crossing/sqrt(m)."""
+        return np.asarray(self.crossing / np.sqrt(length))
+
+
+@dataclass(frozen=True, eq=False)
+class ContractionCurve(LengthFamilyCurve):
+    """The family of Theorem 4.9: gaussian(m) = scale c^(m+1) (1 - c^(longest-m))/(1 - c).
+
+    Parameters
+    ----------
+    once
+        The sampled step at the intermediate time.
+    scale
+        What the Gaussian parameter is in units of.
+    gap
+        1 - c, in (0, 1].
+    """
+
+    once: SubsampledGaussian
+    scale: float
+    gap: float
+
+    @property
+    def beside(self) -> SubsampledGaussian:
+        """The sampled step at the intermediate time."""
+        return self.once
+
+    def gaussian(self, length: Array) -> Array:
+        """Return scale (c^(m+1) - c^(longest+1))/(1 - c)."""
+        if self.gap == 1:
+            return np.zeros_like(length)
+        rate = math.log1p(-self.gap)
+        left = np.exp(rate * (length + 1)) * -np.expm1(rate * (self.longest - length))
+        return np.asarray(self.scale * left / self.gap)

@@ -5,15 +5,17 @@ from __future__ import annotations
 import difflib
 import enum
 import inspect
+import math
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 
 from audit import validate
+from audit.bounds import calibration
 from audit.bounds.assumptions import Assumption
 from audit.bounds.errors import NotApplicable
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Batching, NoisySGD
 
 
 class Status(enum.Enum):
@@ -80,8 +82,17 @@ class Entry:
 
     def failures(self, mechanism: NoisySGD) -> tuple[str, ...]:
         """Return one "needs ..., got ..." for each assumption that ``mechanism`` fails."""
-        failures = (assumption.failure(mechanism) for assumption in self.assumptions)
-        return tuple(failure for failure in failures if failure is not None)
+        failures: list[str] = []
+        for assumption in self.assumptions:
+            try:
+                failure = assumption.failure(mechanism)
+            except (TypeError, ValueError):
+                if not failures:
+                    raise
+                continue  # a condition on what an earlier one found missing
+            if failure is not None:
+                failures.append(failure)
+        return tuple(failures)
 
     def evaluate(self, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
         """Return the bound for ``mechanism``; see `Catalogue.evaluate` for what it raises."""
@@ -116,6 +127,29 @@ class BestBound:
     curve: PrivacyCurve
     delta: float
     compared: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Row:
+    """What one statement says about a mechanism at one delta.
+
+    Attributes
+    ----------
+    id, status
+        Of the entry.
+    value
+        Its epsilon; None where it does not apply or could not be computed.
+    ratio
+        ``value`` over that of the tightest sound bound; None without either.
+    reason
+        Why there is no value, else None.
+    """
+
+    id: str
+    status: Status
+    value: float | None
+    ratio: float | None
+    reason: str | None
 
 
 class Catalogue:
@@ -188,3 +222,101 @@ class Catalogue:
         return BestBound(
             winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
         )
+
+    def calibrate(
+        self,
+        id: str,
+        mechanism: NoisySGD,
+        epsilon: float,
+        delta: float,
+        *,
+        parameter: str = "noise_std",
+        **options: object,
+    ) -> float:
+        """Return the least noise, or the most steps, with which a bound meets a budget.
+
+        Parameters
+        ----------
+        id
+            A key of ``CATALOGUE``.
+        mechanism
+            All other parameters; its own noise (or number of steps) only says where to begin.
+        epsilon, delta
+            The budget.
+        parameter
+            ``"noise_std"`` or ``"steps"``.
+        options
+            Free parameters of the bound; those not given are optimised.
+
+        Returns
+        -------
+        float or int
+            A noise for which the bound's epsilon at ``delta`` is at most ``epsilon``, and at most
+            1e-6 (relative) above the least such noise; or the largest number of steps (of whole
+            epochs for cyclic batches) that meets the budget, an integer.
+
+        Raises
+        ------
+        NotApplicable
+            If the bound covers the mechanism for no value of the parameter.
+        ValueError
+            If no value meets the budget, or no value fails it, or an argument is out of its range.
+        """
+        entry = self.entry(id)
+        validate.instance(NoisySGD, mechanism=mechanism)
+        validate.nonnegative(epsilon=epsilon)
+        validate.open_unit(delta=delta)
+        validate.one_of(("noise_std", "steps"), parameter=parameter)
+
+        def of_noise(value: float) -> float:
+            changed = replace(mechanism, noise_std=value)
+            return float(entry.evaluate(changed, **options).epsilon(delta))
+
+        def of_steps(value: int) -> float:
+            changed = replace(mechanism, steps=value)
+            return float(entry.evaluate(changed, **options).epsilon(delta))
+
+        if parameter == "noise_std":
+            return calibration.least_noise(of_noise, float(epsilon), float(mechanism.noise_std))
+        if isinstance(mechanism.step_size, tuple):
+            raise ValueError("step_size must be one number to calibrate steps, got a schedule")
+        cycles = mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
+        return calibration.most_steps(of_steps, float(epsilon), unit)
+
+    def table(self, mechanism: NoisySGD, delta: float) -> tuple[Row, ...]:
+        """Return what every statement says about a mechanism, one row each, in order.
+
+        Raises
+        ------
+        ValueError
+            If delta is outside (0, 1).
+        """
+        validate.instance(NoisySGD, mechanism=mechanism)
+        validate.open_unit(delta=delta)
+        rows = [_row(entry, mechanism, delta) for entry in self.entries.values()]
+        sound = [row.value for row in rows if row.status.sound and row.value is not None]
+        if not sound:
+            return tuple(rows)
+        best = min(sound)
+        return tuple(
+            row if row.value is None else replace(row, ratio=_ratio(row.value, best))
+            for row in rows
+        )
+
+
+def _row(entry: Entry, mechanism: NoisySGD, delta: float) -> Row:
+    failures = entry.failures(mechanism)
+    if failures:
+        return Row(entry.id, entry.status, None, None, failures[0])
+    try:
+        value = float(entry.function(mechanism).epsilon(delta))
+    except ValueError as error:
+        return Row(entry.id, entry.status, None, None, str(error))
+    return Row(entry.id, entry.status, value, None, None)
+
+
+def _ratio(value: float, best: float) -> float:
+    if value == best:
+        return 1.0
+    return value / best if best > 0 else math.inf

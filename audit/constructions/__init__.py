@@ -2,6 +2,8 @@
 
 from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.process import Affine, Mapped, Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.quadratics import QuadraticPair
+from audit.constructions.resets import ResetWalk
 from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
 
 __all__ = [
@@ -13,6 +15,8 @@ __all__ = [
     "Inadmissible",
     "Mapped",
     "Process",
+    "QuadraticPair",
+    "ResetWalk",
     "Segment",
     "Step",
     "TwoSidedWalk",

@@ -15,9 +15,8 @@ from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
 from audit.constructions.process import Affine, Path, Process, split
+from audit.constructions.records import SLACK, others_range, record_pushes
 from audit.mechanism import Batching, NoisySGD, Relation
-
-_SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
 
 
 def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
@@ -195,35 +194,14 @@ class DriftedWalk(Construction):
                 "DriftedWalk needs another record to drift, got dataset_size=1, "
                 f"drift={self.drift!r}"
             )
-        low, high = self._others_range()
-        if not low * _SLACK <= self._others <= high * _SLACK:
+        low, high = others_range(self.mechanism)
+        if not low * SLACK <= self._others <= high * SLACK:
             per_gradient = self._drift_per_gradient
             raise Inadmissible(
                 f"DriftedWalk needs drift in [{low * per_gradient:.6g}, {high * per_gradient:.6g}],"
                 " where every record keeps the Lipschitz constant and the gradient sensitivity, "
                 f"got drift={self.drift!r}"
             )
-
-    def _pushes(self) -> tuple[float, float]:
-        """Negative gradients of the differing record in the two datasets."""
-        if self.mechanism.relation is Relation.REPLACE_ONE:
-            return self.mechanism.sensitivity / 2, -self.mechanism.sensitivity / 2
-        return self.mechanism.steepest_gradient, 0.0
-
-    def _others_range(self) -> tuple[float, float]:
-        """Negative gradients that another record may have.
-
-        A gradient sensitivity bounds the difference of any two records of the family (paper 004,
-        Definition 2.10), so of the others to the differing one too.
-        """
-        low, high = -math.inf, math.inf
-        if self.mechanism.gradient_bound is not None:
-            low, high = -self.mechanism.gradient_bound, self.mechanism.gradient_bound
-        if self.mechanism.gradient_sensitivity is not None:
-            pushes = self._pushes()
-            low = max(low, max(pushes) - self.mechanism.gradient_sensitivity)
-            high = min(high, min(pushes) + self.mechanism.gradient_sensitivity)
-        return low, high
 
     @property
     def _drift_per_gradient(self) -> float:
@@ -238,7 +216,7 @@ class DriftedWalk(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the walks whose record pushes right, and left (or not at all)."""
-        push, push_prime = self._pushes()
+        push, push_prime = record_pushes(self.mechanism)
         m, others = self.mechanism, self._others
         return (
             _linear_process(m, self.start, push, others, self.position),

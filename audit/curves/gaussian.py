@@ -43,12 +43,16 @@ class GaussianCurve(PrivacyCurve):
     def _epsilon(self, delta: Array, order: Order) -> Array:
         if self.mu == 0:
             return np.zeros_like(delta)
+        nothing = self._delta(np.zeros(1), order) <= delta
         # delta(epsilon) <= Phi(-x) with x = epsilon/mu - mu/2 bounds the root from above
         high = np.maximum(self.mu * (self.mu / 2 - ndtri(delta)), 0.0)
-        root = decreasing_root(
-            lambda e: gaussian_delta(e, np.array(self.mu)) - delta, np.zeros_like(delta), high
-        )
-        return np.where(self._delta(np.zeros(1), order) <= delta, 0.0, root)
+        target = np.log(delta)
+
+        def excess(epsilon: Array) -> Array:  # nearly quadratic, where delta itself is not
+            with np.errstate(divide="ignore"):
+                return np.asarray(np.log(gaussian_delta(epsilon, np.array(self.mu))) - target)
+
+        return decreasing_root(excess, np.zeros_like(delta), np.where(nothing, 0.0, high))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         return np.asarray(ndtr(-ndtri(alpha) - self.mu))

@@ -57,7 +57,7 @@ class PureCurve(PrivacyCurve):
         small = np.exp(-self.bound)
         with np.errstate(over="ignore", invalid="ignore"):
             steep = np.where(alpha > 0, 1 - alpha / small if small > 0 else -np.inf, 1.0)
-        return np.maximum(np.maximum(steep, small * (1 - alpha)), 0.0)
+        return np.asarray(np.maximum(np.maximum(steep, small * (1 - alpha)), 0.0))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         # log(cosh((alpha - 1/2) b) / cosh(b/2)) / (alpha - 1), in two forms that do not cancel

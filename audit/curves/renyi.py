@@ -18,7 +18,8 @@ from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 
-_GOLDEN = (math.sqrt(5) - 1) / 2
+_INNER = 8  # points inside an interval that is narrowed
+_FRACTIONS = np.arange(1, _INNER + 1) / (_INNER + 1)
 
 
 def _linear(alpha: Array, rho: float) -> Array:
@@ -34,8 +35,10 @@ class RenyiCurve(PrivacyCurve):
         delta(epsilon) <= e^((alpha - 1)(D_alpha - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha
 
     at the best order (Canonne, Kamath, Steinke 2020, Proposition 12; the same as Balle et al. 2020,
-    Theorem 21, and Asoodeh et al. 2021), which improves on epsilon = D + log(1/delta)/(alpha - 1)
-    (Mironov 2017, Proposition 3; Altschuler and Talwar 2022, Lemma 2.5) at every order, and by
+    Theorem 21), which improves on epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition
+    3; Altschuler and Talwar 2022, Lemma 2.5) at every order and on Bun and Steinke (2016, Lemma
+    3.6) where D = alpha rho (Asoodeh et al. 2021 gain where delta is large:
+    `audit.curves.conversions.best_epsilon`), and by
     the total variation bounds delta <= sqrt(D/2) (Pinsker) and delta <= sqrt(1 - e^-D)
     (Bretagnolle and Huber), which help where delta is large. Any order gives a valid bound, so a
     search that misses the best one is loose and never wrong. The conversions lose: the curve of a
@@ -53,7 +56,8 @@ class RenyiCurve(PrivacyCurve):
     points
         How many orders, spaced evenly in log(alpha - 1), the search starts from.
     refinements
-        How often the interval around the best of them is narrowed; 0 where orders are costly.
+        How often the interval around the best of them is narrowed, by 4.5 each time; 0 where
+        orders are costly.
 
     Raises
     ------
@@ -66,7 +70,7 @@ class RenyiCurve(PrivacyCurve):
     highest: float = math.inf
     search: tuple[float, float] = (1e-10, 1e10)
     points: int = 601
-    refinements: int = 28
+    refinements: int = 9
 
     def __post_init__(self) -> None:
         if not 1 <= self.lowest < self.highest:
@@ -124,15 +128,16 @@ class RenyiCurve(PrivacyCurve):
         best = values[np.arange(size), place]
         low, high = logs[np.maximum(place - 1, 0)], logs[np.minimum(place + 1, logs.size - 1)]
 
-        def at(log: Array) -> Array:
-            return np.asarray(objective(log[:, None], self._bound(1 + np.exp(log))[:, None])[:, 0])
-
-        for _ in range(self.refinements):  # golden section: 28 reach 1e-6 of a grid step
-            left, right = high - _GOLDEN * (high - low), low + _GOLDEN * (high - low)
-            f_left, f_right = at(left), at(right)
-            best = np.minimum(best, np.minimum(f_left, f_right))
-            high = np.where(f_left <= f_right, right, high)
-            low = np.where(f_left <= f_right, low, left)
+        for _ in range(self.refinements):
+            inner = low[:, None] + (high - low)[:, None] * _FRACTIONS
+            values = objective(inner, self._bound(1 + np.exp(inner.ravel())).reshape(inner.shape))
+            place = np.argmin(values, axis=1)
+            rows = np.arange(size)
+            best = np.minimum(best, values[rows, place])
+            low, high = (
+                np.where(place == 0, low, inner[rows, np.maximum(place - 1, 0)]),
+                np.where(place == _INNER - 1, high, inner[rows, np.minimum(place + 1, _INNER - 1)]),
+            )
         return np.asarray(best)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:

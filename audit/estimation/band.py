@@ -1,4 +1,4 @@
-"""From rates that hold together to an upper bound on the tradeoff function."""
+"""From rates that hold together to an upper bound on the tradeoff function, and what it implies."""
 
 from __future__ import annotations
 
@@ -25,21 +25,69 @@ def tradeoff_points(regions: Iterable[Region]) -> tuple[Array, Array]:
     -------
     Ascending ``alpha`` from 0 to 1 and falling ``beta``, shape (vertices,) each.
     """
-    corners = [(1 - float(np.min(r.first)), float(np.max(r.second))) for r in regions]
-    points = sorted({(0.0, 1.0), (1.0, 0.0), *corners})
-    hull: list[tuple[float, float]] = []
-    for point in points:
+    corners = np.asarray([(1 - np.min(r.first), np.max(r.second)) for r in regions])
+    alpha, beta = corners.reshape(-1, 2).T
+    kept = hull_vertices(alpha, beta)
+    return (
+        np.concatenate([[0.0], alpha[kept], [1.0]]),
+        np.concatenate([[1.0], beta[kept], [0.0]]),
+    )
+
+
+def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
+    """Return which points are vertices of the lower convex hull of all and (0, 1) and (1, 0).
+
+    Indices with ascending alpha; the two ends are not among them.
+    """
+    useful = np.flatnonzero((beta < 1 - alpha) & (alpha > 0))
+    useful = useful[np.lexsort((beta[useful], alpha[useful]))]
+    lowest = np.minimum.accumulate(beta[useful])
+    falls = np.ones(useful.size, dtype=np.bool_)
+    falls[1:] = lowest[1:] < lowest[:-1]
+    useful = useful[falls]
+    hull = [(0.0, 1.0, -1)]
+    points = zip(alpha[useful].tolist(), beta[useful].tolist(), useful.tolist(), strict=True)
+    for point in (*points, (1.0, 0.0, -1)):
         while len(hull) > 1 and not _turns_left(hull[-2], hull[-1], point):
             hull.pop()
-        if hull and hull[-1][0] == point[0]:
-            continue  # sorted: the lower point of two at one alpha came first
         hull.append(point)
-    alpha, beta = np.asarray(hull).T
-    return alpha, beta
+    return np.asarray([index for _, _, index in hull[1:-1]], dtype=np.intp)
 
 
 def _turns_left(
-    first: tuple[float, float], second: tuple[float, float], third: tuple[float, float]
+    first: tuple[float, float, int],
+    second: tuple[float, float, int],
+    third: tuple[float, float, int],
 ) -> bool:
     cross = (second[0] - first[0]) * (third[1] - first[1])
     return cross > (second[1] - first[1]) * (third[0] - first[0])
+
+
+def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
+    """Renyi divergence of the pair whose tradeoff function is piecewise linear.
+
+    A pair whose tradeoff function lies below this one can be turned into the discrete pair with
+    masses diff(alpha) and -diff(beta) by post-processing (Blackwell 1953; Dong, Roth and Su 2022,
+    Theorem 2.10), so its own divergence is at least this (data processing: van Erven and
+    Harremoes 2014, Theorem 9). It joins all events of the band and is at least as large as what
+    any one of them gives.
+
+    Parameters
+    ----------
+    orders
+        Renyi orders above 1, shape (orders,).
+    alpha, beta
+        Vertices of a convex tradeoff function from (0, 1) to (1, 0).
+    """
+    p, q = np.diff(alpha), -np.diff(beta)
+    p, q = p[p > 0], q[p > 0]  # a segment without first mass adds nothing
+    loss = np.log(p) - np.log(q)
+    highest = float(np.max(loss))
+    power = orders[:, None] - 1
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        small = np.maximum(highest, -float(np.min(loss))) * power[:, 0] < 1
+        gain = np.expm1(np.clip(power * loss, -1.0, 1.0))
+        near = np.log1p(np.maximum(gain @ p, 0.0)) / power[:, 0]
+        rest = np.log(np.sum(q * np.exp(np.maximum(orders[:, None] * (loss - highest), -745)), 1))
+        far = (1 + 1 / power[:, 0]) * highest + rest / power[:, 0]
+    return np.asarray(np.maximum(np.where(small, near, far), 0.0))

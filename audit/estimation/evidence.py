@@ -7,13 +7,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from audit.estimation.events import Tail, ThresholdTest
-from audit.estimation.regions import Counts, Region
+from audit.estimation.regions import Counts, Region, rectangle_at
 from audit.mechanism import Order
 
 
 @dataclass(frozen=True)
 class CountedTest:
-    """A test chosen by the pilot, its counts, and the region that holds its two rates.
+    """A test, its counts, and the region that holds its two rates.
 
     Attributes
     ----------
@@ -22,11 +22,14 @@ class CountedTest:
     counts
         On the certifying samples only.
     error
-        Probability, at most, that ``region`` misses the true rates; part of the one budget.
+        Probability, at most, that ``region`` misses the true rates; part of the one budget. For a
+        test of a simultaneous band: that any region of the band does.
     region
         See `Region`.
     planned_delta
-        The named delta that the test was chosen for; None for a test of the band.
+        The named delta that the test was chosen for; None for a test that serves all.
+    local_levels
+        For a test of a simultaneous band: the error of each law's limit taken alone.
     """
 
     test: ThresholdTest
@@ -34,6 +37,19 @@ class CountedTest:
     error: float
     region: Region
     planned_delta: float | None
+    local_levels: tuple[float, float] | None = None
+
+    def epsilon_limit(self, delta: float) -> float:
+        """Return the largest epsilon at ``delta`` that such a test can certify (`epsilon_limit`).
+
+        A test of a band reaches it with all of the first sample in the event and none of the
+        second, at the local levels.
+        """
+        totals = self.counts.first_total, self.counts.second_total
+        if self.local_levels is None:
+            return epsilon_limit(delta, totals[1], self.error)
+        best, least = rectangle_at(Counts(totals[0], totals[0], 0, totals[1]), *self.local_levels)
+        return max(0.0, math.log(max(best - delta, 1e-300)) - math.log(least))
 
     def complement(self) -> CountedTest:
         """Return the same evidence read from the complementary event, in the other order."""
@@ -42,7 +58,11 @@ class CountedTest:
             c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total
         )
         return replace(
-            self, test=self.test.complement(), counts=swapped, region=self.region.complement()
+            self,
+            test=self.test.complement(),
+            counts=swapped,
+            region=self.region.complement(),
+            local_levels=self.local_levels and self.local_levels[::-1],
         )
 
 
@@ -65,10 +85,12 @@ class Evidence:
         The least favourable pair of rates in the confidence region (0.0 and 1.0 say nothing):
         the bound is what these two rates force.
     error_spent
-        Part of the error budget that went to this test.
+        Part of the error budget that went to this test; to all of a simultaneous band if the
+        test is one of it.
     sampling_limit
         The largest value that any test with this error could certify from this many samples
-        (all of the first sample in the event, none of the second); infinite where there is none.
+        (all of the first sample in the event, none of the second; for a band, that the band
+        could); infinite where there is none.
     """
 
     value: float

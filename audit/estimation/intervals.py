@@ -10,6 +10,8 @@ from audit import validate
 
 Array = NDArray[np.float64]
 
+_TINY = float(np.finfo(np.float64).tiny)
+
 
 def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Lower confidence limit of a binomial rate.
@@ -33,10 +35,7 @@ def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     ValueError
         If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
     """
-    k, n, a = _checked(count, total, error)
-    inside = np.maximum(k, np.finfo(float).tiny)  # the value at 0 is set below
-    limit = np.where(k == 0, 0.0, betaincinv(inside, n - k + 1, a))
-    return np.where(np.isnan(limit), 0.0, limit)  # the inverse gives up at errors below 1e-130
+    return lower_limit(*_checked(count, total, error))
 
 
 def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
@@ -52,10 +51,7 @@ def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     ValueError
         If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
     """
-    k, n, a = _checked(count, total, error)
-    inside = np.maximum(n - k, np.finfo(float).tiny)
-    limit = np.where(k == n, 1.0, betainccinv(k + 1, inside, a))
-    return np.where(np.isnan(limit), 1.0, limit)
+    return upper_limit(*_checked(count, total, error))
 
 
 def clopper_pearson(
@@ -68,6 +64,22 @@ def clopper_pearson(
     """
     half = 0.5 * (1 - validate.array_in(0, 1, open_ends=True, confidence=confidence))
     return rate_lower(count, total, half), rate_upper(count, total, half)
+
+
+def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
+    """Return `rate_lower` for numbers that are known to be in range."""
+    k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
+    inside = np.maximum(k, _TINY)  # the value at 0 is set below
+    limit = np.where(k == 0, 0.0, betaincinv(inside, n - k + 1, np.asarray(error)))
+    return np.where(np.isnan(limit), 0.0, limit)  # the inverse gives up at errors below 1e-130
+
+
+def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
+    """Return `rate_upper` for numbers that are known to be in range."""
+    k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
+    inside = np.maximum(n - k, _TINY)
+    limit = np.where(k == n, 1.0, betainccinv(k + 1, inside, np.asarray(error)))
+    return np.where(np.isnan(limit), 1.0, limit)
 
 
 def _checked(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> tuple[Array, Array, Array]:

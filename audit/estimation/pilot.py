@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.estimation.events import Tail, ThresholdTest
-from audit.estimation.intervals import rate_lower, rate_upper
-from audit.estimation.regions import Counts, JointShape, joint
+from audit.estimation.intervals import lower_limit, upper_limit
+from audit.estimation.regions import Counts, JointShape, Rates, Region, joint_edges
 from audit.estimation.tails import SmoothTail
 from audit.mechanism import Order
 
@@ -22,6 +22,16 @@ _TAILS = (Tail.AT_LEAST, Tail.AT_MOST)
 _CAUTION = 1.0
 # Candidates this close in predicted epsilon are equals; the middle one is taken.
 _TIE = 1e-3
+# Joint regions to choose from; at an angle of pi/2 they are rectangles.
+_SHAPES = {
+    Rates.JOINT: [
+        JointShape(angle, guard)
+        for angle in np.linspace(0.4, np.pi / 2, 8).tolist()
+        for guard in (0.03, 0.15)
+    ],
+    Rates.SEPARATE: [JointShape(np.pi / 2, guard) for guard in (0.01, 0.03, 0.1, 0.2, 0.3)],
+}
+_PLAN_CORNERS = 24
 
 
 @dataclass(frozen=True)
@@ -40,6 +50,9 @@ class PilotSplit:
     lead_share
         Part of a named delta's error, in (0, 1), spent on the order of the pair that the pilot
         finds worse; the other order gets the rest.
+    rates
+        How the two rates of a named delta's event are bounded: jointly, or each by itself with
+        Clopper and Pearson's limit.
 
     Raises
     ------
@@ -51,12 +64,14 @@ class PilotSplit:
     band_thresholds: int = 32
     band_share: float = 0.05
     lead_share: float = 0.9
+    rates: Rates = Rates.JOINT
 
     def __post_init__(self) -> None:
         validate.open_unit(
             fraction=self.fraction, band_share=self.band_share, lead_share=self.lead_share
         )
         validate.integer(2, band_thresholds=self.band_thresholds)
+        validate.instance(Rates, rates=self.rates)
 
     def pilot_size(self, size: int) -> int:
         """How many of ``size`` scores choose; at least 2, and at least 2 are left to certify."""
@@ -91,6 +106,7 @@ class Pilot:
                 Tail.AT_LEAST: tuple(SmoothTail.fit(scores) for scores in up),
                 Tail.AT_MOST: tuple(SmoothTail.fit(scores) for scores in down),
             }
+        self._candidates: dict[Tail, tuple[Array, tuple[tuple[Array, Array], ...]]] = {}
         self._totals = {
             Order.FORWARD: (first_total, second_total),
             Order.REVERSE: (second_total, first_total),
@@ -117,18 +133,25 @@ class Pilot:
                 tests[tail, t] = ThresholdTest(order, tail, _unmirror(tail, t))
         return tuple(tests.values())
 
-    def plan(self, delta: float, order: Order, error: float) -> Plan:
+    def plan(self, delta: float, order: Order, error: float, rates: Rates = Rates.JOINT) -> Plan:
         """Return the test whose certified epsilon at ``delta`` is predicted to be largest."""
         best = max((self._candidate(delta, order, tail, error) for tail in _TAILS), key=_value)
         value, test, counts = best
-        return Plan(test, _best_shape(counts, delta, error), value)
+        return Plan(test, _best_shape(counts, delta, error, rates), value)
+
+    def _rates(self, tail: Tail) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
+        """Return candidate thresholds, and both laws' estimated rates there."""
+        if tail not in self._candidates:
+            threshold = _grid(*self._tails[tail])
+            rates = tuple(side.rate(threshold) for side in self._tails[tail])
+            self._candidates[tail] = threshold, rates
+        return self._candidates[tail]
 
     def _candidate(
         self, delta: float, order: Order, tail: Tail, error: float
     ) -> tuple[float, ThresholdTest, Counts]:
-        sides = self._tails[tail] if order is Order.FORWARD else self._tails[tail][::-1]
-        threshold = _grid(*self._tails[tail])
-        (p, p_error), (q, q_error) = (side.rate(threshold) for side in sides)
+        threshold, rates = self._rates(tail)
+        (p, p_error), (q, q_error) = rates if order is Order.FORWARD else rates[::-1]
         p_total, q_total = self._totals[order]
         value = _predicted_epsilon(p, q, p_total, q_total, delta, error)
         doubt = np.hypot(p * p_error / np.maximum(p - delta, 1e-3 * p), q_error)
@@ -172,8 +195,8 @@ def _predicted_epsilon(
 
     The second rate is the smaller and less certain one, so it gets most of the error.
     """
-    low = rate_lower(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
-    high = rate_upper(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
+    low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
+    high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
     gap = np.maximum(low - delta, 1e-9 * np.minimum(low + 1e-300, delta))
     return np.asarray(np.log(np.maximum(gap, 1e-300)) - np.log(high))
 
@@ -183,13 +206,9 @@ def _middle_of_best(value: Array) -> int:
     return int(equals[equals.size // 2])
 
 
-def _best_shape(counts: Counts, delta: float, error: float) -> JointShape:
+def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> JointShape:
     """Return the shape of joint region that certifies most at the expected counts."""
-    shapes = [
-        JointShape(angle, guard)
-        for angle in np.linspace(0.4, np.pi / 2, 8).tolist()
-        for guard in (0.03, 0.15)
-    ]
-    at = np.asarray([delta])
-    values = [joint(counts, error, s, corners=48).epsilon(at)[0][0] for s in shapes]
+    shapes = _SHAPES[rates]
+    edges = Region(*joint_edges(counts, error, shapes, _PLAN_CORNERS))
+    values = np.min(edges.epsilons(np.full((len(shapes)), delta)), axis=-1)
     return shapes[int(np.argmax(values))]

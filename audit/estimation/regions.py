@@ -8,7 +8,9 @@ lies outside the region, so the least value over the corners is a valid lower bo
 
 from __future__ import annotations
 
+import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
-from audit.estimation.intervals import rate_lower, rate_upper
+from audit.estimation.intervals import lower_limit, upper_limit
 
 Array = NDArray[np.float64]
 
@@ -24,6 +26,15 @@ Array = NDArray[np.float64]
 _MARGIN = 2.0**-53
 # Scores below this have a normal tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
+# Corners with lower scores of the first rate are seldom the ones that matter.
+_LEAST_USEFUL_SCORE = -0.5
+
+
+class Rates(enum.Enum):
+    """How the two rates of an event are bounded."""
+
+    SEPARATE = "separate"  # Clopper and Pearson's limit on each, the error shared between them
+    JOINT = "joint"  # one exact test of both (`joint`), sharper where both are uncertain
 
 
 @dataclass(frozen=True)
@@ -62,9 +73,13 @@ class Region:
         For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta forces
         eps >= log((p - delta) / q). Shape of ``delta``; -inf where p may be below delta.
         """
+        return _least(self.epsilons(delta))
+
+    def epsilons(self, delta: Array) -> Array:
+        """Return log((p - delta) / q) at every corner, which are the last axis."""
         gap = np.maximum(self.first - delta[..., None], 0.0)
         with np.errstate(divide="ignore"):
-            return _least(np.log(gap) - np.log(self.second))
+            return np.asarray(np.log(gap) - np.log(self.second))
 
     def mu(self) -> tuple[Array, NDArray[np.intp]]:
         """Return the least Phi^-1(p) - Phi^-1(q): mu-GDP with a smaller mu is impossible.
@@ -72,7 +87,11 @@ class Region:
         A mu-GDP pair has Phi^-1(P(S)) - Phi^-1(Q(S)) <= mu for every S (Dong, Roth and Su 2022,
         Definition 2.6).
         """
-        return _least(ndtri(self.first) - ndtri(self.second))
+        return _least(self.mus())
+
+    def mus(self) -> Array:
+        """Return Phi^-1(p) - Phi^-1(q) at every corner."""
+        return np.asarray(ndtri(self.first) - ndtri(self.second))
 
     def renyi(self, alpha: Array) -> tuple[Array, NDArray[np.intp]]:
         """Return the least Renyi divergence, order ``alpha`` > 1, between two-point laws (p, q).
@@ -80,9 +99,13 @@ class Region:
         By data processing the laws' own divergence is at least that (van Erven and Harremoes
         2014, Theorem 9). It grows with p and falls with q where p > q, and 0 is used elsewhere.
         """
+        return _least(self.renyis(alpha))
+
+    def renyis(self, alpha: Array) -> Array:
+        """Return the divergence at every corner, which are the last axis."""
         inside = self.first > self.second
         p, q = np.where(inside, (self.first, self.second), 0.5)  # 0.5, 0.5 has divergence 0
-        return _least(two_point_renyi(alpha[..., None], p, q))
+        return two_point_renyi(alpha[..., None], p, q)
 
 
 def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
@@ -116,14 +139,31 @@ def rectangle(counts: Counts, error: float) -> Region:
     A region of one corner that misses the true rates with probability at most ``error`` (union
     of two Clopper-Pearson limits).
     """
-    return _region(
-        np.atleast_1d(rate_lower(counts.first, counts.first_total, error / 2)),
-        np.atleast_1d(rate_upper(counts.second, counts.second_total, error / 2)),
+    return rectangles([counts], error)[0]
+
+
+def rectangles(counts: Sequence[Counts], error: float) -> list[Region]:
+    """Return the `rectangle` of each, at the same error each."""
+    table = np.asarray([(c.first, c.first_total, c.second, c.second_total) for c in counts])
+    first, second = kept_inside(
+        lower_limit(table[:, 0], table[:, 1], error / 2),
+        upper_limit(table[:, 2], table[:, 3], error / 2),
     )
+    return [Region(first[k : k + 1], second[k : k + 1]) for k in range(len(counts))]
 
 
-def _region(first: Array, second: Array) -> Region:
-    return Region(np.minimum(first, 1 - _MARGIN), np.maximum(second, _MARGIN))
+def rectangle_at(counts: Counts, first_error: float, second_error: float) -> tuple[float, float]:
+    """Return the limits of the two rates at an error of its own each."""
+    first, second = kept_inside(
+        lower_limit(counts.first, counts.first_total, first_error),
+        upper_limit(counts.second, counts.second_total, second_error),
+    )
+    return float(first), float(second)
+
+
+def kept_inside(first: Array, second: Array) -> tuple[Array, Array]:
+    """Return limits that never say that a rate is exactly 1 or 0: rounding could be at fault."""
+    return np.minimum(first, 1 - _MARGIN), np.maximum(second, _MARGIN)
 
 
 @dataclass(frozen=True)
@@ -151,7 +191,7 @@ class JointShape:
                 raise validate.fail(name, "in (0, 1/3]", getattr(self, name))
 
 
-def joint(counts: Counts, error: float, shape: JointShape, corners: int = 512) -> Region:
+def joint(counts: Counts, error: float, shape: JointShape, corners: int = 256) -> Region:
     """Joint region for two rates, sharper than a rectangle where both rates are uncertain.
 
     Let (K, n) and (K', n') be the counts, independent, with true rates p and q. The exact
@@ -173,25 +213,41 @@ def joint(counts: Counts, error: float, shape: JointShape, corners: int = 512) -
     A region that misses the true rates with probability at most ``error``. Its staircase lies
     outside the exact edge: more ``corners`` cost time and lose less.
     """
-    if shape.angle == math.pi / 2:
-        rest = (1 - shape.first_guard) * error
-        return _region(
-            np.atleast_1d(rate_lower(counts.first, counts.first_total, shape.first_guard * error)),
-            np.atleast_1d(rate_upper(counts.second, counts.second_total, rest)),
-        )
-    along, across = math.cos(shape.angle), math.sin(shape.angle)
-    guard = float(-ndtri(shape.first_guard * error))
-    top = float(-ndtri(shape.second_guard * error))
-    cut = float(-ndtri((1 - shape.first_guard - shape.second_guard) * error))
-    lowest = max((cut - across * top) / along, _LOWEST_SCORE)
-    score = np.linspace(guard, min(lowest, guard), corners)  # of the first rate; p grows along it
+    corners = 1 if shape.angle == math.pi / 2 else corners
+    first, second = joint_edges(counts, error, [shape], corners)
+    return Region(first[0], second[0])
+
+
+def joint_edges(
+    counts: Counts, error: float, shapes: Sequence[JointShape], corners: int
+) -> tuple[Array, Array]:
+    """Return the corners of a `joint` region for each shape, (shapes, corners) each."""
+    angle = np.asarray([[shape.angle] for shape in shapes])
+    first_guard = np.asarray([[shape.first_guard] for shape in shapes]) * error
+    second_guard = np.asarray([[shape.second_guard] for shape in shapes]) * error
+    flat = angle == math.pi / 2
+    along, across = np.where(flat, 1.0, np.cos(angle)), np.sin(angle)
+    guard, top = -ndtri(first_guard), -ndtri(second_guard)
+    cut = -ndtri(error - first_guard - second_guard)
+    lowest = np.maximum((cut - across * top) / along, _LOWEST_SCORE)
+    lowest = np.minimum(np.where(flat, guard, lowest), guard)
+    # Scores of the first rate; p grows along them. Most stand where the least value is found.
+    middle = np.clip(_LEAST_USEFUL_SCORE, lowest, guard)
+    many = corners - corners // 4
+    score = np.concatenate(
+        [
+            guard + (middle - guard) * np.linspace(0, 1, many),
+            middle + (lowest - middle) * np.linspace(0, 1, corners - many + 1)[1:],
+        ],
+        axis=1,
+    )
     other = np.minimum((cut - along * score) / across, top)
-    first = rate_lower(counts.first, counts.first_total, _tail(score))
-    second = rate_upper(counts.second, counts.second_total, _tail(other))
+    first = lower_limit(counts.first, counts.first_total, _tail(score))
     # Between two grid points p is at least the first's, q at most the second's; past the last
-    # one only the guard bounds q.
-    last = rate_upper(counts.second, counts.second_total, shape.second_guard * error)
-    return _region(first, np.append(second[1:], last))
+    # one only the guard bounds q. At an angle of pi/2 the second rate has all the rest.
+    least = np.where(flat, error - first_guard, second_guard)
+    errors = np.where(flat, least, np.append(_tail(other[:, 1:]), least, axis=1))
+    return kept_inside(first, upper_limit(counts.second, counts.second_total, errors))
 
 
 def _tail(score: Array) -> Array:

@@ -11,10 +11,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.estimation.band import tradeoff_points
+from audit.estimation.band import hull_renyi, tradeoff_points
+from audit.estimation.choice import Spent, Thresholds, described
 from audit.estimation.events import opposite
-from audit.estimation.evidence import CountedTest, Evidence, epsilon_limit, evidence_of
-from audit.estimation.pilot import PilotSplit
+from audit.estimation.evidence import CountedTest, Evidence, evidence_of
 from audit.estimation.regions import Region
 from audit.mechanism import Order
 
@@ -27,10 +27,11 @@ class Audit:
     """Lower bounds on privacy loss, certified together from two samples.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
-    all ``tests`` hold their true rates at once (union bound over the tests' errors). Wherever
-    they do, every number that any method returns, for any argument, is right: it is a minimum
-    over these regions. So one may ask for as many deltas, orders and Renyi orders as one likes.
-    Deltas that were named beforehand have tests of their own and are sharper.
+    all ``tests`` hold their true rates at once: the error was spent beforehand as ``spent`` says.
+    Wherever they do, every number that any method returns, for any argument, is right: it is a
+    minimum over these regions. So one may ask for as many deltas, orders and Renyi orders as one
+    likes. With a pilot split, deltas that were named beforehand have tests of their own and are
+    sharper.
 
     All methods take a float (and return a float) or an array (and return an array of the same
     shape); without ``order`` they give the worse of the two orders of the pair.
@@ -41,21 +42,29 @@ class Audit:
         One number for the whole statement.
     deltas
         The named deltas.
-    seed, thresholds
-        What drew the pilot split, and the plan that chose the tests.
+    seed
+        What drew the pilot split; None where nothing was drawn.
+    thresholds
+        How thresholds were chosen.
     pilot_sizes, certifying_sizes
         Scores of ``samples`` and ``samples_prime`` that chose, and that were counted.
     tests
-        Every test counted, with its share of the error.
+        Every test that can matter, with its share of the error.
+    spent
+        What the error 1 - confidence was spent on; the parts add up to it.
+    sources
+        Names of the blocks that the counts come from, where they were named.
     """
 
     confidence: float
     deltas: tuple[float, ...]
-    seed: int
-    thresholds: PilotSplit
+    seed: int | None
+    thresholds: Thresholds
     pilot_sizes: tuple[int, int]
     certifying_sizes: tuple[int, int]
     tests: tuple[CountedTest, ...]
+    spent: tuple[Spent, ...]
+    sources: tuple[str, ...] = ()
 
     @overload
     def epsilon_lower(self, delta: float, order: Order | None = None) -> float: ...
@@ -69,15 +78,14 @@ class Audit:
         Theorem 2.1). Raises ``ValueError`` if a delta is not in (0, 1).
         """
         d = validate.array_in(0, 1, open_ends=True, delta=delta)
-        return _shaped(self._largest(lambda region: region.epsilon(d.ravel()), order)[0], d)
+        return _shaped(self._largest(lambda region: region.epsilons(d.ravel()), order), d)
 
     def evidence(self, delta: float, order: Order | None = None) -> Evidence:
         """Return ``epsilon_lower(delta, order)`` with the counts it rests on."""
         validate.open_unit(delta=delta)
-        at = np.asarray([float(delta)])
-        counted, corner, value = self._best(lambda region: region.epsilon(at), order)
-        limit = epsilon_limit(float(delta), counted.counts.second_total, counted.error)
-        return evidence_of(counted, corner, value, limit)
+        at = np.asarray(float(delta))
+        counted, corner, value = self._best(lambda region: region.epsilons(at), order)
+        return evidence_of(counted, corner, value, counted.epsilon_limit(float(delta)))
 
     def mu_lower(self) -> float:
         """Return mu >= 0 such that "the mechanism is m-GDP" is refuted for every m below it.
@@ -89,7 +97,7 @@ class Audit:
 
     def mu_evidence(self) -> Evidence:
         """Return ``mu_lower()`` with the counts it rests on."""
-        counted, corner, value = self._best(_mu, None)
+        counted, corner, value = self._best(Region.mus, None)
         return evidence_of(counted, corner, value)
 
     @overload
@@ -99,18 +107,25 @@ class Audit:
     def renyi_lower(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
         """Return a lower confidence bound on the Renyi divergence of order ``alpha`` > 1; >= 0.
 
-        ``FORWARD`` is D(X || X'). By data processing the divergence of an event's two-point laws
-        is a lower bound, and it is minimised over the confidence region. Raises ``ValueError``
-        if an order is not a finite number above 1.
+        ``FORWARD`` is D(X || X'). By data processing two divergences are lower bounds, and the
+        larger is taken: that of the discrete pair whose tradeoff function is ``beta_upper``, which
+        joins all events, and that of one event's two-point laws, minimised over its confidence
+        region. Raises ``ValueError`` if an order is not a finite number above 1.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
-        return _shaped(self._largest(lambda region: region.renyi(a.ravel()), order)[0], a)
+        flat = a.ravel()
+        one = self._largest(lambda region: region.renyis(flat), order)
+        joined = [hull_renyi(flat, *self.beta_points(o)) for o in _orders(order)]
+        return _shaped(np.max([one, *joined], axis=0), a)
 
     def renyi_evidence(self, alpha: float, order: Order | None = None) -> Evidence:
-        """Return ``renyi_lower(alpha, order)`` with the counts it rests on."""
+        """Return the single event that certifies most of ``renyi_lower(alpha, order)``.
+
+        Its value is what this event certifies by itself; all events joined may certify more.
+        """
         validate.above_one(alpha=alpha)
-        at = np.asarray([float(alpha)])
-        counted, corner, value = self._best(lambda region: region.renyi(at), order)
+        at = np.asarray(float(alpha))
+        counted, corner, value = self._best(lambda region: region.renyis(at), order)
         return evidence_of(counted, corner, value)
 
     @overload
@@ -138,10 +153,12 @@ class Audit:
         return {
             "confidence": self.confidence,
             "seed": self.seed,
-            "pilot_fraction": self.thresholds.fraction,
+            "sources": list(self.sources),
+            "thresholds": described(self.thresholds),
             "pilot_sizes": list(self.pilot_sizes),
             "certifying_sizes": list(self.certifying_sizes),
-            "error_spent": sum(counted.error for counted in self.tests),
+            "error_spent": sum(one.error for one in self.spent),
+            "spent": [{"purpose": one.purpose, "error": one.error} for one in self.spent],
             "epsilon_lower": [
                 {"delta": delta, **self.evidence(delta).to_dict()} for delta in self.deltas
             ],
@@ -166,26 +183,40 @@ class Audit:
     def _hulls(self) -> dict[Order, tuple[Array, Array]]:
         return {o: tradeoff_points(c.region for c in self._views[o]) for o in Order}
 
-    def _largest(
-        self, bound: Callable[[Region], tuple[Array, Corners]], order: Order | None
-    ) -> tuple[Array, Corners]:
-        """Return the largest bound over the tests, and the test's index, entry by entry."""
-        views = [counted for one in _orders(order) for counted in self._views[one]]
-        bounds = np.stack([bound(counted.region)[0] for counted in views])
-        return np.maximum(np.max(bounds, axis=0), 0.0), np.argmax(bounds, axis=0)
+    @cached_property
+    def _stacks(self) -> dict[Order, tuple[Region, Corners]]:
+        """All corners of an order's regions, and where each region's begin."""
+        stacks = {}
+        for order, views in self._views.items():
+            regions = [counted.region for counted in views]
+            corners = Region(
+                np.concatenate([region.first for region in regions]),
+                np.concatenate([region.second for region in regions]),
+            )
+            sizes = [region.first.size for region in regions]
+            stacks[order] = corners, np.cumsum([0, *sizes[:-1]])
+        return stacks
+
+    def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
+        """Return the largest over the tests of the least value over a test's corners; >= 0."""
+        bounds = [
+            np.max(np.minimum.reduceat(bound(corners), starts, axis=-1), axis=-1)
+            for corners, starts in (self._stacks[one] for one in _orders(order))
+        ]
+        return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
 
     def _best(
-        self, bound: Callable[[Region], tuple[Array, Corners]], order: Order | None
+        self, bound: Callable[[Region], Array], order: Order | None
     ) -> tuple[CountedTest, int, float]:
-        views = [counted for one in _orders(order) for counted in self._views[one]]
-        best = views[int(self._largest(bound, order)[1].ravel()[0])]
-        value, corner = bound(best.region)
-        return best, int(corner.ravel()[0]), float(value.ravel()[0])
-
-
-def _mu(region: Region) -> tuple[Array, Corners]:
-    value, corner = region.mu()
-    return np.atleast_1d(value), np.atleast_1d(corner)
+        """Return the test that has the largest value, its least corner, and the value there."""
+        found = []
+        for one in _orders(order):
+            corners, starts = self._stacks[one]
+            values = np.minimum.reduceat(bound(corners), starts)
+            best = int(np.argmax(values))
+            found.append((float(values[best]), self._views[one][best]))
+        value, counted = max(found, key=lambda pair: pair[0])
+        return counted, int(np.argmin(bound(counted.region))), value
 
 
 def _orders(order: Order | None) -> tuple[Order, ...]:
@@ -209,5 +240,6 @@ def _test_dict(counted: CountedTest) -> dict[str, Any]:
         "second_count": int(counted.counts.second),
         "second_total": counted.counts.second_total,
         "error_spent": counted.error,
+        "local_levels": counted.local_levels and list(counted.local_levels),
         "planned_delta": counted.planned_delta,
     }

@@ -1,4 +1,4 @@
-"""A lower bound on privacy loss from two samples of scores."""
+"""A lower bound on privacy loss from two samples of scores, or from counts made of them."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import ThresholdTest, count_event, opposite
 from audit.estimation.evidence import CountedTest
+from audit.estimation.fixed import FixedThresholds, Summary
 from audit.estimation.pilot import Pilot, PilotSplit
-from audit.estimation.regions import Counts, JointShape, joint, rectangle
+from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 from audit.estimation.result import Audit
+from audit.estimation.simultaneous import SimultaneousBand
 from audit.mechanism import Order
 
 Array = NDArray[np.float64]
@@ -25,77 +28,189 @@ def audit_samples(
     samples_prime: ArrayLike,
     *,
     confidence: float,
-    seed: int,
+    seed: int | None = None,
     deltas: Sequence[float] = (),
-    thresholds: PilotSplit | None = None,
+    thresholds: Thresholds | None = None,
 ) -> Audit:
     """Certify how distinguishable two mechanisms are from independent samples of each.
 
-    A random pilot part of each sample chooses events {x >= t} and {x <= t} and the law that
-    favours each; the rest is counted. The error 1 - confidence is shared beforehand: between
-    the named deltas equally, within each between the two orders of the pair, and with a band
-    that serves every other delta and every other question. A named delta's test has a joint
-    confidence region for its two rates (`joint`), a test of the band Clopper-Pearson limits on
-    each (`rectangle`).
+    How thresholds are chosen, and so how the error 1 - confidence is shared, is one of
+
+    - `PilotSplit` (the default): a random part of each sample chooses events {x >= t} and
+      {x <= t} and the law that favours each; the rest is counted. Named deltas share the error
+      equally, within each the two orders of the pair do, and a small part goes to a few
+      thresholds that serve every other delta and every other question. Sharpest for one delta.
+    - `SimultaneousBand`: every threshold at once, all scores certify, every delta is served alike.
+    - `FixedThresholds`: thresholds that were chosen before; see `Summary` for counts that add up.
 
     Parameters
     ----------
     samples, samples_prime
         Scores of the first and of the second mechanism of the pair, shapes (n,) and (n',), at
-        least 4 each: independent draws, finite, ties allowed. Scores must not have been fitted
-        to these very draws. More is certified where a high or a low score speaks for one law.
+        least 4 each for a pilot split: independent draws, finite, ties allowed. Scores must not
+        have been fitted to these very draws. More is certified where a high or a low score speaks
+        for one law.
     confidence
         In (0, 1): the probability with which everything the result says is right.
     seed
-        Draws the pilot split; a whole number of at least 0. To be fixed before looking: trying
-        seeds until one certifies more is choosing after the data.
+        Draws the pilot split, which needs one; a whole number of at least 0. To be fixed before
+        looking: trying seeds until one certifies more is choosing after the data.
     deltas
-        The deltas, in (0, 1), to be certified sharply. Each is paid for. Any other delta can be
-        asked for as well, and is answered from all the regions together.
+        The deltas, in (0, 1), that the result reports; a pilot split certifies them sharply, and
+        each is paid for. Any other delta can be asked for as well, and is answered from all the
+        regions together.
     thresholds
-        How thresholds are chosen and the error is shared; `PilotSplit()` by default.
+        How thresholds are chosen; `PilotSplit()` by default.
 
     Returns
     -------
     An `Audit`. With probability at least ``confidence`` all its lower bounds, for all arguments
-    together, are at most the true values: conditionally on the pilot the tests are fixed, the
-    counts are independent binomials, and a union bound over the tests spends 1 - confidence.
+    together, are at most the true values. For a pilot split: conditionally on the pilot the tests
+    are fixed, the counts are independent binomials, and a union bound over the tests spends
+    1 - confidence. For a band: `levels.limits`.
 
     Raises
     ------
     ValueError
-        If a sample is empty, not one-dimensional, not finite or shorter than 4, if ``confidence``
-        or a delta is not in (0, 1), a delta is named twice, or ``seed`` is no whole number >= 0.
+        If a sample is empty, not one-dimensional, not finite or too short, if ``confidence`` or a
+        delta is not in (0, 1), a delta is named twice, ``seed`` is no whole number >= 0, or a
+        pilot split has none.
     """
-    plan = PilotSplit() if thresholds is None else thresholds
-    validate.instance(PilotSplit, thresholds=plan)
-    first = _scores(samples=samples)
-    second = _scores(samples_prime=samples_prime)
+    choice = PilotSplit() if thresholds is None else thresholds
+    if not isinstance(choice, Thresholds):
+        requirement = "a PilotSplit, SimultaneousBand or FixedThresholds"
+        raise validate.fail("thresholds", requirement, choice)
+    first, second = validate.sample(samples=samples), validate.sample(samples_prime=samples_prime)
     validate.open_unit(confidence=confidence)
-    validate.integer(0, seed=seed)
+    if seed is not None:
+        validate.integer(0, seed=seed)
     named = _named(deltas)
+    if isinstance(choice, FixedThresholds):
+        summary = Summary.of(first, second, choice.values)
+        return _fixed(summary, choice, float(confidence), named, seed)
+    if isinstance(choice, SimultaneousBand):
+        return _band(first, second, choice, float(confidence), named, seed)
+    if seed is None:
+        raise validate.fail("seed", "given for a pilot split, a whole number of at least 0", seed)
+    return _piloted(first, second, choice, float(confidence), named, int(seed))
 
-    streams = np.random.SeedSequence(int(seed)).spawn(2)
+
+def audit_counts(
+    summary: Summary,
+    *,
+    confidence: float,
+    deltas: Sequence[float] = (),
+    favours: Sequence[Order] = (Order.FORWARD, Order.REVERSE),
+    rates: Rates = Rates.SEPARATE,
+) -> Audit:
+    """Certify how distinguishable two mechanisms are from counts at thresholds fixed in advance.
+
+    The same as `audit_samples` with ``FixedThresholds(summary.thresholds, favours, rates)`` on all
+    the scores that were counted, wherever and whenever.
+
+    Parameters
+    ----------
+    summary
+        The counts of all blocks, added up; not empty.
+    confidence, deltas
+        As for `audit_samples`.
+    favours, rates
+        As for `FixedThresholds`. To be fixed before looking, too.
+
+    Raises
+    ------
+    ValueError
+        As `audit_samples`, and if either law has no scores at all.
+    """
+    validate.instance(Summary, summary=summary)
+    validate.integer(1, first_total=summary.first_total, second_total=summary.second_total)
+    validate.open_unit(confidence=confidence)
+    choice = FixedThresholds(summary.thresholds, tuple(favours), rates)
+    return _fixed(summary, choice, float(confidence), _named(deltas), None)
+
+
+def _fixed(
+    summary: Summary,
+    choice: FixedThresholds,
+    confidence: float,
+    named: tuple[float, ...],
+    seed: int | None,
+) -> Audit:
+    error = 1 - confidence
+    tests = choice.tests(summary, error)
+    return Audit(
+        confidence=confidence,
+        deltas=named,
+        seed=seed,
+        thresholds=choice,
+        pilot_sizes=(0, 0),
+        certifying_sizes=(summary.first_total, summary.second_total),
+        tests=tests,
+        spent=(Spent(f"{len(tests)} tests fixed in advance, alike", error),),
+        sources=summary.sources,
+    )
+
+
+def _band(
+    first: Array,
+    second: Array,
+    choice: SimultaneousBand,
+    confidence: float,
+    named: tuple[float, ...],
+    seed: int | None,
+) -> Audit:
+    error = 1 - confidence
+    return Audit(
+        confidence=confidence,
+        deltas=named,
+        seed=seed,
+        thresholds=choice,
+        pilot_sizes=(0, 0),
+        certifying_sizes=(first.size, second.size),
+        tests=choice.tests(np.sort(first), np.sort(second), error),
+        spent=tuple(
+            Spent(f"band on the {law} distribution function", part)
+            for law, part in zip(("first", "second"), choice.shares(error), strict=True)
+        ),
+    )
+
+
+def _piloted(
+    first: Array,
+    second: Array,
+    plan: PilotSplit,
+    confidence: float,
+    named: tuple[float, ...],
+    seed: int,
+) -> Audit:
+    for name, scores in (("samples", first), ("samples_prime", second)):
+        if scores.size < _FEWEST_SCORES:
+            raise ValueError(
+                f"{name} must hold at least {_FEWEST_SCORES} scores to be split, got {scores.size}"
+            )
+    streams = np.random.SeedSequence(seed).spawn(2)
     first_pilot, first_rest = _split(first, plan, streams[0])
     second_pilot, second_rest = _split(second, plan, streams[1])
     pilot = Pilot(first_pilot, second_pilot, first_rest.size, second_rest.size)
     counter = _Counter(first_rest, second_rest)
 
-    error = 1 - float(confidence)
+    error = 1 - confidence
     band_error = error * plan.band_share if named else error
-    tests = pilot.band_tests(plan.band_thresholds)
-    counted = [counter.count(test, band_error / len(tests)) for test in tests]
+    counted = counter.separate(pilot.band_tests(plan.band_thresholds), band_error)
+    spent = [Spent(f"{len(counted)} thresholds for every delta, alike", band_error)]
     for delta in named:
         delta_error = (error - band_error) / len(named)
-        counted += _named_tests(pilot, counter, delta, delta_error, plan.lead_share)
+        counted += _named_tests(pilot, counter, delta, delta_error, plan)
+        spent.append(Spent(f"tests for delta {delta:g}, one an order", delta_error))
     return Audit(
-        confidence=float(confidence),
+        confidence=confidence,
         deltas=named,
-        seed=int(seed),
+        seed=seed,
         thresholds=plan,
         pilot_sizes=(first_pilot.size, second_pilot.size),
         certifying_sizes=(first_rest.size, second_rest.size),
         tests=tuple(counted),
+        spent=tuple(spent),
     )
 
 
@@ -105,44 +220,43 @@ class _Counter:
     def __init__(self, first: Array, second: Array) -> None:
         self._sorted = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
 
-    def count(
-        self,
-        test: ThresholdTest,
-        error: float,
-        shape: JointShape | None = None,
-        planned_delta: float | None = None,
+    def separate(self, tests: Sequence[ThresholdTest], error: float) -> list[CountedTest]:
+        """Count tests with Clopper-Pearson limits; they share the error equally."""
+        share = error / len(tests)
+        counts = [self._counts(test) for test in tests]
+        return [
+            CountedTest(test, count, share, region, None)
+            for test, count, region in zip(tests, counts, rectangles(counts, share), strict=True)
+        ]
+
+    def joint(
+        self, test: ThresholdTest, error: float, shape: JointShape, delta: float
     ) -> CountedTest:
+        """Count one test with a joint region, planned for a named delta."""
+        counts = self._counts(test)
+        return CountedTest(test, counts, error, joint(counts, error, shape), delta)
+
+    def _counts(self, test: ThresholdTest) -> Counts:
         first, second = self._sorted[test.order], self._sorted[opposite(test.order)]
-        counts = Counts(
+        return Counts(
             int(count_event(first, test.tail, test.threshold)),
             first.size,
             int(count_event(second, test.tail, test.threshold)),
             second.size,
         )
-        region = rectangle(counts, error) if shape is None else joint(counts, error, shape)
-        return CountedTest(test, counts, error, region, planned_delta)
 
 
 def _named_tests(
-    pilot: Pilot, counter: _Counter, delta: float, error: float, lead_share: float
+    pilot: Pilot, counter: _Counter, delta: float, error: float, choice: PilotSplit
 ) -> list[CountedTest]:
-    plans = [pilot.plan(delta, order, error * lead_share) for order in Order]
+    lead_share = choice.lead_share
+    plans = [pilot.plan(delta, order, error * lead_share, choice.rates) for order in Order]
     lead = max(plans, key=lambda one: one.predicted)
     shares = [lead_share if one is lead else 1 - lead_share for one in plans]
     return [
-        counter.count(one.test, error * share, one.shape, delta)
+        counter.joint(one.test, error * share, one.shape, delta)
         for one, share in zip(plans, shares, strict=True)
     ]
-
-
-def _scores(**named: ArrayLike) -> Array:
-    scores = validate.sample(**named)
-    if scores.size < _FEWEST_SCORES:
-        ((name, _),) = named.items()
-        raise ValueError(
-            f"{name} must hold at least {_FEWEST_SCORES} scores to be split, got {scores.size}"
-        )
-    return scores
 
 
 def _named(deltas: Sequence[float]) -> tuple[float, ...]:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
-from audit.estimation.intervals import rate_lower, rate_upper
+from audit.estimation.intervals import lower_limit, upper_limit
 
 Array = NDArray[np.float64]
 
@@ -93,10 +93,11 @@ class SmoothTail:
             beyond = np.maximum(threshold - self.start, 0.0) / self.mean_excess
             log_fitted = self._log_survival(beyond)
             fitted = self.exceedances / size * np.exp(log_fitted)
-        low = rate_lower(count, size, _CLIP_ERROR)
-        high = rate_upper(count, size, _CLIP_ERROR)
-        fitted_error = np.hypot(1.0, 1.5 * log_fitted) / math.sqrt(self.exceedances)
         outside = threshold > self.start
+        low, high = np.zeros_like(observed), np.ones_like(observed)
+        low[outside] = lower_limit(count[outside], size, _CLIP_ERROR)
+        high[outside] = upper_limit(count[outside], size, _CLIP_ERROR)
+        fitted_error = np.hypot(1.0, 1.5 * log_fitted) / math.sqrt(self.exceedances)
         return (
             np.where(outside, np.clip(fitted, np.maximum(low, _SMALLEST_RATE), high), observed),
             np.where(outside, np.minimum(fitted_error, error), error),

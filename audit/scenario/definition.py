@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from audit import validate
+from audit import bounds, validate
 from audit.constructions import Construction
 
 
@@ -54,13 +54,17 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A named list of settings, with the confidence and the seed of all its samples."""
+    """A named list of settings, with the confidence and the seed of all its samples.
+
+    ``bounds`` names the entries of `audit.bounds.CATALOGUE` that are held against the settings.
+    """
 
     name: str
     title: str
     summary: str
     reference: str
     settings: tuple[Setting, ...]
+    bounds: tuple[str, ...]
     confidence: float
     seed: int
     threads: int
@@ -69,5 +73,7 @@ class Scenario:
         validate.open_unit(confidence=self.confidence)
         validate.integer(0, seed=self.seed)
         validate.integer(1, threads=self.threads)
+        for name in self.bounds:
+            bounds.entry(name)  # an unknown id names its neighbours
         if not self.settings:
             raise ValueError(f"settings must hold one setting or more, got none in {self.name!r}")

@@ -55,10 +55,11 @@ def epsilon_against_steps(
     steps: Sequence[int],
     curves: Sequence[ExactCurve],
     delta: float,
+    names: Sequence[str],
     progress: Report,
 ) -> dict[str, Any]:
-    """Exact epsilon and every bound after each number of steps."""
-    values: dict[str, list[float | None]] = {name: [] for name in bounds.CATALOGUE}
+    """Exact epsilon and the named bounds after each number of steps."""
+    values: dict[str, list[float | None]] = {name: [] for name in names}
     for done, count in enumerate(steps):
         mechanism = with_steps(pair, count).mechanism
         for name, row in values.items():

@@ -92,7 +92,7 @@ def _run_setting(
     audited = estimation.audit_samples(
         x, x_prime, confidence=scenario.confidence, deltas=setting.deltas, seed=seed
     )
-    claims = comparison.claimed_bounds(mechanism)
+    claims = comparison.claimed_bounds(mechanism, scenario.bounds)
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
     result: dict[str, Any] = {
@@ -116,6 +116,7 @@ def _run_setting(
             steps,
             curves,
             setting.deltas[-1],
+            scenario.bounds,
             progress.stage(f"{setting.name}: bounds against steps"),
         ),
         "diagnostics": None,

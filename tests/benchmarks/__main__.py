@@ -10,6 +10,7 @@ import numpy as np
 import audit
 from audit import exact, simulation
 from audit.constructions import BiasedWalk, TwoSidedWalk
+from tests.benchmarks import bounds, estimation
 from tests.benchmarks.timing import Measured, in_fresh_process, median_seconds
 
 SHORT = audit.NoisySGD(
@@ -99,20 +100,10 @@ def _numpy_walk(trials: int, rate: float) -> None:
         np.clip(x, -0.5, 0.5, out=x)
 
 
-def _estimation() -> list[Measured]:
-    random = np.random.default_rng(1)
-    x, y = random.standard_normal(10**6), random.standard_normal(10**6) + 1
-
-    def audited() -> object:
-        return audit.estimation.audit_samples(x, y, confidence=0.95, deltas=(1e-5,), seed=1)
-
-    return [Measured("audit_samples, 10^6 a side", median_seconds(audited, 3), "s")]
-
-
 def main() -> None:
     """Print one line for each measurement."""
     print(f"{'':54}{'measured':>12}  {'limit':>8}")
-    for part in (_import, _exact, _simulation, _estimation):
+    for part in (_import, _exact, _simulation, estimation.rows, bounds.rows):
         for row in part():
             limit = "" if row.limit is None else f"{row.limit:g}"
             print(f"{row.name:54}{row.value:9.3g} {row.unit:4}{limit:>7} {row.word}", flush=True)

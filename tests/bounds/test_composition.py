@@ -65,8 +65,9 @@ def test_grid_composition_of_gaussians_brackets_the_closed_form(mu, times, gauss
     step = SubsampledGaussian(1.0, mu)
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu else None
     total = GaussianCurve(math.hypot(math.sqrt(times) * mu, gaussian_mu))
-    grid = _Grid.choose(step, times, gaussian, 1 << 18)
-    curve = _compose_on_grid(step, times, gaussian, grid, RenyiCurve.linear(total.mu**2 / 2))
+    grid = _Grid.choose(step, times, gaussian, None, 1 << 18)
+    laws = [gaussian] if gaussian else []
+    curve = _compose_on_grid(step, times, laws, grid, RenyiCurve.linear(total.mu**2 / 2))
     for delta in (0.3, 1e-2, 1e-5, 1e-8, 1e-10, 1e-12, 1e-15):
         low, high = curve.epsilon_bracket(delta)
         assert low <= total.epsilon(delta) <= high

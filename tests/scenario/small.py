@@ -48,6 +48,13 @@ def scenario(**changes: Any) -> Scenario:
         summary="For tests.",
         reference="",
         settings=(Setting(**{**values, **changes}),),
+        bounds=(
+            "at22.b_1",
+            "bsa24.theorem_4_1",
+            "bsa24.theorem_4_3",
+            "bsa24.theorem_4_8",
+            "bsa24.theorem_4_10",
+        ),
         confidence=0.95,
         seed=3,
         threads=2,

@@ -1,0 +1,201 @@
+"""Bok, Su and Altschuler (2024), section 4.2: fixed batches in a fixed order (NoisyCGD).
+
+l = n/b batches an epoch and E = t/l epochs, both whole; S is the differing record's sensitivity,
+and its batch may stand anywhere in the cycle.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    CYCLIC,
+    LAST_ITERATE,
+    STRICTLY_CONTRACTIVE_STEPS,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    WHOLE_EPOCHS,
+)
+from audit.bounds.bsa24_shared import (
+    ENOUGH_EPOCHS,
+    cite,
+    contraction_gap,
+    crossing_time,
+    one_minus_power,
+    power,
+)
+from audit.bounds.registry import Entry, Status
+from audit.curves.base import PrivacyCurve
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+
+def _counts(mechanism: NoisySGD) -> tuple[int, int]:
+    """l, the batches of an epoch, and E, the epochs."""
+    length = mechanism.dataset_size // mechanism.batch_size
+    return length, mechanism.steps // length
+
+
+def _batch_ratio(mechanism: NoisySGD) -> float:
+    return mechanism.sensitivity / (mechanism.batch_size * mechanism.noise_std)
+
+
+def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).
+
+    Neither convexity nor smoothness is used, and step-size schedules are covered.
+    """
+    return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(_counts(mechanism)[1]))
+
+
+def _old_epochs(gap: float, length: int) -> float:
+    """(1 - c^2)/(1 - c^l)^2, what the noise of an epoch leaves of earlier ones."""
+    return gap * (2 - gap) / one_minus_power(gap, length) ** 2
+
+
+def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
+    """Strongly convex losses, cyclic batches (Theorem 4.5).
+
+    G(mu) with mu = S/(b sigma) sqrt(1 + c^(2l-2) (1-c^2)/(1-c^l)^2 (1-c^(l(E-1)))/(1+c^(l(E-1)))).
+    """
+    gap = contraction_gap(mechanism)
+    length, epochs = _counts(mechanism)
+    lost = one_minus_power(gap, length * (epochs - 1))
+    fraction = power(gap, 2 * length - 2) * _old_epochs(gap, length) * lost / (2 - lost)
+    return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(1 + fraction))
+
+
+def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
+    """Convex losses on a bounded domain, cyclic batches (Theorem 4.6).
+
+    G(mu) with mu = (1/sigma) sqrt((S/b)^2 + 3 S D/(eta b l) + S^2/(b^2 l) ceil(D b/(eta S))), for
+    at least D b/(eta S) epochs.
+    """
+    assert mechanism.diameter is not None  # an assumption of the entry
+    ratio = mechanism.sensitivity / mechanism.batch_size
+    length, _ = _counts(mechanism)
+    ceiling = math.ceil(crossing_time(mechanism, mechanism.batch_size))
+    square = ratio**2 + 3 * ratio * mechanism.diameter / (mechanism.constant_step_size * length)
+    square += ratio**2 * ceiling / length
+    return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
+
+
+def _linear(alpha: Array, rho: float) -> Array:
+    return alpha * rho
+
+
+def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
+    """Return the Renyi bound that the paper's Table 1 compares itself with (Appendix D.2).
+
+    D_alpha <= alpha rho with rho = (r^2/2) (1 + c^(l-2) (1-c^2)/(1-c^l)^2 (1 - c^(l(E-1)))) and
+    r = S/(b sigma); never below the Renyi divergence of Theorem 4.5.
+    """
+    gap = contraction_gap(mechanism)
+    length, epochs = _counts(mechanism)
+    lost = one_minus_power(gap, length * (epochs - 1))
+    before = power(gap, length - 2) if length > 1 or gap < 1 else math.inf
+    growth = before * _old_epochs(gap, length) * lost if lost else 0.0
+    rho = _batch_ratio(mechanism) ** 2 / 2 * (1 + growth)
+    return RenyiCurve(functools.partial(_linear, rho=rho))
+
+
+def _checked(mechanism: NoisySGD, name: str, *, convex: bool) -> None:
+    common = (CYCLIC, WHOLE_EPOCHS, CONSTANT_STEP_SIZE)
+    special = (BOUNDED_DOMAIN,) if convex else (STRONGLY_CONVEX, STRICTLY_CONTRACTIVE_STEPS)
+    for assumption in (*common, *special):
+        assumption.require(mechanism, name)
+
+
+def threshold_4_5(mechanism: NoisySGD) -> float:
+    """Return the epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which Theorem 4.5 beats 4.4.
+
+    Named after Theorem 4.6 of the paper ("roughly").
+    """
+    _checked(mechanism, "bsa24.threshold_4_5", convex=False)
+    gap, (length, _) = contraction_gap(mechanism), _counts(mechanism)
+    return power(gap, 2 * length - 2) * _old_epochs(gap, length)
+
+
+def threshold_4_6(mechanism: NoisySGD) -> float:
+    """Return the epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
+
+    Named after Theorem 4.6 of the paper ("roughly").
+    """
+    _checked(mechanism, "bsa24.threshold_4_6", convex=True)
+    return 4 * crossing_time(mechanism, mechanism.batch_size) / _counts(mechanism)[0]
+
+
+_STRONGLY_CONVEX = (
+    LAST_ITERATE,
+    CYCLIC,
+    WHOLE_EPOCHS,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    STRICTLY_CONTRACTIVE_STEPS,
+    CONSTANT_STEP_SIZE,
+)
+
+ENTRIES = (
+    Entry(
+        id="bsa24.theorem_4_4",
+        cite=cite("Theorem 4.4"),
+        statement="cyclic batches, composition: mu-GDP with mu = (L/(b sigma)) sqrt(E)",
+        assumptions=(LAST_ITERATE, CYCLIC, WHOLE_EPOCHS),
+        status=Status.AS_PRINTED,
+        function=theorem_4_4,
+    ),
+    Entry(
+        id="bsa24.theorem_4_5",
+        cite=cite("Theorem 4.5"),
+        statement=(
+            "cyclic batches, strongly convex losses: mu-GDP with mu = (L/(b sigma)) sqrt(1 + "
+            "c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1)))/(1 + c^(l(E-1))))"
+        ),
+        assumptions=_STRONGLY_CONVEX,
+        status=Status.AS_PRINTED,
+        function=theorem_4_5,
+    ),
+    Entry(
+        id="bsa24.theorem_4_6",
+        cite=cite("Theorem 4.6"),
+        statement=(
+            "cyclic batches, convex losses on a bounded domain: mu-GDP with mu = (1/sigma) "
+            "sqrt((L/b)^2 + 3 L D/(eta b l) + L^2/(b^2 l) ceil(D b/(eta L)))"
+        ),
+        assumptions=(
+            LAST_ITERATE,
+            CYCLIC,
+            WHOLE_EPOCHS,
+            CONVEX,
+            UNCLIPPED,
+            CONTRACTIVE_STEPS,
+            BOUNDED_DOMAIN,
+            CONSTANT_STEP_SIZE,
+            ENOUGH_EPOCHS,
+        ),
+        status=Status.AS_PRINTED,
+        function=theorem_4_6,
+    ),
+    Entry(
+        id="bsa24.table_1_renyi",
+        cite=cite("Table 1, column RDP, and Appendix D.2"),
+        statement=(
+            "cyclic batches, strongly convex losses, Renyi: D_alpha <= (alpha/2) (L/(b sigma))^2 "
+            "(1 + c^(l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1))))"
+        ),
+        assumptions=_STRONGLY_CONVEX,
+        status=Status.AS_PRINTED,
+        function=table_1_renyi,
+    ),
+)

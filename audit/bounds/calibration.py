@@ -1,0 +1,150 @@
+"""Inversion of bounds: the least noise, or the most steps, that meets a budget."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+RELATIVE_TOLERANCE = 1e-6
+LARGEST_STEPS = 10**9
+
+_WIDEST = 1e18  # how far from the mechanism's own noise is looked
+_MOST_EVALUATIONS = 200
+
+
+class _Probe:
+    """Asks a bound, and remembers why it did not answer."""
+
+    def __init__(self, bound: Callable[[float], float], target: float) -> None:
+        self.bound, self.target = bound, target
+        self.error: ValueError | None = None
+        self.least = math.inf
+
+    def excess(self, value: float) -> float:
+        """Log of epsilon over the target: at most 0 where the budget is met; inf where no answer.
+
+        Where the target is 0 only its sign means anything.
+        """
+        try:
+            epsilon = self.bound(value)
+        except ValueError as error:  # an assumption that the value fails, or an option
+            self.error = error
+            return math.inf
+        self.least = min(self.least, epsilon)
+        if epsilon <= self.target:
+            return math.log(epsilon / self.target) if epsilon > 0 else -math.inf
+        return math.log(epsilon / self.target) if self.target > 0 else math.inf
+
+    def refuse(self, what: str) -> ValueError:
+        """Return the error to raise where nothing meets the budget."""
+        if math.isinf(self.least) and self.error is not None:
+            return self.error
+        return ValueError(
+            f"epsilon must be at least {self.least:.6g} to be met by any {what}, "
+            f"got {self.target!r}"
+        )
+
+
+def least_noise(bound: Callable[[float], float], target: float, start: float) -> float:
+    """Return a noise that meets the budget, at most 1e-6 (relative) above the least that does.
+
+    Parameters
+    ----------
+    bound
+        Epsilon as a function of the noise, falling; ``ValueError`` counts as not met.
+    target
+        The budget.
+    start
+        Where to begin; only its scale matters.
+
+    Raises
+    ------
+    ValueError
+        If no noise meets the budget, or every noise does.
+    """
+    probe = _Probe(bound, target)
+    value, excess, factor = start, probe.excess(start), 4.0
+    met = excess <= 0
+    while True:
+        before, excess_before = value, excess
+        value *= 1 / factor if met else factor
+        factor = min(factor * factor, 1e6)
+        excess = probe.excess(value)
+        if (excess <= 0) is not met:
+            break
+        if not start / _WIDEST < value < start * _WIDEST:
+            if not met:
+                raise probe.refuse("noise_std")
+            raise ValueError(
+                f"epsilon must be smaller for a least noise_std: every noise_std down to "
+                f"{value:.3g} meets it, got {target!r}"
+            )
+    if met:
+        return _narrow(probe, value, before, excess, excess_before)
+    return _narrow(probe, before, value, excess_before, excess)
+
+
+def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) -> float:
+    """Close in on the crossing in logarithms; ``high`` meets the budget all the time."""
+    x_low, x_high = math.log(low), math.log(high)
+    width = 0.9 * RELATIVE_TOLERANCE
+    side = 0
+    for count in range(_MOST_EVALUATIONS):
+        if x_high - x_low <= width:
+            break
+        if math.isfinite(fails) and math.isfinite(meets) and count % 4 != 3:
+            x = x_low + (x_high - x_low) * fails / (fails - meets)  # regula falsi, Illinois
+        else:
+            x = (x_low + x_high) / 2
+        # a step past the root closes the bracket from the other side
+        x = min(max(x, x_low + 0.4 * width), x_high - 0.4 * width)
+        value = probe.excess(math.exp(x))
+        if value <= 0:
+            x_high, high, meets = x, math.exp(x), value
+            fails = fails / 2 if side == -1 else fails
+            side = -1
+        else:
+            x_low, fails = x, value
+            meets = meets / 2 if side == 1 else meets
+            side = 1
+    return high
+
+
+def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
+    """Return the largest multiple of ``unit`` that meets the budget where its double does not.
+
+    Parameters
+    ----------
+    bound
+        Epsilon as a function of the number of steps; ``ValueError`` counts as not met.
+    target
+        The budget.
+    unit
+        What the number of steps must be a multiple of.
+
+    Raises
+    ------
+    ValueError
+        If no number of steps meets the budget, or all do up to a billion.
+    """
+    probe = _Probe(lambda value: bound(int(value)), target)
+    count, low = 1, 0
+    while True:
+        meets = probe.excess(count * unit) <= 0
+        if meets:
+            low = count
+        elif low:
+            break
+        if 2 * count * unit > LARGEST_STEPS:
+            if low:
+                raise ValueError(
+                    f"epsilon must be smaller for a largest number of steps: {low * unit} steps "
+                    f"still meet it, got {target!r}"
+                )
+            raise probe.refuse("steps")
+        count *= 2
+    high = count
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if probe.excess(middle * unit) <= 0 else (low, middle)
+    return low * unit

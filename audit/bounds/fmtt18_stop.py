@@ -1,0 +1,188 @@
+"""Feldman et al. (2018): one pass that stops after a random number of steps (paper 001).
+
+Stop-PNSGD releases the iterate after T steps, T uniform on 1..n and hidden. A record that T does
+not reach is not used; otherwise Theorem 23 bounds the run of T steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, expi, logsumexp
+
+from audit import validate
+from audit.bounds.assumptions import RANDOM_STOP
+from audit.bounds.fmtt18 import ONE_RECORD_A_STEP, cite, one_step
+from audit.bounds.registry import Entry, Status
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+_SUMMED = 512  # terms of a sum over n that are added one by one
+
+
+def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the bound of Lemma 25 on a mixture: (1 + c) times the mean divergence.
+
+    Parameters
+    ----------
+    alpha
+        The order, above 1.
+    divergences
+        D_alpha(mu_i || nu_i) of the components.
+    weights
+        The probabilities of the components, the same on both sides.
+
+    Raises
+    ------
+    ValueError
+        If a divergence is above 1/(alpha - 1), where the lemma says nothing.
+    """
+    validate.above_one(alpha=alpha)
+    d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
+    if d.size != w.size or np.any(w < 0) or abs(float(np.sum(w)) - 1) > 1e-9:
+        raise ValueError(f"weights must be {d.size} probabilities, got {w.tolist()!r}")
+    validate.nonnegative(divergences=float(np.min(d)))
+    c = float(np.max(d)) * (alpha - 1)
+    if c > 1 + 1e-12:
+        raise ValueError(f"divergences must be at most 1/(alpha - 1), got {float(np.max(d))!r}")
+    return (1 + c) * float(np.sum(w * d))
+
+
+def harmonic(n: int) -> float:
+    """Return H_n = 1 + 1/2 + ... + 1/n."""
+    return float(digamma(n + 1) + np.euler_gamma)
+
+
+def _largest_order(mechanism: NoisySGD) -> float:
+    """Return the largest alpha with sigma >= S sqrt(alpha (alpha - 1)/2)."""
+    return (1 + math.sqrt(1 + 8 / one_step(mechanism) ** 2)) / 2 * (1 + 1e-12)
+
+
+def _stop_curve(mechanism: NoisySGD, mean_steps: float) -> RenyiCurve:
+    rho = one_step(mechanism) ** 2 * mean_steps / mechanism.dataset_size
+    return RenyiCurve(functools.partial(np.multiply, rho), highest=_largest_order(mechanism))
+
+
+def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
+    """Weak convexity of Renyi divergences (Lemma 25), applied to Stop-PNSGD.
+
+    (1 + c) alpha S^2 H_n/(2 n sigma^2) with c = (alpha - 1) alpha S^2/(2 sigma^2) at most 1: the
+    proof of Theorem 26 with the c that there is rounded up to 1. `weak_convexity` is the lemma.
+    """
+    half = one_step(mechanism) ** 2 / 2
+    mean = half * harmonic(mechanism.dataset_size) / mechanism.dataset_size
+
+    def divergence(alpha: Array) -> Array:
+        return (1 + (alpha - 1) * alpha * half) * alpha * mean
+
+    return RenyiCurve(divergence, highest=_largest_order(mechanism))
+
+
+def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
+    """Return what is printed for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
+
+    For orders with sigma >= S sqrt(alpha (alpha - 1)/2); infinite above. The sum of 1/k that its
+    proof bounds by ln n is the harmonic number H_n.
+    """
+    return _stop_curve(mechanism, math.log(mechanism.dataset_size))
+
+
+def theorem_26_corrected(mechanism: NoisySGD) -> PrivacyCurve:
+    """Stop-PNSGD with H_n in place of ln n: alpha S^2 H_n/(n sigma^2), orders as printed."""
+    return _stop_curve(mechanism, harmonic(mechanism.dataset_size))
+
+
+def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
+    """Stop-PNSGD without Lemma 25, for every sigma and order.
+
+    D_alpha <= (1/(alpha - 1)) ln[(1/n) sum over j <= n of e^(alpha (alpha - 1) S^2/(2 j sigma^2))]:
+    the stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
+    summed by an integral that is not below them (the summand is convex in j).
+    """
+    n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2
+    terms = min(n, _SUMMED)
+    j = np.arange(1.0, terms + 1)
+
+    def divergence(alpha: Array) -> Array:
+        scale = alpha * (alpha - 1) * half
+        exponents = scale[:, None] / j
+        # 1 + E[e^x - 1] keeps its accuracy where the divergence is small
+        excess = logsumexp(_log_expm1(exponents), axis=1)
+        if n > terms:
+            excess = np.logaddexp(excess, _log_tail(scale, terms, n))
+        total = np.logaddexp(0.0, excess - math.log(n))
+        # no more than the unmixed bound, which rounding may pass
+        return np.minimum(total / (alpha - 1), alpha * half)
+
+    return RenyiCurve(divergence, points=301)
+
+
+def _log_expm1(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        small = np.log(np.expm1(np.minimum(x, 30.0)))
+    return np.where(x < 30, small, x + np.log1p(-np.exp(-np.maximum(x, 30.0))))
+
+
+def _log_tail(scale: Array, after: int, n: int) -> Array:
+    """Log of an upper bound on the sum over after < j <= n of e^(scale/j) - 1."""
+    low, high = after + 0.5, n + 0.5
+    crude = math.log(n - after) + _log_expm1(scale / (after + 1))
+    with np.errstate(all="ignore"):
+        if_small = scale * math.log(high / low) * (1 + scale / low)  # e^x - 1 <= x + x^2, x <= 1
+        parts = [x * np.expm1(scale / x) - scale * expi(scale / x) for x in (high, low)]
+        exact = np.where(scale / low < 1e-6, if_small, parts[0] - parts[1])
+        fine = np.where(np.isfinite(exact) & (exact > 0), np.log(exact), np.inf)
+    return np.minimum(crude, fine)
+
+
+_STOPPED = "one pass that stops at random, convex losses, Renyi: D_alpha <= "
+_RANGE = " for orders with sigma >= L sqrt(2 alpha (alpha - 1))"
+_ASSUMPTIONS = (*ONE_RECORD_A_STEP, RANDOM_STOP)
+
+ENTRIES = (
+    Entry(
+        id="fmtt18.lemma_25",
+        cite=cite("Lemma 25, in the proof of Theorem 26"),
+        statement=(
+            f"{_STOPPED}(1 + c) 2 alpha L^2 H_n/(n sigma^2), c = 2 alpha (alpha - 1) L^2/sigma^2,"
+            f"{_RANGE}"
+        ),
+        assumptions=_ASSUMPTIONS,
+        status=Status.AS_PRINTED,
+        function=lemma_25,
+    ),
+    Entry(
+        id="fmtt18.theorem_26",
+        cite=cite("Theorem 26"),
+        statement=f"{_STOPPED}4 alpha L^2 ln(n)/(n sigma^2){_RANGE}",
+        assumptions=_ASSUMPTIONS,
+        status=Status.REFUTED,
+        function=theorem_26,
+    ),
+    Entry(
+        id="fmtt18.theorem_26_corrected",
+        cite=cite("Theorem 26, with H_n for ln n"),
+        statement=f"{_STOPPED}4 alpha L^2 H_n/(n sigma^2){_RANGE}",
+        assumptions=_ASSUMPTIONS,
+        status=Status.CORRECTED,
+        function=theorem_26_corrected,
+    ),
+    Entry(
+        id="fmtt18.theorem_26_sharper",
+        cite=cite("Theorem 26, without Lemma 25"),
+        statement=(
+            f"{_STOPPED}(1/(alpha - 1)) ln[(1/n) sum over j <= n of "
+            "e^(2 alpha (alpha - 1) L^2/(j sigma^2))]"
+        ),
+        assumptions=_ASSUMPTIONS,
+        status=Status.CORRECTED,
+        function=theorem_26_sharper,
+    ),
+)

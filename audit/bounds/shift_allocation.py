@@ -1,0 +1,198 @@
+"""The cheapest shifts of a run whose updates are Lipschitz: exact, for all lengths at once.
+
+Chien and Li (2025, equation (11)) bound the privacy loss of the last k steps by
+
+    sum over t of s_t^2/beta_t + a_t^2/(1 - beta_t),  where  sum over t of c^-(t - tau + 1) a_t >= d
+
+with tau = T - k, s_t the shift of a step that meets the differing record (0 otherwise), d a bound
+on the distance at tau and c the Lipschitz constant of a noiseless update. The best beta_t is
+s_t/(s_t + a_t), which leaves the sum of b_t^2 with b_t = s_t + a_t. The optimality conditions are
+b_t = max(s_t, theta c^-(t - tau + 1)) for one number theta: beta_j = min(1, c^j s/theta).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+Array = NDArray[np.float64]
+
+_SCANNED = 1024  # lengths that are tried one by one
+_SMALLEST_LOG = -700.0  # log of a contraction that is 0
+
+
+def geometric(log_ratio: float, count: ArrayLike) -> Array:
+    """Return 1 + r + ... + r^(count - 1) with r = e^log_ratio; infinite where it overflows."""
+    terms = np.asarray(count, dtype=np.float64)
+    if log_ratio == 0:
+        return terms
+    with np.errstate(over="ignore"):
+        return np.asarray(np.expm1(log_ratio * terms) / np.expm1(log_ratio))
+
+
+@dataclass(frozen=True)
+class Meetings:
+    """When a run of ``steps`` steps meets the differing record: once in ``period`` steps.
+
+    ``position`` is the place in the cycle, from 0; period 1 is the full batch.
+    """
+
+    steps: int
+    period: int = 1
+    position: int = 0
+
+    @property
+    def after_last(self) -> int:
+        """Steps that follow the last meeting, below ``period``."""
+        return (self.steps - 1 - self.position) % self.period
+
+    @property
+    def total(self) -> int:
+        """How often the record is met."""
+        return int(self.before(self.steps))
+
+    def before(self, steps: ArrayLike) -> Array:
+        """Return how often the record is met in the first ``steps`` steps."""
+        done = np.asarray(steps, dtype=np.float64)
+        return np.asarray(np.maximum(np.floor((done - 1 - self.position) / self.period) + 1, 0))
+
+
+@dataclass(frozen=True)
+class LipschitzShifts:
+    """Minimal sums of b_t^2 for updates with Lipschitz constant ``1 + excess``.
+
+    Parameters
+    ----------
+    meetings
+        When the record is met.
+    shift
+        s, by how far its two gradients move the iterates apart.
+    excess
+        c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex ones.
+    """
+
+    meetings: Meetings
+    shift: float
+    excess: float
+
+    @property
+    def log_contraction(self) -> float:
+        """Logarithm of c."""
+        if self.excess <= -1:
+            return _SMALLEST_LOG
+        return float(max(np.log1p(self.excess), _SMALLEST_LOG))
+
+    def grown(self, steps: ArrayLike) -> Array:
+        """Return the distance that the shifts of the first ``steps`` steps grow to."""
+        meetings = self.meetings
+        met = meetings.before(steps)
+        since = np.asarray(steps, dtype=np.float64) - 1 - meetings.position
+        since = np.where(met > 0, since - (met - 1) * meetings.period, 0)
+        log_c = self.log_contraction
+        with np.errstate(over="ignore"):
+            growth = np.exp(log_c * since)
+        sums = geometric(log_c * meetings.period, met)
+        return self.shift * np.where(met > 0, growth * np.maximum(sums, 1.0), 0.0)
+
+    def costs(self, lengths: ArrayLike, distances: ArrayLike) -> Array:
+        """Return the minimal sum of b_t^2 over the last k steps, for arrays of k and d.
+
+        Valid whatever the rounding: b_t = max(s_t, theta w_t) meets the constraint for the theta
+        that is computed from a set of steps, and the cost is that of the same steps.
+        """
+        k = np.asarray(lengths, dtype=np.float64)
+        asked = np.asarray(distances, dtype=np.float64)
+        distance = np.where(np.isinf(asked), 0.0, asked)
+        log_c, period, after = self.log_contraction, self.meetings.period, self.meetings.after_last
+        decay = -abs(log_c)
+        # weights w_i = e^(decay i), the largest first: from the end where the maps contract
+        if log_c <= 0:
+            first = np.full_like(k, after)
+            target = np.exp(log_c * k) * distance
+        else:
+            first = np.mod(k - 1 - after, period)
+            target = np.exp(log_c) * distance
+        met = np.floor((k - 1 - first) / period) + 1
+        free = _free_squares(decay, k, first, met, period)
+        active = self._active(decay, first, met, free, target)
+        squares = free + np.exp(2 * decay * first) * geometric(2 * decay * period, active)
+        sums = np.exp(decay * first) * geometric(decay * period, active)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            needed = (target + self.shift * sums) ** 2 / squares
+        needed = np.where((squares == 0) & (target == 0), 0.0, needed)
+        with np.errstate(over="ignore"):
+            costs = needed + (met - active) * self.shift**2
+        return np.where(np.isinf(asked), np.inf, costs)
+
+    def _active(self, decay: float, first: Array, met: Array, free: Array, target: Array) -> Array:
+        """Return how many of the meetings have b_t above s: those of the largest weights."""
+        period, shift = self.meetings.period, self.shift
+        if shift == 0 or decay == 0:
+            # the same weight for all: all or none
+            above = target > shift * (free if decay == 0 else 0)
+            return np.where(above, met, 0.0)
+        if period == 1:
+            # the largest q with (1 - r^q)(r^(1-q) - 1)/(1 - r^2) below target/s
+            ratio = np.exp(decay)
+            gap, excess = -np.expm1(decay), target / shift * -np.expm1(2 * decay)
+            with np.errstate(over="ignore", divide="ignore"):
+                root = np.sqrt(excess * (excess + 2 * (1 + ratio)) + gap**2)
+                count = np.ceil(np.log1p((excess + gap + root) / (2 * ratio)) / -decay) - 1
+            return np.asarray(np.clip(count, np.where(target > 0, 1.0, 0.0), met))
+        low, high = np.zeros_like(met), met.copy()
+        while np.any(low < high):
+            middle = np.ceil((low + high) / 2)
+            weight = np.exp(decay * (first + (middle - 1) * period))
+            sums = np.exp(decay * first) * geometric(decay * period, middle)
+            squares = np.exp(2 * decay * first) * geometric(2 * decay * period, middle)
+            more = (target + shift * sums) * weight > shift * (free + squares)
+            low, high = np.where(more, middle, low), np.where(more, high, middle - 1)
+        return low
+
+
+def _free_squares(decay: float, k: Array, first: Array, met: Array, period: int) -> Array:
+    """Sum of the squared weights of the steps that do not meet the record, without subtraction."""
+    if period == 1:
+        return np.zeros_like(k)
+    twice = 2 * decay
+    last = first + (met - 1) * period
+    between = np.exp(twice * (first + 1)) * geometric(twice, period - 1)
+    between = between * geometric(twice * period, np.maximum(met - 1, 0))
+    tail = np.exp(twice * (last + 1)) * geometric(twice, np.maximum(k - 1 - last, 0))
+    return np.where(met > 0, geometric(twice, first) + between + tail, geometric(twice, k))
+
+
+def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
+    """Return the smallest cost over the lengths 1..longest, and a length that has it.
+
+    Every length is tried up to 1024; beyond, a grid that is fine at both ends is refined around its
+    three lowest places until neighbours are tried. A length that is missed is loose, never wrong.
+    """
+    if longest <= _SCANNED:
+        lengths = np.arange(1, longest + 1, dtype=np.float64)
+        return _lowest(cost(lengths), lengths)
+    ends = np.geomspace(1, longest, _SCANNED // 4)
+    lengths = np.unique(np.rint(np.concatenate([ends, longest + 1 - ends])))
+    values = cost(lengths)
+    found = [_lowest(values, lengths)]
+    inner = np.pad(values, 1, constant_values=np.inf)
+    dips = np.flatnonzero((values <= inner[:-2]) & (values <= inner[2:]))
+    for place in dips[np.argsort(values[dips], kind="stable")][:3]:
+        low, high = lengths[max(place - 1, 0)], lengths[min(place + 1, lengths.size - 1)]
+        while True:
+            fine = np.unique(np.rint(np.linspace(low, high, 65)))
+            costs = cost(fine)
+            found.append(_lowest(costs, fine))
+            if fine.size > high - low:
+                break
+            best = int(np.argmin(costs))
+            low, high = fine[max(best - 1, 0)], fine[min(best + 1, fine.size - 1)]
+    return min(found)
+
+
+def _lowest(values: Array, lengths: Array) -> tuple[float, int]:
+    place = int(np.argmin(values))
+    return float(values[place]), int(lengths[place])

@@ -1,0 +1,73 @@
+"""Quadratic losses: the iterates are Gaussian where the domain has no walls."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit import validate
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.process import Affine, Process
+from audit.constructions.records import check_curvature, check_others, record_pushes
+
+
+@dataclass(frozen=True)
+class QuadraticPair(Construction):
+    """Two datasets of quadratics of one curvature, whose centres differ in one record.
+
+    Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser that all records share,
+    and a linear loss. Gradients of two records differ by a constant, so the pair is admissible
+    where a gradient sensitivity, or a Lipschitz constant beside a shared regulariser, is assumed.
+    X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
+    (``ZERO_OUT``, which leaves the regulariser).
+
+    Full batches and ``curvature = strong_convexity`` without walls reach Theorem 4.2 of paper 004
+    for eta <= 2/(M + m).
+
+    Parameters
+    ----------
+    curvature
+        Of every loss: from the strong convexity to the smoothness, or any absolute value up to the
+        smoothness for losses that need not be convex.
+    others
+        p of every other record.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+    """
+
+    curvature: float = 0.0
+    others: float = 0.0
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
+
+    def __post_init__(self) -> None:
+        validate.finite(curvature=self.curvature, others=self.others)
+        if self.mechanism.clip_norm is not None and self.curvature:
+            raise Inadmissible(
+                f"{self.name} needs clip_norm=None because its gradients are not bounded, "
+                f"got clip_norm={self.mechanism.clip_norm!r}"
+            )
+        check_curvature(self.name, self.mechanism, self.curvature)
+        check_others(self.name, self.mechanism, self.others, self.others)
+        checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes whose record pulls right, and left (or not at all)."""
+        first, second = (self._process(push) for push in record_pushes(self.mechanism))
+        return first, second
+
+    def _process(self, record: float) -> Process:
+        batch_size = self.mechanism.batch_size
+
+        def update(eta: float, holds_record: bool, count: int) -> Affine:
+            push = (record if holds_record else 0.0) + count * self.others
+            share = (holds_record + count) / batch_size
+            return Affine(eta * push / batch_size, 1 - eta * self.curvature * share)
+
+        return batched_process(self.mechanism, self.start, update, self.position)

@@ -1,0 +1,97 @@
+"""The other records' losses contract: old noise is forgotten, the last steps are exposed."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.process import Affine, Mapped, Process, UpdateMap
+from audit.constructions.records import check_curvature, check_others, record_pushes
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class HuberUpdate:
+    """x -> x - pull clip(curvature (x - centre), -cap, cap) + shift."""
+
+    pull: float
+    curvature: float
+    cap: float
+    centre: float
+    shift: float
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        gradient = np.clip(self.curvature * (x - self.centre), -self.cap, self.cap)
+        return np.asarray(x - self.pull * gradient + self.shift)
+
+
+@dataclass(frozen=True)
+class ResetWalk(Construction):
+    """Two datasets whose other records pull the iterate back to a centre, by Huber losses.
+
+    Every other record has a loss of the given curvature near the centre, with a gradient of at
+    most ``cap`` away from it: convex, smooth and Lipschitz. At curvature 1/eta a batch of such
+    records sends the iterate to the centre, whatever noise it had gathered. The differing record
+    is linear and pushes X to the right, and X' to the left (``REPLACE_ONE``) or not at all.
+
+    Parameters
+    ----------
+    curvature
+        Of the other records' losses near the centre, above 0.
+    cap
+        The largest gradient of the other records, above 0.
+    centre, start
+        Where the other records' losses are least, and where the iterates begin.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+    """
+
+    curvature: float = 1.0
+    cap: float = 1.0
+    centre: float = 0.0
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; the other records have Huber losses"
+
+    def __post_init__(self) -> None:
+        validate.positive(curvature=self.curvature, cap=self.cap)
+        validate.finite(centre=self.centre)
+        if self.mechanism.strong_convexity > 0:
+            raise Inadmissible(
+                f"{self.name} needs strong_convexity = 0 because Huber losses are linear far out, "
+                f"got strong_convexity={self.mechanism.strong_convexity!r}"
+            )
+        if self.mechanism.dataset_size == 1:
+            raise Inadmissible(f"{self.name} needs another record, got dataset_size=1")
+        check_curvature(self.name, self.mechanism, self.curvature)
+        check_others(self.name, self.mechanism, -self.cap, self.cap)
+        checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes whose record pushes right, and left (or not at all)."""
+        first, second = (self._process(push) for push in record_pushes(self.mechanism))
+        return first, second
+
+    def _process(self, record: float) -> Process:
+        batch_size = self.mechanism.batch_size
+        reach = self.cap / self.curvature
+
+        def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
+            shift = eta * record / batch_size if holds_record else 0.0
+            if count == 0:
+                return Affine(shift)
+            pull = eta * count / batch_size
+            huber = HuberUpdate(pull, self.curvature, self.cap, self.centre, shift)
+            return Mapped(huber, (self.centre - reach, self.centre + reach))
+
+        return batched_process(self.mechanism, self.start, update, self.position)

@@ -1,0 +1,244 @@
+"""Thresholds fixed in advance, and the counts at them, which add up across blocks and machines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+from audit.estimation.events import Tail, ThresholdTest, count_event
+from audit.estimation.evidence import CountedTest
+from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+_FORMAT = 1
+# Fixed before any count: what certifies most is known to nobody yet.
+_SHAPE = JointShape(angle=1.1, first_guard=0.05)
+
+
+@dataclass(frozen=True)
+class FixedThresholds:
+    """Thresholds that were chosen before anyone looked at these samples.
+
+    Each threshold t gives the events {x >= t} and {x < t}. The error is shared equally between
+    thresholds and orders; nothing is spent on choosing, and all scores certify.
+
+    Attributes
+    ----------
+    values
+        Distinct finite thresholds; kept in ascending order.
+    favours
+        The laws that {x >= t} may favour: FORWARD the first, REVERSE the second. Naming one of
+        them beforehand, where high scores can only speak for that law, halves what is paid.
+    rates
+        How the two rates of an event are bounded: each by itself, or jointly.
+
+    Raises
+    ------
+    ValueError
+        If there is no threshold or order, one is named twice, or one is not finite.
+    """
+
+    values: tuple[float, ...]
+    favours: tuple[Order, ...] = (Order.FORWARD, Order.REVERSE)
+    rates: Rates = Rates.SEPARATE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "values", _thresholds(self.values))
+        orders = tuple(self.favours)
+        validate.instance(Rates, rates=self.rates)
+        for order in orders:
+            validate.instance(Order, favours=order)
+        if not orders or len(set(orders)) < len(orders):
+            raise validate.fail("favours", "one order or two distinct ones", orders)
+        object.__setattr__(self, "favours", orders)
+
+    def tests(self, summary: Summary, error: float) -> tuple[CountedTest, ...]:
+        """Return every test with its share of ``error``."""
+        share = error / (len(self.values) * len(self.favours))
+        tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in self.favours for t in self.values]
+        counts = [summary.counts(k, o) for o in self.favours for k in range(len(self.values))]
+        if self.rates is Rates.SEPARATE:
+            regions = rectangles(counts, share)
+        else:
+            regions = [joint(c, share, _SHAPE) for c in counts]
+        return tuple(
+            CountedTest(test, count, share, region, None)
+            for test, count, region in zip(tests, counts, regions, strict=True)
+        )
+
+
+@dataclass(frozen=True)
+class Summary:
+    """How many scores of either law reach thresholds that were fixed in advance.
+
+    Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``), and
+    what `audit_counts` certifies from the sum is what `audit_samples` certifies from all the
+    scores together. A block counted twice would be no independent evidence: give each block a
+    name in ``sources``, and the sum of two that share one is refused.
+
+    Attributes
+    ----------
+    thresholds
+        Ascending; the events are {x >= t}.
+    first, second
+        How many scores of the first and of the second law reach each threshold.
+    first_total, second_total
+        How many scores there are.
+    sources
+        Names of the blocks counted, such as ``"seed 7, block 12"``; sorted, each once.
+
+    Raises
+    ------
+    ValueError
+        If thresholds are not distinct finite numbers in ascending order, or counts are not whole
+        numbers that fall from at most the total to at least 0.
+    """
+
+    thresholds: tuple[float, ...]
+    first: tuple[int, ...]
+    first_total: int
+    second: tuple[int, ...]
+    second_total: int
+    sources: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        values = _thresholds(self.thresholds)
+        if values != tuple(self.thresholds):
+            raise validate.fail("thresholds", "in ascending order", self.thresholds)
+        object.__setattr__(self, "thresholds", values)
+        for name in ("first", "second"):
+            total = getattr(self, f"{name}_total")
+            validate.integer(0, **{f"{name}_total": total})
+            object.__setattr__(self, f"{name}_total", int(total))
+            object.__setattr__(self, name, _falling(name, getattr(self, name), total, len(values)))
+        names = tuple(self.sources)
+        if not all(isinstance(one, str) for one in names) or len(set(names)) < len(names):
+            raise validate.fail("sources", "distinct strings", names)
+        object.__setattr__(self, "sources", tuple(sorted(names)))
+
+    @staticmethod
+    def of(
+        samples: ArrayLike,
+        samples_prime: ArrayLike,
+        thresholds: Iterable[float],
+        *,
+        source: str | None = None,
+    ) -> Summary:
+        """Count one block of scores of the first and of the second law.
+
+        Raises
+        ------
+        ValueError
+            If a sample is empty, not one-dimensional or not finite, or a threshold is not finite.
+        """
+        values = _thresholds(thresholds)
+        at = np.asarray(values)
+        sides = [validate.sample(samples=samples), validate.sample(samples_prime=samples_prime)]
+        counts = [_counted(scores, at) for scores in sides]
+        return Summary(
+            thresholds=values,
+            first=counts[0],
+            first_total=sides[0].size,
+            second=counts[1],
+            second_total=sides[1].size,
+            sources=() if source is None else (source,),
+        )
+
+    def __add__(self, other: object) -> Summary:
+        if not isinstance(other, Summary):
+            return NotImplemented
+        if other.thresholds != self.thresholds:
+            raise validate.fail("thresholds", f"the same, {self.thresholds}", other.thresholds)
+        shared = sorted(set(self.sources) & set(other.sources))
+        if shared:
+            raise validate.fail("sources", "counted once", shared)
+        return Summary(
+            thresholds=self.thresholds,
+            first=tuple(a + b for a, b in zip(self.first, other.first, strict=True)),
+            first_total=self.first_total + other.first_total,
+            second=tuple(a + b for a, b in zip(self.second, other.second, strict=True)),
+            second_total=self.second_total + other.second_total,
+            sources=self.sources + other.sources,
+        )
+
+    def counts(self, index: int, favours: Order) -> Counts:
+        """Return the counts of {x >= thresholds[index]}, the favoured law first."""
+        first = self.first[index], self.first_total
+        second = self.second[index], self.second_total
+        return Counts(*first, *second) if favours is Order.FORWARD else Counts(*second, *first)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain Python values that JSON keeps exactly."""
+        return {
+            "format": _FORMAT,
+            "thresholds": list(self.thresholds),
+            "first": list(self.first),
+            "first_total": self.first_total,
+            "second": list(self.second),
+            "second_total": self.second_total,
+            "sources": list(self.sources),
+        }
+
+    @staticmethod
+    def from_dict(stored: Mapping[str, Any]) -> Summary:
+        """Rebuild what `to_dict` returned; anything else is refused with a ``ValueError``."""
+        known = ("first", "first_total", "second", "second_total", "sources", "thresholds")
+        validate.instance(Mapping, stored=stored)
+        if stored.get("format") != _FORMAT:
+            raise validate.fail("stored", f"a summary of format {_FORMAT}", stored)
+        if set(stored) != {"format", *known}:
+            raise validate.fail("stored", f"a summary with {', '.join(known)}", sorted(stored))
+        return Summary(**{name: _plain(stored[name]) for name in known})
+
+
+def _plain(value: Any) -> Any:
+    return tuple(value) if isinstance(value, list) else value
+
+
+def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
+    try:
+        listed = tuple(values)
+    except TypeError:
+        raise validate.fail("thresholds", "a sequence of numbers", values) from None
+    _check_each(listed)
+    ascending = tuple(sorted(float(v) for v in listed))
+    if not ascending or len(set(ascending)) < len(ascending):
+        raise validate.fail("thresholds", "at least one, and distinct", listed)
+    return ascending
+
+
+def _check_each(values: Sequence[float]) -> None:
+    """Each threshold is a finite number."""
+    for value in values:
+        validate.finite(thresholds=value)
+
+
+def _counted(scores: Array, at: Array) -> tuple[int, ...]:
+    """Count by sorting, or by one pass for each threshold, whichever is less work."""
+    if at.size <= 4:
+        return tuple(int(np.count_nonzero(scores >= t)) for t in at)
+    return tuple(count_event(np.sort(scores), Tail.AT_LEAST, at).tolist())
+
+
+def _falling(name: str, counts: Iterable[int], total: int, length: int) -> tuple[int, ...]:
+    try:
+        listed = tuple(counts)
+    except TypeError:
+        raise validate.fail(name, "a sequence of whole numbers", counts) from None
+    for count in listed:
+        validate.integer(0, **{name: count})
+    if len(listed) != length:
+        raise validate.fail(name, f"{length} counts, one for each threshold", listed)
+    previous, words = total, f"at most {name}_total ({total})"
+    for count in listed:
+        if count > previous:
+            raise validate.fail(name, words, count)
+        previous, words = count, "falling with the threshold"
+    return tuple(int(count) for count in listed)

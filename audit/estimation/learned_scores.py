@@ -1,0 +1,277 @@
+"""Scores learned from a training split: histogram, and three models of scikit-learn.
+
+Every learner is a frozen description with one method, ``fit(training)``, and every score has one
+method, ``apply(held_out)``. A poor score costs power, never validity.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.estimation.scores import (
+    LARGEST_SCORE,
+    Certifying,
+    Fresh,
+    Training,
+    held_out_rows,
+)
+
+Array = NDArray[np.float64]
+
+_WIDEST = 1e6  # standardised coordinates are cut here
+_ROWS_AT_ONCE = 200_000
+_MOST_DIMENSIONS = 32  # of a histogram's cells
+
+
+@dataclass(frozen=True, eq=False)
+class LearnedScore:
+    """A score learned from one training split: about the log-likelihood ratio of X and X'.
+
+    It gives finite scores to certifying samples of the same split, or to draws declared `Fresh`,
+    and refuses all others.
+
+    Attributes
+    ----------
+    learner
+        The description that was fitted.
+    training
+        What it has seen.
+    """
+
+    learner: object
+    training: Training
+    _function: Callable[[Array], Array]
+
+    def apply(self, held_out: Certifying | Fresh) -> tuple[Array, Array]:
+        """Return the scores of ``samples`` and ``samples_prime``, shapes (n,) and (n',).
+
+        Raises
+        ------
+        TypeError
+            If ``held_out`` is the training part, or neither `Certifying` nor `Fresh`.
+        ValueError
+            If it comes from another split, holds training samples, or has another dimension.
+        """
+        dimension = self.training.samples.shape[1]
+        first, second = held_out_rows(held_out, self.training, dimension)
+        return self._score(first), self._score(second)
+
+    def _score(self, rows: Array) -> Array:
+        starts = range(0, rows.shape[0], _ROWS_AT_ONCE)
+        parts = [self._function(rows[start : start + _ROWS_AT_ONCE]) for start in starts]
+        return np.clip(np.concatenate(parts), -LARGEST_SCORE, LARGEST_SCORE)
+
+
+@dataclass(frozen=True)
+class Histogram:
+    """Log ratio of the two samples' shares of a cell, half a draw added to each count.
+
+    Attributes
+    ----------
+    cells
+        Cells in all, at most: each coordinate is cut at the same number of quantiles of the
+        training samples, at least in two where it varies.
+
+    Raises
+    ------
+    ValueError
+        If ``cells`` is below 2 or, when fitted, too small to cut every coordinate in two.
+    """
+
+    cells: int = 64
+
+    def __post_init__(self) -> None:
+        validate.integer(2, cells=self.cells)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Learn from the training part of a split."""
+        first, second = _seen(training)
+        dimension = first.shape[1]
+        if dimension > _MOST_DIMENSIONS or 2**dimension > self.cells:
+            raise validate.fail("cells", f"at least 2^dimension (2^{dimension})", self.cells)
+        cuts_each = int(np.floor(self.cells ** (1 / dimension) + 1e-9)) - 1
+        both = np.concatenate([first, second])
+        levels = np.arange(1, cuts_each + 1) / (cuts_each + 1)
+        cuts = [np.unique(np.quantile(c, levels, method="lower")) for c in both.T]
+        shape = tuple(one.size + 1 for one in cuts)
+
+        def cell(rows: Array) -> NDArray[np.intp]:
+            index = [np.searchsorted(c, x, side="left") for c, x in zip(cuts, rows.T, strict=True)]
+            return np.asarray(np.ravel_multi_index(tuple(index), shape))
+
+        size = int(np.prod(shape))
+        counts = [np.bincount(cell(rows), minlength=size) + 0.5 for rows in (first, second)]
+        ratio = np.log(counts[0] / first.shape[0]) - np.log(counts[1] / second.shape[0])
+        return LearnedScore(self, training, lambda rows: ratio[cell(rows)])
+
+
+@dataclass(frozen=True)
+class Logistic:
+    """Logistic regression on standardised coordinates and, by default, their squares.
+
+    Squares let it find a difference in spread. Needs scikit-learn.
+
+    Attributes
+    ----------
+    squares
+        Whether squares and products of coordinates are used beside the coordinates.
+    strength
+        Inverse of the penalty, positive (scikit-learn's ``C``).
+    """
+
+    squares: bool = True
+    strength: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.instance(bool, squares=self.squares)
+        validate.positive(strength=self.strength)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Learn from the training part of a split."""
+        linear = _scikit_learn("linear_model")
+        model = linear.LogisticRegression(C=self.strength, max_iter=1000)
+        features = _second_order if self.squares else _unchanged
+        return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x), features)
+
+
+@dataclass(frozen=True)
+class NearestNeighbours:
+    """Log ratio of the two samples' shares among the nearest training draws. Needs scikit-learn.
+
+    Attributes
+    ----------
+    neighbours
+        How many are looked at, at least 1; all training draws where there are fewer.
+    """
+
+    neighbours: int = 101
+
+    def __post_init__(self) -> None:
+        validate.integer(1, neighbours=self.neighbours)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Learn from the training part of a split."""
+        module = _scikit_learn("neighbors")
+        total = training.samples.shape[0] + training.samples_prime.shape[0]
+        used = min(self.neighbours, total)
+        model = module.KNeighborsClassifier(n_neighbors=used)
+
+        def log_odds(fitted: Any, x: Array) -> Array:
+            share = fitted.predict_proba(x)[:, 1]
+            return np.asarray(np.log(share * used + 0.5) - np.log((1 - share) * used + 0.5))
+
+        return _fit_classifier(self, training, model, log_odds)
+
+
+@dataclass(frozen=True)
+class GradientBoosting:
+    """Gradient boosted trees on histograms of the coordinates. Needs scikit-learn.
+
+    Attributes
+    ----------
+    rounds
+        Trees, at least 1.
+    learning_rate
+        Weight of each tree, in (0, 1).
+    leaves
+        Leaves of a tree, at least 2.
+    """
+
+    rounds: int = 100
+    learning_rate: float = 0.1
+    leaves: int = 15
+
+    def __post_init__(self) -> None:
+        validate.integer(1, rounds=self.rounds)
+        validate.open_unit(learning_rate=self.learning_rate)
+        validate.integer(2, leaves=self.leaves)
+
+    def fit(self, training: Training) -> LearnedScore:
+        """Learn from the training part of a split; no random choice is made."""
+        module = _scikit_learn("ensemble")
+        model = module.HistGradientBoostingClassifier(
+            max_iter=self.rounds,
+            learning_rate=self.learning_rate,
+            max_leaf_nodes=self.leaves,
+            early_stopping=False,
+            random_state=0,
+        )
+        return _fit_classifier(self, training, model, lambda m, x: m.decision_function(x))
+
+
+def _fit_classifier(
+    learner: object,
+    training: Training,
+    model: Any,
+    log_odds: Callable[[Any, Array], Array],
+    features: Callable[[Array], Array] | None = None,
+) -> LearnedScore:
+    """Fit a classifier of X against X' and turn its log odds into a log-likelihood ratio."""
+    first, second = _seen(training)
+    both = np.concatenate([first, second])
+    scale = np.maximum(np.max(np.abs(both), axis=0), np.finfo(float).tiny)
+    centre = np.mean(both / scale, axis=0)
+    spread = np.std(both / scale - centre, axis=0)
+    spread = np.where(spread > 0, spread, 1.0)
+
+    def prepared(rows: Array) -> Array:
+        with np.errstate(over="ignore"):
+            standard = np.clip((rows / scale - centre) / spread, -_WIDEST, _WIDEST)
+        return standard if features is None else features(standard)
+
+    labels = np.repeat([1, 0], [first.shape[0], second.shape[0]])
+    with _quiet():
+        model.fit(prepared(both), labels)
+    prior = float(np.log(first.shape[0] / second.shape[0]))
+
+    def score(rows: Array) -> Array:
+        with _quiet():
+            return np.asarray(log_odds(model, prepared(rows)), dtype=np.float64) - prior
+
+    return LearnedScore(learner, training, score)
+
+
+def _seen(training: Training) -> tuple[Array, Array]:
+    if not isinstance(training, Training):
+        raise TypeError(f"training must be a Training part, got {type(training).__name__}")
+    return training.samples, training.samples_prime
+
+
+def _unchanged(x: Array) -> Array:
+    return x
+
+
+def _second_order(x: Array) -> Array:
+    rows, columns = np.triu_indices(x.shape[1])
+    return np.concatenate([x, x[:, rows] * x[:, columns]], axis=1)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Silence scikit-learn, and keep it to one thread.
+
+    A model that stops early is a poor score, not a reason to warn. One thread gives the same bits
+    on every machine, and small fits are much faster for it.
+    """
+    limits = import_module("threadpoolctl").threadpool_limits(limits=1)  # scikit-learn needs it too
+    with limits, warnings.catch_warnings(), np.errstate(all="ignore"):
+        warnings.simplefilter("ignore")
+        yield
+
+
+def _scikit_learn(module: str) -> Any:
+    try:
+        return import_module(f"sklearn.{module}")
+    except ImportError:
+        raise ImportError(
+            "this score needs scikit-learn: pip install 'noisy-sgd-audit[learn]'"
+        ) from None

@@ -1,0 +1,189 @@
+"""Equal local levels: limits on a distribution function that hold at every point together.
+
+Let N(c) count the values at most c among n independent uniform variables. For ranks i and limits
+c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank bounds a distribution
+function from below everywhere: F(t) >= c_i wherever at least i draws are at most t. Its probability
+is wanted for one level at all ranks, which is as sharp in the tails as in the middle (the test of
+Berk and Jones 1979; Aldor-Noiman et al. 2013). No continuity is needed: with x = F^-1(u) ties and
+atoms only make the statement weaker, and it holds for left limits and for upper tails as well.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betainc, gammaln
+
+from audit.estimation.intervals import lower_limit, upper_limit
+
+Array = NDArray[np.float64]
+Ranks = NDArray[np.int64]
+
+# Up to this many draws every rank is used and the probability is computed exactly.
+EXACT_UP_TO = 3000
+# Beyond, ranks stand this far apart in log(F / (1 - F)), in the tails and in the body.
+_TAIL_STEP = 0.04
+_BODY_STEP = 0.01
+_BODY = 0.02  # the body is where both tails are heavier than this
+_BINS = 48  # of the sum that bounds the chance to fail at one rank and not at the one before
+_WINDOW = 8.0  # standard deviations that the sum spans
+_NEGLIGIBLE = 1e-30
+# The level is found to this relative accuracy, from below.
+_SLACK = 0.01
+# Below this the rounding of the exact probability matters, and the union bound is used.
+_LEAST_EXACT = 1e-9
+
+
+@dataclass(frozen=True, eq=False)
+class Limits:
+    """Limits on the rates of all events of one tail of one law, together with both tails.
+
+    Attributes
+    ----------
+    size
+        Draws of the law.
+    error
+        Probability, at most, that any limit in either tail is wrong.
+    level
+        Error of each limit alone.
+    ranks
+        Ascending counts i, from 1 to ``size``, at which limits stand.
+    lower
+        For a count of at least ``ranks[j]`` the rate is at least ``lower[j]``.
+    upper
+        For a count of at most ``size - ranks[j]`` the rate is at most ``upper[j]``.
+    """
+
+    size: int
+    error: float
+    level: float
+    ranks: Ranks
+    lower: Array
+    upper: Array
+
+    def least_rate(self, count: NDArray[np.intp]) -> Array:
+        """Lower limits for the rates of events that were counted."""
+        index = np.searchsorted(self.ranks, count, side="right") - 1
+        return np.where(index < 0, 0.0, self.lower[np.maximum(index, 0)])
+
+    def greatest_rate(self, count: NDArray[np.intp]) -> Array:
+        """Upper limits for the rates of events that were counted."""
+        index = np.searchsorted(self.ranks, self.size - count, side="right") - 1
+        return np.where(index < 0, 1.0, self.upper[np.maximum(index, 0)])
+
+
+@lru_cache(maxsize=64)
+def limits(size: int, error: float) -> Limits:
+    """Return limits that hold for all events {x <= t}, {x < t}, {x >= t}, {x > t} together.
+
+    Each tail spends half of ``error``. The limit at count k is that of Clopper and Pearson at the
+    common ``level``; with up to `EXACT_UP_TO` draws the level is the largest that the exact
+    probability allows, beyond that the largest that a second-order union bound over ranks fixed in
+    advance allows.
+    """
+    ranks = _ranks(size)
+    level = _level(size, ranks, 0.5 * error)
+    lower = lower_limit(ranks, size, level)
+    upper = upper_limit(size - ranks, size, level)
+    return Limits(size, error, level, ranks, lower, upper)
+
+
+def _ranks(size: int) -> Ranks:
+    if size <= EXACT_UP_TO:
+        return np.arange(1, size + 1, dtype=np.int64)
+    edge, end = math.log(_BODY / (1 - _BODY)), math.log(size)
+    tail = np.arange(-end, edge, _TAIL_STEP)
+    odds = np.concatenate([tail, np.linspace(edge, -edge, round(-2 * edge / _BODY_STEP)), -tail])
+    inner = np.rint(size / (1 + np.exp(-odds))).astype(np.int64)
+    return np.unique(np.clip(np.append(inner, [1, size]), 1, size))
+
+
+def _level(size: int, ranks: Ranks, error: float) -> float:
+    """Return a level whose chance to fail anywhere is at most ``error``, and nearly that.
+
+    The chance divided by the level changes slowly, so a few proportional steps suffice.
+    """
+    exactly = size <= EXACT_UP_TO and error >= _LEAST_EXACT
+    failure = failure_exactly if exactly else failure_at_most
+    wanted = (1 - 0.5 * _SLACK) * error
+    level = wanted / (1 + 2 * math.log1p(size) * (1 if exactly else 2.5))
+    for _ in range(60):
+        chance = failure(size, ranks, lower_limit(ranks, size, level))
+        if (1 - _SLACK) * error <= chance <= error:
+            return level
+        level *= min(max(wanted / max(chance, 1e-300), 1e-3), 1e3)
+        if level >= wanted and chance <= error:  # one rank, one limit
+            return wanted
+    return error / ranks.size  # the plain union bound needs no search
+
+
+def failure_exactly(size: int, ranks: Ranks, cuts: Array) -> float:
+    """Return P(N(c_i) >= i for some rank i), all ranks from 1 to ``size``.
+
+    A Poisson process of rate ``size`` given that it has ``size`` points in all is N, and its
+    increments are independent: the law of the count is carried from cut to cut by convolution,
+    without the counts that fail (Noe 1972; Moscovich and Nadler 2017, in the form of a
+    convolution). Mass that is dropped as negligible counts as failed.
+    """
+    del ranks  # 1, 2, ..., size
+    law, lowest, last = np.ones(1), 0, 0.0
+    gaps = size * np.diff(cuts, prepend=0.0)
+    for rank, (gap, cut) in enumerate(zip(gaps.tolist(), cuts.tolist(), strict=True), start=1):
+        last = cut
+        law = np.convolve(law, _poisson(gap))[: rank - lowest]
+        if law[0] < _NEGLIGIBLE:
+            start = int(np.argmax(law >= _NEGLIGIBLE))
+            law, lowest = law[start:], lowest + start
+    missing = size - lowest - np.arange(law.size)
+    mean = size * (1 - last)
+    if mean <= 0:
+        end = (missing == 0).astype(np.float64)
+    else:
+        end = np.exp(missing * math.log(mean) - mean - gammaln(missing + 1))
+    all_points = math.exp(size * math.log(size) - size - math.lgamma(size + 1))
+    return max(0.0, 1 - float(law @ end) / all_points)
+
+
+def _poisson(mean: float) -> Array:
+    if mean <= 0:
+        return np.ones(1)
+    counts = np.arange(int(mean + 12 * math.sqrt(mean) + 18))
+    return np.asarray(np.exp(counts * math.log(mean) - mean - _LOG_FACTORIAL[: counts.size]))
+
+
+_LOG_FACTORIAL = gammaln(np.arange(4 * EXACT_UP_TO + 400) + 1.0)
+
+
+def failure_at_most(size: int, ranks: Ranks, cuts: Array) -> float:
+    """Bound P(N(c_i) >= i for some of the ranks) from above.
+
+    P(union of A_j) <= P(A_1) + sum_j P(A_j and not A_{j-1}) (Hunter 1976, Worsley 1982). Given
+    N(c_{j-1}) = a the increment is binomial, and the chance that it reaches rank i_j grows with a:
+    values of a are put together in bins, each at its greatest.
+    """
+    n = float(size)
+    i, c = ranks.astype(np.float64), cuts
+    alone = betainc(i, n - i + 1, c)
+    before, after = i[:-1, None], i[1:, None]
+    step = np.diff(c)[:, None] / (1 - c[:-1, None])
+    spread = _WINDOW * np.sqrt(n * np.diff(c)[:, None] + 1) + _WINDOW
+    offsets = np.floor(spread * np.linspace(0, 1, _BINS + 1) ** 2)
+    offsets = np.minimum(np.maximum(offsets, np.arange(_BINS + 1)), before)
+    reach = before - offsets  # bins {reach[k + 1], ..., reach[k] - 1}; the last one is open below
+    # P(N(c_{j-1}) >= reach); 1 where reach is 0
+    at_least = np.where(
+        reach > 0, betainc(np.maximum(reach, 1.0), n - reach + 1, c[:-1, None]), 1.0
+    )
+    mass = np.diff(at_least, axis=1)
+    greatest = reach[:, :-1] - 1
+    need = np.maximum(after - greatest, 1.0)
+    jump = betainc(need, np.maximum(n - after + 1, 1.0), step)
+    last = reach[:, -1]
+    rest = betainc(after[:, 0] - last + 1, n - i[1:] + 1, step[:, 0])
+    below = np.where(last > 0, rest, 0.0)
+    new = np.sum(mass * jump, axis=1) + below
+    return float(alone[0] + np.sum(np.minimum(new, alone[1:])))

@@ -1,0 +1,270 @@
+"""Scores of samples of any dimension, and the split that keeps them honest.
+
+A score maps every draw to one number; a high one speaks for the first law of the pair. The
+log-likelihood ratio of known laws needs no samples. Any other score is learned, and must not meet
+again the samples it has learned from: `split` gives a `Training` part, which learners take, and a
+`Certifying` part, which their scores take.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+
+Array = NDArray[np.float64]
+
+# Stands for an infinite log-likelihood ratio: finite, and beyond all that densities can give.
+LARGEST_SCORE = 1e300
+_FEWEST_ROWS = 4
+
+
+@runtime_checkable
+class KnownLaw(Protocol):
+    """A law with a density, such as `audit.exact.Law`; atoms at two ends where it is clamped."""
+
+    def log_density(self, x: ArrayLike, /) -> Array:
+        """Return the log density at x, -inf where there is none; atoms are no part of it."""
+        ...
+
+    @property
+    def log_atoms(self) -> tuple[float, float]:
+        """Logarithms of the probabilities of the lower and the upper end; -inf for none."""
+        ...
+
+
+@dataclass(frozen=True)
+class LogRatio:
+    """The exact log-likelihood ratio of two known laws on a line: the most powerful score.
+
+    At an end that is an atom of either law the ratio is that of the atoms, elsewhere that of the
+    densities. Where only one law has mass the score is plus or minus ``LARGEST_SCORE``; where
+    neither has, 0.
+
+    Attributes
+    ----------
+    first, second
+        Laws of X and X'.
+    ends
+        Lower and upper end of the clamped domain, where the atoms are; None if there are none.
+        For `audit.exact.Law` these are its panels' outer edges.
+
+    Raises
+    ------
+    ValueError
+        If a law is no `KnownLaw`, ends are not ascending, or a law has atoms and ends are missing.
+    """
+
+    first: KnownLaw
+    second: KnownLaw
+    ends: tuple[float, float] | None = None
+
+    def __post_init__(self) -> None:
+        validate.instance(KnownLaw, first=self.first, second=self.second)
+        if self.ends is None:
+            if max(*self.first.log_atoms, *self.second.log_atoms) > -np.inf:
+                raise validate.fail("ends", "given where a law has atoms", self.ends)
+            return
+        low, high = self.ends
+        validate.finite(lower_end=low, upper_end=high)
+        if not low < high:
+            raise validate.fail("ends", "ascending", self.ends)
+
+    def __call__(self, samples: ArrayLike) -> Array:
+        """Return the score of each draw; ``samples`` is finite and one-dimensional, not empty."""
+        x = validate.sample(samples=samples)
+        p, q = (np.array(law.log_density(x), dtype=np.float64) for law in (self.first, self.second))
+        if self.ends is not None:
+            atoms = zip(self.ends, self.first.log_atoms, self.second.log_atoms, strict=True)
+            for end, atom_p, atom_q in atoms:
+                if max(atom_p, atom_q) > -np.inf:
+                    p[x == end], q[x == end] = atom_p, atom_q
+        both = (p == -np.inf) & (q == -np.inf)
+        if np.any(np.isnan(p) | np.isnan(q) | (p == np.inf) | (q == np.inf)):
+            raise ValueError("log_density must give numbers below infinity")
+        ratio = np.where(both, 0.0, p) - np.where(both, 0.0, q)
+        return np.asarray(np.clip(ratio, -LARGEST_SCORE, LARGEST_SCORE))
+
+
+@dataclass(frozen=True, eq=False)
+class Training:
+    """The part of a split that learners may see. Made by `split`.
+
+    Attributes
+    ----------
+    samples, samples_prime
+        Draws of X and X', shapes (n, d) and (n', d), read-only.
+    digest
+        Names the split: the data, fraction and seed it was made from.
+    """
+
+    samples: Array
+    samples_prime: Array
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Certifying:
+    """The part of a split that only fixed scores may see. Made by `split`; attributes as there."""
+
+    samples: Array
+    samples_prime: Array
+    digest: str
+
+
+@dataclass(frozen=True, eq=False)
+class Fresh:
+    """Draws that the caller declares to be new: made after, or apart from, all training.
+
+    Attributes
+    ----------
+    samples, samples_prime
+        Shapes (n, d), or (n,) for d = 1; finite.
+
+    Raises
+    ------
+    ValueError
+        If they are empty, not finite, or differ in d.
+    """
+
+    samples: ArrayLike
+    samples_prime: ArrayLike
+    rows: tuple[Array, Array] = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", checked_rows(self.samples, self.samples_prime))
+
+
+def split(
+    samples: ArrayLike, samples_prime: ArrayLike, *, fraction: float, seed: int
+) -> tuple[Training, Certifying]:
+    """Split both samples at random into a part to learn from and a part to certify with.
+
+    Parameters
+    ----------
+    samples, samples_prime
+        Draws of X and X', shapes (n, d) and (n', d), or (n,) for d = 1; finite, at least 4 each.
+    fraction
+        Part of each, in (0, 1), that trains; at least 2 draws are left on either side.
+    seed
+        Draws the split; a whole number of at least 0, to be fixed before looking.
+
+    Returns
+    -------
+    Two objects of different types that know that they belong together. Given the training part,
+    the certifying draws are independent of it, so a score learned from it is a fixed function.
+
+    Raises
+    ------
+    ValueError
+        If a sample is too small, not finite or of another shape, or an argument out of range.
+    """
+    validate.open_unit(fraction=fraction)
+    validate.integer(0, seed=seed)
+    rows = checked_rows(samples, samples_prime)
+    digest = hashlib.blake2b(f"{float(fraction)!r} {int(seed)}".encode(), digest_size=16)
+    parts: list[tuple[Array, Array]] = []
+    streams = np.random.SeedSequence(int(seed)).spawn(2)
+    for name, points, stream in zip(("samples", "samples_prime"), rows, streams, strict=True):
+        size = points.shape[0]
+        if size < _FEWEST_ROWS:
+            raise ValueError(
+                f"{name} must hold at least {_FEWEST_ROWS} draws to be split, got {size}"
+            )
+        digest.update(str(points.shape).encode())
+        digest.update(np.ascontiguousarray(points).tobytes())
+        chosen = np.zeros(size, dtype=np.bool_)
+        count = min(max(2, round(fraction * size)), size - 2)
+        generator = np.random.default_rng(stream)
+        chosen[generator.choice(size, count, replace=False, shuffle=False)] = True
+        parts.append((points[chosen], points[~chosen]))
+    for part in (*parts[0], *parts[1]):
+        part.flags.writeable = False
+    name_of_split = digest.hexdigest()
+    return (
+        Training(parts[0][0], parts[1][0], name_of_split),
+        Certifying(parts[0][1], parts[1][1], name_of_split),
+    )
+
+
+def held_out_rows(
+    held_out: Certifying | Fresh, training: Training, dimension: int
+) -> tuple[Array, Array]:
+    """Return the draws of ``held_out`` if a score learned from ``training`` may meet them.
+
+    Raises
+    ------
+    TypeError
+        If they are training samples or of any type but `Certifying` and `Fresh`.
+    ValueError
+        If they come from another split, which may hold training samples, are declared fresh but
+        mostly equal training samples that have no ties, or have another dimension.
+    """
+    if isinstance(held_out, Training):
+        raise TypeError("held_out must not be training samples: a score may not meet them again")
+    if not isinstance(held_out, (Certifying, Fresh)):
+        raise TypeError(f"held_out must be Certifying or Fresh, got {type(held_out).__name__}")
+    if isinstance(held_out, Certifying):
+        if held_out.digest != training.digest:
+            raise ValueError(
+                "held_out must be of the split that trained the score: "
+                "another split may hold its training samples"
+            )
+        rows = held_out.samples, held_out.samples_prime
+    else:
+        rows = held_out.rows
+        for part in rows:
+            for learned in (training.samples, training.samples_prime):
+                if np.may_share_memory(part, learned) or _mostly_known(part, learned):
+                    raise ValueError("held_out must be fresh, got samples that trained the score")
+    if rows[0].shape[1] != dimension:
+        raise validate.fail("held_out", f"of dimension {dimension}", rows[0].shape[1])
+    return rows
+
+
+def _mostly_known(rows: Array, learned: Array) -> bool:
+    if rows.shape[1] != learned.shape[1]:
+        return False
+    keys, known = (
+        np.ascontiguousarray(part).view(f"V{part.shape[1] * part.itemsize}").ravel()
+        for part in (rows, learned)
+    )
+    held = set(known.tolist())
+    if len(held) < known.size:  # ties come by themselves
+        return False
+    return sum(key in held for key in keys.tolist()) > keys.size / 2
+
+
+def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, Array]:
+    """Return both samples as finite arrays of shape (n, d) with the same d."""
+    first = _rows("samples", samples)
+    second = _rows("samples_prime", samples_prime)
+    if first.shape[1] != second.shape[1]:
+        raise validate.fail(
+            "samples_prime", f"of dimension {first.shape[1]} like samples", second.shape[1]
+        )
+    return first, second
+
+
+def _rows(name: str, value: ArrayLike) -> Array:
+    try:
+        array = np.asarray(value, dtype=np.float64)
+    except (TypeError, ValueError):
+        raise validate.fail(name, "an array of numbers", value) from None
+    if array.ndim == 1:
+        array = array[:, None]
+    if array.ndim != 2 or array.size == 0:
+        raise ValueError(
+            f"{name} must be a non-empty array of shape (n,) or (n, d), got shape {array.shape}"
+        )
+    if not np.all(np.isfinite(array)):
+        row, column = np.argwhere(~np.isfinite(array))[0]
+        raise ValueError(
+            f"{name} must hold finite numbers only, got {array[row, column]} in row {row}"
+        )
+    return array

@@ -1,0 +1,329 @@
+"""Anytime-valid tests of privacy claims: look after every sample, stop whenever you like."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import logsumexp
+
+from audit import validate
+from audit.estimation.betting import COLUMNS, choose_bets, play
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+_LARGEST_LOG = math.log(np.finfo(float).max)
+_FEWEST_BEYOND = 4  # past scores beyond the farthest candidate threshold
+_STEP = 0.9  # from one candidate's tail mass to the next
+
+
+@dataclass(frozen=True)
+class Betting:
+    """How bets are chosen from the past. No value affects validity, only how fast wealth grows.
+
+    Attributes
+    ----------
+    first
+        Pairs that are only watched before the first bet; at least 4.
+    renewal
+        Bets are chosen anew when the pairs seen have grown by this factor; above 1.
+    pseudo_count
+        Added to the counts inside and outside an event before rates are taken; positive.
+    caution
+        Standard errors by which an event's estimated growth is lowered before the best is taken.
+    shrinkage
+        Stakes are multiplied by z^2 / (z^2 + shrinkage), z^2 twice the log likelihood ratio of
+        the past against the claim.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+    """
+
+    first: int = 10
+    renewal: float = 1.1
+    pseudo_count: float = 1.0
+    caution: float = 0.5
+    shrinkage: float = 3.0
+
+    def __post_init__(self) -> None:
+        validate.integer(_FEWEST_BEYOND, first=self.first)
+        validate.above_one(renewal=self.renewal)
+        validate.positive(pseudo_count=self.pseudo_count)
+        validate.nonnegative(caution=self.caution, shrinkage=self.shrinkage)
+
+    def next_renewal(self, seen: int) -> int:
+        """After how many pairs the bets chosen after ``seen`` pairs are replaced."""
+        return max(seen + 2, int(min(seen * self.renewal, 2.0**62)))
+
+
+@dataclass(frozen=True)
+class ClaimEvidence:
+    """What the pairs seen so far say against one claim, or against all claims together.
+
+    Attributes
+    ----------
+    log_e_value
+        Logarithm of the wealth now: an e-value, its expectation is at most 1 under the claim at
+        every stopping time.
+    log_peak
+        Logarithm of the largest wealth so far. ``p_value`` comes from it.
+    refuted_after
+        Number of pairs after which the wealth first reached 1 / (1 - confidence); None if never.
+    """
+
+    log_e_value: float
+    log_peak: float
+    refuted_after: int | None
+
+    @property
+    def e_value(self) -> float:
+        """The wealth now, at most the largest float."""
+        return math.exp(min(self.log_e_value, _LARGEST_LOG))
+
+    @property
+    def p_value(self) -> float:
+        """Anytime-valid: under the claim it is ever at most a with probability at most a."""
+        return math.exp(-max(self.log_peak, 0.0))
+
+
+class SequentialAudit:
+    """E-processes against claims "epsilon at delta is at most e", fed pair by pair.
+
+    Each claim has a wealth of its own that starts at 1. Bets (see `audit.estimation.betting` for
+    the payoff and the proof) are chosen from past pairs only, at numbers of pairs that are fixed
+    beforehand, so the wealth is a nonnegative supermartingale wherever the claim is true:
+
+    - at any stopping time, however chosen, ``e_value`` has expectation at most 1;
+    - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence
+      (Ville 1939), however long one goes on;
+    - averages of wealths are wealths, so ``together`` is an e-process against "all claims are
+      true", such as the points of one privacy curve (Vovk and Wang 2021, Proposition 3.1).
+
+    Parameters
+    ----------
+    claims
+        Pairs (epsilon, delta), epsilon a finite number of at least 0 and delta in [0, 1].
+    confidence
+        In (0, 1); a claim is refuted where its wealth reaches 1 / (1 - confidence).
+    order
+        FORWARD to test only sup_S P(X in S) - e^epsilon P(X' in S) <= delta, REVERSE the other
+        order; by default a bet may be on either, whichever the past makes look worse.
+    betting
+        How bets are chosen; `Betting()` by default.
+
+    Raises
+    ------
+    ValueError
+        If there is no claim, or a value is out of its range.
+
+    Notes
+    -----
+    The draws must be independent of each other and of earlier ones, and their scores must come
+    from functions that were fixed before. The same pairs give the same numbers however they are
+    cut into calls of `update`.
+    """
+
+    def __init__(
+        self,
+        claims: Sequence[tuple[float, float]],
+        *,
+        confidence: float,
+        order: Order | None = None,
+        betting: Betting | None = None,
+    ) -> None:
+        self._claims = _checked(claims)
+        validate.open_unit(confidence=confidence)
+        if order is not None:
+            validate.instance(Order, order=order)
+        self._betting = Betting() if betting is None else betting
+        validate.instance(Betting, betting=self._betting)
+        self._confidence = float(confidence)
+        self._orders = order is not Order.REVERSE, order is not Order.FORWARD
+        size = len(self._claims)
+        with np.errstate(over="ignore"):
+            self._ratios = np.exp(np.array([epsilon for epsilon, _ in self._claims]))
+        self._deltas = np.array([delta for _, delta in self._claims])
+        self._bets = np.zeros((size, COLUMNS))
+        self._wealth, self._peak = np.zeros(size + 1), np.zeros(size + 1)
+        self._crossed = np.zeros(size + 1, dtype=np.int64)
+        self._past: tuple[list[Array], list[Array]] = ([], [])
+        self._pairs = 0
+        self._renewal = self._betting.first
+
+    @property
+    def claims(self) -> tuple[tuple[float, float], ...]:
+        """The claims, (epsilon, delta) each."""
+        return self._claims
+
+    @property
+    def confidence(self) -> float:
+        """The confidence with which each single statement of refutation is right."""
+        return self._confidence
+
+    @property
+    def pairs(self) -> int:
+        """Pairs seen so far."""
+        return self._pairs
+
+    @property
+    def evidence(self) -> tuple[ClaimEvidence, ...]:
+        """Evidence against each claim, in the order of ``claims``."""
+        return tuple(self._evidence(j) for j in range(len(self._claims)))
+
+    @property
+    def together(self) -> ClaimEvidence:
+        """Evidence against "all claims are true": the average of their wealths."""
+        return self._evidence(len(self._claims))
+
+    def update(self, samples: ArrayLike, samples_prime: ArrayLike) -> None:
+        """Bet on fresh pairs, the i-th of ``samples`` with the i-th of ``samples_prime``.
+
+        Raises ``ValueError`` if they are empty, not finite, not one-dimensional or unequal in
+        number; nothing is bet then.
+        """
+        first = validate.sample(samples=samples)
+        second = validate.sample(samples_prime=samples_prime)
+        if first.size != second.size:
+            raise ValueError(
+                f"samples_prime must hold one score for each of samples ({first.size}), "
+                f"got {second.size}"
+            )
+        done = 0
+        while done < first.size:
+            if self._pairs == self._renewal:
+                self._renew()
+            end = min(first.size, done + self._renewal - self._pairs)
+            fresh = first[done:end].copy(), second[done:end].copy()
+            barrier = -math.log1p(-self._confidence)
+            play(*fresh, self._bets, self._pairs, barrier, self._wealth, self._peak, self._crossed)
+            for past, part in zip(self._past, fresh, strict=True):
+                past.append(part)
+            self._pairs += end - done
+            done = end
+
+    def epsilon_lower(self, delta: float) -> float:
+        """Return an anytime-valid lower confidence bound on epsilon at ``delta``.
+
+        It is the largest claimed epsilon at this delta that is refuted together with all smaller
+        ones, 0 if the smallest is not. It ever exceeds the true epsilon with probability at most
+        1 - confidence: it then refuted the smallest claim that is true, which is one e-process.
+        The bound is for one delta; another delta's is a statement of its own.
+
+        Raises ``ValueError`` if no claim is at ``delta``.
+        """
+        validate.closed_unit(delta=delta)
+        named = sorted((e, j) for j, (e, d) in enumerate(self._claims) if d == delta)
+        if not named:
+            raise validate.fail("delta", "the delta of a claim", delta)
+        bound = 0.0
+        for epsilon, j in named:
+            if self._crossed[j] == 0:
+                break
+            bound = epsilon
+        return bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return everything as plain Python values."""
+        return {
+            "confidence": self._confidence,
+            "pairs": self._pairs,
+            "claims": [
+                {"epsilon": e, "delta": d, **_plain(evidence)}
+                for (e, d), evidence in zip(self._claims, self.evidence, strict=True)
+            ],
+            "together": _plain(self.together),
+        }
+
+    def _evidence(self, j: int) -> ClaimEvidence:
+        crossed = int(self._crossed[j])
+        return ClaimEvidence(float(self._wealth[j]), float(self._peak[j]), crossed or None)
+
+    def _renew(self) -> None:
+        for past in self._past:  # sorted runs merge fast
+            past[:] = [np.sort(np.concatenate(past), kind="stable")]
+        b = self._betting
+        self._bets = choose_bets(
+            self._past[0][0],
+            self._past[1][0],
+            candidate_ranks(self._pairs),
+            self._ratios,
+            self._deltas,
+            self._orders,
+            b.pseudo_count,
+            b.caution,
+            b.shrinkage,
+        )
+        self._renewal = b.next_renewal(self._pairs)
+
+
+def candidate_ranks(size: int) -> NDArray[np.intp]:
+    """Ranks, ascending, of candidate thresholds: geometrically falling mass at and above them."""
+    levels = max(1, math.ceil(math.log(size / _FEWEST_BEYOND) / -math.log(_STEP)))
+    masses = np.maximum(size * _STEP ** np.arange(1, levels + 1), _FEWEST_BEYOND)
+    return np.unique(np.asarray(size - masses, dtype=np.intp))
+
+
+def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) -> float:
+    """Return the logarithm of the weighted average of e-values given by their logarithms.
+
+    An average of e-values against one null hypothesis is an e-value against it, however they
+    depend on each other, with weights fixed beforehand (Vovk and Wang 2021, Proposition 3.1). For
+    several hypotheses it is one against "all of them are true". Products need independence, and
+    an average of p-values is no p-value.
+
+    Parameters
+    ----------
+    log_e_values
+        Shape (k,), not empty; -inf (an e-value of 0) is allowed.
+    weights
+        Positive numbers, shape (k,); equal by default.
+
+    Raises
+    ------
+    ValueError
+        If a logarithm is NaN or +inf, the shapes differ, or a weight is not positive and finite.
+    """
+    logs = np.asarray(log_e_values, dtype=np.float64)
+    if logs.ndim != 1 or logs.size == 0:
+        raise ValueError(
+            f"log_e_values must be a non-empty one-dimensional array, got shape {logs.shape}"
+        )
+    if np.any(np.isnan(logs) | (logs == np.inf)):
+        raise validate.fail("log_e_values", "below infinity", log_e_values)
+    parts = np.ones(logs.size) if weights is None else validate.sample(weights=weights)
+    validate.array_in(0, np.inf, open_ends=True, weights=parts)
+    if parts.shape != logs.shape:
+        raise ValueError(f"weights must hold {logs.size} numbers, got {parts.size}")
+    if np.all(logs == -np.inf):
+        return -math.inf
+    largest = float(np.max(parts))
+    shares = parts / largest / np.sum(parts / largest)
+    return float(logsumexp(logs, b=shares))
+
+
+def _checked(claims: Sequence[tuple[float, float]]) -> tuple[tuple[float, float], ...]:
+    try:
+        pairs = tuple((epsilon, delta) for epsilon, delta in claims)
+    except (TypeError, ValueError):
+        raise validate.fail("claims", "a sequence of pairs (epsilon, delta)", claims) from None
+    if not pairs:
+        raise validate.fail("claims", "at least one pair (epsilon, delta)", claims)
+    for epsilon, delta in pairs:
+        validate.nonnegative(epsilon=epsilon)
+        validate.closed_unit(delta=delta)
+    return tuple((float(epsilon), float(delta)) for epsilon, delta in pairs)
+
+
+def _plain(evidence: ClaimEvidence) -> dict[str, Any]:
+    return {
+        "log_e_value": evidence.log_e_value,
+        "log_peak": evidence.log_peak,
+        "refuted_after": evidence.refuted_after,
+    }

@@ -1,0 +1,179 @@
+"""Feldman, Mironov, Talwar and Thakurta: what holds, what is refuted, and where it is exact."""
+
+import itertools
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit import Batching, Relation, Release, bounds, exact
+from audit.bounds.fmtt18 import appendix_b_noise
+from audit.bounds.registry import Status
+from audit.constructions import TwoSidedWalk
+from tests.bounds.one_pass import one_pass, renyi
+from tests.bounds.pairs import Forgetting, admissible_pairs, random_mechanism
+
+# --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------
+
+
+def test_theorem_1_lacks_a_square():
+    m = one_pass(1)
+    assert renyi("theorem_1", m, distance=2.0) == pytest.approx(2.0)
+    assert renyi("theorem_1", m) == pytest.approx(2.0)
+    true = exact.curve(TwoSidedWalk(m)).renyi_bracket(2.0)
+    assert true[0] <= 4.0 <= true[1] * (1 + 1e-12)
+    assert renyi("theorem_22", m) == pytest.approx(4.0)
+    assert bounds.CATALOGUE["fmtt18.theorem_1"].status is Status.REFUTED
+    # the square, by Theorem 22 with the distance as first shift
+    long = one_pass(10)
+    squared = renyi("theorem_22", long, shifts=[2.0] + [0.0] * 9)
+    assert squared == pytest.approx(2.0 * 4 / (2 * 10))
+
+
+@pytest.mark.parametrize("alpha", [1.001, 2.0, 30.0])
+def test_exact_for_linear_losses(alpha):
+    for n in (1, 4, 25):
+        m = one_pass(n, noise_std=0.7)
+        first = exact.curve(TwoSidedWalk(m, position=0))
+        assert renyi("theorem_23", m, alpha, index=1) == pytest.approx(first.renyi(alpha), 1e-10)
+        shifts = [2.0] + [0.0] * (n - 1)
+        assert renyi("theorem_22", m, alpha, shifts=shifts) == pytest.approx(first.renyi(alpha))
+    local = one_pass(1, noise_std=0.7)
+    law = exact.curve(TwoSidedWalk(local))
+    for id in ("lemma_27", "lemma_27_corrected"):
+        assert renyi(id, local, alpha) == pytest.approx(law.renyi(alpha), rel=1e-10)
+    gaussian = bounds.evaluate("fmtt18.lemma_27_corrected", local)
+    assert gaussian.epsilon(1e-5) == pytest.approx(law.epsilon(1e-5), rel=1e-9)
+
+
+def test_index_from_1():
+    m = one_pass(10)
+    values = [renyi("theorem_23", m, index=t) for t in range(1, 11)]
+    assert values == pytest.approx([4 / (11 - t) for t in range(1, 11)])
+    assert renyi("theorem_23", m) == pytest.approx(4.0)
+    skip = replace(m, release=Release.RANDOM_SKIP)
+    assert renyi("theorem_24", skip, index=7) == pytest.approx(1.0)
+    with pytest.raises(ValueError, match=r"index must be at most dataset_size \(10\), got 11"):
+        renyi("theorem_23", m, index=11)
+    with pytest.raises(ValueError, match="index must be a whole number of at least 1, got 0"):
+        renyi("theorem_23", m, index=0)
+    zero = replace(m, relation=Relation.ZERO_OUT)
+    assert renyi("theorem_23", zero) == pytest.approx(1.0)
+
+
+def test_linear_losses_are_far_from_the_last_record():
+    m = one_pass(10)
+    linear = exact.curve(TwoSidedWalk(m, position=9))
+    assert linear.renyi(2.0) == pytest.approx(0.4, rel=1e-9)
+    assert renyi("theorem_23", m, index=10) == pytest.approx(4.0)
+    # quadratic records forget the noise before the last step
+    bounded = one_pass(10, diameter=2.0)
+    forgetting = exact.curve(Forgetting(bounded, curvature=1.0, position=9))
+    assert 0.4 < forgetting.renyi(2.0) < 4.0
+
+
+def test_one_pass_is_at22_with_single_records():
+    m = one_pass(12, noise_std=0.4)
+    worst = bounds.evaluate("at22.proposition_2_17", m).renyi(3.0)
+    assert renyi("theorem_22", m, 3.0) == pytest.approx(worst, rel=1e-12)
+    assert renyi("theorem_23", m, 3.0) == pytest.approx(worst, rel=1e-12)
+    for index in (1, 5, 12):
+        same = bounds.evaluate("at22.eq_5_4", m, index=index).renyi(3.0)
+        assert renyi("theorem_23", m, 3.0, index=index) == pytest.approx(same, rel=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_one_pass_is_sound_for_each_record(seed):
+    rng = np.random.default_rng(seed)
+    for _ in range(8):
+        n = int(rng.integers(1, 8))
+        m = random_mechanism(
+            rng, dataset_size=n, steps=n, batch_size=1, batching=Batching.CYCLIC, smoothness=3.0
+        )
+        for index in range(1, n + 1):
+            claims = [renyi("theorem_23", m, a, index=index) for a in (1.5, 8.0)]
+            for pair in admissible_pairs(m, rng):
+                law = exact.curve(replace(pair, position=index - 1))
+                for alpha, claim in zip((1.5, 8.0), claims, strict=True):
+                    assert law.renyi_bracket(alpha)[0] <= claim * (1 + 1e-9)
+
+
+# --- Theorem 35 ---------------------------------------------------------------------------------
+
+
+def test_n_passes():
+    m = one_pass(6, steps=36, noise_std=3.0, diameter=2.0)
+    assert renyi("theorem_35", m) == pytest.approx(2 * 4 / 9)
+    assert bounds.evaluate("at22.eq_5_4", m).renyi(2.0) <= renyi("theorem_35", m)
+    rng = np.random.default_rng(2)
+    for pair in admissible_pairs(m, rng):
+        assert exact.curve(pair).renyi_bracket(2.0)[0] <= renyi("theorem_35", m)
+    with pytest.raises(bounds.NotApplicable, match="needs n passes over the n records"):
+        renyi("theorem_35", replace(m, steps=30))
+
+
+def test_noise_of_appendix_b():
+    for epsilon, delta in ((0.1, 1e-5), (2.0, 1e-8), (4.0, 1e-5)):
+        noise = appendix_b_noise(1.0, epsilon=epsilon, delta=delta)
+        m = one_pass(3, steps=9, noise_std=noise)
+        assert bounds.evaluate("fmtt18.theorem_35", m).epsilon(delta) <= epsilon
+    with pytest.raises(ValueError, match=r"epsilon must be at most 2 ln\(1/delta\)/5, got 5"):
+        appendix_b_noise(1.0, epsilon=5, delta=1e-5)
+
+
+# --- what every entry does ----------------------------------------------------------------------
+
+OURS = [id for id in bounds.CATALOGUE if id.startswith("fmtt18.")]
+OPTIONS = {
+    "fmtt18.corollary_31": {"public": 3},
+    "fmtt18.corollary_31_corrected": {"public": 3},
+}
+
+
+def suitable(id, **changes):
+    for release in Release:
+        for steps in (9, 81):
+            m = one_pass(9, steps=steps, release=release, **changes)
+            if id in bounds.applicable(m):
+                return m
+    raise AssertionError(id)
+
+
+@pytest.mark.parametrize("id", OURS)
+def test_falls_with_sigma(id):
+    values = [
+        bounds.evaluate(id, suitable(id, noise_std=s), **OPTIONS.get(id, {})).epsilon(1e-5)
+        for s in np.geomspace(1e-2, 1e4, 13)
+    ]
+    assert all(a >= b for a, b in itertools.pairwise(values))
+    assert values[-1] < min(values[0], 0.1)
+
+
+@pytest.mark.parametrize("id", OURS)
+def test_extremes_are_finite(id):
+    for noise in (1e-3, 1e6):
+        curve = bounds.evaluate(id, suitable(id, noise_std=noise), **OPTIONS.get(id, {}))
+        values = [curve.epsilon(1e-12), curve.delta(1e-9), curve.renyi(1.001), curve.renyi(1e4)]
+        assert all(v >= 0 for v in values)
+    if id != "fmtt18.theorem_35":
+        release = suitable(id).release
+        long = one_pass(10**9, noise_std=1.0, release=release)
+        assert bounds.evaluate(id, long, **OPTIONS.get(id, {})).epsilon(1e-12) >= 0
+
+
+def test_refusals_name_the_assumption():
+    cases = {
+        "needs one pass over the records": {"steps": 4},
+        "needs convex losses, got convex=False": {"convex": False},
+        "needs unclipped gradients": {"clip_norm": 0.1},
+        "needs eta <= 2/M": {"smoothness": None},
+        "needs the release of the last iterate, got release=RANDOM_STOP": {
+            "release": Release.RANDOM_STOP
+        },
+    }
+    for message, changes in cases.items():
+        with pytest.raises(bounds.NotApplicable, match=f"fmtt18.theorem_23 {message}"):
+            renyi("theorem_23", one_pass(3, **changes))
+    # local privacy needs neither convexity nor smoothness
+    rough = one_pass(3, convex=False, smoothness=None, clip_norm=0.1)
+    assert renyi("lemma_27_corrected", rough) == pytest.approx(0.04)

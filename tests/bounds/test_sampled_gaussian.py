@@ -1,0 +1,157 @@
+"""Both orders of the sampled Gaussian's Renyi divergence, against other ways to compute them."""
+
+import math
+import time
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+from audit import Order
+from audit.bounds.sampled_gaussian import _divergence, sampled_gaussian_renyi
+
+FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
+
+
+def on_a_grid(alpha, rate, sigma, order):
+    """Sum over a fine grid on the log scale; good where the divergence is not tiny."""
+    mu = 1 / sigma
+    power = alpha if order is FORWARD else 1 - alpha
+    x = np.linspace(min(0, power * mu) - 14, max(mu, power * mu) + 14, 400_001)
+    with np.errstate(divide="ignore"):
+        ratio = np.logaddexp(np.log1p(-rate), np.log(rate) + mu * (x - mu / 2))
+    log_moment = logsumexp(power * ratio - x**2 / 2 + math.log(x[1] - x[0]))
+    return (log_moment - 0.5 * math.log(2 * math.pi)) / (alpha - 1)
+
+
+def binomial_sum(alpha, rate, sigma):
+    """D(mixture || base) of a whole order (Mironov, Talwar, Zhang 2019, section 3.3)."""
+    k = np.arange(alpha + 1)
+    terms = gammaln(alpha + 1) - gammaln(k + 1) - gammaln(alpha - k + 1)
+    terms = terms + (alpha - k) * math.log1p(-rate) + k * math.log(rate)
+    return logsumexp(terms + k * (k - 1) / (2 * sigma**2)) / (alpha - 1)
+
+
+def test_reference_values():
+    assert sampled_gaussian_renyi(1.001, 0.01, 0.01, FORWARD) == pytest.approx(906.12, abs=5e-3)
+    # the other order is bounded by log(1/(1 - q))
+    reverse = sampled_gaussian_renyi(1.001, 0.01, 0.01, REVERSE)
+    assert reverse == pytest.approx(-math.log1p(-0.01), rel=1e-9)
+    # n=2, b=1, L=1, sigma=1 of Altschuler and Talwar (2022): q = 1/2, noise 1/2
+    assert sampled_gaussian_renyi(2.0, 0.5, 0.5, REVERSE) == pytest.approx(0.43851328, abs=5e-9)
+    assert sampled_gaussian_renyi(2.0, 0.5, 0.5, FORWARD) == pytest.approx(2.66719609, abs=5e-9)
+
+
+# adaptive quadrature with 30 digits, cut at every centre and around the turn (mpmath)
+QUADRATURE = [
+    (1.001, 0.01, 0.01, 906.122302720338, 0.0100503358535014),
+    (1e4, 0.01, 1000.0, 5.00049746656e-7, 4.99950751477e-7),
+    (10.825275815900318, 5.0365635402023637e-08, 0.9450581718827912, None, 2.83361938117536e-14),
+]
+
+
+@pytest.mark.parametrize(("alpha", "rate", "sigma", "forward", "reverse"), QUADRATURE)
+def test_against_quadrature_with_many_digits(alpha, rate, sigma, forward, reverse):
+    if forward is not None:
+        assert sampled_gaussian_renyi(alpha, rate, sigma, FORWARD) == pytest.approx(forward, 1e-11)
+    assert sampled_gaussian_renyi(alpha, rate, sigma, REVERSE) == pytest.approx(reverse, rel=1e-9)
+
+
+def test_against_a_grid():
+    rng = np.random.default_rng(1)
+    for _ in range(60):
+        alpha = float(1 + 10 ** rng.uniform(-1, 1.3))
+        rate = float(rng.uniform(0.02, 0.99))
+        sigma = float(10 ** rng.uniform(-0.7, 0.5))
+        for order in Order:
+            value = sampled_gaussian_renyi(alpha, rate, sigma, order)
+            assert value == pytest.approx(on_a_grid(alpha, rate, sigma, order), rel=1e-8, abs=1e-10)
+
+
+@pytest.mark.parametrize("alpha", [2, 3, 17, 256])
+@pytest.mark.parametrize(("rate", "sigma"), [(0.3, 1.0), (1e-3, 0.4), (0.9, 5.0)])
+def test_whole_orders_against_the_binomial_sum(alpha, rate, sigma):
+    value = sampled_gaussian_renyi(float(alpha), rate, sigma, FORWARD)
+    assert value == pytest.approx(binomial_sum(alpha, rate, sigma), rel=1e-11)
+
+
+def test_against_dp_accounting():
+    rdp = pytest.importorskip("dp_accounting.rdp")
+    dp_accounting = pytest.importorskip("dp_accounting")
+    orders = [1.25, 1.5, 2.0, 4.5, 10.0, 33.0]
+    for rate, sigma in [(0.01, 1.0), (0.2, 3.0), (0.001, 0.6)]:
+        accountant = rdp.RdpAccountant(orders)
+        accountant.compose(
+            dp_accounting.PoissonSampledDpEvent(rate, dp_accounting.GaussianDpEvent(sigma))
+        )
+        ours = sampled_gaussian_renyi(np.array(orders), rate, sigma, FORWARD)
+        theirs, whole = np.array(accountant._rdp), np.array([o == round(o) for o in orders])
+        np.testing.assert_allclose(ours[whole], theirs[whole], rtol=1e-9)
+        # it adds binomial coefficients of fractional orders without their signs
+        assert np.all(ours <= theirs * (1 + 1e-9))
+
+
+def test_limits():
+    orders = np.array([1.001, 1.5, 40.0, 1e4])
+    for sigma in (0.01, 1.0, 1000.0):
+        whole = orders / (2 * sigma**2)
+        for order in Order:
+            np.testing.assert_allclose(sampled_gaussian_renyi(orders, 1.0, sigma, order), whole)
+            assert np.all(sampled_gaussian_renyi(orders, 0.0, sigma, order) == 0)
+    # small shifts: alpha q^2 (e^(1/sigma^2) - 1)/2 in both orders
+    for order in Order:
+        small = sampled_gaussian_renyi(1.001, 1e-8, 1000.0, order)
+        assert small == pytest.approx(1.001e-16 * math.expm1(1e-6) / 2, rel=1e-6)
+
+
+def test_extremes_are_finite_and_ordered():
+    orders = np.concatenate([1 + np.geomspace(1e-9, 1, 7), np.geomspace(3, 1e4, 7)])
+    for rate in (1e-8, 1e-3, 0.5, 1 - 1e-9, 1.0):
+        for sigma in (1e-3, 0.01, 1.0, 1000.0, 1e6):
+            forward = sampled_gaussian_renyi(orders, rate, sigma, FORWARD)
+            reverse = sampled_gaussian_renyi(orders, rate, sigma, REVERSE)
+            for values in (forward, reverse):
+                assert np.all(np.isfinite(values))
+                assert np.all(values >= 0)
+                assert np.all(values <= orders / (2 * sigma**2) * (1 + 1e-12))
+                assert np.all(np.diff(values) >= -1e-9 * values[1:])
+            # Mironov, Talwar and Zhang (2019), Theorem 5
+            assert np.all(reverse <= forward * (1 + 1e-9))
+            both = sampled_gaussian_renyi(orders, rate, sigma)
+            np.testing.assert_allclose(both, forward, rtol=1e-9)
+
+
+def test_falls_with_sigma_and_grows_with_the_rate():
+    for order in Order:
+        sigmas = np.geomspace(0.05, 50, 25)
+        falling = [sampled_gaussian_renyi(3.3, 0.1, float(s), order) for s in sigmas]
+        assert np.all(np.diff(falling) < 0)
+        rates = np.geomspace(1e-6, 1, 25)
+        growing = [sampled_gaussian_renyi(3.3, float(q), 0.7, order) for q in rates]
+        assert np.all(np.diff(growing) > 0)
+
+
+def test_shapes_and_refusals():
+    assert isinstance(sampled_gaussian_renyi(2.0, 0.1, 1.0), float)
+    assert sampled_gaussian_renyi(np.full((2, 3), 2.0), 0.1, 1.0).shape == (2, 3)
+    with pytest.raises(ValueError, match=r"alpha must be in \(1, inf\), got 1.0"):
+        sampled_gaussian_renyi(1.0, 0.1, 1.0)
+    with pytest.raises(ValueError, match=r"rate must be in \[0, 1\], got 1.5"):
+        sampled_gaussian_renyi(2.0, 1.5, 1.0)
+    with pytest.raises(ValueError, match="sigma must be a positive finite number, got 0"):
+        sampled_gaussian_renyi(2.0, 0.5, 0)
+    with pytest.raises(ValueError, match="order must be a Order, got 3"):
+        sampled_gaussian_renyi(2.0, 0.5, 1.0, 3)
+
+
+def test_takes_a_few_milliseconds():
+    cases = [(1.001, 0.01, 0.01), (1e4, 0.01, 1000.0), (8.0, 1e-8, 0.3), (300.0, 0.5, 5.0)]
+    for case in cases:
+        for order in Order:
+            times = []
+            for _ in range(5):
+                _divergence.cache_clear()
+                begun = time.perf_counter()
+                sampled_gaussian_renyi(*case, order)
+                times.append(time.perf_counter() - begun)
+            assert min(times) < 0.02  # measured: 0.5 ms

@@ -1,0 +1,155 @@
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+from scipy.special import gammaln, logsumexp
+
+from audit import Relation, bounds, exact
+from audit.bounds.survey_accountants import AdvancedComposition
+from audit.bounds.survey_renyi import tail_bound
+from audit.constructions import BiasedWalk, TwoSidedWalk
+from tests.bounds.survey_settings import mechanism, poisson, sampled
+
+
+def randomised_response_epsilon(epsilon, times, delta):
+    """Exact epsilon of ``times`` randomised responses, by bisection on the binomial sum."""
+    j = np.arange(times + 1)
+    binomial = gammaln(times + 1) - gammaln(j + 1) - gammaln(times - j + 1)
+    log_p = binomial + j * epsilon - times * np.logaddexp(0, epsilon)
+    loss = (2 * j - times) * epsilon
+
+    def log_delta(e):
+        above = loss > e
+        return logsumexp(log_p[above] + np.log(-np.expm1(e - loss[above])))
+
+    low, high = 0.0, times * epsilon * 0.999
+    for _ in range(80):
+        middle = (low + high) / 2
+        low, high = (middle, high) if log_delta(middle) > math.log(delta) else (low, middle)
+    return high
+
+
+def test_shortcut_of_advanced_composition_is_refuted_by_randomised_response():
+    true = randomised_response_epsilon(0.9, 1000, 1e-5)
+    assert true == pytest.approx(486.5, abs=0.05)
+    one = np.array([0.9]), np.array([0.0]), 1000
+    delta = np.array([1e-5])
+    assert AdvancedComposition(*one, shortcut=True).epsilon_at(delta) == pytest.approx(
+        273.1, abs=0.05
+    )
+    assert AdvancedComposition(*one, shortcut=False).epsilon_at(delta) >= true
+
+
+def test_shortcut_of_advanced_composition_is_refuted_by_linear_losses():
+    m = mechanism(steps=4 * 10**6)  # noise of ten sensitivities
+    low, high = exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5)
+    claim = bounds.evaluate("survey.advanced_composition_shortcut", m).epsilon(1e-5)
+    assert claim < 0.8 * low
+    assert high <= bounds.evaluate("survey.advanced_composition", m).epsilon(1e-5)
+    with pytest.raises(ValueError, match=r"step_epsilon must be in \(0, 1\), got 1\.5"):
+        bounds.evaluate("survey.advanced_composition_shortcut", m, step_epsilon=1.5)
+
+
+def test_advanced_composition_by_hand_and_its_inverse():
+    m = mechanism(steps=20, noise_std=1.0)
+    best = bounds.evaluate("survey.advanced_composition", m)
+    for e in (0.3, 0.8, 1.4):
+        given = bounds.evaluate("survey.advanced_composition", m, step_epsilon=e)
+        assert best.epsilon(1e-5) <= given.epsilon(1e-5) * (1 + 1e-3)
+    step = bounds.evaluate("bsa24.theorem_4_1", dataclasses.replace(m, steps=1)).delta(1.4)
+    given = bounds.evaluate("survey.advanced_composition", m, step_epsilon=1.4)
+    spare = 1e-5 - 20 * step
+    assert spare > 0
+    expected = math.sqrt(40 * math.log(1 / spare)) * 1.4 + 20 * 1.4 * math.expm1(1.4)
+    assert given.epsilon(1e-5) == pytest.approx(expected, rel=1e-12)
+    deltas = np.geomspace(1e-12, 0.1, 9)
+    for curve in (best, given):
+        finite = np.isfinite(curve.epsilon(deltas))
+        back = np.asarray(curve.delta(np.asarray(curve.epsilon(deltas))[finite]))
+        assert back == pytest.approx(deltas[finite], rel=1e-9)
+
+
+def test_section_iii_a_is_refuted():
+    m = poisson(steps=1, noise_std=10.0)  # mu = .1, q = .1
+    claim = bounds.evaluate("survey.section_iii_a", m)
+    law = exact.curve(BiasedWalk(m))
+    low, high = law.delta_bracket(0.09)
+    assert claim.delta(0.09) == pytest.approx(0.125 * math.exp(-(0.9**2) / 0.02), rel=1e-12)
+    assert low > 1e4 * claim.delta(0.09)
+    assert high <= bounds.evaluate("survey.subsampling", m).delta(0.09) * (1 + 1e-5)
+
+
+def test_subsampling_is_reached_by_the_pair():
+    m = poisson(steps=1, noise_std=0.8)
+    law = exact.curve(BiasedWalk(m))
+    low, high = law.epsilon_bracket(1e-4)
+    assert bounds.evaluate("survey.subsampling", m).epsilon(1e-4) == pytest.approx(low, rel=1e-8)
+    moments = bounds.evaluate("survey.moments_accountant", m)
+    low, high = law.renyi_bracket(3.0)
+    assert low * (1 - 1e-8) <= moments.renyi(3.0) <= high * (1 + 1e-8)
+
+
+def test_gaussian_mechanism_holds_in_its_range():
+    for noise in (5.0, 1.0, 0.3, 0.1):
+        m = mechanism(steps=1, noise_std=noise)
+        claim = bounds.evaluate("survey.gaussian_mechanism", m)
+        true = bounds.evaluate("bsa24.theorem_4_1", m)
+        deltas = np.geomspace(1e-12, 0.5, 40)
+        assert np.all(claim.epsilon(deltas) >= true.epsilon(deltas))
+        epsilons = np.linspace(0.0, 0.99, 20)
+        assert np.all(claim.delta(epsilons) >= np.asarray(true.delta(epsilons)) * (1 - 1e-12))
+    assert bounds.evaluate("survey.gaussian_mechanism", mechanism(steps=1)).epsilon(
+        1e-5
+    ) == pytest.approx(math.sqrt(2 * math.log(1.25e5)) / 10)
+    assert claim.epsilon(1e-5) == math.inf
+
+
+def test_tail_bound_is_no_better_than_the_conversions():
+    m = poisson(steps=100, noise_std=3.0)
+    curve = bounds.evaluate("survey.moments_accountant", m)
+    for epsilon in (0.5, 2.0, 6.0):
+        assert curve.delta(epsilon) <= tail_bound(curve, epsilon)
+    gaussian = bounds.evaluate("survey.rdp_composition", mechanism(steps=4, noise_std=1.0))
+    # lambda (rho (lambda + 1) - epsilon) is least at lambda = (epsilon - rho)/(2 rho)
+    rho, epsilon = gaussian.renyi(2.0) / 2, 2.0
+    expected = math.exp(-((epsilon - rho) ** 2) / (4 * rho))
+    assert tail_bound(gaussian, epsilon) == pytest.approx(expected, rel=1e-3)
+
+
+def test_mtz19_covers_the_sampled_gaussian_in_its_range_only():
+    m = poisson(steps=7, noise_std=6.0)
+    curve = bounds.evaluate("survey.sampled_gaussian_mtz19", m)
+    moments = bounds.evaluate("survey.moments_accountant", m)
+    orders = np.geomspace(1.01, 200, 40)
+    claimed, true = np.asarray(curve.renyi(orders)), np.asarray(moments.renyi(orders))
+    assert np.all(claimed >= true)
+    assert claimed[0] == pytest.approx(7 * 2 * 0.01 * 1.01 / 36)
+    assert claimed[-1] == math.inf
+    for changes, message in (
+        ({"noise_std": 3.9}, "needs noise of at least 4 sensitivities"),
+        ({"batch_size": 3, "noise_std": 9.0}, "needs a sampling rate of at most 1/5"),
+        ({"relation": Relation.REPLACE_ONE}, "a record that is left out"),
+    ):
+        with pytest.raises(bounds.NotApplicable, match=message):
+            bounds.evaluate(
+                "survey.sampled_gaussian_mtz19", poisson(**{"noise_std": 6.0, **changes})
+            )
+
+
+def test_wbk19_agrees_with_a_library():
+    accountant = pytest.importorskip("dp_accounting.rdp.rdp_privacy_accountant")
+    for noise, n in ((1.0, 10), (3.0, 50), (20.0, 1000)):
+        m = sampled(steps=5, noise_std=noise, dataset_size=n)
+        orders = np.array([2.0, 3.0, 4.0, 4.5, 8.0, 32.0, 100.0])
+        theirs = 5 * accountant._compute_rdp_sample_wor_gaussian(1 / n, noise / 2, orders)
+        ours = np.asarray(bounds.evaluate("survey.subsampled_rdp_wbk19", m).renyi(orders))
+        assert ours[0] == pytest.approx(theirs[0], rel=1e-9)
+        # theirs is the sharper Theorem 27; ours is cut at the divergence without sampling
+        unsampled = 5 * orders * (2 / noise) ** 2 / 2
+        assert np.all(ours >= np.minimum(theirs, unsampled) * (1 - 1e-9))
+        assert np.all(ours <= unsampled * (1 + 1e-12))
+        exact_step = bounds.evaluate("bsa24.theorem_4_8", m)
+        assert np.all(ours >= np.asarray(exact_step.renyi(orders)) * (1 - 1e-9))
+    zeroed = dataclasses.replace(m, relation=Relation.ZERO_OUT)
+    assert bounds.evaluate("survey.subsampled_rdp_wbk19", zeroed).renyi(2.0) == ours[0]

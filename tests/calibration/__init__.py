@@ -1,0 +1,1 @@
+"""What `make calibrate` repeats: every estimator on mechanisms with known curves."""

@@ -1,0 +1,97 @@
+"""One cell: one estimator on one mechanism at one confidence, many times over."""
+
+from __future__ import annotations
+
+import time
+import zlib
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+
+from . import others, ours_elsewhere
+from .estimators import OURS, PLANTED, Estimator
+from .mechanisms import DELTAS, mechanisms
+
+CONFIDENCES = (0.9, 0.95, 0.999)
+SIZES = (400, 300)
+_SLACK = 1e-6  # of the truth, which comes from a grid
+
+
+@cache
+def estimators() -> dict[str, Estimator]:
+    """All that can be run here, by name."""
+    listed = (*OURS, *ours_elsewhere.available(), *PLANTED, *others.available())
+    return {one.name: one for one in listed}
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is repeated, by name; a pure function of its fields."""
+
+    estimator: str
+    mechanism: str
+    confidence: float
+    repeats: int
+
+    @property
+    def key(self) -> str:
+        """A file name."""
+        name = f"{self.estimator} on {self.mechanism} at {self.confidence:g}, {self.repeats}"
+        return "".join(c if c.isalnum() or c in ".=-" else "_" for c in name)
+
+
+def cells(repeats: int) -> list[Cell]:
+    """Every cell that can be run here, the estimators that take longest last."""
+    listed = [
+        Cell(e.name, name, confidence, max(1, round(repeats * e.share)))
+        for e in estimators().values()
+        for name in e.only or mechanisms()
+        for confidence in CONFIDENCES
+    ]
+    slow = "pilot", "sequential", "fixed thresholds, joint", "jax", "privacy-estimates", "credible"
+    return sorted(listed, key=lambda cell: cell.estimator.startswith(slow))
+
+
+def place(row: dict[str, Any]) -> tuple[int, int, float]:
+    """Where a row stands in tables and figures: the order in which things are listed."""
+    methods, pairs = list(estimators()), list(mechanisms())
+    method, pair = row["estimator"], row["mechanism"]
+    return (
+        methods.index(method) if method in methods else len(methods),
+        pairs.index(pair) if pair in pairs else len(pairs),
+        row["confidence"],
+    )
+
+
+def run(cell: Cell) -> dict[str, Any]:
+    """Repeat one estimator; every estimator meets the same samples of a mechanism."""
+    clock = time.perf_counter()
+    mechanism, estimator = mechanisms()[cell.mechanism], estimators()[cell.estimator]
+    truth = mechanism.epsilon_of_thresholds() + _SLACK
+    values = np.empty((cell.repeats, DELTAS.size))
+    root = np.random.SeedSequence(zlib.crc32(cell.mechanism.encode()))
+    for number, stream in enumerate(root.spawn(cell.repeats)):
+        generator = np.random.default_rng(stream)
+        x = mechanism.draw_first(generator, SIZES[0])
+        y = mechanism.draw_second(generator, SIZES[1])
+        values[number] = estimator.bound(x, y, cell.confidence, number, mechanism)
+    wrong = values > truth
+    return {
+        "estimator": cell.estimator,
+        "mechanism": cell.mechanism,
+        "confidence": cell.confidence,
+        "repeats": cell.repeats,
+        "sizes": list(SIZES),
+        "planted": estimator.planted,
+        "beside": estimator.beside,
+        "null": mechanism.null,
+        "wrong": int(np.sum(np.any(wrong, axis=1))),
+        "positive": int(np.sum(np.any(values > 0, axis=1))),
+        "not_a_number": int(np.sum(np.isnan(values))),
+        "wrong_at": np.sum(wrong, axis=0).tolist(),
+        "median": np.median(values, axis=0).tolist(),
+        "truth": [float(t) if np.isfinite(t) else None for t in mechanism.epsilon()],
+        "seconds": time.perf_counter() - clock,
+    }

@@ -1,0 +1,81 @@
+"""The harness itself: it lets honest estimators pass, catches planted ones, and resumes."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from . import cells, figures, tables
+from .__main__ import main
+from .cells import Cell
+from .mechanisms import DELTAS, mechanisms
+
+
+def test_planted_mistakes_are_caught_and_the_band_is_not() -> None:
+    # The planted ones err at about .9 and .95 where .1 is stated, the band at most at .1.
+    for name, mechanism, word in (
+        ("planted: thresholds reused", "identical normal", "caught"),
+        ("planted: epsilon made from mu", "Laplace", "caught"),
+        ("simultaneous band", "identical normal", "passes"),
+    ):
+        assert tables.verdict(cells.run(Cell(name, mechanism, 0.9, 60))) == word
+
+
+def test_true_epsilons() -> None:
+    known = mechanisms()
+    at = {name: dict(zip(DELTAS.tolist(), m.epsilon(), strict=True)) for name, m in known.items()}
+    assert at["Gaussian mu=1"][1e-5] == pytest.approx(4.3772, abs=1e-4)
+    assert at["Gaussian mu=1"][1e-2] == pytest.approx(2.318, abs=1e-3)
+    assert at["Laplace"][1e-6] == pytest.approx(1.0, abs=1e-5)
+    assert at["randomised response"][1e-2] == pytest.approx(np.log(0.74 / 0.25), abs=1e-12)
+    assert at["point masses"][0.3] == np.inf
+    assert at["point mass of 0.05"][0.03] == np.inf
+    assert at["point mass of 0.05"][0.1] == 0.0
+    # Cauchy laws s apart differ in ratio by at most (1 + s^2/2 + s sqrt(1 + s^2/4)).
+    s = 1.5
+    largest = np.log(1 + s**2 / 2 + s * np.sqrt(1 + s**2 / 4))
+    assert largest - 2e-3 < at["Cauchy shift"][1e-6] <= largest
+    assert [name for name, m in known.items() if m.null] == ["identical normal", "identical coin"]
+
+
+@pytest.mark.parametrize("name", list(mechanisms()))
+def test_draws_have_the_rates_that_the_truth_is_made_of(name: str) -> None:
+    mechanism = mechanisms()[name]
+    generator = np.random.default_rng(1)
+    for draw, rates in (
+        (mechanism.draw_first, mechanism.first),
+        (mechanism.draw_second, mechanism.second),
+    ):
+        scores = draw(generator, 40_000)
+        seen = np.array([np.mean(scores >= t) for t in mechanism.fixed])
+        # every observed rate is one of the stated rates, to five standard errors
+        gap = np.min(np.abs(seen[:, None] - rates), axis=1)
+        assert np.all(gap <= 5 * np.sqrt(0.25 / scores.size))
+        assert np.all(np.isfinite(scores))
+
+
+def test_runs_resumes_and_draws(tmp_path: Path) -> None:
+    store, out = tmp_path / "store", tmp_path / "out"
+    given = ["--repeats", "3", "--processes", "1", "--only", "planted: one"]
+    given += ["--store", str(store), "--out", str(out)]
+    main(given)
+    files = sorted((store / "coverage").glob("*.json"))
+    assert len(files) == 3
+    stamps = [file.stat().st_mtime_ns for file in files]
+    files[0].unlink()
+    main(given)
+    again = sorted((store / "coverage").glob("*.json"))
+    assert [f.stat().st_mtime_ns for f in again][1:] == stamps[1:]
+    with (out / "coverage.csv").open(encoding="utf-8") as file:
+        assert len(list(csv.DictReader(file))) == 3
+    assert "planted: one direction unpaid" in (out / "calibration.md").read_text(encoding="utf-8")
+    assert (out / "mistakes.png").stat().st_size > 10_000
+
+
+def test_figures_need_no_cells(tmp_path: Path) -> None:
+    figures.draw([], [], tmp_path)
+    tables.write([], [], tmp_path)
+    assert (tmp_path / "calibration.md").exists()

@@ -1,0 +1,77 @@
+import math
+
+import numpy as np
+import pytest
+
+from audit import Order
+from audit.bounds.at22_conversion import balle, bun_steinke, lemma_2_5
+from audit.curves import GaussianCurve, PureCurve, RenyiCurve
+from audit.curves.conversions import asoodeh_epsilon, best_epsilon, renyi_from_profile
+
+
+def worst_two_point_delta(alpha, divergence, epsilon):
+    """The best event of any two-point pair within the divergence, by brute force."""
+    p, q = np.meshgrid(np.linspace(1e-6, 1 - 1e-6, 1500), np.geomspace(1e-7, 1 - 1e-6, 3000))
+    moment = p**alpha * q ** (1 - alpha) + (1 - p) ** alpha * (1 - q) ** (1 - alpha)
+    allowed = moment <= math.exp((alpha - 1) * divergence)
+    return float(np.max(np.where(allowed, p - math.exp(epsilon) * q, 0.0)))
+
+
+@pytest.mark.parametrize("alpha", [1.5, 3.0, 10.0])
+@pytest.mark.parametrize("divergence", [0.01, 0.3, 2.0])
+def test_one_order_is_converted_exactly(alpha, divergence):
+    for delta in (0.02, 0.2):
+        epsilon = asoodeh_epsilon(alpha, divergence, delta)
+        assert epsilon <= balle(alpha=alpha, divergence=divergence, delta=delta)
+        reached = worst_two_point_delta(alpha, divergence, epsilon)
+        assert reached <= delta
+        if epsilon > 0:
+            assert reached == pytest.approx(delta, rel=0.02)
+
+
+@pytest.mark.parametrize("mu", [1e-3, 1.0, 40.0])
+@pytest.mark.parametrize("delta", [1e-12, 1e-5, 0.2])
+def test_the_best_is_sound_and_never_above_the_others(mu, delta):
+    rho = mu**2 / 2
+    curve = RenyiCurve.linear(rho)
+    best = best_epsilon(curve, delta)
+    assert GaussianCurve(mu).epsilon(delta) <= best <= curve.epsilon(delta)
+    assert curve.epsilon(delta) <= bun_steinke(rho=rho, delta=delta) * (1 + 1e-9)
+    for alpha in (1.1, 2.0, 10.0, 1000.0):
+        assert best <= lemma_2_5(alpha=alpha, divergence=alpha * rho, delta=delta)
+
+
+def test_asoodeh_gains_where_delta_is_large():
+    curve = RenyiCurve.linear(0.05**2 / 2)
+    assert best_epsilon(curve, 0.01) <= 0.9 * curve.epsilon(0.01)
+
+
+@pytest.mark.parametrize(
+    ("alpha", "size"),
+    [(1.05, 0.01), (1.05, 6.0), (2.0, 1.0), (2.0, 6.0), (30.0, 0.01), (30.0, 1.0)],
+)
+def test_profiles_give_their_renyi_divergences(alpha, size):
+    for order in Order:
+        gaussian = renyi_from_profile(GaussianCurve(size), alpha, order)
+        assert gaussian == pytest.approx(alpha * size**2 / 2, rel=1e-4)
+        pure = renyi_from_profile(PureCurve(size), alpha, order)
+        assert pure == pytest.approx(PureCurve(size).renyi(alpha), rel=1e-2)
+
+
+def test_a_divergence_beyond_the_doubles_is_refused():
+    with pytest.raises(ValueError, match="alpha must be smaller: the profile underflows"):
+        renyi_from_profile(GaussianCurve(6.0), 30.0)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ((1.0, 1.0, 0.1), "alpha must be a finite number above 1, got 1.0"),
+        ((2.0, -1.0, 0.1), "divergence must be a finite number of at least 0"),
+        ((2.0, 1.0, 1.0), r"delta must be in \(0, 1\), got 1.0"),
+    ],
+)
+def test_bad_input(arguments, message):
+    with pytest.raises(ValueError, match=message):
+        asoodeh_epsilon(*arguments)
+    assert asoodeh_epsilon(2.0, 0.0, 0.1) == 0

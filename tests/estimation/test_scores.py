@@ -1,0 +1,300 @@
+"""Scores: exact where laws are known, and learned ones that cannot meet what trained them."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+import audit
+from audit.curves import GaussianCurve
+from audit.estimation import (
+    Certifying,
+    Fresh,
+    GradientBoosting,
+    Histogram,
+    Logistic,
+    LogRatio,
+    NearestNeighbours,
+    Training,
+    audit_samples,
+    split,
+)
+from audit.estimation.scores import LARGEST_SCORE
+
+from .audited_laws import allowed
+
+LEARNERS = [Histogram(), Logistic(), NearestNeighbours(), GradientBoosting(rounds=40)]
+
+
+def shifted(size: int, dimension: int, seed: int, shift: float = 1.0) -> tuple[Any, Any]:
+    """Normal draws, the first sample moved by ``shift`` along the diagonal."""
+    generator = np.random.default_rng(seed)
+    first = generator.normal(shift / np.sqrt(dimension), 1.0, (size, dimension))
+    return first, generator.normal(0.0, 1.0, (size, dimension))
+
+
+@dataclass(frozen=True)
+class ClampedNormal:
+    """N(mean, 1) clamped to [-1, 1]."""
+
+    mean: float
+
+    @property
+    def log_atoms(self) -> tuple[float, float]:
+        return float(norm.logcdf(-1 - self.mean)), float(norm.logsf(1 - self.mean))
+
+    def log_density(self, x: Any) -> np.ndarray:
+        return np.where(np.abs(x) <= 1, norm.logpdf(np.asarray(x) - self.mean), -np.inf)
+
+
+@dataclass(frozen=True)
+class Plain:
+    """N(mean, 1), or any function as log density."""
+
+    mean: float = 0.0
+    value: float | None = None
+
+    @property
+    def log_atoms(self) -> tuple[float, float]:
+        return -np.inf, -np.inf
+
+    def log_density(self, x: Any) -> np.ndarray:
+        if self.value is not None:
+            return np.full(np.shape(x), self.value)
+        return np.asarray(norm.logpdf(np.asarray(x) - self.mean))
+
+
+def test_log_ratio_of_a_computed_pair_with_atoms() -> None:
+    mechanism = audit.NoisySGD(
+        steps=5,
+        dataset_size=4,
+        batch_size=4,
+        step_size=0.5,
+        noise_std=1.0,
+        lipschitz=1.0,
+        diameter=2.0,
+    )
+    law = audit.exact.curve(audit.constructions.TwoSidedWalk(mechanism))
+    first, second = law.first, law.second
+    edges = first.panels.edges
+    score = LogRatio(first, second, (float(edges[0]), float(edges[-1])))
+    x = np.array([-1.0, -0.3, 0.0, 0.4, 1.0])
+    expected = np.asarray(first.log_density(x)) - np.asarray(second.log_density(x))
+    expected[[0, -1]] = np.subtract(first.log_atoms, second.log_atoms)
+    assert score(x) == pytest.approx(expected, rel=1e-12)
+    assert score(x)[0] == pytest.approx(-score(x)[-1], rel=1e-9)  # the pair is symmetric
+
+
+def test_log_ratio_with_and_without_atoms() -> None:
+    score = LogRatio(ClampedNormal(0.3), ClampedNormal(-0.3), (-1.0, 1.0))
+    at_ends = norm.logsf(0.7) - norm.logsf(1.3)
+    assert score([-1.0, 0.5, 1.0]) == pytest.approx([-at_ends, 0.3, at_ends])
+    assert LogRatio(Plain(1.0), Plain(0.0))([0.0, 2.0]) == pytest.approx([-0.5, 1.5])
+    # One law has an atom, the other a density there: the atom decides.
+    mixed = LogRatio(ClampedNormal(0.0), Plain(0.0), (-1.0, 1.0))
+    assert mixed([-1.0, 0.0, 1.0]).tolist() == [LARGEST_SCORE, 0.0, LARGEST_SCORE]
+    # Outside one law's domain, and outside both.
+    assert mixed([2.0]).tolist() == [-LARGEST_SCORE]
+    assert score([2.0]).tolist() == [0.0]
+
+
+def test_log_ratio_refuses() -> None:
+    clamped = ClampedNormal(0.0)
+    with pytest.raises(ValueError, match="ends must be given where a law has atoms, got None"):
+        LogRatio(clamped, clamped)
+    with pytest.raises(ValueError, match="ends must be ascending"):
+        LogRatio(clamped, clamped, (1.0, -1.0))
+    with pytest.raises(ValueError, match="first must be a KnownLaw"):
+        LogRatio(norm, clamped, (-1.0, 1.0))
+    with pytest.raises(ValueError, match="samples must hold finite numbers only, got nan"):
+        LogRatio(Plain(), Plain())([np.nan])
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match="log_density must give numbers below infinity"):
+            LogRatio(Plain(), Plain(value=bad))([0.0])
+
+
+def test_split_is_a_partition() -> None:
+    first, second = shifted(100, 3, 0)
+    training, certifying = split(first, second[:50], fraction=0.3, seed=5)
+    assert training.samples.shape == (30, 3)
+    assert training.samples_prime.shape == (15, 3)
+    for whole, parts in (
+        (first, (training.samples, certifying.samples)),
+        (second[:50], (training.samples_prime, certifying.samples_prime)),
+    ):
+        joined = np.concatenate(parts)
+        assert np.array_equal(np.sort(joined, axis=0), np.sort(whole, axis=0))
+    again, _ = split(first, second[:50], fraction=0.3, seed=5)
+    assert np.array_equal(again.samples, training.samples)
+    assert again.digest == training.digest
+    with pytest.raises(ValueError, match="read-only"):
+        certifying.samples[0] = 0.0
+    # With 4 draws two are left on either side.
+    small, rest = split(np.arange(4.0), np.arange(4.0), fraction=0.01, seed=0)
+    assert small.samples.shape == rest.samples.shape == (2, 1)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+def test_a_score_never_meets_what_trained_it(learner: Any) -> None:
+    first, second = shifted(400, 2, 1)
+    training, certifying = split(first, second, fraction=0.5, seed=1)
+    score = learner.fit(training)
+    for scores in score.apply(certifying):
+        assert scores.shape == (200,)
+        assert np.all(np.isfinite(scores))
+    with pytest.raises(TypeError, match="held_out must not be training samples"):
+        score.apply(training)
+    with pytest.raises(TypeError, match="held_out must be Certifying or Fresh, got ndarray"):
+        score.apply(first)
+    for other in (
+        split(first, second, fraction=0.5, seed=2)[1],
+        split(first, second, fraction=0.4, seed=1)[1],
+        split(first + 1, second, fraction=0.5, seed=1)[1],
+    ):
+        with pytest.raises(ValueError, match="held_out must be of the split that trained"):
+            score.apply(other)
+    for known in (training.samples, training.samples.copy()):
+        with pytest.raises(ValueError, match="held_out must be fresh, got samples that trained"):
+            score.apply(Fresh(known, second))
+    with pytest.raises(TypeError, match="training must be a Training part, got Certifying"):
+        learner.fit(certifying)
+    with pytest.raises(ValueError, match="held_out must be of dimension 2, got 1"):
+        score.apply(Fresh([1.0], [2.0]))
+    assert score.apply(Fresh(*shifted(50, 2, 9)))[0].shape == (50,)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("dimension", [1, 3])
+def test_scores_find_the_difference(learner: Any, dimension: int) -> None:
+    # The best score has P(score > score') = Phi(1.5 / sqrt 2) = .856.
+    first, second = shifted(6000, dimension, 2, shift=1.5)
+    training, certifying = split(first, second, fraction=0.5, seed=0)
+    a, b = learner.fit(training).apply(certifying)
+    order = np.searchsorted(np.sort(b), a, side="left") + np.searchsorted(
+        np.sort(b), a, side="right"
+    )
+    assert np.mean(order) / (2 * b.size) > 0.8
+    # About a log-likelihood ratio: positive where the first law is likelier.
+    assert np.mean(a > 0) > 0.7 > 0.3 > np.mean(b > 0)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+def test_scores_find_a_difference_in_spread(learner: Any) -> None:
+    generator = np.random.default_rng(3)
+    first, second = generator.normal(0, 2, (4000, 2)), generator.normal(0, 1, (4000, 2))
+    training, certifying = split(first, second, fraction=0.5, seed=0)
+    a, b = learner.fit(training).apply(certifying)
+    assert np.mean(a > 0) > np.mean(b > 0) + 0.2
+
+
+def test_from_samples_to_a_bound() -> None:
+    first, second = shifted(60_000, 5, 4, shift=2.0)
+    truth = GaussianCurve(2.0).epsilon(1e-2)
+    training, certifying = split(first, second, fraction=0.2, seed=0)
+    scores = Logistic().fit(training).apply(certifying)
+    bound = audit_samples(*scores, confidence=0.95, deltas=(1e-2,), seed=0).epsilon_lower(1e-2)
+    assert 0.8 * truth < bound < truth
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+def test_identical_laws_stay_identical(learner: Any) -> None:
+    # Error .1; an honest pipeline of 30 fails with probability below 1%, and errs far less.
+    def wrong(meets_training: bool) -> int:
+        found = 0
+        for seed in range(30):
+            first, second = shifted(400, 4, 100 + seed, shift=0.0)
+            training, certifying = split(first, second, fraction=0.5, seed=seed)
+            score = learner.fit(training)
+            if meets_training:  # around every guard
+                scores = score._score(training.samples), score._score(training.samples_prime)
+            else:
+                scores = score.apply(certifying)
+            result = audit_samples(*scores, confidence=0.9, deltas=(1e-2,), seed=seed)
+            found += result.epsilon_lower(1e-2) > 0
+        return found
+
+    assert wrong(meets_training=False) <= allowed(0.1, 30)
+    if not isinstance(learner, (Histogram, Logistic, NearestNeighbours)):  # it can overfit
+        assert wrong(meets_training=True) > allowed(0.1, 30)
+
+
+@pytest.mark.parametrize("learner", LEARNERS, ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("scale", [0.0, 1e-300, 1e300])
+def test_constants_and_extreme_scales(learner: Any, scale: float) -> None:
+    first, second = shifted(60, 2, 5)
+    first, second = first * scale, second * scale
+    first[:, 1] = second[:, 1] = 7.0  # constant
+    training, certifying = split(first, second, fraction=0.5, seed=0)
+    for scores in learner.fit(training).apply(certifying):
+        assert np.all(np.isfinite(scores))
+
+
+def test_unequal_sizes_are_accounted_for() -> None:
+    first, second = shifted(9000, 1, 6)
+    training, certifying = split(first, second[:900], fraction=0.5, seed=0)
+    for learner in LEARNERS:
+        a, b = learner.fit(training).apply(certifying)
+        assert np.mean(a > 0) > 0.55
+        assert np.mean(b > 0) < 0.45
+
+
+def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module in ("linear_model", "neighbors", "ensemble"):
+        monkeypatch.setitem(sys.modules, f"sklearn.{module}", None)
+    training, _ = split(*shifted(20, 1, 7), fraction=0.5, seed=0)
+    Histogram().fit(training)
+    for learner in LEARNERS[1:]:
+        with pytest.raises(ImportError, match=r"pip install 'noisy-sgd-audit\[learn\]'"):
+            learner.fit(training)
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "message"),
+    [
+        ([], [1.0], r"samples must be a non-empty array of shape \(n,\) or \(n, d\)"),
+        (np.zeros((5, 0)), np.zeros((5, 0)), "samples must be a non-empty array"),
+        (np.zeros((5, 2, 2)), [1.0], "samples must be a non-empty array"),
+        ([[1.0], [np.inf]] * 3, [1.0], "samples must hold finite numbers only, got inf in row 1"),
+        (np.zeros((5, 2)), np.zeros((5, 3)), "samples_prime must be of dimension 2"),
+        (np.zeros(3), np.zeros(5), "samples must hold at least 4 draws to be split, got 3"),
+        (["a"] * 5, np.zeros(5), "samples must be an array of numbers"),
+    ],
+)
+def test_bad_samples(first: Any, second: Any, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        split(first, second, fraction=0.5, seed=0)
+
+
+def test_bad_arguments() -> None:
+    ones = np.ones(8)
+    with pytest.raises(ValueError, match=r"fraction must be in \(0, 1\), got 1"):
+        split(ones, ones, fraction=1, seed=0)
+    with pytest.raises(ValueError, match="seed must be a whole number"):
+        split(ones, ones, fraction=0.5, seed=-1)
+    for build in (
+        lambda: Histogram(1),
+        lambda: Logistic(strength=0.0),
+        lambda: Logistic(squares=1),
+        lambda: NearestNeighbours(0),
+        lambda: GradientBoosting(rounds=0),
+        lambda: GradientBoosting(learning_rate=1.0),
+        lambda: GradientBoosting(leaves=1),
+    ):
+        with pytest.raises(ValueError, match="must be"):
+            build()
+    training, _ = split(*shifted(20, 7, 8), fraction=0.5, seed=0)
+    with pytest.raises(ValueError, match=r"cells must be at least 2\^dimension"):
+        Histogram(64).fit(training)
+
+
+def test_types_say_what_they_are() -> None:
+    training, certifying = split(*shifted(20, 1, 8), fraction=0.5, seed=0)
+    assert isinstance(training, Training)
+    assert not isinstance(training, Certifying)
+    assert isinstance(certifying, Certifying)
+    assert not isinstance(certifying, Training)

@@ -1,0 +1,77 @@
+"""Exact laws, simulation and estimation, three rooms that share no code, tell one story."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+from scipy import stats
+
+import audit
+from audit import estimation, exact, simulation
+from audit.constructions import BiasedWalk, Construction, DriftedWalk, TwoSidedWalk
+
+SEEDS, TRIALS, CONFIDENCE = 200, 4000, 0.9
+DELTAS = (1e-2, 1e-3)
+# An estimator that errs at exactly its allowed rate crosses this with probability below 1e-4.
+MOST_FAILURES = int(stats.binom.isf(1e-4, SEEDS, 1 - CONFIDENCE))
+
+FULL = audit.NoisySGD(
+    steps=20,
+    dataset_size=20,
+    batch_size=20,
+    step_size=0.1,
+    noise_std=1.0,
+    lipschitz=4.0,
+    smoothness=1.0,
+    diameter=1.0,
+)
+SAMPLED = dataclasses.replace(
+    FULL, batch_size=4, lipschitz=2.0, batching=audit.Batching.WITHOUT_REPLACEMENT
+)
+PAIRS = [BiasedWalk(FULL), TwoSidedWalk(SAMPLED), DriftedWalk(SAMPLED, drift=-0.03, start=0.2)]
+
+
+def failures(sampled: Construction, computed: Construction) -> int:
+    """Count the seeds at which a certified epsilon lies above the exact one."""
+    curve = exact.curve(computed)
+    limits = {delta: curve.epsilon_bracket(delta)[1] for delta in DELTAS}
+    count = 0
+    for seed in range(SEEDS):
+        x, x_prime = simulation.final_iterates(sampled, trials=TRIALS, seed=seed)
+        audited = estimation.audit_samples(
+            x, x_prime, confidence=CONFIDENCE, deltas=DELTAS, seed=seed
+        )
+        count += any(audited.epsilon_lower(d) > limit for d, limit in limits.items())
+    return count
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_certified_bounds_stay_below_exact_values(pair: Construction) -> None:
+    assert failures(pair, pair) <= MOST_FAILURES
+
+
+def test_a_wrong_law_is_noticed() -> None:
+    """Samples of a walk whose jumps are half again as long as the exact law believes."""
+    longer = dataclasses.replace(FULL, lipschitz=6.0)
+    assert failures(BiasedWalk(longer), BiasedWalk(FULL)) > MOST_FAILURES
+
+
+def test_what_a_million_samples_reach() -> None:
+    """65 % of the exact epsilon at delta 1e-5 and 95 % at 1e-2, on a pair like mu = 1 Gaussians."""
+    m = audit.NoisySGD(
+        steps=25,
+        dataset_size=1,
+        batch_size=1,
+        step_size=0.1,
+        noise_std=1.0,
+        lipschitz=0.1,
+    )
+    pair = TwoSidedWalk(m)
+    curve = exact.curve(pair)
+    assert curve.epsilon(1e-5) == pytest.approx(4.377, abs=1e-3)
+    for delta, share in ((1e-5, 0.65), (1e-2, 0.95)):
+        x, x_prime = simulation.final_iterates(pair, trials=10**6, seed=5)
+        audited = estimation.audit_samples(x, x_prime, confidence=0.95, deltas=(delta,), seed=5)
+        low, high = curve.epsilon_bracket(delta)
+        assert share * low <= audited.epsilon_lower(delta) <= high
