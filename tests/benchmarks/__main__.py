@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from dataclasses import replace
 
@@ -29,7 +30,7 @@ PAPER = audit.NoisySGD(
     dataset_size=10,
     batch_size=1,
     step_size=1e-3,
-    noise_std=np.sqrt(1e-3 / 7500) * 1e3,
+    noise_std=math.sqrt(1e-3 / 7500) * 1e3,
     lipschitz=1.0,
     smoothness=1.0,
     diameter=1.0,
