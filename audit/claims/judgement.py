@@ -1,0 +1,74 @@
+"""What the judge returns for a claim."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from audit.claims.claim import Claim, Expected
+from audit.claims.verdicts import Verdict
+from audit.mechanism import Order
+
+if TYPE_CHECKING:
+    from audit.claims.witness import Witness
+
+
+@dataclass(frozen=True, kw_only=True)
+class Judgement:
+    """The verdict on one claim, and what it rests on.
+
+    Attributes
+    ----------
+    claim, verdict
+        What was judged, and how.
+    claimed, certified
+        The claimed number and the best certified lower bound where the claim is tightest (epsilon,
+        Renyi divergence, mu, or 1 - beta); None where there is none.
+    where
+        In words: ``"delta 1e-05"``, ``"order 4"``, ``"alpha 0.05"``.
+    order
+        Which law of the pair comes first there.
+    pair
+        The construction that certifies.
+    evidence
+        ``"exact"``, ``"sampled"`` or ``"sequential"``; empty where there is none.
+    error
+        The probability that this judgement refutes a true claim; 0 for exact evidence.
+    witness
+        For a refutation, everything needed to recompute it.
+    message
+        One line for people: why the verdict is as it is.
+    seconds
+        How long it took.
+    """
+
+    claim: Claim
+    verdict: Verdict
+    claimed: float | None = None
+    certified: float | None = None
+    where: str = ""
+    order: Order | None = None
+    pair: str = ""
+    evidence: str = ""
+    error: float = 0.0
+    witness: Witness | None = None
+    message: str = ""
+    seconds: float = 0.0
+
+    @property
+    def tightness(self) -> float | None:
+        """Claimed over certified: 1 is exact, below 1 refuted; None where either is missing."""
+        if self.claimed is None or self.certified is None:
+            return None
+        if self.certified == 0:
+            return None if self.claimed == 0 else float("inf")
+        return self.claimed / self.certified
+
+    @property
+    def as_expected(self) -> bool:
+        """Whether the verdict is the one that the claim names."""
+        expected = self.claim.expected
+        if isinstance(expected, Expected):
+            return self.verdict.value == expected.value
+        ratio = self.tightness
+        return self.verdict is Verdict.CONSISTENT and ratio is not None and ratio <= expected.factor
