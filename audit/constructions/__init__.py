@@ -1,7 +1,18 @@
 """Neighbouring pairs, as distinguishable as the assumptions allow: one file a family."""
 
 from audit.constructions.base import Construction, Inadmissible
-from audit.constructions.process import Affine, Mapped, Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
+from audit.constructions.gradients import GradientPair
+from audit.constructions.process import (
+    Affine,
+    Mapped,
+    PiecewiseLinear,
+    Process,
+    Segment,
+    Step,
+    UpdateMap,
+    Wall,
+)
 from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.resets import ResetWalk
 from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
@@ -11,9 +22,12 @@ __all__ = [
     "AuxiliaryWalk",
     "BiasedWalk",
     "Construction",
+    "CyclicQuadraticPair",
     "DriftedWalk",
+    "GradientPair",
     "Inadmissible",
     "Mapped",
+    "PiecewiseLinear",
     "Process",
     "QuadraticPair",
     "ResetWalk",
@@ -22,4 +36,5 @@ __all__ = [
     "TwoSidedWalk",
     "UpdateMap",
     "Wall",
+    "WallPinnedWalk",
 ]

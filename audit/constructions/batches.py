@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
 from audit import validate
-from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall, split
 from audit.mechanism import Batching, NoisySGD, Release
 
 # (step size, whether the differing record is in the batch, how many other records are)
@@ -23,7 +23,8 @@ def batched_process(
     Parameters
     ----------
     mechanism
-        Its batching, steps, step sizes, noise and diameter.
+        Its batching, steps, step sizes, noise, diameter and release (the random stop and the
+        random skip of paper 001 mix over the lengths of the run).
     start
         The start point.
     update
@@ -33,17 +34,80 @@ def batched_process(
     position
         Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
         of the last step, after which nothing hides the record.
+
+    Raises
+    ------
+    ValueError
+        If ``position`` is no batch of the cycle, or what is released is no iterate.
     """
     check_position(mechanism, position)
-    if mechanism.release is not Release.LAST_ITERATE:
+    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        paths = _cycles(mechanism, [update] * cycle_length(mechanism), position)
+    else:
+        steps = [lambda eta: _sampled_step(mechanism, update, eta)]
+        paths = (Path(1.0, _repeated(mechanism, steps)),)
+    return _released(mechanism, start, paths)
+
+
+def cyclic_process(
+    mechanism: NoisySGD, start: float, updates: Sequence[BatchUpdate], position: int
+) -> Process:
+    """Return the process of a dataset whose fixed batches hold records of different kinds.
+
+    ``updates[k]`` is the update of batch k of the cycle; batch ``position`` holds the record. All
+    else as in `batched_process`.
+
+    Raises
+    ------
+    ValueError
+        If the batches are not cyclic, ``updates`` is not one for each batch of the cycle,
+        ``position`` is no batch of it, or what is released is no iterate.
+    """
+    if mechanism.batching is not Batching.CYCLIC:
+        raise ValueError(f"batching must be CYCLIC, got {mechanism.batching.name}")
+    check_position(mechanism, position)
+    if len(updates) != cycle_length(mechanism):
         raise ValueError(
-            "release must be LAST_ITERATE for a process of one length, "
+            f"updates must be one for each of the {cycle_length(mechanism)} batches, "
+            f"got {len(updates)}"
+        )
+    return _released(mechanism, start, _cycles(mechanism, updates, position))
+
+
+def cycle_length(mechanism: NoisySGD) -> int:
+    """Return how many batches a cycle has."""
+    return mechanism.dataset_size // mechanism.batch_size
+
+
+def last_position(mechanism: NoisySGD) -> int:
+    """Return the batch of the cycle that the last step takes."""
+    return (mechanism.steps - 1) % cycle_length(mechanism)
+
+
+def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Process:
+    if mechanism.release is Release.RANDOM_STOP:
+        stops = range(1, mechanism.steps + 1)
+        paths = tuple(
+            Path(path.probability / len(stops), split(path.segments, stop)[0])
+            for path in paths
+            for stop in stops
+        )
+    elif mechanism.release is Release.RANDOM_SKIP:
+        skips = range(mechanism.steps // 2 + 1)
+        paths = tuple(
+            Path(path.probability / len(skips), split(path.segments, skip)[1])
+            for path in paths
+            for skip in skips
+        )
+    elif mechanism.release is not Release.LAST_ITERATE:
+        raise ValueError(
+            "release must be LAST_ITERATE, RANDOM_STOP or RANDOM_SKIP for a process, "
             f"got {mechanism.release.name}"
         )
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
     return Process(
         start=start,
-        paths=_paths(mechanism, update, position),
+        paths=paths,
         lower=-half,
         upper=half,
         lower_wall=Wall.CLAMP,
@@ -60,32 +124,27 @@ def check_position(mechanism: NoisySGD, position: int | None) -> None:
             f"position must be left out for {mechanism.batching.value} batches, got {position!r}"
         )
     validate.integer(0, position=position)
-    length = mechanism.dataset_size // mechanism.batch_size
+    length = cycle_length(mechanism)
     if position >= length:
         raise ValueError(
             f"position must be below dataset_size/batch_size ({length}), got {position!r}"
         )
 
 
-def _paths(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
-    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
-        return _cycles(mechanism, update, position)
-    return (Path(1.0, _repeated(mechanism, [lambda eta: _sampled_step(mechanism, update, eta)])),)
+def _cycles(
+    mechanism: NoisySGD, updates: Sequence[BatchUpdate], position: int | None
+) -> tuple[Path, ...]:
+    b, length = mechanism.batch_size, len(updates)
 
-
-def _cycles(mechanism: NoisySGD, update: BatchUpdate, position: int | None) -> tuple[Path, ...]:
-    b = mechanism.batch_size
-    length = mechanism.dataset_size // b
-
-    def step(holds: bool) -> Callable[[float], Step]:
+    def step(update: BatchUpdate, holds: bool) -> Callable[[float], Step]:
         return lambda eta: Step((update(eta, holds, b - holds),), (1.0,), eta * mechanism.noise_std)
 
     def path(place: int, probability: float) -> Path:
-        cycle = [step(k == place) for k in range(length)]
+        cycle = [step(update, k == place) for k, update in enumerate(updates)]
         return Path(probability, _repeated(mechanism, cycle))
 
     if mechanism.batching is Batching.CYCLIC:
-        return (path((mechanism.steps - 1) % length if position is None else position, 1.0),)
+        return (path(last_position(mechanism) if position is None else position, 1.0),)
     return tuple(path(place, 1.0 / length) for place in range(length))
 
 

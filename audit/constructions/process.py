@@ -8,9 +8,10 @@ sequences of maps (cyclic batches) or mixtures of sequences (an unknown position
 from __future__ import annotations
 
 import enum
+import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -64,6 +65,100 @@ class Mapped(UpdateMap):
     def kinks(self) -> tuple[float, ...]:
         """Points where the map is not smooth."""
         return self.kink_points
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(UpdateMap):
+    """The broken line through ``(points[i], values[i])``.
+
+    Also what the gradient of a loss is made of, before it becomes an update.
+
+    Attributes
+    ----------
+    points
+        Where the line bends, ascending; one or more.
+    values
+        The values there.
+    slopes
+        To the left of the first point, and to the right of the last one.
+    """
+
+    points: tuple[float, ...]
+    values: tuple[float, ...]
+    slopes: tuple[float, float]
+
+    def __post_init__(self) -> None:
+        for name in ("points", "values", "slopes"):
+            numbers = tuple(float(number) for number in getattr(self, name))
+            validate.finite(**{f"{name}_{i}": number for i, number in enumerate(numbers)})
+            object.__setattr__(self, name, numbers)
+        if not self.points or len(self.points) != len(self.values) or len(self.slopes) != 2:
+            raise ValueError(
+                "points and values must be one or more pairs, and slopes two, "
+                f"got {len(self.points)}, {len(self.values)} and {len(self.slopes)}"
+            )
+        if any(a >= b for a, b in itertools.pairwise(self.points)):
+            raise ValueError(f"points must ascend, got {self.points}")
+
+    @staticmethod
+    def constant(value: float) -> PiecewiseLinear:
+        """Return the line that has one value everywhere."""
+        return PiecewiseLinear((0.0,), (value,), (0.0, 0.0))
+
+    @staticmethod
+    def clipped(slope: float, centre: float, cap: float) -> PiecewiseLinear:
+        """Return ``slope (x - centre)``, cut off at ``-cap`` and ``cap``: a Huber loss's gradient.
+
+        ``slope`` and ``cap`` must be above 0.
+        """
+        validate.positive(slope=slope, cap=cap)
+        reach = cap / slope
+        return PiecewiseLinear((centre - reach, centre + reach), (-cap, cap), (0.0, 0.0))
+
+    @staticmethod
+    def total(lines: Iterable[tuple[float, PiecewiseLinear]]) -> PiecewiseLinear:
+        """Return the sum of the lines, each times its weight: ``(weight, line)``."""
+        weighted = tuple(lines)
+        points = np.array(sorted({x for _, line in weighted for x in line.points}))
+        values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
+        left = math.fsum(weight * line.slopes[0] for weight, line in weighted)
+        right = math.fsum(weight * line.slopes[1] for weight, line in weighted)
+        return PiecewiseLinear(tuple(points), tuple(values), (left, right))
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        states = np.asarray(x, dtype=np.float64)
+        inside = np.interp(states, self.points, self.values)
+        left, right = self.slopes
+        below = np.minimum(states - self.points[0], 0.0)
+        above = np.maximum(states - self.points[-1], 0.0)
+        return np.asarray(inside + left * below + right * above)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return self.points
+
+    def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
+        """Return the least and the largest slope between ``low`` and ``high``."""
+        inner = np.diff(self.values) / np.diff(self.points)
+        slopes = [self.slopes[0], *inner.tolist(), self.slopes[1]]
+        ends = [-math.inf, *self.points, math.inf]
+        met = [
+            s for s, a, b in zip(slopes, ends[:-1], ends[1:], strict=True) if a < high and b > low
+        ]
+        return min(met), max(met)
+
+    def value_range(self, low: float, high: float) -> tuple[float, float]:
+        """Return the least and the largest value between ``low`` and ``high`` (may be infinite)."""
+        bends = [x for x in self.points if low <= x <= high]
+        values = [float(v) for v in self(np.array(bends))]
+        for end, slope, sign in ((low, self.slopes[0], -1.0), (high, self.slopes[1], 1.0)):
+            if math.isfinite(end):
+                values.append(float(self(np.array(end))))
+            elif slope:
+                values.append(sign * slope * math.inf)
+        return min(values), max(values)
 
 
 class Wall(enum.Enum):
@@ -146,9 +241,10 @@ class Path:
 
 @dataclass(frozen=True)
 class Process:
-    """A start point, the domain, and a mixture of paths of equal length.
+    """A start point, the domain, and a mixture of paths.
 
-    ``lower`` and ``upper`` are the ends of the domain (infinite where there is none).
+    ``lower`` and ``upper`` are the ends of the domain (infinite where there is none). Paths differ
+    in length where the run stops at random; the length of the process is that of the longest.
     """
 
     start: float
@@ -167,14 +263,14 @@ class Process:
         if not self.lower < self.upper:
             raise ValueError(f"lower must be below upper ({self.upper:g}), got {self.lower!r}")
         lengths = [len(path) for path in self.paths]
-        if len(set(lengths)) != 1:
-            raise ValueError(f"paths must have one length, got {lengths}")
+        if not lengths or min(lengths) == 0:
+            raise ValueError(f"paths must have one step or more each, got lengths {lengths}")
         total = math.fsum(path.probability for path in self.paths)
         if abs(total - 1) > 1e-12:
             raise ValueError(f"paths must have probabilities that sum to 1, got {total!r}")
 
     def __len__(self) -> int:
-        return len(self.paths[0])
+        return max(len(path) for path in self.paths)
 
     def truncated(self, steps: int) -> Process:
         """Return the process that ends after its first ``steps`` steps."""

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterable
 
 from audit.constructions.base import Inadmissible
+from audit.constructions.process import PiecewiseLinear
 from audit.mechanism import NoisySGD, Relation
 
 SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
@@ -55,3 +57,11 @@ def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:
             f"{name} needs curvature in [{least:g}, {most:g}], where the losses keep their "
             f"convexity and smoothness, got curvature={curvature!r}"
         )
+
+
+def updated(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> PiecewiseLinear:
+    """Return the update x -> x + shift + sum of weight * line(x)."""
+    total = PiecewiseLinear.total(lines)
+    moved = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
+    left, right = total.slopes
+    return PiecewiseLinear(total.points, moved, (1 + left, 1 + right))

@@ -5,32 +5,16 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Affine, Mapped, Process, UpdateMap
-from audit.constructions.records import check_curvature, check_others, record_pushes
-
-Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class HuberUpdate:
-    """x -> x - pull clip(curvature (x - centre), -cap, cap) + shift."""
-
-    pull: float
-    curvature: float
-    cap: float
-    centre: float
-    shift: float
-
-    def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
-        gradient = np.clip(self.curvature * (x - self.centre), -self.cap, self.cap)
-        return np.asarray(x - self.pull * gradient + self.shift)
+from audit.constructions.process import Affine, PiecewiseLinear, Process, UpdateMap
+from audit.constructions.records import (
+    check_curvature,
+    check_others,
+    record_pushes,
+    updated,
+)
 
 
 @dataclass(frozen=True)
@@ -84,14 +68,12 @@ class ResetWalk(Construction):
 
     def _process(self, record: float) -> Process:
         batch_size = self.mechanism.batch_size
-        reach = self.cap / self.curvature
+        huber = PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
 
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
             shift = eta * record / batch_size if holds_record else 0.0
             if count == 0:
                 return Affine(shift)
-            pull = eta * count / batch_size
-            huber = HuberUpdate(pull, self.curvature, self.cap, self.centre, shift)
-            return Mapped(huber, (self.centre - reach, self.centre + reach))
+            return updated([(-eta * count / batch_size, huber)], shift)
 
         return batched_process(self.mechanism, self.start, update, self.position)

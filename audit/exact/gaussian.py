@@ -36,9 +36,19 @@ class NormalLaw:
         """No atoms."""
         return 0.0, 0.0
 
+    @property
+    def log_atoms(self) -> tuple[float, float]:
+        """No atoms."""
+        return -math.inf, -math.inf
+
+    def log_density(self, x: ArrayLike) -> Array:
+        """Log density at ``x``, any shape."""
+        scaled = (np.asarray(x, dtype=np.float64) - self.mean) / self.std
+        return np.asarray(log_density(scaled) - math.log(self.std))
+
     def density(self, x: ArrayLike) -> Array:
         """Density at ``x``, any shape."""
-        return np.asarray(np.exp(log_density((np.asarray(x) - self.mean) / self.std)) / self.std)
+        return np.asarray(np.exp(self.log_density(x)))
 
     def cdf(self, x: ArrayLike) -> Array:
         """Probability of being at most ``x``, any shape."""

@@ -62,10 +62,10 @@ def test_truncated() -> None:
             lambda: Process(0.0, (path(Segment(STEPS), probability=0.5),)),
             r"probabilities that sum to 1, got 0.5",
         ),
-        (lambda: Process(0.0, ()), r"paths must have one length, got \[\]"),
+        (lambda: Process(0.0, ()), r"one step or more each, got lengths \[\]"),
         (
-            lambda: Process(0.0, (path(Segment(STEPS), probability=0.5), path(Segment(STEPS, 2)))),
-            r"one length, got \[3, 6\]",
+            lambda: Process(0.0, (path(Segment(STEPS), probability=0.5), path(probability=0.5))),
+            r"one step or more each, got lengths \[3, 0\]",
         ),
         (
             lambda: Process(2.0, (path(Segment(STEPS)),), -1.0, 1.0),

@@ -226,3 +226,12 @@ def test_shuffled_means_that_agree_are_one_normal_law() -> None:
     exact = curve(TwoSidedWalk(m))
     assert isinstance(exact, GaussianPairCurve)
     assert exact.mu == pytest.approx(6 / math.sqrt(12))
+
+
+def test_a_normal_law_answers_like_scipys() -> None:
+    normal = law(process(noisy(Affine(0.3, 0.5)), times=7))
+    reference = norm(normal.mean, normal.std)
+    x = np.array([-40.0, -1.0, 0.5, 3.0])
+    np.testing.assert_allclose(normal.log_density(x), reference.logpdf(x), rtol=1e-14)
+    np.testing.assert_allclose(normal.density(x[1:]), reference.pdf(x[1:]), rtol=1e-14)
+    assert normal.log_atoms == (-math.inf, -math.inf)

@@ -1,0 +1,168 @@
+"""Cyclic batches whose records differ in kind from batch to batch."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit import validate
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import (
+    BatchUpdate,
+    cycle_length,
+    cyclic_process,
+    last_position,
+)
+from audit.constructions.process import Affine, Process
+from audit.constructions.records import check_curvature, check_others, record_pushes
+from audit.mechanism import Batching, NoisySGD
+
+
+def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> int:
+    """Return the batch that holds the record; by default the batch of the last step."""
+    if mechanism.batching is not Batching.CYCLIC:
+        raise Inadmissible(
+            f"{name} needs batching=CYCLIC because its records' places matter, "
+            f"got batching={mechanism.batching.name}"
+        )
+    if position is None:
+        return last_position(mechanism)
+    validate.integer(0, position=position)
+    length = cycle_length(mechanism)
+    if position >= length:
+        raise ValueError(
+            f"position must be below dataset_size/batch_size ({length}), got {position!r}"
+        )
+    return int(position)
+
+
+@dataclass(frozen=True)
+class WallPinnedWalk(Construction):
+    """Records before the differing one push the iterate into the wall, and later ones push away.
+
+    All losses are linear. At the wall an iterate forgets the noise that it gathered, so the step of
+    the differing record is exposed; pushed away from the wall afterwards, its trace is not clamped
+    off. Without walls this is a drifted walk.
+
+    Parameters
+    ----------
+    before, after
+        Negative gradients (what pushes to the right) of the other records in the cycle's batches up
+        to and including the record's, and in later ones.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, from 0; by default that of the last step.
+
+    The differing record pushes X to the right with slope L, and X' to the left with slope L
+    (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
+    """
+
+    before: float = 0.0
+    after: float = 0.0
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; linear losses that push into the wall and away"
+
+    def __post_init__(self) -> None:
+        validate.finite(before=self.before, after=self.after)
+        m = self.mechanism
+        _checked_position(self.name, m, self.position)
+        if m.strong_convexity > 0:
+            raise Inadmissible(
+                f"{self.name} needs strong_convexity = 0 because its losses are linear, "
+                f"got strong_convexity={m.strong_convexity!r}"
+            )
+        check_others(self.name, m, min(self.before, self.after), max(self.before, self.after))
+        checked_start(m, self.start)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the walks whose record pushes right, and left (or not at all)."""
+        first, second = (self._process(push) for push in record_pushes(self.mechanism))
+        return first, second
+
+    def _process(self, record: float) -> Process:
+        m = self.mechanism
+        place = _checked_position(self.name, m, self.position)
+
+        def update(others: float) -> BatchUpdate:
+            def moved(eta: float, holds_record: bool, count: int) -> Affine:
+                push = (record if holds_record else 0.0) + count * others
+                return Affine(eta * push / m.batch_size)
+
+            return moved
+
+        before, after = update(self.before), update(self.after)
+        updates = [before if k <= place else after for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, place)
+
+
+@dataclass(frozen=True)
+class CyclicQuadraticPair(Construction):
+    """Quadratics whose curvature is one in the record's batch and another in the other batches.
+
+    Record i has the loss f_i(x) = k_i/2 x^2 - p_i x, with k_i = ``batch_curvature`` in the batch
+    that holds the differing record and ``curvature`` elsewhere, and p_i = 0 but for the differing
+    record: +S/2 in X and -S/2 in X' (``REPLACE_ONE``), or L and 0 (``ZERO_OUT``). Curvature 1/eta
+    in the record's batch forgets all earlier noise, which exposes the last step; small curvature
+    keeps what earlier epochs leaked.
+
+    The two gradients of the differing record differ by S everywhere, which is what the bounds for
+    cyclic batches assume; between records of different batches no such limit holds.
+
+    Parameters
+    ----------
+    curvature, batch_curvature
+        From the strong convexity to the smoothness, or any absolute value up to the smoothness for
+        losses that need not be convex.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, from 0; by default that of the last step.
+    """
+
+    curvature: float = 0.0
+    batch_curvature: float = 0.0
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; attacks Theorem 4.5 of Bok, Su and Altschuler 2024"
+
+    def __post_init__(self) -> None:
+        validate.finite(curvature=self.curvature, batch_curvature=self.batch_curvature)
+        m = self.mechanism
+        _checked_position(self.name, m, self.position)
+        if m.clip_norm is not None and (self.curvature or self.batch_curvature):
+            raise Inadmissible(
+                f"{self.name} needs clip_norm=None because its gradients are not bounded, "
+                f"got clip_norm={m.clip_norm!r}"
+            )
+        check_curvature(self.name, m, self.curvature)
+        check_curvature(self.name, m, self.batch_curvature)
+        if self.curvature != self.batch_curvature and m.lipschitz is not None:
+            raise Inadmissible(
+                f"{self.name} needs lipschitz=None where its curvatures differ, because then no "
+                f"shared regulariser explains them, got lipschitz={m.lipschitz!r}"
+            )
+        checked_start(m, self.start)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes whose record pulls right, and left (or not at all)."""
+        first, second = (self._process(push) for push in record_pushes(self.mechanism))
+        return first, second
+
+    def _process(self, record: float) -> Process:
+        m = self.mechanism
+        place = _checked_position(self.name, m, self.position)
+
+        def update(curvature: float) -> BatchUpdate:
+            def moved(eta: float, holds_record: bool, count: int) -> Affine:
+                shift = eta * record / m.batch_size if holds_record else 0.0
+                return Affine(shift, 1 - eta * curvature)
+
+            return moved
+
+        other, own = update(self.curvature), update(self.batch_curvature)
+        updates = [own if k == place else other for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, place)

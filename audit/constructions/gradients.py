@@ -1,0 +1,149 @@
+"""The general pair in one dimension: any losses with piecewise linear gradients."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.process import PiecewiseLinear, Process, UpdateMap
+from audit.constructions.records import SLACK, updated
+from audit.mechanism import Relation
+
+ZERO = PiecewiseLinear.constant(0.0)
+
+
+@dataclass(frozen=True)
+class GradientPair(Construction):
+    """Two datasets of losses with piecewise linear gradients, one shape for all other records.
+
+    Record i has the gradient ``shared + others`` (what another record adds), and the differing
+    record ``shared + record`` in X and ``shared + record_prime`` in X'. Every other construction
+    for exchangeable records is one of these or a limit of them.
+
+    Parameters
+    ----------
+    others, record, record_prime
+        Gradients of the records' own losses. Bounded by the Lipschitz constant; the two of the
+        differing record differ by at most the sensitivity, and ``record_prime`` is zero for
+        ``ZERO_OUT``.
+    shared
+        The gradient of a regulariser that all records have, also where a record is zeroed out.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+
+    Slopes of ``shared`` plus any of the others lie between the strong convexity and the smoothness
+    (down to minus the smoothness for losses that need not be convex). All is checked on the domain.
+    """
+
+    others: PiecewiseLinear = ZERO
+    record: PiecewiseLinear = ZERO
+    record_prime: PiecewiseLinear = ZERO
+    shared: PiecewiseLinear = ZERO
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
+
+    def __post_init__(self) -> None:
+        check_gradients(self)
+        checked_start(self.mechanism, self.start)
+        check_position(self.mechanism, self.position)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes of the first and of the second dataset."""
+        return self._process(self.record), self._process(self.record_prime)
+
+    def _process(self, record: PiecewiseLinear) -> Process:
+        b = self.mechanism.batch_size
+
+        def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
+            lines = [(-eta * (count + holds_record) / b, self.shared)]
+            if count:
+                lines.append((-eta * count / b, self.others))
+            if holds_record:
+                lines.append((-eta / b, record))
+            return updated(lines)
+
+        return batched_process(self.mechanism, self.start, update, self.position)
+
+
+def check_gradients(pair: GradientPair) -> None:
+    """Raise `Inadmissible` unless the losses keep every assumption of the mechanism."""
+    m = pair.mechanism
+    low, high = (-math.inf, math.inf) if m.diameter is None else (-m.diameter / 2, m.diameter / 2)
+    own = {"record": pair.record, "record_prime": pair.record_prime}
+    if m.dataset_size > 1:
+        own["others"] = pair.others
+    elif pair.others != ZERO:
+        raise Inadmissible(f"{pair.name} needs others to be zero where dataset_size=1")
+    if m.relation is Relation.ZERO_OUT and pair.record_prime != ZERO:
+        raise Inadmissible(f"{pair.name} needs record_prime to be zero for relation=ZERO_OUT")
+    _check_slopes(pair, own, low, high)
+    _check_bounds(pair, own, low, high)
+    _check_sensitivity(pair, low, high)
+
+
+def _check_slopes(
+    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
+) -> None:
+    m = pair.mechanism
+    most = math.inf if m.smoothness is None else m.smoothness
+    least = m.strong_convexity if m.convex else -most
+    allowed = least - (SLACK - 1) * abs(least), most * SLACK
+    zeroed = m.relation is Relation.ZERO_OUT
+    for name, line in own.items():
+        if zeroed and name == "record_prime":
+            continue  # what is left of that record is the regulariser
+        total = PiecewiseLinear.total([(1.0, pair.shared), (1.0, line)])
+        slopes, slack = total.slope_range(low, high), _slope_rounding(total)
+        if not (allowed[0] - slack <= slopes[0] and slopes[1] <= allowed[1] + slack):
+            raise Inadmissible(
+                f"{pair.name} needs slopes of shared + {name} in [{least:g}, {most:g}], where the "
+                "losses keep their convexity and smoothness, "
+                f"got [{slopes[0]:.6g}, {slopes[1]:.6g}]"
+            )
+
+
+def _slope_rounding(line: PiecewiseLinear) -> float:
+    """Bound the rounding error of slopes, which are differences of values over differences."""
+    gaps = [b - a for a, b in itertools.pairwise(line.points)]
+    return 2.0**-50 * max(abs(v) for v in line.values) / min(gaps) if gaps else 0.0
+
+
+def _check_bounds(
+    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
+) -> None:
+    bound = pair.mechanism.gradient_bound
+    if bound is None:
+        return
+    if pair.mechanism.clip_norm is not None and pair.shared != ZERO:
+        raise Inadmissible(f"{pair.name} needs shared to be zero where gradients are clipped")
+    for name, line in own.items():
+        least, most = line.value_range(low, high)
+        if max(-least, most) > bound * SLACK:
+            raise Inadmissible(
+                f"{pair.name} needs {name} in [{-bound:g}, {bound:g}], the Lipschitz constant, "
+                f"got [{least:.6g}, {most:.6g}]"
+            )
+
+
+def _check_sensitivity(pair: GradientPair, low: float, high: float) -> None:
+    m = pair.mechanism
+    pairs = [("record and record_prime", pair.record, pair.record_prime, m.sensitivity)]
+    if m.gradient_sensitivity is not None and m.dataset_size > 1:
+        # it bounds the difference of any two records of the family (paper 004, Definition 2.10)
+        pairs.append(("record and others", pair.record, pair.others, m.sensitivity))
+        pairs.append(("record_prime and others", pair.record_prime, pair.others, m.sensitivity))
+    for names, a, b, limit in pairs:
+        least, most = PiecewiseLinear.total([(1.0, a), (-1.0, b)]).value_range(low, high)
+        if max(-least, most) > limit * SLACK:
+            raise Inadmissible(
+                f"{pair.name} needs {names} to differ by at most {limit:g}, the sensitivity, "
+                f"got {max(-least, most):.6g}"
+            )

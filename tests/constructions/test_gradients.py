@@ -1,0 +1,106 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD, Relation, bounds, exact
+from audit.constructions import (
+    DriftedWalk,
+    GradientPair,
+    Inadmissible,
+    PiecewiseLinear,
+    QuadraticPair,
+    ResetWalk,
+    TwoSidedWalk,
+)
+
+M = NoisySGD(
+    steps=12,
+    dataset_size=4,
+    batch_size=4,
+    step_size=0.5,
+    noise_std=0.2,
+    lipschitz=1.0,
+    smoothness=1.5,
+    diameter=2.0,
+)
+SAMPLED = dataclasses.replace(M, batching=Batching.WITHOUT_REPLACEMENT, batch_size=2)
+constant = PiecewiseLinear.constant
+
+
+def epsilon(pair):
+    return exact.curve(pair).epsilon(1e-4)
+
+
+@pytest.mark.parametrize("mechanism", [M, SAMPLED], ids=["full", "sampled"])
+def test_special_cases(mechanism):
+    # The negative gradients of a walk push right; 1e-9 is beyond what the laws' brackets allow.
+    right, left = constant(-1.0), constant(1.0)
+    walk = GradientPair(mechanism, record=right, record_prime=left)
+    assert epsilon(walk) == pytest.approx(epsilon(TwoSidedWalk(mechanism)), rel=1e-9)
+    share = 0.75 if mechanism is M else 1.0
+    drifted = DriftedWalk(mechanism, drift=-0.5 * share * 0.4, start=0.6)
+    same = GradientPair(mechanism, constant(0.4), right, left, start=0.6)
+    assert epsilon(same) == pytest.approx(epsilon(drifted), rel=1e-9)
+    reset = ResetWalk(mechanism, curvature=1.5, cap=0.9, centre=0.1)
+    huber = PiecewiseLinear.clipped(1.5, 0.1, 0.9)
+    assert epsilon(GradientPair(mechanism, huber, right, left)) == pytest.approx(
+        epsilon(reset), rel=1e-9
+    )
+
+
+def test_a_shared_regulariser_makes_quadratics():
+    m = dataclasses.replace(M, strong_convexity=0.5, gradient_sensitivity=1.0, lipschitz=None)
+    shared = PiecewiseLinear((0.0,), (0.0,), (0.8, 0.8))
+    pair = GradientPair(m, record=constant(-0.5), record_prime=constant(0.5), shared=shared)
+    assert epsilon(pair) == pytest.approx(epsilon(QuadraticPair(m, 0.8)), rel=1e-9)
+    zeroed = dataclasses.replace(m, relation=Relation.ZERO_OUT)
+    one = GradientPair(zeroed, record=constant(-1.0), shared=shared)
+    assert epsilon(one) == pytest.approx(epsilon(QuadraticPair(zeroed, 0.8)), rel=1e-9)
+
+
+def test_random_members_stay_below_the_bounds():
+    rng = np.random.default_rng(11)
+    ids = ("bsa24.theorem_4_1", "at22.b_1", "cl25.theorem_3_1_gaussian")
+    m = dataclasses.replace(M, noise_std=1.0)
+    best = 0.0
+    for _ in range(12):
+        points = tuple(np.sort(rng.uniform(-1, 1, 3)))
+        slopes = rng.uniform(0, 1.5, 2)
+        values = np.cumsum([rng.uniform(-1, 1), *(slopes * np.diff(points))])
+        others = PiecewiseLinear(points, tuple(np.clip(values, -1, 1)), (0.0, 0.0))
+        pair = GradientPair(m, others, constant(-1.0), constant(1.0), start=rng.uniform(-1, 1))
+        law = exact.curve(pair)
+        best = max(best, law.epsilon_bracket(1e-4)[0])
+        for id in ids:
+            assert law.epsilon_bracket(1e-4)[0] <= bounds.evaluate(id, m).epsilon(1e-4)
+    assert best > 0.5 * bounds.best(m, delta=1e-4).epsilon
+
+
+def test_refusals():
+    steep = PiecewiseLinear.clipped(1.6, 0.0, 0.5)
+    with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0, 1.5\].*\[0, 1.6\]"):
+        GradientPair(M, steep)
+    falling = PiecewiseLinear((0.0, 1.0), (0.5, 0.0), (0.0, 0.0))
+    with pytest.raises(Inadmissible, match=r"slopes of shared \+ record in .* got \[-0.5"):
+        GradientPair(M, record=falling)
+    GradientPair(dataclasses.replace(M, convex=False), record=falling)
+    with pytest.raises(Inadmissible, match=r"needs others in \[-1, 1\], the Lipschitz constant"):
+        GradientPair(M, constant(1.1))
+    less = dataclasses.replace(M, gradient_sensitivity=1.5)
+    with pytest.raises(Inadmissible, match=r"record and record_prime to differ by at most 1.5"):
+        GradientPair(less, record=constant(1.0), record_prime=constant(-1.0))
+    with pytest.raises(Inadmissible, match=r"record and others to differ by at most 1.5"):
+        GradientPair(less, constant(-0.8), record=constant(0.75), record_prime=constant(-0.75))
+    zeroed = dataclasses.replace(M, relation=Relation.ZERO_OUT)
+    with pytest.raises(Inadmissible, match="record_prime to be zero for relation=ZERO_OUT"):
+        GradientPair(zeroed, record_prime=constant(0.1))
+    alone = dataclasses.replace(M, dataset_size=1, batch_size=1)
+    with pytest.raises(Inadmissible, match="others to be zero where dataset_size=1"):
+        GradientPair(alone, constant(0.1))
+    with pytest.raises(Inadmissible, match="shared to be zero where gradients are clipped"):
+        GradientPair(
+            dataclasses.replace(M, clip_norm=1.0), shared=PiecewiseLinear.clipped(1.0, 0.0, 0.5)
+        )
+    with pytest.raises(ValueError, match="start must be in the domain"):
+        GradientPair(M, start=1.5)
