@@ -5,8 +5,6 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from audit.mechanism import Batching, NoisySGD, Order, Relation, Release
-
 if TYPE_CHECKING:
     from audit import (
         bounds,
@@ -17,9 +15,12 @@ if TYPE_CHECKING:
         exact,
         report,
         scenario,
+        search,
         simulation,
+        testing,
     )
     from audit.bounds import NotApplicable
+    from audit.mechanism import Batching, NoisySGD, Order, Relation, Release
 
 __version__ = "0.1.0"
 
@@ -32,8 +33,11 @@ _ROOMS = (
     "exact",
     "report",
     "scenario",
+    "search",
     "simulation",
+    "testing",
 )
+_MECHANISM = ("Batching", "NoisySGD", "Order", "Relation", "Release")
 
 __all__ = [
     "Batching",
@@ -51,12 +55,20 @@ __all__ = [
     "exact",
     "report",
     "scenario",
+    "search",
     "simulation",
+    "testing",
 ]
 
 
 def __getattr__(name: str) -> Any:
-    """Load a room when it is first entered, so that ``import audit`` is quick."""
+    """Load a room when it is first entered, so that ``import audit`` is quick.
+
+    The pytest plugin is loaded by every test run of its users, with or without claims: not even
+    NumPy is imported here.
+    """
+    if name in _MECHANISM:
+        return getattr(importlib.import_module("audit.mechanism"), name)
     if name in _ROOMS:
         return importlib.import_module(f"audit.{name}")
     if name == "NotApplicable":

@@ -61,6 +61,22 @@ class BoundsConfig(MechanismConfig):
 
 
 @dataclass
+class SearchConfig(MechanismConfig):
+    """The whole configuration of the ``audit-search`` command.
+
+    One of ``delta`` and ``renyi_order`` says what is maximised; ``budget`` is in seconds;
+    ``output`` is the file for the found pair, or null.
+    """
+
+    delta: float | None = None
+    renyi_order: float | None = None
+    budget: float = MISSING
+    evaluations: int | None = None
+    seed: int = MISSING
+    output: str | None = None
+
+
+@dataclass
 class PairConfig:
     """A construction: its kind, and what that kind takes."""
 

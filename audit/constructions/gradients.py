@@ -8,10 +8,17 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process, check_position
+from audit.constructions.batches import (
+    BatchUpdate,
+    batched_process,
+    check_position,
+    cycle_length,
+    cyclic_process,
+    last_position,
+)
 from audit.constructions.process import PiecewiseLinear, Process, UpdateMap
 from audit.constructions.records import SLACK, updated
-from audit.mechanism import Relation
+from audit.mechanism import Batching, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
@@ -36,6 +43,9 @@ class GradientPair(Construction):
         The common start point.
     position
         The batch of the cycle that holds the record, for cyclic batches.
+    others_after
+        For cyclic batches, what the other records add in batches of the cycle after the record's,
+        where that differs from ``others``.
 
     Slopes of ``shared`` plus any of the others lie between the strong convexity and the smoothness
     (down to minus the smoothness for losses that need not be convex). All is checked on the domain.
@@ -47,6 +57,7 @@ class GradientPair(Construction):
     shared: PiecewiseLinear = ZERO
     start: float = 0.0
     position: int | None = None
+    others_after: PiecewiseLinear | None = None
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
 
@@ -60,17 +71,27 @@ class GradientPair(Construction):
         return self._process(self.record), self._process(self.record_prime)
 
     def _process(self, record: PiecewiseLinear) -> Process:
+        m = self.mechanism
+        update = self._update(record, self.others)
+        if self.others_after is None:
+            return batched_process(m, self.start, update, self.position)
+        place = last_position(m) if self.position is None else self.position
+        after = self._update(record, self.others_after)
+        updates = [update if k <= place else after for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, place)
+
+    def _update(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
         b = self.mechanism.batch_size
 
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
             lines = [(-eta * (count + holds_record) / b, self.shared)]
             if count:
-                lines.append((-eta * count / b, self.others))
+                lines.append((-eta * count / b, others))
             if holds_record:
                 lines.append((-eta / b, record))
             return updated(lines)
 
-        return batched_process(self.mechanism, self.start, update, self.position)
+        return update
 
 
 def check_gradients(pair: GradientPair) -> None:
@@ -80,13 +101,20 @@ def check_gradients(pair: GradientPair) -> None:
     own = {"record": pair.record, "record_prime": pair.record_prime}
     if m.dataset_size > 1:
         own["others"] = pair.others
+        if pair.others_after is not None:
+            own["others_after"] = pair.others_after
     elif pair.others != ZERO:
         raise Inadmissible(f"{pair.name} needs others to be zero where dataset_size=1")
+    if pair.others_after is not None and m.batching is not Batching.CYCLIC:
+        raise Inadmissible(
+            f"{pair.name} needs batching=CYCLIC where others_after is given, "
+            f"got batching={m.batching.name}"
+        )
     if m.relation is Relation.ZERO_OUT and pair.record_prime != ZERO:
         raise Inadmissible(f"{pair.name} needs record_prime to be zero for relation=ZERO_OUT")
     _check_slopes(pair, own, low, high)
     _check_bounds(pair, own, low, high)
-    _check_sensitivity(pair, low, high)
+    _check_sensitivity(pair, own, low, high)
 
 
 def _check_slopes(
@@ -133,17 +161,19 @@ def _check_bounds(
             )
 
 
-def _check_sensitivity(pair: GradientPair, low: float, high: float) -> None:
+def _check_sensitivity(
+    pair: GradientPair, own: dict[str, PiecewiseLinear], low: float, high: float
+) -> None:
     m = pair.mechanism
-    pairs = [("record and record_prime", pair.record, pair.record_prime, m.sensitivity)]
-    if m.gradient_sensitivity is not None and m.dataset_size > 1:
+    compared = [("record", "record_prime")]
+    if m.gradient_sensitivity is not None:
         # it bounds the difference of any two records of the family (paper 004, Definition 2.10)
-        pairs.append(("record and others", pair.record, pair.others, m.sensitivity))
-        pairs.append(("record_prime and others", pair.record_prime, pair.others, m.sensitivity))
-    for names, a, b, limit in pairs:
-        least, most = PiecewiseLinear.total([(1.0, a), (-1.0, b)]).value_range(low, high)
-        if max(-least, most) > limit * SLACK:
+        others = [name for name in own if name.startswith("others")]
+        compared += [(a, b) for a in ("record", "record_prime") for b in others]
+    for a, b in compared:
+        least, most = PiecewiseLinear.total([(1.0, own[a]), (-1.0, own[b])]).value_range(low, high)
+        if max(-least, most) > m.sensitivity * SLACK:
             raise Inadmissible(
-                f"{pair.name} needs {names} to differ by at most {limit:g}, the sensitivity, "
-                f"got {max(-least, most):.6g}"
+                f"{pair.name} needs {a} and {b} to differ by at most {m.sensitivity:g}, the "
+                f"sensitivity, got {max(-least, most):.6g}"
             )

@@ -139,6 +139,11 @@ class PiecewiseLinear(UpdateMap):
         """Points where the map is not smooth."""
         return self.points
 
+    @property
+    def is_straight(self) -> bool:
+        """Whether the line is made of one piece."""
+        return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
+
     def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
         """Return the least and the largest slope between ``low`` and ``high``."""
         inner = np.diff(self.values) / np.diff(self.points)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from audit.constructions.base import Inadmissible
-from audit.constructions.process import PiecewiseLinear
+from audit.constructions.process import Affine, PiecewiseLinear, UpdateMap
 from audit.mechanism import NoisySGD, Relation
 
 SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
@@ -59,9 +59,16 @@ def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:
         )
 
 
-def updated(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> PiecewiseLinear:
-    """Return the update x -> x + shift + sum of weight * line(x)."""
-    total = PiecewiseLinear.total(lines)
-    moved = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
+def updated(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> UpdateMap:
+    """Return the update x -> x + shift + sum of weight * line(x), an affine map where it is one."""
+    weighted = tuple(lines)
+    if all(line.is_straight for _, line in weighted):
+        slope = math.fsum(weight * line.slopes[0] for weight, line in weighted)
+        moved = math.fsum(
+            weight * (line.values[0] - line.slopes[0] * line.points[0]) for weight, line in weighted
+        )
+        return Affine(shift + moved, 1 + slope)
+    total = PiecewiseLinear.total(weighted)
+    values = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
     left, right = total.slopes
-    return PiecewiseLinear(total.points, moved, (1 + left, 1 + right))
+    return PiecewiseLinear(total.points, values, (1 + left, 1 + right))

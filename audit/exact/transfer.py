@@ -27,6 +27,8 @@ LARGEST_DENSE = 1000
 _MOST_NODES = 1e6
 # Measured costs in seconds of a multiply-add: a matrix product, a matrix-vector product, a band.
 _PRODUCT_COST, _VECTOR_COST, _BAND_COST = 6e-11, 4e-10, 4e-10
+# And in seconds of calling for either, which is what small matrices cost.
+_PRODUCT_CALL, _VECTOR_CALL = 2e-5, 4e-6
 
 Progress = Callable[[int, int], None]
 
@@ -222,8 +224,9 @@ class _Runner:
 
     def _squaring_pays(self, runs: list[tuple[Step, int]], times: int) -> bool:
         products = sum(2 * count.bit_length() for _, count in runs) + 2 * times.bit_length()
-        stepping = times * sum(count for _, count in runs) * self.size**2 * _VECTOR_COST
-        return products * self.size**3 * _PRODUCT_COST < stepping
+        steps = times * sum(count for _, count in runs)
+        stepping = steps * (self.size**2 * _VECTOR_COST + _VECTOR_CALL)
+        return products * (self.size**3 * _PRODUCT_COST + _PRODUCT_CALL) < stepping
 
     def _dense_operator(self, step: Step) -> DenseOperator:
         return DenseOperator.of(_noisy(step), self.panels, self.absorbing)

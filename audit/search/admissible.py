@@ -1,0 +1,154 @@
+"""A second look at a construction that a search has found, from its update maps alone.
+
+`GradientPair` checks the gradients that it is given. Here the two processes are taken as they are
+run, and what the mechanism promises of every noiseless update is checked on a grid, by differences:
+nothing of how the construction was made or checked is used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions.base import Construction, Inadmissible
+from audit.constructions.process import Process, Step, UpdateMap
+from audit.mechanism import Batching, NoisySGD
+
+Array = NDArray[np.float64]
+
+_POINTS = 2001
+# Differences over a cell of the grid carry the rounding of two values.
+_ROUNDING = 1e-9
+
+
+def check_admissible(pair: Construction) -> None:
+    """Raise `Inadmissible` unless a pair's two processes fit its mechanism.
+
+    Both must start at one point of one domain and take the same number of steps with the same noise
+    and the same probabilities of batches. An update of batch size b moves the state by at most
+    eta L; updates of the two datasets differ by at most eta S/b, and only in steps that can hold
+    the record; slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for losses that need not be
+    convex).
+    """
+    m = pair.mechanism
+    first, second = pair.processes()
+    half = math.inf if m.diameter is None else m.diameter / 2
+    for process in (first, second):
+        if (process.lower, process.upper) != (-half, half):
+            raise Inadmissible(f"the domain must be [{-half:g}, {half:g}], got {process.lower:g}")
+    if first.start != second.start or abs(first.start) > half:
+        raise Inadmissible(f"the starts must be one point, got {first.start}, {second.start}")
+    grid = _grid(m, first, second)
+    sizes = m.step_sizes
+    seen: set[tuple[Step, Step]] = set()
+    if len(first.paths) != len(second.paths):
+        raise Inadmissible("the processes must have the same paths")
+    for one, other in zip(first.paths, second.paths, strict=True):
+        if len(one) != len(other) or one.probability != other.probability:
+            raise Inadmissible("the processes must have the same paths")
+        if m.batching is Batching.CYCLIC:
+            _check_cycle(m, one.segments, other.segments)
+        for eta, a, b in zip(sizes[: len(one)], one.steps(), other.steps(), strict=True):
+            if (a, b) not in seen:
+                seen.add((a, b))
+                _check_step(m, float(eta), a, b, grid)
+
+
+def _check_cycle(m: NoisySGD, first: object, second: object) -> None:
+    """Cyclic runs repeat their batches: the segments must be of the cycle's length."""
+    if isinstance(m.step_size, tuple):
+        return
+    length = m.dataset_size // m.batch_size
+    for segments in (first, second):
+        assert isinstance(segments, tuple)
+        if any(len(s.steps) % length for s in segments if s.times > 1):
+            raise Inadmissible(f"cyclic steps must repeat every {length} steps")
+
+
+def _check_step(m: NoisySGD, eta: float, a: Step, b: Step, grid: Array) -> None:
+    if a.noise_std != b.noise_std:
+        raise Inadmissible(f"the noise must be shared, got {a.noise_std:g} and {b.noise_std:g}")
+    if abs(a.noise_std / (eta * m.noise_std) - 1) > _ROUNDING:
+        raise Inadmissible(f"the noise must be {eta * m.noise_std:g}, got {a.noise_std:g}")
+    for update in (*a.maps, *b.maps):
+        _check_update(m, eta, update, grid)
+    scale = eta * m.sensitivity / m.batch_size
+    differing = 0.0
+    for weight, gap in _gaps(a, b, grid):
+        if gap > scale * (1 + _ROUNDING) + _ROUNDING * 1e-3 * a.noise_std:
+            raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
+        differing += weight * (gap > _ROUNDING * scale)
+    if m.batching is Batching.POISSON:
+        return  # batches of several sizes may have one update, so which differ is not to be seen
+    rate = 1.0 if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else m.sampling_rate
+    if differing > rate * (1 + _ROUNDING):
+        raise Inadmissible(f"updates must differ with probability {rate:g}, got {differing:g}")
+
+
+def _gaps(a: Step, b: Step, grid: Array) -> list[tuple[float, float]]:
+    """Return how far the updates of the same batches are apart, with their probabilities.
+
+    Where equal updates of different batches were merged, batches are matched by the order of their
+    updates at each place: no matching has a smaller largest gap in one dimension.
+    """
+    first, second = (np.stack([phi(grid) for phi in step.maps]) for step in (a, b))
+    if len(a.weights) == len(b.weights) and np.allclose(a.weights, b.weights, rtol=1e-12, atol=0):
+        return list(zip(a.weights, np.abs(first - second).max(axis=1).tolist(), strict=True))
+    gap = 0.0
+    for x, y in zip(first.T, second.T, strict=True):
+        order_x, order_y = np.argsort(x), np.argsort(y)
+        upto_x, upto_y = (
+            np.cumsum(np.take(a.weights, order_x)),
+            np.cumsum(np.take(b.weights, order_y)),
+        )
+        # slivers of rounding between equal sums of weights are no batches
+        levels = np.unique(np.round(np.concatenate([upto_x, upto_y]), 12))
+        middles = (np.concatenate([[0.0], levels[:-1]]) + levels) / 2
+        i = np.minimum(np.searchsorted(upto_x, middles), len(x) - 1)
+        j = np.minimum(np.searchsorted(upto_y, middles), len(y) - 1)
+        gap = max(gap, float(np.max(np.abs(x[order_x][i] - y[order_y][j]))))
+    return [(0.0, gap)]
+
+
+def _check_update(m: NoisySGD, eta: float, update: UpdateMap, grid: Array) -> None:
+    values = update(grid)
+    if m.gradient_bound is not None and m.strong_convexity == 0:
+        moved = float(np.max(np.abs(values - grid)))
+        most = eta * m.gradient_bound * _batch_factor(m)
+        if moved > most * (1 + _ROUNDING):
+            raise Inadmissible(f"updates must move by at most {most:g}, got {moved:g}")
+    slopes = np.diff(values) / np.diff(grid)
+    steepest = math.inf if m.smoothness is None else eta * m.smoothness
+    factor = _batch_factor(m)
+    low = 1 - factor * steepest
+    high = 1 - eta * m.strong_convexity / factor if m.convex else 1 + factor * steepest
+    if m.batching is Batching.POISSON:
+        high = max(high, 1.0)  # an empty batch does not move
+    slack = _ROUNDING * max(1.0, float(np.max(np.abs(slopes))))
+    if np.min(slopes) < low - slack or np.max(slopes) > high + slack:
+        raise Inadmissible(
+            f"updates must have slopes in [{low:g}, {high:g}], "
+            f"got [{np.min(slopes):g}, {np.max(slopes):g}]"
+        )
+
+
+def _batch_factor(m: NoisySGD) -> float:
+    """Return how many times the divisor a batch can hold: Poisson batches vary in size."""
+    return m.dataset_size / m.batch_size if m.batching is Batching.POISSON else 1.0
+
+
+def _grid(m: NoisySGD, first: Process, second: Process) -> Array:
+    """Return points all over the domain, with the bends of the maps among them."""
+    if m.diameter is not None:
+        half = m.diameter / 2
+    else:
+        spread = float(np.max(m.step_sizes)) * m.noise_std * math.sqrt(m.steps)
+        half = abs(first.start) + 10 * spread
+    steps = [*first.distinct_steps(), *second.distinct_steps()]
+    bends = {x for step in steps for phi in step.maps for x in phi.kinks if abs(x) < half}
+    grid = np.unique(np.concatenate([np.linspace(-half, half, _POINTS), sorted(bends)]))
+    # of two points closer than this, differences are all rounding
+    keep = np.concatenate([[True], np.diff(grid) > 1e-7 * half])
+    return np.asarray(grid[keep])

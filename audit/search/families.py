@@ -1,0 +1,272 @@
+"""Families of pairs as points of a unit cube: what a search moves through.
+
+Coordinates come in stages, each of which adds freedom to the one before: the shared drift and the
+start point; then curvature, its centre and where the differing record pushes; then free shapes of
+all gradients. A point of an earlier stage is one of a later stage with zeros appended.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions import GradientPair, PiecewiseLinear
+from audit.constructions.batches import cycle_length
+from audit.constructions.gradients import ZERO
+from audit.constructions.records import others_range, record_pushes
+from audit.mechanism import Batching, NoisySGD, Relation
+
+Array = NDArray[np.float64]
+
+_CELLS = 6  # of the domain, in each of which the others' gradient has a slope of its own
+_STRONGEST_DRIFT = 10.0  # a step, in standard deviations of its noise
+_WEAKEST = 1e-4  # the least of a coordinate that is laid out on a logarithmic scale
+
+
+def _log_scale(u: float) -> float:
+    """Return 0 at 0, then ``_WEAKEST`` to 1, evenly in the logarithm."""
+    return 0.0 if u <= 0 else float(_WEAKEST ** (1 - u))
+
+
+@dataclass(frozen=True)
+class Family:
+    """Pairs with one kind of other records (for cyclic batches: one before and one after).
+
+    Attributes
+    ----------
+    mechanism
+        Whose assumptions every pair keeps.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+    """
+
+    mechanism: NoisySGD
+    position: int | None = None
+
+    @cached_property
+    def stages(self) -> tuple[tuple[str, ...], ...]:
+        """Names of the coordinates that each stage adds."""
+        m = self.mechanism
+        alone = m.dataset_size == 1
+        first: list[str] = []
+        if not alone:
+            first.append("drift")
+        if m.diameter is not None:
+            first.append("start")
+        second = [] if alone else ["curvature", "centre", "split"]
+        if m.strong_convexity > 0 or self._only_sensitivity:
+            second.append("regulariser")
+        if m.batching is Batching.CYCLIC and cycle_length(m) > 1:
+            second += ["later drift", "later curvature"]
+        third = [] if alone or m.diameter is None else [f"slope {k}" for k in range(_CELLS)]
+        if m.diameter is not None and m.gradient_sensitivity is None:
+            third += ["record tilt", "other tilt"]
+        return tuple(first), tuple(second), tuple(third)
+
+    def names(self, stage: int) -> tuple[str, ...]:
+        """Names of all coordinates up to ``stage``, from 0."""
+        return tuple(name for part in self.stages[: stage + 1] for name in part)
+
+    def neutral(self, stage: int) -> Array:
+        """Return the coordinates that ``stage`` adds, where they change nothing."""
+        return np.array([self._neutral(name) for name in self.stages[stage]])
+
+    def _neutral(self, name: str) -> float:
+        signed = not self.mechanism.convex and ("curvature" in name or "slope" in name)
+        return 0.5 if signed or name in ("drift", "start", "centre", "split") else 0.0
+
+    def _slope(self, u: dict[str, float], name: str) -> float:
+        """Return a share of the steepest slope; losses that need not be convex may bend down."""
+        t = u.get(name, self._neutral(name))
+        if self.mechanism.convex:
+            return _log_scale(t)
+        return math.copysign(_log_scale(abs(2 * t - 1)), 2 * t - 1)
+
+    @property
+    def _only_sensitivity(self) -> bool:
+        return self.mechanism.gradient_bound is None
+
+    @cached_property
+    def _eta(self) -> float:
+        return float(np.max(self.mechanism.step_sizes))
+
+    @cached_property
+    def _half(self) -> float:
+        """Half the width of where things happen."""
+        m = self.mechanism
+        if m.diameter is not None:
+            return m.diameter / 2
+        spread = self._eta * m.noise_std * math.sqrt(m.steps)
+        return 3 * spread + m.steps * self._eta * m.sensitivity * m.sampling_rate
+
+    @cached_property
+    def _drifts(self) -> tuple[float, float]:
+        """Gradients that all other records may have, as far as they are worth trying."""
+        low, high = others_range(self.mechanism)
+        most = _STRONGEST_DRIFT * self.mechanism.noise_std
+        return max(-high, -most), min(-low, most)
+
+    @cached_property
+    def _steepest(self) -> float:
+        """Return the largest curvature worth trying: beyond 1/eta an update overshoots."""
+        smoothness = self.mechanism.smoothness
+        return 1 / self._eta if smoothness is None else min(smoothness, 2 / self._eta)
+
+    def _drift(self, u: float) -> float:
+        """Map [0, 1] to the allowed gradients, finely around zero."""
+        low, high = self._drifts
+        unit = self._eta * self.mechanism.noise_std**2 / (2 * self._half)  # s^2/D a step
+        t = 2 * u - 1
+        end = high if t > 0 else -low
+        if end <= 0:
+            return 0.0
+        return math.copysign(min(unit * math.sinh(abs(t) * math.asinh(end / unit)), end), t)
+
+    def pair(self, point: Array, stage: int) -> GradientPair:
+        """Return the pair at a point of the unit cube of ``stage``.
+
+        Raises
+        ------
+        Inadmissible
+            If the losses of that point break an assumption.
+        """
+        u = dict(zip(self.names(stage), np.clip(point, 0, 1).tolist(), strict=True))
+        m = self.mechanism
+        centre = (2 * u.get("centre", 0.5) - 1) * self._half
+        floor, regulariser = self._regulariser(u)
+        record, record_prime, shift = self._records(u, floor)
+        others = self._others(u, "drift", "curvature", centre, floor, shift)
+        later = None
+        if u.get("later drift", 0.0) > 0 or u.get("later curvature", 0.0) > 0:
+            # zero stands for "as before", so that earlier stages are part of this one
+            drift = "later drift" if u["later drift"] > 0 else "drift"
+            later = self._others(u, drift, "later curvature", centre, floor, shift)
+        return GradientPair(
+            m,
+            others=others,
+            record=record,
+            record_prime=record_prime,
+            shared=regulariser,
+            start=(2 * u.get("start", 0.5) - 1) * self._half if m.diameter is not None else 0.0,
+            position=self.position,
+            others_after=later,
+        )
+
+    def _regulariser(self, u: dict[str, float]) -> tuple[float, PiecewiseLinear]:
+        least = self.mechanism.strong_convexity
+        most = self._steepest
+        if "regulariser" not in u and least == 0:
+            return 0.0, ZERO
+        slope = least + (most - least) * _log_scale(u.get("regulariser", 0.0))
+        return slope, PiecewiseLinear((0.0,), (0.0,), (slope, slope))
+
+    def _others(
+        self,
+        u: dict[str, float],
+        drift: str,
+        curvature: str,
+        centre: float,
+        floor: float,
+        shift: float,
+    ) -> PiecewiseLinear:
+        if self.mechanism.dataset_size == 1:
+            return ZERO
+        low, high = self._allowed(shift)
+        constant = min(max(self._drift(u.get(drift, 0.5)), low), high)
+        room = self._steepest - floor
+        slope = room * self._slope(u, curvature)
+        more = [room * self._slope(u, f"slope {k}") for k in range(_CELLS)]
+        if not any(more):
+            reach = slope * np.array([-self._half - centre, self._half - centre]) + constant
+            inside = low <= min(reach) and max(reach) <= high
+            if slope == 0 or (inside and (self.mechanism.diameter or math.isinf(high - low))):
+                return PiecewiseLinear((centre,), (constant,), (slope, slope))
+        slopes = [slope + extra for extra in more]
+        edges = np.linspace(-self._half, self._half, _CELLS + 1)
+        steps = np.clip(slopes, -room, room) * np.diff(edges)
+        values = np.concatenate([[0.0], np.cumsum(steps)])
+        values += constant - np.interp(centre, edges, values)
+        return _capped(edges, values, low, high)
+
+    def _allowed(self, shift: float) -> tuple[float, float]:
+        """Return the least and the largest gradient of another record."""
+        m = self.mechanism
+        low, high = others_range(m)
+        if m.gradient_sensitivity is None:
+            return -high, -low
+        pushes = [push - shift for push in record_pushes(m)]
+        bound = math.inf if m.gradient_bound is None else m.gradient_bound
+        low = max(-bound, max(pushes) - m.gradient_sensitivity)
+        high = min(bound, min(pushes) + m.gradient_sensitivity)
+        return -high, -low
+
+    def _records(
+        self, u: dict[str, float], floor: float
+    ) -> tuple[PiecewiseLinear, PiecewiseLinear, float]:
+        """Return the differing record's gradients, and how far both are shifted."""
+        m = self.mechanism
+        push, push_prime = record_pushes(m)
+        bound = m.gradient_bound
+        slack = math.inf if bound is None else bound - max(abs(push), abs(push_prime))
+        shift = 0.0
+        if m.relation is Relation.REPLACE_ONE and slack > 0:
+            widest = min(slack, m.sensitivity / 2)
+            shift = (2 * u.get("split", 0.5) - 1) * widest
+        first, second = -push + shift, -push_prime + shift
+        room = self._steepest - floor
+        record = self._tilted(first, room * _log_scale(u.get("record tilt", 0.0)), up=True)
+        if m.relation is Relation.ZERO_OUT:
+            return record, ZERO, shift
+        tilt = room * _log_scale(u.get("other tilt", 0.0))
+        return record, self._tilted(second, tilt, up=False), shift
+
+    def _tilted(self, value: float, slope: float, *, up: bool) -> PiecewiseLinear:
+        """Return a line that is ``value`` at the left end and rises, or rises to it at the right.
+
+        Either brings the two gradients of the record nearer to each other, never farther apart.
+        """
+        if slope == 0:
+            return PiecewiseLinear.constant(value)
+        edges = np.array([-self._half, self._half])
+        reach = min(slope * 2 * self._half, abs(value) or math.inf)
+        width = reach / slope
+        if up:
+            points, values = (edges[0], edges[0] + width), (value, value + reach)
+        else:
+            points, values = (edges[1] - width, edges[1]), (value - reach, value)
+        return PiecewiseLinear(tuple(points), values, (0.0, 0.0))
+
+
+def _capped(edges: Array, values: Array, low: float, high: float) -> PiecewiseLinear:
+    """Return the line through the points, cut off at ``low`` and ``high``."""
+    points, kept = list(edges), list(values)
+    for a, b, left, right in zip(edges[:-1], edges[1:], values[:-1], values[1:], strict=True):
+        for end in (low, high):
+            if math.isfinite(end) and min(left, right) < end < max(left, right):
+                points.append(a + (b - a) * (end - left) / (right - left))
+                kept.append(end)
+    order = np.argsort(points, kind="stable")
+    x, y = np.array(points)[order], np.clip(np.array(kept)[order], low, high)
+    # bends closer together than this are one bend
+    keep = np.concatenate([[True], np.diff(x) > 1e-9 * (edges[-1] - edges[0])])
+    return PiecewiseLinear(tuple(x[keep].tolist()), tuple(y[keep].tolist()), (0.0, 0.0))
+
+
+def families(mechanism: NoisySGD) -> Iterator[Family]:
+    """Yield the families of a mechanism: one for each batch that may hold the record.
+
+    Of a long cycle the last batch, the first and a few between are taken.
+    """
+    if mechanism.batching is not Batching.CYCLIC:
+        yield Family(mechanism)
+        return
+    length = cycle_length(mechanism)
+    last = (mechanism.steps - 1) % length
+    back = [0, 1, 3, length // 3, length // 2, length - 1]
+    for steps in dict.fromkeys(b for b in back if b < min(length, mechanism.steps)):
+        yield Family(mechanism, (last - steps) % length)

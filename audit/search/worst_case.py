@@ -1,0 +1,322 @@
+"""Search for the pair of datasets that is easiest to tell apart."""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import qmc
+
+from audit import exact, validate
+from audit.constructions import (
+    Construction,
+    CyclicQuadraticPair,
+    Inadmissible,
+    QuadraticPair,
+)
+from audit.mechanism import Batching, NoisySGD
+from audit.search.admissible import check_admissible
+from audit.search.evaluation import quick_value
+from audit.search.families import Family, families
+from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective
+from audit.search.sandwich import tightest_bound
+
+Array = NDArray[np.float64]
+Progress = Callable[[float, float], object]
+
+_SHORTLIST = 4  # candidates whose laws are computed finely at the end
+_SAME = 1e-6  # relative; candidates so near to each other are one
+_REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
+
+
+@dataclass(frozen=True)
+class Found:
+    """What a search has found: the certificate is the construction and its law.
+
+    Attributes
+    ----------
+    construction
+        An admissible pair; `audit.search.check_admissible` has passed it.
+    law
+        Its exact privacy curve.
+    bracket
+        (low, high) of the objective on that curve; ``low`` is certified.
+    evaluations
+        How many pairs were tried.
+    seconds
+        How long it took.
+    seed
+        Of the points that were tried first.
+    """
+
+    construction: Construction
+    law: ExactCurve
+    bracket: Bracket
+    evaluations: int
+    seconds: float
+    seed: int
+
+
+def worst_case(
+    mechanism: NoisySGD,
+    *,
+    budget: float,
+    seed: int,
+    delta: float | None = None,
+    objective: Objective | None = None,
+    evaluations: int | None = None,
+    progress: Progress | None = None,
+) -> Found:
+    """Search the admissible pairs of a mechanism for the one that is easiest to tell apart.
+
+    Every family of `audit.search.families` is sampled and then refined, first in drift and start
+    alone, then with curvature, then with free shapes. The order of trials depends on ``seed``
+    alone; the budget decides where it ends, so that with ``evaluations`` given (and enough
+    seconds) the result is the same on every machine.
+
+    Parameters
+    ----------
+    mechanism
+        Whose assumptions the pairs keep.
+    budget
+        Seconds, above 0; the last law in work is finished, and the certificate comes on top.
+    seed
+        A whole number from 0.
+    delta
+        Maximise epsilon at this delta.
+    objective
+        Maximise this instead; exactly one of ``delta`` and ``objective`` must be given.
+    evaluations
+        At most so many pairs are tried.
+    progress
+        Called as ``progress(seconds spent, best so far)`` after each pair.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or no admissible pair has laws that can be computed.
+    """
+    validate.instance(NoisySGD, mechanism=mechanism)
+    validate.positive(budget=budget)
+    validate.integer(0, seed=seed)
+    if (delta is None) == (objective is None):
+        raise ValueError("delta or objective must be given, and not both")
+    if evaluations is not None:
+        validate.integer(1, evaluations=evaluations)
+    chosen = objective if objective is not None else Epsilon(_number(delta))
+    trial = _Trial(chosen, budget, evaluations or 10**9, progress)
+    try:
+        for pair in _named(mechanism):
+            trial.value(pair)
+        if _is_tight(mechanism, trial):
+            raise _Spent
+        _explore(list(families(mechanism)), trial, seed)
+    except _Spent:
+        pass
+    found = _certified(trial)
+    if found is None:
+        raise ValueError(
+            "mechanism must have a pair whose laws can be computed, got none: "
+            + (trial.refusal or "no pair is admissible")
+        )
+    pair, law, bracket = found
+    return Found(pair, law, bracket, trial.count, time.perf_counter() - trial.begun, seed)
+
+
+def _number(delta: float | None) -> float:
+    assert delta is not None  # checked by the caller
+    return delta
+
+
+class _Spent(Exception):
+    """Nothing is left to spend, or to gain."""
+
+
+@dataclass
+class _Trial:
+    """Evaluates pairs until the budget is spent, and keeps the best."""
+
+    objective: Objective
+    budget: float
+    evaluations: int
+    progress: Progress | None
+    begun: float = field(default_factory=time.perf_counter)
+    count: int = 0
+    best: list[tuple[float, Construction]] = field(default_factory=list)
+    refusal: str = ""
+
+    def value(self, pair: Construction) -> float:
+        """Return the objective of a pair, -inf where it cannot be computed."""
+        spent = time.perf_counter() - self.begun
+        if self.count >= self.evaluations or (spent > self.budget and self.count > 0):
+            raise _Spent
+        self.count += 1
+        try:
+            value = quick_value(pair, self.objective)
+        except ValueError as error:
+            self.refusal = str(error)
+            return -math.inf
+        if math.isfinite(value):
+            self._keep(value, pair)
+        if self.progress is not None:
+            self.progress(spent, self.best[0][0] if self.best else 0.0)
+        return value
+
+    def _keep(self, value: float, pair: Construction) -> None:
+        if any(abs(value - other) <= _SAME * abs(other) for other, _ in self.best):
+            return
+        self.best.append((value, pair))
+        self.best.sort(key=lambda one: -one[0])
+        del self.best[_SHORTLIST:]
+
+
+def _named(mechanism: NoisySGD) -> Iterator[Construction]:
+    """Yield quadratics of the least and the largest curvature: the answer where it is known."""
+    least, most = mechanism.strong_convexity, mechanism.smoothness
+    curvatures = [least] if most is None or most == least else [least, most]
+    makers: list[Callable[[], Construction]] = [
+        functools.partial(QuadraticPair, mechanism, curvature) for curvature in curvatures
+    ]
+    if mechanism.batching is Batching.CYCLIC and most is not None and least < most:
+        # the record's batch may forget what earlier batches gathered
+        own = np.unique([*np.linspace(least, most, 9), min(1 / _largest_step(mechanism), most)])
+        makers += [functools.partial(CyclicQuadraticPair, mechanism, least, float(k)) for k in own]
+    for make in makers:
+        try:
+            yield make()
+        except ValueError:  # breaks an assumption
+            continue
+
+
+def _largest_step(mechanism: NoisySGD) -> float:
+    return float(np.max(mechanism.step_sizes))
+
+
+def _is_tight(mechanism: NoisySGD, trial: _Trial) -> bool:
+    """Whether what is known by name reaches an upper bound already."""
+    found = _certified(trial)
+    if found is None:
+        return False
+    bound = tightest_bound(mechanism, trial.objective)
+    return bound is not None and found[2][1] >= bound[0] * (1 - _REACHED)
+
+
+def _explore(members: list[Family], trial: _Trial, seed: int) -> None:
+    """Sample and refine, stage by stage; then again from other points until nothing is left.
+
+    All families are tried in drift and start; only the best of them go on.
+    """
+    sequence = np.random.SeedSequence(seed)
+    for round_ in range(10**6):
+        ranked: list[_Place] = []
+        for stage, going_on in enumerate((len(members), 2, 1)):
+            owners = list(dict.fromkeys(place.family for place in ranked)) or members
+            before, ranked = ranked, []
+            for family in owners[:going_on]:
+                own = [place for place in before if place.family == family]
+                if stage and not family.stages[stage]:
+                    ranked += own
+                    continue
+                inherited = [np.concatenate([p.point, family.neutral(stage)]) for p in own[:2]]
+                points = _sampled(family, stage, round_, sequence.spawn(1)[0])
+                ranked += _refined(family, stage, inherited, points, trial)
+            ranked.sort(key=lambda place: -place.value)
+
+
+@dataclass(frozen=True, eq=False)
+class _Place:
+    """Where a local search ended."""
+
+    value: float
+    family: Family
+    point: Array
+
+
+def _sampled(family: Family, stage: int, round_: int, sequence: np.random.SeedSequence) -> Array:
+    """Return points to try first, shape (count, dimension)."""
+    dimension = len(family.names(stage))
+    count = 2 ** min(4 + stage + round_, 8)
+    if dimension == 0:
+        return np.zeros((1, 0))
+    sobol = qmc.Sobol(dimension, rng=np.random.default_rng(sequence))
+    points = np.asarray(sobol.random(count))
+    if stage or round_:
+        return points
+    # optima often lie at an end: the strongest drift, a start at the wall
+    corners = itertools.product((0.0, 0.5, 1.0), repeat=dimension)
+    return np.concatenate([np.array(list(corners)), points])
+
+
+def _refined(
+    family: Family,
+    stage: int,
+    inherited: list[Array],
+    points: Array,
+    trial: _Trial,
+) -> list[_Place]:
+    """Return where local searches end that begin at the best points of a stage."""
+
+    def loss(point: Array) -> float:
+        outside = float(np.sum(np.maximum(point - 1, 0) + np.maximum(-point, 0)))
+        try:
+            pair = family.pair(point, stage)
+        except Inadmissible as error:
+            trial.refusal = str(error)
+            return 0.0
+        value = trial.value(pair)
+        return outside - value if math.isfinite(value) else outside
+
+    losses = [(loss(point), tuple(point)) for point in points]
+    starts = [*inherited, *(np.array(point) for _, point in sorted(losses)[: 2 if stage else 3])]
+    results = []
+    for start in starts:
+        if start.size == 0:
+            results.append(_Place(-losses[0][0], family, start))
+            continue
+        ended = minimize(
+            loss,
+            start,
+            method="Nelder-Mead",
+            options={
+                "initial_simplex": _simplex(start),
+                "maxfev": 30 * start.size + 20,
+                "xatol": 1e-4,
+                "fatol": 1e-7,
+            },
+        )
+        results.append(_Place(-float(ended.fun), family, np.clip(ended.x, 0, 1)))
+    return sorted(results, key=lambda place: -place.value)
+
+
+def _simplex(start: Array) -> Array:
+    """Return corners around a point, inside the cube."""
+    size = 0.08
+    corners = [start]
+    for axis in range(start.size):
+        corner = start.copy()
+        corner[axis] += size if corner[axis] <= 1 - size else -size
+        corners.append(corner)
+    return np.array(corners)
+
+
+def _certified(trial: _Trial) -> tuple[Construction, ExactCurve, Bracket] | None:
+    """Compute the shortlist finely and return the pair with the largest certified value."""
+    best: tuple[Construction, ExactCurve, Bracket] | None = None
+    for _, pair in trial.best:
+        try:
+            check_admissible(pair)
+            law = exact.curve(pair)
+        except ValueError as error:
+            trial.refusal = str(error)
+            continue
+        bracket = trial.objective.bracket(law)
+        if best is None or bracket[0] > best[2][0]:
+            best = (pair, law, bracket)
+    return best

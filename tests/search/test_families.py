@@ -1,0 +1,101 @@
+import dataclasses
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD, Relation, exact
+from audit.constructions import Inadmissible, TwoSidedWalk
+from audit.search import check_admissible
+from audit.search.families import Family, families
+
+FULL = NoisySGD(
+    steps=6,
+    dataset_size=6,
+    batch_size=6,
+    step_size=0.5,
+    noise_std=0.3,
+    lipschitz=1.0,
+    smoothness=1.5,
+    diameter=2.0,
+)
+CYCLIC = dataclasses.replace(FULL, batching=Batching.CYCLIC, batch_size=2)
+MECHANISMS = {
+    "full": FULL,
+    "zero out": dataclasses.replace(FULL, relation=Relation.ZERO_OUT),
+    "sampled": dataclasses.replace(FULL, batching=Batching.WITHOUT_REPLACEMENT, batch_size=2),
+    "poisson": dataclasses.replace(FULL, batching=Batching.POISSON, batch_size=2),
+    "shuffled": dataclasses.replace(CYCLIC, batching=Batching.SHUFFLED),
+    "cyclic": CYCLIC,
+    "strongly convex": dataclasses.replace(FULL, strong_convexity=0.5, gradient_sensitivity=1.2),
+    "sensitivity only": dataclasses.replace(FULL, lipschitz=None, gradient_sensitivity=1.0),
+    "less sensitive": dataclasses.replace(FULL, gradient_sensitivity=1.0),
+    "no convexity": dataclasses.replace(FULL, convex=False),
+    "no smoothness": dataclasses.replace(FULL, smoothness=None),
+    "no diameter": dataclasses.replace(FULL, diameter=None),
+    "one record": dataclasses.replace(FULL, dataset_size=1, batch_size=1),
+    "schedule": dataclasses.replace(FULL, step_size=(0.5, 0.4, 0.3, 0.3, 0.2, 0.1)),
+}
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_every_point_is_admissible(name):
+    rng = np.random.default_rng(3)
+    for family in families(MECHANISMS[name]):
+        for stage in range(3):
+            size = len(family.names(stage))
+            for point in [np.zeros(size), np.ones(size), *rng.random((12, size))]:
+                check_admissible(family.pair(point, stage))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_stages_are_nested(name):
+    rng = np.random.default_rng(4)
+    family = next(families(MECHANISMS[name]))
+    for stage in (1, 2):
+        point = rng.random(len(family.names(stage - 1)))
+        larger = np.concatenate([point, family.neutral(stage)])
+        x = np.linspace(-1, 1, 41)
+        for a, b in zip(
+            family.pair(point, stage - 1).processes(),
+            family.pair(larger, stage).processes(),
+            strict=True,
+        ):
+            assert a.start == b.start
+            for one, other in zip(a.distinct_steps(), b.distinct_steps(), strict=True):
+                for phi, psi in zip(one.maps, other.maps, strict=True):
+                    # a line is laid through other points: a few roundings
+                    np.testing.assert_allclose(phi(x), psi(x), atol=1e-13)
+
+
+def test_the_middle_is_the_two_sided_walk():
+    family = Family(FULL)
+    middle = exact.curve(family.pair(np.array([0.5, 0.5]), 0)).epsilon(1e-3)
+    assert middle == pytest.approx(exact.curve(TwoSidedWalk(FULL)).epsilon(1e-3), rel=1e-12)
+
+
+def test_positions_of_a_cycle():
+    assert [f.position for f in families(CYCLIC)] == [2, 1, 0]
+    assert [f.position for f in families(FULL)] == [None]
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"lipschitz": 0.9, "relation": Relation.REPLACE_ONE}, "must differ by at most 0.15"),
+        ({"gradient_sensitivity": 1.0}, r"must differ by at most 0.0833333, got 0.16"),
+        ({"smoothness": 0.1}, r"slopes in \[0.95, 1\], got \[0.7"),
+        ({"strong_convexity": 0.7, "gradient_sensitivity": 2.0}, r"slopes in \[0.25, 0.65\]"),
+        ({"noise_std": 0.4}, "the noise must be 0.2, got 0.15"),
+        ({"diameter": 3.0}, r"the domain must be \[-1.5, 1.5\]"),
+    ],
+)
+def test_the_second_look_finds_what_does_not_fit(changes, message):
+    point = np.full(len(Family(FULL).names(1)), 0.9)
+    pair = Family(FULL).pair(point, 1)
+    check_admissible(pair)
+    # the same processes under a mechanism that promises more
+    processes = pair.processes()
+    object.__setattr__(pair, "processes", lambda: processes)
+    object.__setattr__(pair, "mechanism", dataclasses.replace(FULL, **changes))
+    with pytest.raises(Inadmissible, match=message):
+        check_admissible(pair)

@@ -1,0 +1,236 @@
+import dataclasses
+import math
+from pathlib import Path
+
+import pytest
+
+from audit import Batching, NoisySGD, Relation, Release, bounds, exact
+from audit.constructions import BiasedWalk, GradientPair, QuadraticPair, TwoSidedWalk
+from audit.curves import GaussianCurve
+from audit.search import (
+    ClaimedEpsilon,
+    Epsilon,
+    RenyiDivergence,
+    check_admissible,
+    read_found,
+    tightest_bound,
+    worst_case,
+    write_found,
+)
+
+DELTA = 1e-5
+
+
+def mechanism(a, step_std, steps):
+    """D = 1, eta = 1, M = 1, n = 1000, and a = (drift difference) D/step_std^2."""
+    return NoisySGD(
+        steps=steps,
+        dataset_size=1000,
+        batch_size=1000,
+        step_size=1.0,
+        noise_std=step_std,
+        lipschitz=500 * a * step_std**2,
+        smoothness=1.0,
+        diameter=1.0,
+    )
+
+
+def search(m, evaluations, **options):
+    # the budget in seconds is far: the number of evaluations ends the search
+    given = {"delta": DELTA, **options}
+    return worst_case(m, budget=100.0, seed=0, evaluations=evaluations, **given)
+
+
+@pytest.mark.parametrize(
+    ("point", "least"),
+    [
+        ((1.0, 0.05, 10), 0.5612),
+        ((1.0, 0.2, 10), 2.368),
+        ((3.0, 0.2, 10), 8.08),
+        ((0.1, 0.2, 1000), 0.1908),
+        ((10.0, 0.05, 100), 23.4),
+    ],
+)
+def test_what_drift_and_start_reach(point, least):
+    m = mechanism(*point)
+    found = search(m, 250)
+    assert least <= found.bracket[0] <= found.bracket[1] <= bounds.best(m, delta=DELTA).epsilon
+    assert found.evaluations <= 250
+    two_sided = exact.curve(TwoSidedWalk(m)).epsilon_bracket(DELTA)
+    assert found.bracket[0] >= two_sided[0]
+
+
+def test_the_certificate_is_the_construction_and_its_law():
+    found = search(mechanism(1.0, 0.2, 10), 60)
+    check_admissible(found.construction)
+    again = exact.curve(found.construction).epsilon_bracket(DELTA)
+    assert again == found.bracket == found.law.epsilon_bracket(DELTA)
+
+
+def test_the_same_seed_finds_the_same_pair():
+    m = mechanism(1.0, 0.2, 10)
+    first, second = search(m, 80), search(m, 80)
+    assert first.construction == second.construction
+    assert first.bracket == second.bracket
+
+
+def test_more_trials_never_find_less():
+    m = mechanism(3.0, 0.2, 10)
+    values = [search(m, count).bracket[0] for count in (3, 30, 120)]
+    # quick values rank candidates to 1e-3
+    assert values[0] <= values[1] * 1.002 <= values[2] * 1.004
+
+
+def test_strongly_convex_full_batches_are_known():
+    m = NoisySGD(
+        steps=100,
+        dataset_size=50,
+        batch_size=50,
+        step_size=0.1,
+        noise_std=0.5,
+        gradient_sensitivity=2.0,
+        smoothness=5.0,
+        strong_convexity=0.5,
+    )
+    exact_value = exact.curve(QuadraticPair(m, 0.5)).epsilon(DELTA)
+    found = search(m, 20)
+    assert found.bracket[0] == pytest.approx(exact_value, rel=1e-6)
+    assert found.bracket[0] == pytest.approx(
+        bounds.evaluate("bsa24.theorem_4_2", m).epsilon(DELTA), rel=1e-6
+    )
+
+
+def test_one_step_is_the_gaussian():
+    m = mechanism(2.0, 0.2, 1)
+    found = search(m, 250)
+    gaussian = GaussianCurve(m.sensitivity / 1000 / 0.2).epsilon(DELTA)
+    assert found.bracket[0] == pytest.approx(gaussian, rel=1e-6)
+
+
+def test_the_wall_exposes_the_last_step_of_one_pass():
+    m = NoisySGD(
+        steps=10,
+        dataset_size=10,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=0.25,
+        lipschitz=1.0,
+        smoothness=1.0,
+        diameter=40.0,
+        batching=Batching.CYCLIC,
+    )
+    assert search(m, 12).bracket[0] > 56.6
+
+
+def test_other_batches_and_relations_stay_below_their_bounds():
+    small = NoisySGD(
+        steps=30,
+        dataset_size=10,
+        batch_size=2,
+        step_size=0.1,
+        noise_std=1.0,
+        lipschitz=1.0,
+        smoothness=5.0,
+        diameter=1.0,
+        batching=Batching.CYCLIC,
+    )
+    for batching in (Batching.WITHOUT_REPLACEMENT, Batching.CYCLIC, Batching.SHUFFLED):
+        for relation in Relation:
+            m = dataclasses.replace(small, batching=batching, relation=relation)
+            found = search(m, 40)
+            bound = tightest_bound(m, Epsilon(DELTA))
+            assert bound is not None
+            assert found.bracket[0] <= bound[0]
+            plain = BiasedWalk if relation is Relation.ZERO_OUT else TwoSidedWalk
+            # quick values rank candidates to 1e-3
+            assert found.bracket[0] >= exact.curve(plain(m)).epsilon(DELTA) * 0.998
+
+
+def test_other_objectives():
+    m = mechanism(1.0, 0.2, 10)
+    divergence = search(m, 60, delta=None, objective=RenyiDivergence(4.0))
+    assert divergence.bracket == divergence.law.renyi_bracket(4.0)
+    bound = tightest_bound(m, RenyiDivergence(4.0))
+    assert bound is not None
+    assert exact.curve(TwoSidedWalk(m)).renyi(4.0) < divergence.bracket[0] <= bound[0]
+    # a claim of the two-sided walk's own values falls
+    claim = exact.curve(TwoSidedWalk(m))
+    ratio = search(m, 60, delta=None, objective=ClaimedEpsilon(claim.epsilon, (1e-5, 1e-3)))
+    assert ratio.bracket[0] > 1.05
+
+
+def test_files_round_trip(tmp_path):
+    found = search(mechanism(1.0, 0.2, 10), 40)
+    path = tmp_path / "found" / "pair.yaml"
+    write_found(found, Epsilon(DELTA), path)
+    stored = read_found(path)
+    assert stored.construction == found.construction
+    assert stored.bracket == found.bracket == stored.recomputed()
+    assert [p.name for p in path.parent.iterdir()] == ["pair.yaml"]
+    cyclic = NoisySGD(
+        steps=4,
+        dataset_size=4,
+        batch_size=1,
+        step_size=(0.5, 0.4, 0.3, 0.2),
+        noise_std=1.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        diameter=2.0,
+        batching=Batching.CYCLIC,
+    )
+    other = search(cyclic, 60, delta=None, objective=RenyiDivergence(2.0))
+    write_found(other, RenyiDivergence(2.0), path)
+    assert read_found(path).construction == other.construction
+
+
+@pytest.mark.parametrize(
+    ("edit", "message"),
+    [
+        (lambda text: text.replace("lipschitz: 20", "lipschitz: 19"), r"record in \[-19, 19\]"),
+        (lambda text: text.replace("GradientPair", "Construction"), "kind must be a construction"),
+        (lambda text: text.replace("pair:", "couple:"), "keys must be mechanism, pair"),
+        (lambda text: text.replace("epsilon_at_delta", "epsilon"), "objective must be"),
+        (lambda text: text + "  - [", "expected"),
+    ],
+)
+def test_a_broken_file_is_named(tmp_path, edit, message):
+    found = search(mechanism(1.0, 0.2, 10), 40)
+    path = tmp_path / "pair.yaml"
+    write_found(found, Epsilon(DELTA), path)
+    path.write_text(edit(path.read_text()))
+    with pytest.raises(ValueError, match=rf"pair\.yaml must be a found pair: .*{message}"):
+        read_found(path)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"budget": 0.0}, "budget must be .* got 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"delta": None}, "delta or objective must be given"),
+        ({"objective": RenyiDivergence(2.0)}, "delta or objective must be given, and not both"),
+        ({"evaluations": 0}, "evaluations must be a whole number of at least 1, got 0"),
+    ],
+)
+def test_refusals(options, message):
+    given = {"budget": 1.0, "seed": 0, "delta": DELTA, **options}
+    with pytest.raises(ValueError, match=message):
+        worst_case(mechanism(1.0, 0.2, 10), **given)
+
+
+def test_a_mechanism_without_a_process_is_refused():
+    m = dataclasses.replace(mechanism(1.0, 0.2, 10), release=Release.EXPONENTIAL_MECHANISM)
+    with pytest.raises(ValueError, match="a pair whose laws can be computed, got none: release"):
+        worst_case(m, delta=DELTA, budget=1.0, seed=0)
+
+
+def test_shipped_pairs_hold():
+    folder = Path(__file__).parents[2] / "scenarios" / "found"
+    files = sorted(folder.glob("*.yaml"))
+    assert files
+    for path in files:
+        stored = read_found(path)
+        low, high = stored.recomputed()
+        assert isinstance(stored.construction, GradientPair)
+        assert math.isclose(low, stored.bracket[0], rel_tol=1e-8)
+        assert high >= stored.bracket[0]
