@@ -15,6 +15,7 @@ from audit.constructions.process import (
 )
 from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.resets import ResetWalk
+from audit.constructions.updates import PolynomialUpdate, PowerUpdate
 from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
 
 __all__ = [
@@ -28,6 +29,8 @@ __all__ = [
     "Inadmissible",
     "Mapped",
     "PiecewiseLinear",
+    "PolynomialUpdate",
+    "PowerUpdate",
     "Process",
     "QuadraticPair",
     "ResetWalk",

@@ -23,6 +23,7 @@ Result = TypeVar("Result")
 Progress = Callable[[int, int], object]
 
 _SMALLEST, _LARGEST = 256, 4096  # trials
+LARGEST_OF_WALKS = 2**16  # walks in one dimension are so fast that small blocks would cost time
 _STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has to wait
 
 
@@ -45,25 +46,28 @@ class Block:
     def __len__(self) -> int:
         return self.stop - self.start
 
-    def generator(self, seed: int, stream: Stream) -> np.random.Generator:
-        """Return the block's own generator.
+    def sequence(self, seed: int, stream: Stream) -> np.random.SeedSequence:
+        """Return what the block's own generators are seeded with.
 
-        Its seed is ``SeedSequence(seed).spawn(3)[stream].spawn(number + 1)[number]``, reached
-        directly by its spawn key.
+        It is ``SeedSequence(seed).spawn(3)[stream].spawn(number + 1)[number]``, reached directly
+        by its spawn key.
         """
-        sequence = np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))
-        return np.random.Generator(np.random.SFC64(sequence))
+        return np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))
+
+    def generator(self, seed: int, stream: Stream) -> np.random.Generator:
+        """Return the block's own generator."""
+        return np.random.Generator(np.random.SFC64(self.sequence(seed, stream)))
 
 
-def block_size(steps: int) -> int:
+def block_size(steps: int, largest: int = _LARGEST) -> int:
     """Return how many trials a full block has; it depends on the length of the walk alone."""
     fitting = _STEPS // max(steps, 1)
-    return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), _LARGEST)
+    return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), largest)
 
 
-def blocks(trials: int, steps: int) -> Iterator[Block]:
+def blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
     """Cut ``trials`` walks of ``steps`` steps into full blocks; the last one may be shorter."""
-    size = block_size(steps)
+    size = block_size(steps, largest)
     for number, start in enumerate(range(0, trials, size)):
         yield Block(number, start, min(start + size, trials))
 

@@ -9,8 +9,16 @@ import numpy as np
 
 from audit import validate
 from audit.constructions import Affine, AuxiliaryWalk, Process
-from audit.simulation.blocks import Block, Progress, Stream, blocks, checked_run, run
-from audit.simulation.program import compiled
+from audit.simulation.blocks import (
+    LARGEST_OF_WALKS,
+    Block,
+    Progress,
+    Stream,
+    blocks,
+    checked_run,
+    run,
+)
+from audit.simulation.walks import counted_walks
 
 _SPREAD = 0.15  # Delta of item (i)
 
@@ -68,26 +76,28 @@ def auxiliary_events(
     """
     validate.instance(AuxiliaryWalk, walk=walk)
     trials, seed, threads = checked_run(trials, seed, threads)
-    from audit.simulation import kernels  # imports Numba, so not before it is needed
-
     process = walk.processes()[1]
-    program = compiled(process)
+    walked = counted_walks(process)
     fewest, most = _usual_jumps(process)
     counts = np.zeros(5, dtype=np.int64)
     finished = 0
 
-    def work(block: Block) -> tuple[int, int, int, int, int]:
-        rng = block.generator(seed, Stream.EVENTS)
-        return kernels.count_events(rng, program, len(block), fewest, most, walk.direction)
+    def work(block: Block) -> list[int]:
+        x, jumps, met = walked(block, seed, Stream.EVENTS)
+        usual = (fewest <= jumps) & (jumps <= most)
+        free = met == 0
+        beyond = walk.direction * x >= 0
+        events = (usual, free, usual & free, beyond, usual & free & beyond)
+        return [int(np.count_nonzero(event)) for event in events]
 
-    def done(block: Block, result: tuple[int, int, int, int, int]) -> None:
+    def done(block: Block, result: list[int]) -> None:
         nonlocal finished
         counts[:] += result
         finished += len(block) * len(process)
         if progress is not None:
             progress(finished, trials * len(process))
 
-    run(blocks(trials, len(process)), work, done, threads=threads)
+    run(blocks(trials, len(process), LARGEST_OF_WALKS), work, done, threads=threads)
     concentrated, unprojected, both, positive, both_and_positive = counts.tolist()
     return AuxiliaryEvents(
         trials=trials,

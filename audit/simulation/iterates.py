@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 import numpy as np
 
 from audit import validate
 from audit.constructions import Construction, Process
-from audit.simulation import mapped
-from audit.simulation.blocks import Block, Progress, Stream, blocks, checked_run, run
-from audit.simulation.program import Floats, compiled, is_affine
-
-Fill = Callable[[np.random.Generator, Floats], None]
+from audit.simulation.blocks import (
+    LARGEST_OF_WALKS,
+    Block,
+    Progress,
+    Stream,
+    blocks,
+    checked_run,
+    run,
+)
+from audit.simulation.program import Floats
+from audit.simulation.walks import walks
 
 
 def final_iterates(
@@ -38,7 +42,8 @@ def final_iterates(
     threads
         How many threads; by default as many as the process may use cores.
     progress
-        Called as ``progress(done, total)``, in walk steps, in the calling thread, after each block.
+        Called as ``progress(done, total)`` in the calling thread, after each block, in walk steps
+        (as if every walk took the longest path).
 
     Returns
     -------
@@ -71,7 +76,8 @@ def simulate(
     """Return independent samples of the final iterate of one process, shape ``(trials,)``.
 
     As `final_iterates`, which gives the samples of X from ``Stream.X`` and those of X' from
-    ``Stream.X_PRIME``.
+    ``Stream.X_PRIME`` (bit by bit where its two walks have one length, as blocks are cut by the
+    longer one).
     """
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
@@ -87,37 +93,22 @@ def _sampled(
     progress: Progress | None,
 ) -> list[Floats]:
     trials, seed, threads = checked_run(trials, seed, threads)
-    fills = [_fill(process) for process, _ in parts]
+    made = [walks(process) for process, _ in parts]
     outputs = [np.empty(trials) for _ in parts]
-    total = trials * sum(len(process) for process, _ in parts)
+    lengths = [len(process) for process, _ in parts]
     finished = 0
 
     def work(task: tuple[int, Block]) -> None:
         part, block = task
-        rng = block.generator(seed, parts[part][1])
-        fills[part](rng, outputs[part][block.start : block.stop])
+        outputs[part][block.start : block.stop] = made[part](block, seed, parts[part][1])
 
     def done(task: tuple[int, Block], _: None) -> None:
         nonlocal finished
         part, block = task
-        finished += len(block) * len(parts[part][0])
+        finished += len(block) * lengths[part]
         if progress is not None:
-            progress(finished, total)
+            progress(finished, trials * sum(lengths))
 
-    tasks = (
-        (part, block)
-        for part, (process, _) in enumerate(parts)
-        for block in blocks(trials, len(process))
-    )
-    run(tasks, work, done, threads=threads)
+    cut = blocks(trials, max(lengths), LARGEST_OF_WALKS)
+    run(((part, block) for block in cut for part in range(len(parts))), work, done, threads=threads)
     return outputs
-
-
-def _fill(process: Process) -> Fill:
-    """Return what fills an array with final iterates: the compiled loop if it can."""
-    if not is_affine(process):
-        return lambda rng, out: mapped.fill(rng, process, out)
-    from audit.simulation import kernels  # imports Numba, so not before it is needed
-
-    program = compiled(process)
-    return lambda rng, out: kernels.fill(rng, program, out)

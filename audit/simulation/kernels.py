@@ -1,102 +1,252 @@
-"""The compiled loops over walks with affine maps. Importing this module imports Numba.
+"""The compiled loops over walks in lanes. Importing this module imports Numba.
 
-Random numbers come from the generator that is passed in, in this order: a uniform that picks the
-path (if there are several), an exponential for the clock of departures (if any step has several
-maps); then for each step, where it departs, a new exponential and a uniform that picks the map
-(if several others are there), and a normal.
+Trial i of a block walks in lane i modulo ``LANES`` if there is one path. If there are several,
+trial i first draws its path from that lane; then the trials are sorted by their paths, ties in
+order, and the trial in place i walks in that lane.
+
+So ``LANES`` walks are under way side by side, and every lane draws from its own generator, in this
+order: for each 16 steps that the longest of the walks still has (the last ones may be fewer), a
+pair of normals for steps 1 and 2, for steps 3 and 4, ... (the last one may not need its second);
+then for each of the steps, if it has several maps, 64 bits that pick the map. Lanes whose walk has
+ended, or that have none, draw the normals alone.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
-from audit.simulation.program import Floats, Program
+from audit.simulation.normals import (
+    LANES,
+    Floats,
+    Words,
+    aligned,
+    compiled_loop,
+    draw,
+    fill_normals,
+)
+from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Program
+from audit.simulation.steps import (
+    ASTRAY,
+    LARGEST,
+    add_jumps,
+    apply_all,
+    arrive,
+    choose,
+    look_up,
+    one_line,
+    two_lines,
+)
 
-F = TypeVar("F", bound=Callable[..., object])
+_CHUNK = 16  # steps; their normals fill half of a usual first cache
+_FEW = 16  # pieces; applying them all takes no longer than finding the right one
 
 
-def _jit(function: F) -> F:
-    result: F = cast(Any, njit)(nogil=True)(function)
-    return result
+class Scratch(NamedTuple):
+    """What the walks of all lanes work on."""
+
+    words: Words  # (5 LANES,): the states of the generators, and drawn words
+    normals: Floats  # (_CHUNK/2, 2 LANES)
+    rows: Floats  # (_CHUNK LANES,), the same normals: a row of LANES for each step
+    numbers: Floats  # (4 LANES,)
+    counts: Integers  # (4 LANES,)
+    cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
 
 
-def _inlined(function: F) -> F:
-    result: F = cast(Any, njit)(nogil=True, forceinline=True)(function)
-    return result
+def scratch(states: Words) -> Scratch:
+    """Return room for walks whose generators have these states."""
+    words = aligned(5 * LANES, np.uint64)
+    words[: states.size] = states
+    rows = aligned(_CHUNK * LANES)
+    return Scratch(
+        words,
+        rows.reshape(-1, 2 * LANES),
+        rows,
+        aligned(4 * LANES),
+        aligned(4 * LANES, np.int64),
+        np.empty((LANES, 6), dtype=np.int64),
+    )
 
 
-@_inlined
-def _pick(rng: np.random.Generator, below: Floats, first: int, last: int) -> int:
-    """Draw an index from ``first`` to ``last`` whose cumulative probabilities are ``below``."""
-    if first == last:  # no choice, no random number
-        return last
-    u = rng.random()
-    while first < last and u >= below[first]:
-        first += 1
-    return first
+@compiled_loop
+def _advance(
+    sequence: Integers,
+    first_place: Integers,
+    times: Integers,
+    kind: Integers,
+    cursors: Integers,
+    runs: int,
+    most: int,
+) -> int:
+    """Set column 1 of the cursors to the step under each, -1 after the last, and move on.
 
-
-@_inlined
-def _walk(rng: np.random.Generator, p: Program) -> tuple[float, int, bool]:
-    """Return the final iterate, the number of jumps, and whether the walk met an end.
-
-    A jump is a step whose map has a shift. What a caller does not use, the compiler leaves out.
+    Columns: the run's first lane; its step; segment, times left, place in ``sequence``; the
+    path's last segment and one. Returns for how many steps, up to ``most``, the cursors have moved
+    on: more than one where a single path repeats a step that is not of the general kind.
     """
-    x = p.start
-    jumps = 0
-    met = False
-    if x <= p.absorb_lower or x >= p.absorb_upper:
-        return x, jumps, True
-    path = _pick(rng, p.paths_below, 0, p.paths_below.size - 1)
-    clock = rng.standard_exponential() if p.departs else math.inf
-    for g in range(p.first_segment[path], p.first_segment[path + 1]):
-        for _ in range(p.times[g]):
-            for place in range(p.first_place[g], p.first_place[g + 1]):
-                s = p.sequence[place]
-                m = p.first_map[s]
-                clock -= p.hazard[s]
-                if clock < 0.0:
-                    clock = rng.standard_exponential()
-                    m = _pick(rng, p.below, m + 1, p.first_map[s + 1] - 1)
-                jumps += p.shift[m] != 0.0
-                # the noise joins the shift first: that sum does not wait for the last step
-                x = p.slope[m] * x + (p.shift[m] + p.noise_std[s] * rng.standard_normal())
-                x = min(max(x, p.lower), p.upper)
-                met |= (x <= p.lower) | (x >= p.upper)
-                if x <= p.absorb_lower or x >= p.absorb_upper:
-                    return x, jumps, True
-    return x, jumps, met
+    taken = 1
+    for run in range(runs):
+        _, _, segment, left, place, end = cursors[run]
+        if segment == end:
+            cursors[run, 1] = -1
+            continue
+        cursors[run, 1] = sequence[place]
+        if runs == 1 and first_place[segment + 1] - first_place[segment] == 1:
+            taken = 1 if kind[sequence[place]] == GENERAL else min(left, most)
+            left -= taken - 1
+        place += 1
+        if place == first_place[segment + 1]:
+            left -= 1
+            if left == 0:
+                segment += 1
+                left = times[segment] if segment < end else 0
+            place = first_place[segment]
+        cursors[run, 2] = segment
+        cursors[run, 3] = left
+        cursors[run, 4] = place
+    return taken
 
 
-@_jit
-def fill(rng: np.random.Generator, p: Program, out: Floats) -> None:
-    """Fill ``out``, shape (trials,), with final iterates."""
-    for i in range(out.size):
-        out[i] = _walk(rng, p)[0]
+@compiled_loop
+def _lengths(p: Program) -> Integers:
+    lengths = np.zeros(p.first_segment.size - 1, dtype=np.int64)
+    for path in range(lengths.size):
+        for g in range(p.first_segment[path], p.first_segment[path + 1]):
+            lengths[path] += p.times[g] * (p.first_place[g + 1] - p.first_place[g])
+    return lengths
 
 
-@_jit
-def count_events(
-    rng: np.random.Generator, p: Program, trials: int, fewest: int, most: int, side: float
-) -> tuple[int, int, int, int, int]:
-    """Count walks: (jumps from ``fewest`` to ``most``; no end met; both; beyond; both and beyond).
+@compiled_loop
+def _set_out(p: Program, paths: Integers, lengths: Integers, cursors: Integers) -> tuple[int, int]:
+    """Set the cursors to the starts of ascending paths; return their number and longest path."""
+    runs = 0
+    longest = 0
+    for lane in range(paths.size):
+        path = paths[lane]
+        if lane == 0 or path != paths[lane - 1]:
+            g = p.first_segment[path]
+            cursors[runs, 0] = lane
+            cursors[runs, 2] = g
+            cursors[runs, 3] = p.times[g]
+            cursors[runs, 4] = p.first_place[g]
+            cursors[runs, 5] = p.first_segment[path + 1]
+            longest = max(longest, lengths[path])
+            runs += 1
+    return runs, longest
 
-    Beyond means ``side * final iterate >= 0``.
+
+@compiled_loop
+def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) -> None:
+    """Take all steps in lanes 0 to ``count - 1``, in runs of lanes on one path."""
+    # each array has a name of its own here: taking one out of a tuple in the loop costs time
+    words, normals, z, numbers, counts, cursors = w
+    sequence, first_place, times, kind = p.sequence, p.first_place, p.times, p.kind
+    noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
+    edge, first_piece, pieces, factor, order = p.edge, p.first_piece, p.pieces, p.factor, p.order
+    degree, origin, coefficients, is_jump = p.degree, p.origin, p.coefficients, p.jumps
+    lower, upper = p.lower, p.upper
+    ends = (lower, upper, p.absorb_lower, p.absorb_upper)
+    done = 0
+    while done < longest:
+        row = done % _CHUNK
+        if row == 0:
+            fill_normals(words, (min(_CHUNK, longest - done) + 1) // 2, normals)
+        same = _advance(sequence, first_place, times, kind, cursors, runs, _CHUNK - row)
+        done += same
+        run = 0
+        while run < runs:  # neighbouring paths that take the same step take it together
+            s, first = cursors[run, 1], cursors[run, 0]
+            run += 1
+            while run < runs and cursors[run, 1] == s:
+                run += 1
+            last = cursors[run, 0] if run < runs else count
+            if s < 0:
+                continue
+            std, k, b = noise_std[s], first_piece[s], first_below[s]
+            if kind[s] == ONE_LINE:
+                slope, shift = coefficients[1, k], coefficients[0, k]
+                one_line(numbers, z, row, row + same, slope, shift, std, lower, upper, first, last)
+                continue
+            if kind[s] == TWO_LINES:
+                slope, usual_slope = coefficients[1, k], coefficients[1, k + 1]
+                shift, usual_shift = coefficients[0, k], coefficients[0, k + 1]
+                two_lines(
+                    words, below[b], numbers, z, row, row + same, slope, shift, usual_slope,
+                    usual_shift, std, lower, upper, first, last,
+                )  # fmt: skip
+                continue
+            beyond, chosen = first_piece[s + 1], below[b : first_below[s + 1]]
+            choose(words, counts, chosen, maps[s], first, last)
+            if beyond - k <= _FEW:
+                apply_all(
+                    numbers, counts, maps[s], pieces[s], edge[k:], origin[k:], coefficients[:, k:],
+                    degree[s], factor[k:], order[k:], first, last,
+                )  # fmt: skip
+            else:
+                look_up(
+                    numbers, counts, pieces[s], edge[k:], origin[k:], coefficients[:, k:],
+                    degree[s], factor[k:], order[k:], first, last,
+                )  # fmt: skip
+            add_jumps(numbers, counts, ends, is_jump[k:beyond], first, last)
+            arrive(numbers, counts, z, row, std, ends, first, last)
+
+
+@compiled_loop
+def walk(
+    p: Program,
+    w: Scratch,
+    paths: Integers,
+    order: Integers,
+    x: Floats,
+    jumps: Integers,
+    met: Integers,
+) -> bool:
+    """Set ``x[order[i]]``, shape (trials,), to the final iterate of the walk in place i.
+
+    ``paths``, shape (trials,), ascend. If all steps are of the general kind, ``jumps`` and
+    ``met`` are set to the number of jumps, and to 1 where the walk met an end of the domain; they
+    may have no entries. Return whether all walks stayed finite.
     """
-    usual = free = both = beyond = all_three = 0
-    for _ in range(trials):
-        x, jumps, met = _walk(rng, p)
-        i = fewest <= jumps <= most
-        ii = not met
-        far = side * x >= 0.0
-        usual += i
-        free += ii
-        both += i & ii
-        beyond += far
-        all_three += i & ii & far
-    return usual, free, both, beyond, all_three
+    finite = True
+    lengths = _lengths(p)
+    for first in range(0, paths.size, LANES):
+        count = min(LANES, paths.size - first)
+        w.numbers[:LANES] = p.start
+        w.counts[:] = 0
+        jumped, ended = w.counts[2 * LANES : 3 * LANES], w.counts[3 * LANES :]
+        ended[:] = (p.start <= p.absorb_lower) | (p.start >= p.absorb_upper)
+        runs, longest = _set_out(p, paths[first : first + count], lengths, w.cursors)
+        _walk_together(p, w, count, runs, longest)
+        for lane in range(count):
+            trial = order[first + lane]
+            x[trial] = w.numbers[lane]
+            finite &= abs(x[trial]) <= LARGEST and ended[lane] < ASTRAY
+            if jumps.size:
+                jumps[trial] = jumped[lane]
+                met[trial] = ended[lane]
+    return finite
+
+
+@compiled_loop
+def draw_paths(words: Words, below: Words, paths: Integers) -> None:
+    """Draw the path of every trial: how many words ``below`` are at most its 64 bits."""
+    for trial in range(paths.size):
+        paths[trial] = np.searchsorted(below, draw(words, trial % LANES), side="right")
+
+
+@compiled_loop
+def count_reached(x: Floats, thresholds: Floats, counts: Integers) -> None:
+    """Add to ``counts[k]`` how many of ``x`` are at least the k-th of ascending thresholds."""
+    exactly = np.zeros(thresholds.size + 1, dtype=np.int64)  # by how many thresholds are reached
+    for value in x:
+        passed, size = 0, thresholds.size
+        while size > 0:  # as many rounds for every value, and no branch on it
+            half = (size + 1) // 2
+            passed += half if value >= thresholds[passed + half - 1] else 0
+            size -= half
+        exactly[passed] += 1
+    reached = 0
+    for k in range(thresholds.size, 0, -1):
+        reached += exactly[k]
+        counts[k - 1] += reached

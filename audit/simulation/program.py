@@ -1,6 +1,7 @@
 """From a process to flat tables that a compiled loop can walk through.
 
-Only affine update maps have such tables; other maps are sampled by `audit.simulation.mapped`.
+Only update maps whose `pieces` are known have such tables; other maps are sampled by
+`audit.simulation.mapped`.
 """
 
 from __future__ import annotations
@@ -8,29 +9,35 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Iterable
+from fractions import Fraction
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Affine, Process, Step, Wall
+from audit.constructions import Process, Step, Wall
+from audit.simulation.pieces import Piece, jumps, pieces
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+
+ONE_LINE, TWO_LINES, GENERAL = 0, 1, 2  # kinds of steps
 
 
 class Program(NamedTuple):
-    """A process whose maps are all affine, as flat arrays.
-
-    Maps of step ``s`` are ``first_map[s]`` (its most probable one, which it usually takes) to
-    ``first_map[s + 1] - 1``. A step departs from its usual map with probability
-    ``1 - exp(-hazard[s])``. Departures are found by one exponential clock for the whole walk,
-    which runs down by the hazard of each step: without memory, as departures are, and at the cost
-    of a subtraction where they are rare. ``below[m]`` is the probability that a departure goes to
-    map m or an earlier one.
+    """A process as flat arrays.
 
     Path ``p`` consists of segments ``first_segment[p]`` to ``first_segment[p + 1] - 1``; segment g
     runs through ``sequence[first_place[g] : first_place[g + 1]]``, ``times[g]`` times.
+
+    Step ``s`` has ``maps[s]`` maps, the most probable one last, and draws map k where k of the
+    words ``below[first_below[s]:first_below[s + 1]]`` are at most its 64 random bits: its
+    probability is off by 2^-64 at most.
+
+    Its maps have ``pieces[s]`` pieces each, padded with pieces that begin at infinity: those of map
+    k are ``first_piece[s] + k pieces[s]`` and on. Row d of ``coefficients`` holds that of t^d; step
+    s needs rows 0 to ``degree[s]``.
     """
 
     start: float
@@ -38,51 +45,79 @@ class Program(NamedTuple):
     upper: float
     absorb_lower: float  # -inf where the lower end does not absorb
     absorb_upper: float  # +inf where the upper end does not absorb
-    slope: Floats  # by map
-    shift: Floats
-    below: Floats
-    first_map: Integers  # by step, and one more
-    hazard: Floats
-    noise_std: Floats
-    sequence: Integers  # distinct steps
+    first_segment: Integers  # by path, and one more
+    paths_below: Words
     first_place: Integers  # by segment, and one more
     times: Integers
-    first_segment: Integers  # by path, and one more
-    paths_below: Floats  # cumulative probabilities of the paths
-    departs: bool  # whether any step has a second map
+    sequence: Integers  # distinct steps
+    kind: Integers  # by step
+    noise_std: Floats
+    maps: Integers
+    first_below: Integers  # by step, and one more
+    first_piece: Integers
+    pieces: Integers
+    degree: Integers
+    below: Words
+    edge: Floats  # by piece
+    origin: Floats
+    coefficients: Floats
+    factor: Floats
+    order: Floats
+    jumps: Integers  # whether the piece's map counts as a jump; no where they are not counted
 
 
-def is_affine(process: Process) -> bool:
-    """Whether every update map of the process is affine."""
-    return all(isinstance(m, Affine) for step in process.distinct_steps() for m in step.maps)
+def is_compilable(process: Process) -> bool:
+    """Whether the pieces of every update map of the process are known."""
+    return all(pieces(m) for step in process.distinct_steps() for m in step.maps)
 
 
-def compiled(process: Process) -> Program:
-    """Return the tables of a process whose maps are all `Affine`."""
+def compiled(process: Process, *, general: bool = False) -> Program:
+    """Return the tables of a process whose maps all have known `pieces`.
+
+    ``general`` marks every step as of the general kind, which alone counts jumps and ends met.
+    """
     steps = process.distinct_steps()
     index = {step: s for s, step in enumerate(steps)}
     tables = [_step_tables(step) for step in steps]
+    flat = [piece for table in tables for piece in table.flat]
     segments = [[g for g in path.segments if len(g)] for path in process.paths]
-    flat = list(itertools.chain.from_iterable(segments))
-    absorbing = Wall.ABSORB
+    in_order = list(itertools.chain.from_iterable(segments))
+    absorbs = Wall.ABSORB in (process.lower_wall, process.upper_wall)
+    open_ended = math.isinf(process.lower) or math.isinf(process.upper)
+    deepest = max(len(piece.coefficients) for piece in flat)
     return Program(
         start=float(process.start),
         lower=float(process.lower),
         upper=float(process.upper),
-        absorb_lower=float(process.lower) if process.lower_wall is absorbing else -math.inf,
-        absorb_upper=float(process.upper) if process.upper_wall is absorbing else math.inf,
-        slope=_floats(m.slope for maps, _, _ in tables for m in maps),
-        shift=_floats(m.shift for maps, _, _ in tables for m in maps),
-        below=_floats(b for _, below, _ in tables for b in below),
-        first_map=_offsets(len(maps) for maps, _, _ in tables),
-        hazard=_floats(hazard for _, _, hazard in tables),
-        noise_std=_floats(step.noise_std for step in steps),
-        sequence=np.array([index[step] for g in flat for step in g.steps], dtype=np.int64),
-        first_place=_offsets(len(g.steps) for g in flat),
-        times=np.array([g.times for g in flat], dtype=np.int64),
+        absorb_lower=float(process.lower) if process.lower_wall is Wall.ABSORB else -math.inf,
+        absorb_upper=float(process.upper) if process.upper_wall is Wall.ABSORB else math.inf,
         first_segment=_offsets(len(part) for part in segments),
-        paths_below=cumulative([path.probability for path in process.paths]),
-        departs=any(hazard > 0 for _, _, hazard in tables),
+        paths_below=_words(path.probability for path in process.paths),
+        first_place=_offsets(len(g.steps) for g in in_order),
+        times=_integers(g.times for g in in_order),
+        sequence=_integers(index[step] for g in in_order for step in g.steps),
+        kind=_integers(
+            GENERAL if general or absorbs or (open_ended and table.expands) else table.kind
+            for table in tables
+        ),
+        noise_std=_floats(step.noise_std for step in steps),
+        maps=_integers(table.maps for table in tables),
+        first_below=_offsets(table.below.size for table in tables),
+        first_piece=_offsets(len(table.flat) for table in tables),
+        pieces=_integers(len(table.flat) // table.maps for table in tables),
+        degree=_integers(table.degree for table in tables),
+        below=np.concatenate([table.below for table in tables]),
+        edge=_floats(piece.edge for piece in flat),
+        origin=_floats(piece.origin for piece in flat),
+        coefficients=np.array(
+            [
+                [piece.coefficients[d] if d < len(piece.coefficients) else 0.0 for piece in flat]
+                for d in range(deepest)
+            ]
+        ),
+        factor=_floats(piece.factor for piece in flat),
+        order=_floats(piece.order for piece in flat),
+        jumps=_integers(general and j for table in tables for j in table.jumps),
     )
 
 
@@ -93,21 +128,53 @@ def cumulative(weights: list[float]) -> Floats:
     return sums
 
 
-def _step_tables(step: Step) -> tuple[list[Affine], list[float], float]:
-    """Return a step's maps (the most probable one first), ``below`` of each, and its hazard."""
+class _StepTables(NamedTuple):
+    kind: int
+    maps: int
+    below: Words
+    flat: list[Piece]  # of all maps, padded to one number each
+    jumps: list[bool]  # by piece
+    degree: int
+    expands: bool  # states may leave the finite numbers, which the general kind alone looks for
+
+
+def _step_tables(step: Step) -> _StepTables:
     pairs = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
-    usual = max(range(len(pairs)), key=lambda k: pairs[k][1])
-    pairs.insert(0, pairs.pop(usual))
-    others = [weight for _, weight in pairs[1:]]
-    below = [0.0, *cumulative(others)] if others else [0.0]
-    # from the others' weights, so that a departure of probability 1e-9 keeps its digits
-    hazard = -math.log1p(-math.fsum(others)) if others else 0.0
-    return [m for m, _ in pairs if isinstance(m, Affine)], below, hazard
+    pairs.sort(key=lambda pair: pair[1])
+    parts = [pieces(m) for m, _ in pairs]
+    most = max(map(len, parts))
+    padding = Piece((0.0,), edge=math.inf)
+    padded = [(*part, *[padding] * (most - len(part))) for part in parts]
+    flat = list(itertools.chain.from_iterable(padded))
+    degree = max(len(piece.coefficients) for piece in flat) - 1
+    straight = most == 1 and all(
+        len(piece.coefficients) == 2 and piece.origin == 0 and piece.factor == 0 for piece in flat
+    )
+    return _StepTables(
+        kind={1: ONE_LINE, 2: TWO_LINES}.get(len(pairs), GENERAL) if straight else GENERAL,
+        maps=len(pairs),
+        below=_words(w for _, w in pairs),
+        flat=flat,
+        jumps=[jumps(m) for m, _ in pairs for _ in range(most)],
+        degree=degree,
+        expands=any(abs(c) > 1 for piece in flat for c in piece.coefficients[1:]),
+    )
+
+
+def _words(weights: Iterable[float]) -> Words:
+    """Return 2^64 times the cumulative shares of all weights but the last, from exact sums."""
+    sums = list(itertools.accumulate(map(Fraction, weights)))
+    largest = 2**64 - 1
+    return np.array([min(round(s * 2**64 / sums[-1]), largest) for s in sums[:-1]], dtype=np.uint64)
 
 
 def _floats(values: Iterable[float]) -> Floats:
     return np.array(list(values), dtype=np.float64)
 
 
+def _integers(values: Iterable[int]) -> Integers:
+    return np.array(list(values), dtype=np.int64)
+
+
 def _offsets(lengths: Iterable[int]) -> Integers:
-    return np.array([0, *itertools.accumulate(lengths)], dtype=np.int64)
+    return _integers(itertools.accumulate(lengths, initial=0))

@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import math
-import time
 from dataclasses import replace
 
-import numpy as np
-
 import audit
-from audit import exact, simulation
-from audit.constructions import BiasedWalk, TwoSidedWalk
+from audit import exact
+from audit.constructions import TwoSidedWalk
 from tests.benchmarks import bounds, estimation
+from tests.benchmarks import simulation as kernels
 from tests.benchmarks.timing import Measured, in_fresh_process, median_seconds
 
 SHORT = audit.NoisySGD(
@@ -72,39 +70,10 @@ def _import() -> list[Measured]:
     return [Measured("import audit, interpreter start taken off", full - bare, "s", 0.5)]
 
 
-def _simulation() -> list[Measured]:
-    trials = 20_000
-    rows = []
-    for name, index in (("symmetric", 0), ("biased", 1)):
-        process = BiasedWalk(PAPER).processes()[index]
-
-        def ours(process: object = process) -> object:
-            return simulation.simulate(process, trials=trials, seed=1, threads=1)
-
-        steps = trials * PAPER.steps
-        rows.append(Measured(f"{name} walk, kernel", steps / median_seconds(ours, 3) / 1e6, "M/s"))
-        clock = time.perf_counter()
-        _numpy_walk(trials, 0.1 if index else 0.0)
-        seconds = time.perf_counter() - clock
-        rows.append(Measured(f"{name} walk, vectorised NumPy", steps / seconds / 1e6, "M/s"))
-    return rows
-
-
-def _numpy_walk(trials: int, rate: float) -> None:
-    random = np.random.Generator(np.random.SFC64(1))
-    x = np.zeros(trials)
-    jump = PAPER.step_size
-    for _ in range(PAPER.steps):
-        x += PAPER.step_std * random.standard_normal(trials)
-        if rate:
-            x += jump * (random.random(trials) < rate)
-        np.clip(x, -0.5, 0.5, out=x)
-
-
 def main() -> None:
     """Print one line for each measurement."""
     print(f"{'':54}{'measured':>12}  {'limit':>8}")
-    for part in (_import, _exact, _simulation, estimation.rows, bounds.rows):
+    for part in (_import, _exact, kernels.rows, estimation.rows, bounds.rows):
         for row in part():
             limit = "" if row.limit is None else f"{row.limit:g}"
             print(f"{row.name:54}{row.value:9.3g} {row.unit:4}{limit:>7} {row.word}", flush=True)

@@ -15,12 +15,14 @@ from audit.constructions import (
     DriftedWalk,
     Mapped,
     Process,
+    ResetWalk,
     Segment,
     Step,
     TwoSidedWalk,
     Wall,
 )
-from audit.constructions.process import Path
+from audit.constructions.process import Path, PiecewiseLinear
+from audit.constructions.updates import PolynomialUpdate, PowerUpdate
 
 
 def mechanism(**changes: object) -> audit.NoisySGD:
@@ -96,6 +98,56 @@ AFFINE: dict[str, Callable[[], Process]] = {
         upper=math.inf,
     ),
 }
+
+CURVED: dict[str, Callable[[], Process]] = {  # compiled, and more than straight lines
+    "resets, full": lambda: ResetWalk(
+        mechanism(batching=audit.Batching.FULL, batch_size=4), cap=1.5, centre=0.2
+    ).processes()[0],
+    "resets, Poisson": lambda: ResetWalk(
+        mechanism(batching=audit.Batching.POISSON, dataset_size=30, batch_size=4), cap=1.5
+    ).processes()[1],
+    "kinked": lambda: process(
+        Step(
+            (
+                PiecewiseLinear((-0.3, 0.1, 0.4), (0.2, -0.1, 0.3), (-0.7, 0.2)),
+                Affine(0.1, 0.9),
+                PiecewiseLinear((0.0,), (0.1,), (0.5, 1.0)),
+            ),
+            (0.5, 0.2, 0.3),
+            0.15,
+        ),
+        times=20,
+        upper=1.0,
+        upper_wall=Wall.ABSORB,
+    ),
+    "double well, compiled": lambda: process(
+        Step((Mapped(PolynomialUpdate((0.0, 1.2, 0.0, -0.2))), Affine(0.05, 0.9)), (0.8, 0.2), 0.2),
+        times=20,
+        start=0.1,
+        lower=-1.2,
+        upper=1.2,
+    ),
+    "Hölder": lambda: process(
+        Step((Mapped(PowerUpdate(0.2, 0.5, 0.1, shift=0.02, slope=0.99), (0.1,)),), (1.0,), 0.1),
+        times=20,
+    ),
+    "random stop": lambda: BiasedWalk(
+        mechanism(release=audit.Release.RANDOM_STOP, steps=45)
+    ).processes()[1],
+    "paths of three lengths": lambda: Process(
+        0.0,
+        (
+            Path(0.2, (Segment((noise(0.1, (0.1, 0.5), (0.0, 0.5)),), 7),)),
+            Path(0.0, (Segment((noise(0.2),), 90),)),
+            Path(0.7, (Segment((noise(0.2, (0.3, 0.1), (0.0, 0.9)), noise(0.1)), 11),)),
+            Path(0.1, (Segment((noise(0.1, (-0.1, 1.0)),), 18),)),
+        ),
+        lower=-0.6,
+        upper=0.6,
+    ),
+}
+
+COMPILED = {**AFFINE, **CURVED}
 
 MAPPED: dict[str, Callable[[], Process]] = {
     "double well": lambda: process(

@@ -13,9 +13,16 @@ import pytest
 
 import audit.simulation as simulation
 from audit.constructions import BiasedWalk
-from audit.simulation.blocks import Stream, available_threads, block_size, blocks, run
+from audit.simulation.blocks import (
+    LARGEST_OF_WALKS,
+    Stream,
+    available_threads,
+    block_size,
+    blocks,
+    run,
+)
 
-from .cases import AFFINE, MAPPED, mechanism
+from .cases import AFFINE, COMPILED, MAPPED, mechanism
 
 
 def test_blocks_cover_all_trials_in_order() -> None:
@@ -31,6 +38,9 @@ def test_block_size_depends_on_the_length_of_the_walk_alone() -> None:
     assert [block_size(t) for t in (0, 1, 7500, 10**5, 10**6, 10**9)] == [
         4096, 4096, 4096, 256, 256, 256,
     ]  # fmt: skip
+    assert [block_size(t, LARGEST_OF_WALKS) for t in (0, 1, 512, 513, 10**6)] == [
+        65_536, 65_536, 65_536, 32_768, 256,
+    ]  # fmt: skip
     assert all(math.log2(block_size(t)).is_integer() for t in range(1, 100_000, 999))
 
 
@@ -41,26 +51,37 @@ def test_blocks_have_the_streams_that_spawn_gives() -> None:
         for block, child in zip(cut, spawned, strict=True):
             expected = np.random.Generator(np.random.SFC64(child)).random(4)
             assert np.array_equal(block.generator(7, stream).random(4), expected)
+            assert block.sequence(7, stream).spawn_key == child.spawn_key
 
 
-@pytest.mark.parametrize("name", ["biased", "shuffled", "double well"])
+@pytest.fixture
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Blocks of a few hundred trials, so that few trials make many."""
+    monkeypatch.setattr("audit.simulation.blocks._STEPS", 2**14)
+
+
+@pytest.mark.parametrize("name", ["biased", "shuffled", "kinked", "double well"])
+@pytest.mark.usefixtures("small_blocks")
 def test_same_bits_for_any_number_of_threads(name: str) -> None:
-    made = {**AFFINE, **MAPPED}[name]()
+    made = {**COMPILED, **MAPPED}[name]()
+    assert len(list(blocks(17_001, len(made), LARGEST_OF_WALKS))) > 8
     one, two, eight, default = (
-        simulation.simulate(made, trials=17_000, seed=1, threads=t) for t in (1, 2, 8, None)
+        simulation.simulate(made, trials=17_001, seed=1, threads=t) for t in (1, 2, 8, None)
     )
     assert np.array_equal(one, two)
     assert np.array_equal(one, eight)
     assert np.array_equal(one, default)
 
 
-@pytest.mark.parametrize("name", ["biased", "absorbing, two paths"])
+@pytest.mark.parametrize("name", ["biased", "shuffled", "absorbing, two paths"])
+@pytest.mark.usefixtures("small_blocks")
 def test_more_trials_leave_full_blocks_as_they_are(name: str) -> None:
-    made = {**AFFINE, **MAPPED}[name]()
-    fewer = simulation.simulate(made, trials=2 * block_size(len(made)) + 100, seed=1)
-    more = simulation.simulate(made, trials=5 * block_size(len(made)), seed=1)
-    kept = 2 * block_size(len(made))
-    assert np.array_equal(fewer[:kept], more[:kept])
+    made = {**COMPILED, **MAPPED}[name]()
+    size = block_size(len(made), LARGEST_OF_WALKS)
+    fewer = simulation.simulate(made, trials=2 * size + 100, seed=1)
+    more = simulation.simulate(made, trials=5 * size, seed=1)
+    assert np.array_equal(fewer[: 2 * size], more[: 2 * size])
+    assert not np.array_equal(more[:size], more[size : 2 * size])
 
 
 def test_seeds_streams_and_blocks_all_differ() -> None:
@@ -87,11 +108,12 @@ def test_pair_is_its_two_processes() -> None:
 
 
 @pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.usefixtures("small_blocks")
 def test_progress_rises_to_the_total_in_the_calling_thread(threads: int) -> None:
     seen: list[tuple[int, int, int]] = []
     simulation.final_iterates(
         BiasedWalk(mechanism()),
-        trials=10_000,
+        trials=600,
         seed=0,
         threads=threads,
         progress=lambda done, total: seen.append((done, total, threading.get_ident())),
@@ -99,8 +121,8 @@ def test_progress_rises_to_the_total_in_the_calling_thread(threads: int) -> None
     done = [s[0] for s in seen]
     assert done == sorted(set(done))
     assert len(seen) == 6  # 3 blocks for each process
-    assert done[-1] == 2 * 10_000 * 40
-    assert {s[1:] for s in seen} == {(2 * 10_000 * 40, threading.get_ident())}
+    assert done[-1] == 2 * 600 * 40
+    assert {s[1:] for s in seen} == {(2 * 600 * 40, threading.get_ident())}
 
 
 @pytest.mark.parametrize("threads", [1, 4])

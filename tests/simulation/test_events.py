@@ -12,7 +12,7 @@ from scipy import stats
 import audit
 from audit.constructions import AuxiliaryWalk
 from audit.simulation import auxiliary_events, simulate
-from audit.simulation.blocks import Stream, blocks
+from audit.simulation.blocks import Block, Stream
 
 from . import twin
 from .cases import mechanism, small_auxiliary
@@ -22,11 +22,9 @@ from .cases import mechanism, small_auxiliary
 def test_counts_are_those_of_the_twin(start: float) -> None:
     walk = small_auxiliary(start)
     process = walk.processes()[1]
-    (block,) = blocks(500, len(process))
-    rng = block.generator(2, Stream.EVENTS)
+    sequence = Block(0, 0, 500).sequence(2, Stream.EVENTS)
     expected: Counter[str] = Counter()
-    for _ in range(500):
-        x, jumps, met = twin.walk(process, rng)
+    for x, jumps, met in twin.walk(process, sequence, 500):
         i, ii, positive = 0.85 * 15 <= jumps <= 1.15 * 15, not met, x * walk.direction >= 0
         expected["concentrated"] += i
         expected["unprojected"] += ii

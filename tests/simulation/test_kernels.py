@@ -12,32 +12,44 @@ from scipy import stats
 import audit.simulation as simulation
 from audit.constructions import Affine, BiasedWalk, Mapped, Process, Segment, Step, Wall
 from audit.constructions.process import Path
-from audit.simulation.blocks import Stream, blocks
+from audit.simulation.blocks import Block, Stream
+from audit.simulation.normals import LANES
+from audit.simulation.program import compiled
+from audit.simulation.walks import counted_walks
 
 from . import twin
-from .cases import AFFINE, MAPPED, mechanism, noise, process
+from .cases import AFFINE, COMPILED, MAPPED, mechanism, noise, process
 
 
-@pytest.mark.parametrize("name", AFFINE)
+@pytest.mark.parametrize("name", COMPILED)
 def test_kernel_is_its_twin_draw_by_draw(name: str) -> None:
-    made = AFFINE[name]()
-    (block,) = blocks(200, len(made))
-    rng = block.generator(3, Stream.X_PRIME)
-    expected = [twin.walk(made, rng)[0] for _ in range(200)]
-    x = simulation.simulate(made, trials=200, seed=3, stream=Stream.X_PRIME)
-    # the order of draws is the same, so an error in one walk would throw off all later ones
-    np.testing.assert_allclose(x, expected, rtol=0, atol=1e-12)
+    made = COMPILED[name]()
+    trials = 2 * LANES + 40  # three groups of lanes, the last one short
+    block = Block(0, 0, trials)
+    sequence = block.sequence(3, Stream.X_PRIME)
+    expected = twin.walk(made, sequence, trials)
+    x = simulation.simulate(made, trials=trials, seed=3, stream=Stream.X_PRIME)
+    # one more or less draw anywhere would change all later walks of the lane
+    if name in AFFINE:
+        assert np.array_equal(x, [walk[0] for walk in expected])  # every bit
+    else:  # maps are applied in another form: some roundings of each step
+        np.testing.assert_allclose(x, [walk[0] for walk in expected], rtol=0, atol=1e-12)
+    counted = counted_walks(made)(block, 3, Stream.X_PRIME)
+    assert np.array_equal(counted.x, x)
+    assert np.array_equal(counted.jumps, [walk[1] for walk in expected])
+    assert np.array_equal(counted.met == 1, [walk[2] for walk in expected])
 
 
-@pytest.mark.parametrize("name", [*AFFINE, *MAPPED])
+@pytest.mark.parametrize("name", [*COMPILED, *MAPPED])
 def test_law_is_that_of_the_twin(name: str) -> None:
-    made = {**AFFINE, **MAPPED}[name]()
+    made = {**COMPILED, **MAPPED}[name]()
     x = simulation.simulate(made, trials=60_000, seed=5)
     assert twin.same_law(x, twin.sample(made, 60_000, seed=6), made) > twin.LEVEL
 
 
-def test_affine_maps_have_the_same_law_on_the_general_path() -> None:
-    made = AFFINE["slopes"]()
+@pytest.mark.parametrize("name", ["slopes", "resets, Poisson", "Hölder", "random stop"])
+def test_maps_have_the_same_law_by_numpy(name: str) -> None:
+    made = COMPILED[name]()
     plain = replace(made, paths=tuple(_opaque(path) for path in made.paths))
     a = simulation.simulate(made, trials=60_000, seed=7)
     b = simulation.simulate(plain, trials=60_000, seed=8)
@@ -136,9 +148,29 @@ def test_paths_come_by_their_probabilities() -> None:
         assert twin.has_counts(x, np.array(shares)) > twin.LEVEL
 
 
-def test_a_process_without_steps_stays_at_its_start() -> None:
-    made = Process(0.25, (Path(1.0, ()),))
-    assert np.all(simulation.simulate(made, trials=3, seed=0) == 0.25)
+@pytest.mark.parametrize("rare", [1e-3, 1e-5])
+def test_rare_jumps_keep_their_rate(rare: float) -> None:
+    steps = 400
+    made = process(noise(1e-6, (1.0, rare), (0.0, 1 - rare)), times=steps)
+    jumps = np.rint(simulation.simulate(made, trials=300_000, seed=15)).astype(np.int64)
+    expected = 300_000 * steps * rare
+    total = int(jumps.sum())
+    p = 2 * min(stats.poisson.cdf(total, expected), stats.poisson.sf(total - 1, expected))
+    assert p > twin.LEVEL
+    assert stats.poisson.sf(total - 1, expected / 2) < twin.LEVEL
+
+
+def test_probabilities_of_any_size_are_exact_to_a_word() -> None:
+    for rare in (1e-9, 1e-12, 2.0**-60, 1e-300, 0.3):
+        program = compiled(process(noise(1.0, (1.0, rare), (0.0, 1 - rare))))
+        (word,) = program.below.tolist()
+        assert abs(word - rare * 2.0**64) <= 0.5
+    weights = (0.25, 1e-9, 0.5, 0.25 - 1e-9)
+    program = compiled(process(noise(1.0, *((float(k), w) for k, w in enumerate(weights)))))
+    ascending = sorted(weights)
+    assert np.all(np.diff(program.below.astype(float)) > 0)
+    assert program.below.astype(float) / 2**64 == pytest.approx(np.cumsum(ascending)[:-1], rel=1e-9)
+    assert program.coefficients[0].tolist() == [1.0, 3.0, 0.0, 2.0]  # the shifts, rarest first
 
 
 def test_samples_of_the_pair_are_independent() -> None:

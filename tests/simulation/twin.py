@@ -12,46 +12,119 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from audit.constructions import Affine, Process, Wall
+from audit.constructions import Affine, Process, Step, UpdateMap, Wall
+from audit.constructions.process import Path
+from audit.simulation import normals
 
 LEVEL = 1e-6
+WORDS = 2**64
 Floats = NDArray[np.float64]
 
 
-def walk(process: Process, rng: np.random.Generator) -> tuple[float, int, bool]:
-    """One walk, drawing in the order that the kernels document: (iterate, jumps, met an end)."""
-    x, jumps, met = process.start, 0, False
-    gone = _gone(process, x)
-    if gone:
-        return x, 0, True
-    path = process.paths[_pick([p.probability for p in process.paths], rng)]
-    clock = math.inf
-    if any(sum(w > 0 for w in step.weights) > 1 for step in process.distinct_steps()):
-        clock = rng.standard_exponential()
-    for step in path.steps():
-        choices = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
-        usual = max(choices, key=lambda c: c[1])
-        others = [c for c in choices if c is not usual]
-        update = usual[0]
-        if others:
-            clock += math.log1p(-math.fsum(w for _, w in others))
-        if clock < 0:
-            clock = rng.standard_exponential()
-            update = others[_pick([w for _, w in others], rng)][0]
-        assert isinstance(update, Affine)
-        jumps += update.shift != 0
-        x = update.slope * x + (update.shift + step.noise_std * rng.standard_normal())
-        x = min(max(x, process.lower), process.upper)
-        met = met or x in (process.lower, process.upper)
-        if _gone(process, x):
-            return x, jumps, True
+class Lane:
+    """One generator, in plain whole numbers: bits, and normals made of them."""
+
+    def __init__(self, state: list[int]) -> None:
+        self.state = state
+
+    def draw(self) -> int:
+        """xoshiro256++ as its authors print it."""
+        s = self.state
+        result = (_rotated((s[0] + s[3]) % WORDS, 23) + s[0]) % WORDS
+        t = (s[1] << 17) % WORDS
+        s[2] ^= s[0]
+        s[3] ^= s[1]
+        s[1] ^= s[2]
+        s[0] ^= s[3]
+        s[2] ^= t
+        s[3] = _rotated(s[3], 45)
+        return result
+
+    def normals(self) -> tuple[float, float]:
+        """Box and Muller's transform, operation by operation."""
+        k, m = self.draw(), self.draw()
+        fraction, exponent = math.frexp((float(k) + 0.5) * 2.0**-64)
+        if fraction < math.sqrt(0.5):
+            fraction, exponent = 2 * fraction, exponent - 1
+        s = (fraction - 1.0) / (fraction + 1.0)
+        r = math.sqrt(exponent * normals.MINUS_TWO_LOG_2 + s * _series(normals.LOGARITHM, s * s))
+        rest = m % 2**62  # two's complement of 62 bits
+        a = float(rest - 2**62 if rest >= 2**61 else rest) * (math.pi / 4 * 2.0**-61)
+        sine, cosine = a * _series(normals.SINE, a * a), _series(normals.COSINE, a * a)
+        r = -r if m >> 63 else r
+        first, second = (sine, cosine) if (m >> 62) % 2 else (cosine, sine)
+        return r * first, r * second
+
+
+def lanes(sequence: np.random.SeedSequence) -> list[Lane]:
+    raw = np.random.SFC64(sequence).random_raw(4 * normals.LANES)
+    return [Lane([int(v) for v in raw[k :: normals.LANES]]) for k in range(normals.LANES)]
+
+
+def _rotated(word: int, by: int) -> int:
+    return ((word << by) | (word >> (64 - by))) % WORDS
+
+
+def _series(coefficients: tuple[float, ...], z: float) -> float:
+    total = coefficients[-1]
+    for c in coefficients[-2::-1]:
+        total = total * z + c
+    return total
+
+
+Walked = tuple[float, int, bool]  # iterate, jumps, met an end
+
+
+def walk(process: Process, sequence: np.random.SeedSequence, trials: int) -> list[Walked]:
+    """A block of walks, drawing in the order that the kernels document."""
+    generators = lanes(sequence)
+    chosen = [0] * trials
+    if len(process.paths) > 1:
+        shares = [path.probability for path in process.paths]
+        chosen = [_pick(shares, generators[i % len(generators)]) for i in range(trials)]
+    order = sorted(range(trials), key=lambda i: chosen[i])
+    found: dict[int, Walked] = {}
+    for first in range(0, trials, len(generators)):
+        together = order[first : first + len(generators)]
+        longest = max(len(process.paths[chosen[i]]) for i in together)
+        # lanes without a trial draw for as many steps
+        for k, lane in enumerate(generators):
+            trial = together[k] if k < len(together) else None
+            path = None if trial is None else process.paths[chosen[trial]]
+            walked = _walk(process, path, lane, longest)
+            if trial is not None:
+                found[trial] = walked
+    return [found[i] for i in range(trials)]
+
+
+def _walk(process: Process, path: Path | None, lane: Lane, longest: int) -> Walked:
+    x, jumps = process.start, 0
+    met = gone = _gone(process, x)
+    steps = [] if path is None else list(path.steps())
+    for first in range(0, longest, 16):
+        pairs = [lane.normals() for _ in range((min(16, longest - first) + 1) // 2)]
+        noise = [z for pair in pairs for z in pair]
+        for step, z in zip(steps[first : first + 16], noise, strict=False):
+            update = _drawn_map(step, lane)
+            if gone:
+                continue
+            jumps += isinstance(update, Affine) and update.shift != 0
+            x = float(update(np.array([x]))[0]) + step.noise_std * z
+            x = min(max(x, process.lower), process.upper)
+            met = met or x in (process.lower, process.upper)
+            gone = _gone(process, x)
     return x, jumps, met
 
 
-def _pick(weights: list[float], rng: np.random.Generator) -> int:
-    if len(weights) == 1:
-        return 0
-    return int(np.searchsorted(np.cumsum(weights) / math.fsum(weights), rng.random(), "right"))
+def _drawn_map(step: Step, lane: Lane) -> UpdateMap:
+    choices = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
+    choices.sort(key=lambda c: c[1])
+    return choices[_pick([w for _, w in choices], lane)][0] if len(choices) > 1 else choices[0][0]
+
+
+def _pick(weights: list[float], lane: Lane) -> int:
+    below = np.cumsum(weights[:-1]) / math.fsum(weights)
+    return int(np.searchsorted(below, lane.draw() / 2**64, "right"))
 
 
 def _gone(process: Process, x: float) -> bool:

@@ -1,0 +1,235 @@
+"""The compiled loop over d-dimensional runs. Importing this module imports Numba.
+
+Random numbers come from the generator that is passed in, in this order: a uniform for the number
+of steps (if it is random); n - 1 uniforms that permute the records (shuffled batches); then for
+each step those that draw its batch (sampled batches), and d normals. How many there are depends on
+neither the losses nor the iterates, so two datasets that are given the same generator have the
+same batches and the same noise.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+import numpy as np
+from numba import njit
+
+from audit.simulation.dimensions.losses.base import Family
+from audit.simulation.dimensions.program import (
+    FIXED,
+    POISSON,
+    RANDOM_SKIP,
+    RANDOM_STOP,
+    SHUFFLED,
+    Floats,
+    Integers,
+    Program,
+    Rules,
+    Shape,
+)
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_AFFINE, _HUBER, _LOGISTIC = int(Family.AFFINE), int(Family.HUBER), int(Family.LOGISTIC)
+
+
+def _jit(function: F) -> F:
+    result: F = cast(Any, njit)(nogil=True, error_model="numpy")(function)
+    return result
+
+
+def _inlined(function: F) -> F:
+    result: F = cast(Any, njit)(nogil=True, error_model="numpy", forceinline=True)(function)
+    return result
+
+
+@_inlined
+def _window(rng: np.random.Generator, release: int, steps: int) -> tuple[int, int]:
+    """Draw the first step and the one after the last."""
+    if release == RANDOM_STOP:
+        return 0, 1 + int(rng.random() * steps)
+    if release == RANDOM_SKIP:
+        return int(rng.random() * (steps // 2 + 1)), steps
+    return 0, steps
+
+
+@_inlined
+def _permute(rng: np.random.Generator, order: Integers, count: int) -> None:
+    """Bring a uniform choice of ``count`` of the entries to the front, in uniform order."""
+    n = order.size
+    for i in range(count):
+        j = i + int(rng.random() * (n - i))
+        order[i], order[j] = order[j], order[i]
+
+
+@_inlined
+def _bernoulli(rng: np.random.Generator, order: Integers, rate: float) -> int:
+    """Write the members of a Poisson batch to the front, and return how many they are."""
+    scale = 1.0 / math.log1p(-rate) if rate < 1.0 else 0.0
+    i, found = 0.0, 0  # a gap may be longer than any whole number
+    while True:
+        i += math.floor(math.log1p(-rng.random()) * scale)
+        if i >= order.size:
+            return found
+        order[found] = int(i)
+        found += 1
+        i += 1.0
+
+
+@_inlined
+def _batch(rng: np.random.Generator, rules: Rules, order: Integers, step: int) -> tuple[int, int]:
+    """Draw the batch of a step: the entries of ``order`` between the two that are returned."""
+    n, b = order.size, rules.batch_size
+    if rules.batches == POISSON:
+        return 0, _bernoulli(rng, order, b / n)
+    if rules.batches == SHUFFLED:
+        place = step % (n // b)
+        return place * b, (place + 1) * b
+    if b <= n - b:
+        _permute(rng, order, b)
+        return 0, b
+    _permute(rng, order, n - b)  # those that are left out
+    return n - b, n
+
+
+@_inlined
+def _norm(a: float, v: Floats, b: float, x: Floats, c: float, ridge: Floats) -> float:
+    """Return |a v + (b + c ridge) x|, in four sums that do not wait for each other."""
+    d = x.size
+    whole = d - d % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(0, whole, 4):
+        s0 += (a * v[j] + (b + c * ridge[j]) * x[j]) ** 2
+        s1 += (a * v[j + 1] + (b + c * ridge[j + 1]) * x[j + 1]) ** 2
+        s2 += (a * v[j + 2] + (b + c * ridge[j + 2]) * x[j + 2]) ** 2
+        s3 += (a * v[j + 3] + (b + c * ridge[j + 3]) * x[j + 3]) ** 2
+    for j in range(whole, d):
+        s0 += (a * v[j] + (b + c * ridge[j]) * x[j]) ** 2
+    return math.sqrt((s0 + s1) + (s2 + s3))
+
+
+@_inlined
+def _dot(v: Floats, x: Floats) -> float:
+    d = x.size
+    whole = d - d % 4
+    s0 = s1 = s2 = s3 = 0.0
+    for j in range(0, whole, 4):
+        s0 += v[j] * x[j]
+        s1 += v[j + 1] * x[j + 1]
+        s2 += v[j + 2] * x[j + 2]
+        s3 += v[j + 3] * x[j + 3]
+    for j in range(whole, d):
+        s0 += v[j] * x[j]
+    return (s0 + s1) + (s2 + s3)
+
+
+@_inlined
+def _coefficients(shape: Shape, v: Floats, x: Floats, ridge: Floats) -> tuple[float, float]:
+    """Return (a, b) with grad l_i(x) = a v + b x, for a record whose vector is v."""
+    if shape.family == _HUBER:
+        distance = _norm(-1.0, v, 1.0, x, 0.0, ridge)
+        inside = shape.curvature * distance <= shape.cap
+        pull = shape.curvature if inside else shape.cap / distance
+        return -pull, pull
+    if shape.family == _LOGISTIC:
+        return -1.0 / (1.0 + math.exp(_dot(v, x))), 0.0
+    return 1.0, 0.0
+
+
+@_inlined
+def _add(shape: Shape, v: Floats, count: int, x: Floats, g: Floats, ridge: Floats) -> None:
+    """Add the gradients of ``count`` equal records: of l_i, or of f_i if they are clipped."""
+    if shape.family == _AFFINE and shape.clip == math.inf:
+        for j in range(x.size):
+            g[j] += count * v[j]
+        return
+    a, b = _coefficients(shape, v, x, ridge)
+    weight, shared = float(count), 0.0
+    if shape.clip < math.inf:
+        norm = _norm(a, v, b, x, 1.0, ridge)
+        weight *= shape.clip / norm if norm > shape.clip else 1.0
+        shared = weight
+    a, b = weight * a, weight * b
+    for j in range(x.size):
+        g[j] += a * v[j] + (b + shared * ridge[j]) * x[j]
+
+
+@_inlined
+def _tally(
+    kind: Integers, order: Integers, first: int, last: int, tally: Integers, met: Integers
+) -> int:
+    """Count the kinds of a drawn batch, list those that it has, and return how many they are."""
+    kinds = 0
+    for i in range(first, last):
+        k = kind[order[i]]
+        if tally[k] == 0:
+            met[kinds] = k
+            kinds += 1
+        tally[k] += 1
+    return kinds
+
+
+@_inlined
+def _move(
+    rng: np.random.Generator, scale: float, std: float, rules: Rules, x: Floats, g: Floats
+) -> None:
+    """Take a noisy step against g, and project."""
+    square = 0.0
+    for j in range(x.size):
+        moved = x[j] - scale * g[j] + std * rng.standard_normal()
+        moved = min(max(moved, -rules.half_side), rules.half_side)
+        square += moved * moved
+        x[j] = moved
+    if square > rules.radius * rules.radius:
+        # a square that overflows says nothing about the direction: no number, no result
+        shrink = rules.radius / math.sqrt(square) if square < math.inf else math.nan
+        for j in range(x.size):
+            x[j] *= shrink
+
+
+@_jit
+def fill(rng: np.random.Generator, p: Program, out: Floats) -> None:
+    """Fill ``out``, shape (trials, d), with what the runs release."""
+    # arrays by names of their own: each time that the program is handed on, Numba counts the
+    # references to all of its arrays, which costs more than a step in few dimensions
+    shape, rules, vectors, present, ridge = p.shape, p.rules, p.vectors, p.present, p.ridge
+    kind, first, kinds, counts, sums = p.kind, p.first, p.kinds, p.counts, p.sums
+    start, scales, stds = p.start, p.scales, p.noise_stds
+    n, d = kind.size, out.shape[1]
+    g = np.empty(d)
+    order = np.arange(n)
+    tally = np.zeros(vectors.shape[0], dtype=np.int64)
+    met = np.empty(vectors.shape[0], dtype=np.int64)
+    shared = 1.0 if shape.clip == math.inf else 0.0  # clipped gradients have it inside
+    for i in range(out.shape[0]):
+        x = out[i]
+        x[:] = start
+        begin, end = _window(rng, rules.release, scales.size)
+        if rules.batches == SHUFFLED:
+            _permute(rng, order, n - 1)
+        for step in range(begin, end):
+            if rules.summed:
+                row = sums[step % (first.size - 1)]
+                for j in range(d):
+                    g[j] = rules.batch_size * ridge[j] * x[j] + row[j]
+            elif rules.batches == FIXED:
+                place = step % (first.size - 1)
+                for j in range(d):
+                    g[j] = shared * rules.batch_size * ridge[j] * x[j]
+                for c in range(first[place], first[place + 1]):
+                    k = kinds[c]
+                    if present[k]:
+                        _add(shape, vectors[k], counts[c], x, g, ridge)
+            else:
+                low, high = _batch(rng, rules, order, step)
+                different = _tally(kind, order, low, high, tally, met)
+                for j in range(d):
+                    g[j] = shared * (high - low) * ridge[j] * x[j]
+                for c in range(different):
+                    k = met[c]
+                    if present[k]:
+                        _add(shape, vectors[k], tally[k], x, g, ridge)
+                    tally[k] = 0
+            _move(rng, scales[step], stds[step], rules, x, g)

@@ -1,0 +1,197 @@
+"""Independent samples of released points, and of scores of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+from audit.simulation.blocks import Block, Progress, Stream, blocks, checked_run, run
+from audit.simulation.dimensions.pair import NoisySGDPair
+from audit.simulation.dimensions.program import Program
+
+Floats = NDArray[np.float64]
+Score = Callable[[Floats], ArrayLike]
+STREAMS = (Stream.X, Stream.X_PRIME)
+
+
+def final_points(
+    pair: NoisySGDPair,
+    *,
+    trials: int,
+    seed: int,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    common_random_numbers: bool = False,
+) -> tuple[Floats, Floats]:
+    """Return samples of what Noisy-SGD releases on both datasets of a pair.
+
+    Parameters
+    ----------
+    pair
+        The neighbouring datasets.
+    trials
+        How many runs on each dataset.
+    seed
+        A whole number from 0. The same seed gives the same bits for any number of threads, and
+        more trials leave the bits of full blocks of fewer trials as they are. Runs on X and on X'
+        have random streams of their own, so they are independent of each other.
+    threads
+        How many threads; by default as many as the process may use cores.
+    progress
+        Called as ``progress(done, total)``, in steps of runs, in the calling thread, after each
+        block.
+    common_random_numbers
+        Whether run i on X and run i on X' have the same noise, the same batches and the same
+        number of steps: for looking at how far a record moves a run. Such samples depend on each
+        other. They must not be passed to `audit.estimation.audit_samples`, whose confidence holds
+        for independent ones.
+
+    Returns
+    -------
+    tuple
+        ``(x, x_prime)``, each float64 of shape ``(trials, d)``.
+
+    Raises
+    ------
+    ValueError
+        If ``pair`` is no `NoisySGDPair`, ``trials`` or ``threads`` is no whole number of at least
+        1, ``seed`` is none of at least 0, or iterates grow beyond all doubles.
+    """
+
+    def keep(points: Floats) -> Floats:
+        return points
+
+    x, x_prime = _reduced(
+        pair, keep, trials, seed, threads, progress, common_random_numbers, by_coordinate=True
+    )
+    return x, x_prime
+
+
+def scores(
+    pair: NoisySGDPair,
+    score: ArrayLike | Score,
+    *,
+    trials: int,
+    seed: int,
+    threads: int | None = None,
+    progress: Progress | None = None,
+    common_random_numbers: bool = False,
+) -> tuple[Floats, Floats]:
+    """Return scores of the points that `final_points` gives with the same seed, not the points.
+
+    Parameters
+    ----------
+    score
+        A direction, shape (d,), for the inner product with it; or a function of points, shape
+        (m, d), that returns m finite numbers, one for each point by itself. It is called block by
+        block, in several threads.
+    pair, trials, seed, threads, progress, common_random_numbers
+        As for `final_points`.
+
+    Returns
+    -------
+    tuple
+        ``(s, s_prime)``, each float64 of shape ``(trials,)``. They may be passed to
+        `audit.estimation.audit_samples` where ``common_random_numbers`` is False and the score was
+        chosen without a look at them.
+
+    Raises
+    ------
+    ValueError
+        As `final_points`, and if a direction or what a function returns is not as said.
+    """
+    validate.instance(NoisySGDPair, pair=pair)
+    reduce = score if callable(score) else linear_score(checked_direction(pair, score))
+
+    def checked(points: Floats) -> Floats:
+        found = np.asarray(reduce(points), dtype=np.float64)
+        if found.shape != (len(points),):
+            raise ValueError(
+                f"score must return one number for each of {len(points)} points, "
+                f"got shape {found.shape}"
+            )
+        if not np.all(np.isfinite(found)):
+            raise ValueError(
+                f"score must return finite numbers, got {found[~np.isfinite(found)][0]}"
+            )
+        return found
+
+    s, s_prime = _reduced(
+        pair, checked, trials, seed, threads, progress, common_random_numbers, by_coordinate=False
+    )
+    return s, s_prime
+
+
+def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
+    """Return a copy of a direction in the pair's space: finite, and not zero."""
+    found = validate.sample(direction=direction).copy()
+    if found.size != pair.dimension:
+        raise ValueError(f"direction must have {pair.dimension} numbers, got {found.size} numbers")
+    if not np.any(found):
+        raise ValueError("direction must not be zero, got zeros")
+    return found
+
+
+def linear_score(direction: Floats) -> Callable[[Floats], Floats]:
+    """Return the inner product with a direction, as a function of points, shape (m, d)."""
+    # not by BLAS, whose sums may depend on its threads
+    return lambda points: np.asarray(np.einsum("ij,j->i", points, direction, optimize=False))
+
+
+def block_points(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
+    """Return the released points of one block of runs, shape (trials of the block, d).
+
+    Raises
+    ------
+    ValueError
+        If a point is not finite.
+    """
+    from audit.simulation.dimensions import kernels  # imports Numba, so not before it is needed
+
+    points = np.empty((len(block), program.start.size))
+    kernels.fill(block.generator(seed, stream), program, points)
+    if not np.all(np.isfinite(points)):
+        raise ValueError(
+            "step_size must be small enough for iterates to stay finite, "
+            "got runs that grow beyond all doubles"
+        )
+    return points
+
+
+def _reduced(
+    pair: NoisySGDPair,
+    reduce: Callable[[Floats], Floats],
+    trials: int,
+    seed: int,
+    threads: int | None,
+    progress: Progress | None,
+    common: bool,
+    *,
+    by_coordinate: bool,
+) -> tuple[Floats, Floats]:
+    validate.instance(NoisySGDPair, pair=pair)
+    validate.instance(bool, common_random_numbers=common)
+    trials, seed, threads = checked_run(trials, seed, threads)
+    steps, programs = pair.mechanism.steps, pair.programs
+    streams = (Stream.X, Stream.X) if common else STREAMS
+    shape = (trials, pair.dimension) if by_coordinate else (trials,)
+    outputs = (np.empty(shape), np.empty(shape))
+    finished = 0
+
+    def work(task: tuple[int, Block]) -> None:
+        side, block = task
+        points = block_points(programs[side], block, seed, streams[side])
+        outputs[side][block.start : block.stop] = reduce(points)
+
+    def done(task: tuple[int, Block], _: None) -> None:
+        nonlocal finished
+        finished += len(task[1]) * steps
+        if progress is not None:
+            progress(finished, 2 * trials * steps)
+
+    cut = blocks(trials, steps * pair.dimension)
+    run(((side, block) for block in cut for side in (0, 1)), work, done, threads=threads)
+    return outputs

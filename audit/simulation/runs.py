@@ -1,0 +1,141 @@
+"""Runs of any length, on any number of machines, that can be cut off and taken up again."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from audit import validate
+from audit.simulation.blocks import Progress
+from audit.simulation.jobs import Counts, Job
+from audit.simulation.parallel import Parallel, pool
+from audit.simulation.parallel_answers import Answer
+from audit.simulation.records import Memory, recorded, software
+
+HERE = Parallel()  # the threads of this process
+
+_SECONDS = 0.5  # that a task takes: the most that a kill costs each worker
+_SOME = 16  # workers whose answers together come often enough; more of them get larger tasks
+_TASKS = 16  # for each worker, at least: the last ones end at about the same time
+
+
+def run_job(
+    job: Job,
+    *,
+    backend: Parallel = HERE,
+    folder: str | Path | None = None,
+    progress: Progress | None = None,
+    record_every: float = 1.0,
+) -> Counts:
+    """Run all blocks of a job and return the sum of their counts, shape that of one block.
+
+    The counts are the same bits for every backend, number of workers and order of work, and
+    however often a run with a folder was killed and started again.
+
+    Parameters
+    ----------
+    job
+        Numbered blocks, at least one.
+    backend
+        Where they run.
+    folder
+        Where finished blocks are recorded; a run that finds its own records there goes on from
+        them. None keeps no records.
+    progress
+        Called in the calling thread with (finished walk steps, all walk steps): once at the
+        beginning, and when blocks finish.
+    record_every
+        Seconds from one record to the next, at least; 0 for a record whenever blocks finish.
+
+    Raises
+    ------
+    ValueError
+        If the job has no blocks, its counts are no int64 arrays of one shape, the folder belongs
+        to another configuration, is damaged or in use, or workers run other versions of the
+        software.
+    ConnectionError
+        If the cluster is not there, or is lost; what finished is recorded.
+    OSError
+        If the folder cannot be written to (the disk is full); what was recorded stays.
+    OverflowError
+        If a sum of counts leaves the range of 64-bit integers.
+    """
+    validate.integer(1, blocks=len(job))
+    validate.nonnegative(record_every=record_every)
+    with contextlib.ExitStack() as stack:
+        book = (
+            Memory()
+            if folder is None
+            else stack.enter_context(recorded(Path(folder), job, seconds=record_every))
+        )
+        before = book.tally
+        left = list(before.missing(len(job)))
+        here = software()
+        finished, total, pace = 0, 0, Pace()
+        if progress is not None:
+            finished = sum(_steps(job, blocks) for blocks in before.finished)
+            total = finished + sum(_steps(job, blocks) for blocks in left)
+            progress(finished, total)
+
+        def done(result: Answer) -> None:
+            nonlocal finished
+            _check_software(here, result.software)
+            book.add(result.blocks, result.counts)
+            steps = _steps(job, result.blocks)
+            pace.learn(steps, result.seconds)
+            if progress is not None:
+                finished += steps
+                progress(finished, total)
+
+        if left:
+            workers = stack.enter_context(pool(backend))
+            workers.run(job, tasks(job, left, workers.workers, pace), done)
+        counts = book.tally.counts
+    if counts is None or len(book.tally) != len(job):
+        raise RuntimeError(f"{len(book.tally)} of {len(job)} blocks came back")
+    return counts
+
+
+def _steps(job: Job, blocks: range) -> int:
+    return sum(job.work(number) for number in blocks)
+
+
+def _check_software(here: dict[str, str], there: dict[str, str]) -> None:
+    for name, version in here.items():
+        if there[name] != version:
+            raise ValueError(
+                f"{name} must be the same version on all workers, "
+                f"got {there[name]} there and {version} here"
+            )
+
+
+class Pace:
+    """How fast a worker is, as the last answer told; 0 before the first, so tasks start small."""
+
+    def __init__(self) -> None:
+        self.steps_a_second = 0.0
+
+    def learn(self, steps: int, seconds: float) -> None:
+        """Take in what a task was and how long it took."""
+        self.steps_a_second = steps / max(seconds, 1e-3)
+
+
+def tasks(job: Job, left: Iterable[range], workers: int, pace: Pace) -> Iterator[range]:
+    """Cut the blocks that are left into ranges that are handed out as one.
+
+    A task is large enough that its handing out costs little, and small enough that all workers
+    have some and little is lost by a kill. The counts do not depend on the cut.
+    """
+    left = list(left)
+    most_blocks = max(1, sum(len(blocks) for blocks in left) // (_TASKS * workers))
+    seconds = _SECONDS * max(1.0, workers / _SOME)
+    for blocks in left:
+        start, steps = blocks.start, 0
+        for number in blocks:
+            steps += job.work(number)
+            end = number + 1
+            enough = steps >= pace.steps_a_second * seconds
+            if enough or end - start >= most_blocks or end == blocks.stop:
+                yield range(start, end)
+                start, steps = end, 0

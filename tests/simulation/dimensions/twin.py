@@ -1,0 +1,69 @@
+"""Noisy-SGD trial by trial in plain NumPy, with the draws that the kernels document."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import Batching, Release
+from audit.simulation.dimensions import Dataset, NoisySGDPair
+
+Floats = NDArray[np.float64]
+
+
+def released(pair: NoisySGDPair, dataset: Dataset, rng: np.random.Generator, trials: int) -> Floats:
+    """What the mechanism releases on a dataset, shape (trials, d)."""
+    order = list(range(len(dataset)))
+    return np.array([_run(pair, dataset, rng, order) for _ in range(trials)])
+
+
+def _run(
+    pair: NoisySGDPair, dataset: Dataset, rng: np.random.Generator, order: list[int]
+) -> Floats:
+    m = pair.mechanism
+    first, last = 0, m.steps
+    if m.release is Release.RANDOM_STOP:
+        last = 1 + math.floor(rng.random() * m.steps)
+    if m.release is Release.RANDOM_SKIP:
+        first = math.floor(rng.random() * (m.steps // 2 + 1))
+    if m.batching is Batching.SHUFFLED:
+        _shuffle(rng, order, len(order) - 1)
+    x = np.array(pair.start)
+    for step in range(first, last):
+        batch = _batch(pair, rng, order, step)
+        gradients = pair.loss.gradients(dataset.records, x[None, :], dataset.zeroed)[0]
+        mean = sum((gradients[i] for i in batch), np.zeros_like(x)) / m.batch_size
+        noise = m.noise_std * rng.standard_normal(x.size)
+        x = pair.domain.project(x - m.step_sizes[step] * (mean - noise))
+    return x
+
+
+def _shuffle(rng: np.random.Generator, order: list[int], count: int) -> None:
+    for i in range(count):
+        j = i + math.floor(rng.random() * (len(order) - i))
+        order[i], order[j] = order[j], order[i]
+
+
+def _batch(pair: NoisySGDPair, rng: np.random.Generator, order: list[int], step: int) -> list[int]:
+    m = pair.mechanism
+    n, b = m.dataset_size, m.batch_size
+    if m.batching is Batching.FULL:
+        return list(range(n))
+    place = step % (n // b) * b
+    if m.batching is Batching.CYCLIC:
+        return list(range(place, place + b))
+    if m.batching is Batching.SHUFFLED:
+        return order[place : place + b]
+    if m.batching is Batching.POISSON:
+        members, i = [], 0
+        while True:
+            u = rng.random()
+            i += math.floor(math.log1p(-u) / math.log1p(-b / n)) if b < n else 0
+            if i >= n:
+                return members
+            members.append(i)
+            i += 1
+    _shuffle(rng, order, min(b, n - b))
+    return order[:b] if b <= n - b else order[n - b :]

@@ -1,0 +1,162 @@
+"""Counts beyond thresholds: those of the iterates, without the iterates."""
+
+from __future__ import annotations
+
+import json
+import pickle
+import re
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import audit
+from audit.constructions import BiasedWalk, Construction, ResetWalk, TwoSidedWalk
+from audit.simulation import WalkCounts, count_thresholds, final_iterates
+from audit.simulation.jobs import Job
+
+from . import twin
+from .cases import mechanism, small_auxiliary
+
+PAIRS: dict[str, Construction] = {
+    "biased": BiasedWalk(mechanism()),
+    "shuffled": BiasedWalk(mechanism(batching=audit.Batching.SHUFFLED)),
+    "resets": ResetWalk(mechanism(diameter=3.0), cap=1.5),
+    "two lengths": small_auxiliary(),
+    "random stop": TwoSidedWalk(mechanism(release=audit.Release.RANDOM_STOP)),
+}
+ENDS = (-2.0, -0.5, -0.1, 0.0, 0.05, 0.5, 2.0)  # atoms of the first pair, and points beyond all
+
+
+@pytest.fixture(autouse=True)
+def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("audit.simulation.blocks._STEPS", 2**17)
+
+
+@pytest.mark.parametrize("name", PAIRS)
+@pytest.mark.parametrize("threads", [1, 2, 8])
+def test_counts_are_those_of_the_iterates(name: str, threads: int) -> None:
+    x, x_prime = final_iterates(PAIRS[name], trials=9001, seed=3)
+    found = count_thresholds(PAIRS[name], thresholds=ENDS, trials=9001, seed=3, threads=threads)
+    for counted, samples in zip(found, (x, x_prime), strict=True):
+        assert counted.dtype == np.int64
+        assert counted.tolist() == [int(np.sum(samples >= t)) for t in ENDS]
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 64, 1000])
+def test_any_number_of_thresholds(size: int) -> None:
+    pair = PAIRS["biased"]
+    x, _ = final_iterates(pair, trials=3000, seed=4)
+    # values that occur, so that "at or above" is told from "above"
+    thresholds = np.unique(x)[:: max(1, np.unique(x).size // size)][:size]
+    first, _ = count_thresholds(pair, thresholds=thresholds, trials=3000, seed=4)
+    assert first.tolist() == [int(np.sum(x >= t)) for t in thresholds]
+
+
+@pytest.mark.parametrize("name", PAIRS)
+def test_job_keeps_its_contract(name: str) -> None:
+    job: Job = WalkCounts(pair=PAIRS[name], thresholds=ENDS, trials=9001, seed=3)
+    assert len(job) > 2
+    blocks = [job.counts(k) for k in range(len(job))]
+    assert {b.shape for b in blocks} == {(2, len(ENDS))}
+    whole = count_thresholds(PAIRS[name], thresholds=ENDS, trials=9001, seed=3)
+    assert np.array_equal(sum(blocks), whole)
+    lengths = sum(len(process) for process in PAIRS[name].processes())
+    assert sum(job.work(k) for k in range(len(job))) == 9001 * lengths
+    again = pickle.loads(pickle.dumps(job))
+    assert again == job
+    assert np.array_equal(again.counts(1), blocks[1])
+    assert json.loads(json.dumps(job.description)) == job.description
+
+
+def test_description_tells_jobs_apart() -> None:
+    given: dict[str, object] = {
+        "pair": PAIRS["biased"], "thresholds": ENDS, "trials": 9001, "seed": 3,
+    }  # fmt: skip
+    changed: list[dict[str, object]] = [
+        {},
+        {"pair": BiasedWalk(mechanism(), start=0.1)},
+        {"pair": BiasedWalk(mechanism(noise_std=1.1))},
+        {"pair": BiasedWalk(mechanism(batching=audit.Batching.POISSON))},
+        {"pair": TwoSidedWalk(mechanism())},
+        {"thresholds": (0.0,)},
+        {"trials": 9002},
+        {"seed": 4},
+    ]
+    jobs = [WalkCounts(**{**given, **change}) for change in changed]  # type: ignore[arg-type]
+    assert len({json.dumps(job.description) for job in jobs}) == len(jobs)
+
+
+def test_progress_ends_at_the_total() -> None:
+    seen: list[tuple[int, int]] = []
+    count_thresholds(
+        PAIRS["two lengths"],
+        thresholds=[0.0],
+        trials=5000,
+        seed=0,
+        progress=lambda *a: seen.append(a),
+    )
+    steps = 5000 * (160 + 150)
+    assert seen[-1] == (steps, steps)
+    assert [s[0] for s in seen] == sorted({s[0] for s in seen})
+
+
+def test_counts_of_one_step_are_binomial() -> None:
+    pair = TwoSidedWalk(mechanism(steps=1, batching=audit.Batching.FULL, batch_size=4))
+    first, second = count_thresholds(pair, thresholds=[-0.2, 0.1, 0.5], trials=10**6, seed=5)
+    for counted, push in ((first, 0.05), (second, -0.05)):
+        p = stats.norm.sf((np.array([-0.2, 0.1, 0.5]) - push) / 0.1)
+        tests = [stats.binomtest(c, 10**6, q).pvalue for c, q in zip(counted, p, strict=True)]
+        assert min(tests) > twin.LEVEL
+        wrong = stats.norm.sf((np.array([-0.2, 0.1, 0.5]) - push) / 0.101)
+        tests = [stats.binomtest(c, 10**6, q).pvalue for c, q in zip(counted, wrong, strict=True)]
+        assert min(tests) < twin.LEVEL
+
+
+def test_memory_does_not_grow_with_the_trials() -> None:
+    code = """
+import resource
+from audit.simulation import count_thresholds
+from tests.simulation.test_counts import PAIRS
+def peak(trials):
+    count_thresholds(PAIRS["biased"], thresholds=[0.0, 0.1], trials=trials, seed=1, threads=2)
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+few, many = peak(100_000), peak(2_000_000)
+assert many - few < 12_000, (few, many)  # KiB; the samples would take 32 MB
+"""
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"pair": 3}, "pair must be a Construction, got 3"),
+        ({"thresholds": (0.0, 0.0)}, "thresholds must be distinct and ascending, got [0.0, 0.0]"),
+        ({"thresholds": (1.0, 0.0)}, "thresholds must be distinct and ascending, got [1.0, 0.0]"),
+        (
+            {"thresholds": ()},
+            "thresholds must be a non-empty one-dimensional array, got shape (0,)",
+        ),
+        ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+    ],
+)
+def test_bad_jobs(changed: dict[str, object], message: str) -> None:
+    given: dict[str, object] = {
+        "pair": PAIRS["biased"], "thresholds": (0.0,), "trials": 10, "seed": 0, **changed,
+    }  # fmt: skip
+    for call in (WalkCounts, count_thresholds):
+        with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
+            call(**given)  # type: ignore[operator]
+
+
+def test_bad_numbers() -> None:
+    job = WalkCounts(pair=PAIRS["biased"], thresholds=(0.0,), trials=10, seed=0)
+    with pytest.raises(ValueError, match="number must be below the 1 blocks, got 1"):
+        job.counts(1)
+    with pytest.raises(ValueError, match="number must be a whole number of at least 0, got -1"):
+        job.work(-1)
+    with pytest.raises(ValueError, match="threads must be a whole number of at least 1, got 0"):
+        count_thresholds(PAIRS["biased"], thresholds=[0.0], trials=1, seed=0, threads=0)
