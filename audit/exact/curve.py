@@ -100,13 +100,19 @@ class LawCurve(PrivacyCurve):
         return max(low, 0.0), min(high, 1.0)
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        value, complete = fine.renyi_and_rest(alpha)
+        if not math.isfinite(value):
+            # where one law vanishes and the other does not, or nothing was followed
+            return (value, value) if value > 0 and fine.followed.all() else (0.0, math.inf)
+        other, coarse_complete = coarse.renyi_and_rest(alpha)
         # a divergence of order above 1 may gain without limit in the lost tails
-        high = math.inf if max(self._lost(order)) > 0 else 0.0
+        lost = max(self._lost(order)) > 0 or not (complete and coarse_complete)
         rho = self.relative_error
-        value = self._pairs[order, True].renyi(alpha)
-        gap = abs(value - self._pairs[order, False].renyi(alpha))
+        # the coarse law is followed less far: it may lack what the fine one has, never the reverse
+        gap = abs(value - other) if coarse_complete and complete else max(value - other, 0.0)
         slack = (alpha * math.log1p(rho) - (alpha - 1) * math.log1p(-rho)) / (alpha - 1) + gap
-        return max(value - slack, 0.0), max(high, value + slack)
+        return max(value - slack, 0.0), math.inf if lost else value + slack
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         pair = self._pairs[order, True]

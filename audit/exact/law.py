@@ -28,6 +28,9 @@ class Law:
         Bound on the relative rounding error of every value.
     reach
         Noise beyond so many standard deviations of a step was left out; infinite where none was.
+    followed
+        Whether the noise was followed as far as the values on each panel need; None for all.
+        Elsewhere, in the farthest tails, values are too small by unknown factors.
     """
 
     panels: Panels
@@ -35,6 +38,7 @@ class Law:
     lost_mass: float
     relative_error: float
     reach: float = np.inf
+    followed: NDArray[np.bool_] | None = None
 
     @property
     def atoms(self) -> tuple[float, float]:

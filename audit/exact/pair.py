@@ -24,6 +24,7 @@ _Piece = tuple[Array, Array, Array]
 # Renyi integrands vary faster than the densities by the order: panels are halved until this.
 _RENYI_TOLERANCE = 1e-13
 _MOST_HALVINGS = 8
+_RENYI_RANGE = 45.0  # panels that matter, in logarithms below the largest
 # Panels whose log mass is smaller than a sum by so much are left out of it.
 _NEGLIGIBLE = 50.0
 # Pieces of cut panels are so short that the log-likelihood ratio varies by this much at most.
@@ -42,6 +43,7 @@ class LawPair:
         self.log_p, self.log_q = first.state.log_values, second.state.log_values
         self.atoms_p, self.atoms_q = first.state.log_atoms, second.state.log_atoms
         self.log_weights = np.log(self.panels.weights)
+        self.followed = _both_followed(first, second)
 
     @cached_property
     def _ratio(self) -> Array:
@@ -172,17 +174,30 @@ class LawPair:
         return float(np.clip(max(lines), 0.0, 1.0))
 
     def renyi(self, alpha: float) -> float:
-        """Renyi divergence D_alpha(P || Q)."""
+        """Renyi divergence D_alpha(P || Q), of the panels that `followed` allows."""
+        return self.renyi_and_rest(alpha)[0]
+
+    def renyi_and_rest(self, alpha: float) -> tuple[float, bool]:
+        """Return the divergence on followed panels, and whether the others are sure not to matter.
+
+        The integrand p^alpha q^(1-alpha) may peak where q is unknown. Leaving panels out makes the
+        divergence smaller. They do not matter where the integrand has fallen off before them.
+        """
         with np.errstate(invalid="ignore"):
             atoms = alpha * self.atoms_p + (1 - alpha) * self.atoms_q
         atoms = np.where(np.isneginf(self.atoms_p), -np.inf, atoms)
         coarse = self._renyi_panels(alpha, 0)
-        relevant = coarse > np.max(np.concatenate([coarse, atoms])) - 45
-        if not np.isfinite(np.max(np.concatenate([coarse, atoms]))):
-            return float(np.max(np.concatenate([coarse, atoms])))
+        allowed = self.followed
+        # the atoms are as far out as the panels next to them
+        atoms = np.where(allowed[[0, -1]], atoms, -np.inf)
+        coarse = np.where(allowed, coarse, -np.inf)
+        largest = float(np.max(np.concatenate([coarse, atoms])))
+        if not np.isfinite(largest):
+            return largest, False
+        relevant = coarse > largest - _RENYI_RANGE
         total = coarse
         if not relevant.any():  # the atoms outweigh everything
-            return float(logsumexp(np.concatenate([coarse, atoms]))) / (alpha - 1)
+            return float(logsumexp(np.concatenate([coarse, atoms]))) / (alpha - 1), True
         for halvings in range(1, _MOST_HALVINGS + 1):
             finer = coarse.copy()
             finer[relevant] = self._renyi_panels(alpha, halvings, relevant)
@@ -190,7 +205,21 @@ class LawPair:
             total = finer
             if change < _RENYI_TOLERANCE:
                 break
-        return float(logsumexp(np.concatenate([total, atoms]))) / (alpha - 1)
+        value = float(logsumexp(np.concatenate([total, atoms]))) / (alpha - 1)
+        return value, self._falls_off(coarse, largest)
+
+    def _falls_off(self, logs: Array, largest: float) -> bool:
+        """Whether the integrand is negligible, and falling, at the last followed panels."""
+        places = np.flatnonzero(self.followed)
+        first, last = int(places[0]), int(places[-1])
+        sides = []
+        if first > 0:
+            sides.append(logs[first : first + 3])
+        if last < len(logs) - 1:
+            sides.append(logs[max(last - 2, 0) : last + 1][::-1])
+        return all(
+            side[0] < largest - _RENYI_RANGE and bool(np.all(np.diff(side) > 0)) for side in sides
+        )
 
     def _below(self, c: float) -> tuple[float, float]:
         """Type I and II errors of rejecting P where log p - log q <= c."""
@@ -262,6 +291,15 @@ class LawPair:
         with np.errstate(invalid="ignore"):
             logs = alpha * rows_p + (1 - alpha) * rows_q + log_weights
         return np.asarray(logsumexp(np.where(np.isneginf(rows_p), -np.inf, logs), axis=1))
+
+
+def _both_followed(first: Law, second: Law) -> NDArray[np.bool_]:
+    """Whether each panel is followed in both laws; at least the one where P is largest."""
+    result = np.ones(len(first.state.log_values), dtype=np.bool_)
+    for law in (first, second):
+        if law.followed is not None:
+            result &= law.followed
+    return result
 
 
 def _log_ratio(log_p: Array, log_q: Array) -> Array:

@@ -28,6 +28,8 @@ Array = NDArray[np.float64]
 # Steps of more than about 85 deviations are out of reach: over two panels of 4 deviations the
 # noise's density then falls by e^680, and products within a block of the operator underflow.
 LARGEST_REACH = 92.0
+# Noise so far from the likeliest makes 1e-15 of a density.
+_AROUND = 8.0
 # Places matter where a law has more than this log probability, 1e-130.
 _RELEVANT = -300.0
 
@@ -62,6 +64,31 @@ def needed(laws: Sequence[Law], processes: Sequence[Process], steepest: float) -
             return math.inf
         most = max(most, float(np.max(np.abs(logs[:, -1] - logs[:, 0]) / width)) * std)
     return most
+
+
+def followed(law: Law, std: float, steepest: float) -> NDArray[np.bool_]:
+    """Whether each panel's values are accurate in spite of the noise that was left out.
+
+    The likeliest ways to a place take noise of some standard deviations a step, give or take one;
+    what lies so many beyond must have been followed, on the whole way out from where the law sits.
+    ``std`` is the largest noise of a step, ``steepest`` the largest slope of a map.
+    """
+    logs = law.state.log_values
+    if np.isinf(law.reach):
+        return np.ones(len(logs), dtype=np.bool_)
+    masses = _panel_masses(law)
+    if steepest > 1 + 1e-12:
+        noise = np.sqrt(2 * np.maximum(-masses, 0.0))
+    else:
+        width = law.panels.nodes[:, -1] - law.panels.nodes[:, 0]
+        with np.errstate(invalid="ignore"):
+            noise = np.abs(logs[:, -1] - logs[:, 0]) / width * std
+    good = noise <= law.reach - _AROUND  # false for what vanished on the way
+    middle = int(np.argmax(masses))
+    out = np.zeros_like(good)
+    out[middle:] = np.logical_and.accumulate(good[middle:])
+    out[: middle + 1] = np.logical_and.accumulate(good[middle::-1])[::-1]
+    return np.asarray(out)
 
 
 def _panel_masses(law: Law) -> Array:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -13,6 +13,7 @@ import numpy as np
 
 from audit.constructions.process import Affine, Path, Process, Segment, Step, UpdateMap, Wall, split
 from audit.exact.law import Law
+from audit.exact.reach import followed
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
 
@@ -139,7 +140,12 @@ def _law(process: Process, panels: Panels, state: State, steps: int, reach: floa
     std = min(step.noise_std for step in process.distinct_steps())
     lever = 4.0 if math.isinf(reach) else max(4.0, reach - 9)
     rounding = steps * _UNIT_ROUNDOFF * (16 + lever * farthest / std)
-    return Law(panels, state, lost, rounding, math.inf if steps == 1 else reach)
+    law = Law(panels, state, lost, rounding, math.inf if steps == 1 else reach)
+    if math.isinf(law.reach):
+        return law
+    std = max(step.noise_std for step in process.distinct_steps())
+    slope = steepest([process], float(panels.edges[0]), float(panels.edges[-1]))
+    return replace(law, followed=followed(law, std, slope))
 
 
 class _Counter:
