@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.estimation import checked
 from audit.estimation.events import Tail, ThresholdTest, count_event
 from audit.estimation.evidence import CountedTest
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
@@ -118,9 +119,11 @@ class Summary:
             validate.integer(0, **{f"{name}_total": total})
             object.__setattr__(self, f"{name}_total", int(total))
             object.__setattr__(self, name, _falling(name, getattr(self, name), total, len(values)))
-        names = tuple(self.sources)
-        if not all(isinstance(one, str) for one in names) or len(set(names)) < len(names):
-            raise validate.fail("sources", "distinct strings", names)
+        given: object = self.sources  # one string is a sequence of strings, too
+        names = () if isinstance(given, str) else tuple(self.sources)
+        distinct = len(set(names)) == len(names) and all(isinstance(one, str) for one in names)
+        if isinstance(given, str) or not distinct:
+            raise validate.fail("sources", "a sequence of distinct strings", given)
         object.__setattr__(self, "sources", tuple(sorted(names)))
 
     @staticmethod
@@ -140,7 +143,7 @@ class Summary:
         """
         values = _thresholds(thresholds)
         at = np.asarray(values)
-        sides = [validate.sample(samples=samples), validate.sample(samples_prime=samples_prime)]
+        sides = [checked.sample(samples=samples), checked.sample(samples_prime=samples_prime)]
         counts = [_counted(scores, at) for scores in sides]
         return Summary(
             thresholds=values,

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.estimation import checked
 from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import ThresholdTest, count_event, opposite
 from audit.estimation.evidence import CountedTest
@@ -80,7 +81,7 @@ def audit_samples(
     if not isinstance(choice, Thresholds):
         requirement = "a PilotSplit, SimultaneousBand or FixedThresholds"
         raise validate.fail("thresholds", requirement, choice)
-    first, second = validate.sample(samples=samples), validate.sample(samples_prime=samples_prime)
+    first, second = checked.sample(samples=samples), checked.sample(samples_prime=samples_prime)
     validate.open_unit(confidence=confidence)
     if seed is not None:
         validate.integer(0, seed=seed)

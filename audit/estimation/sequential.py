@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from audit import validate
+from audit.estimation import checked
 from audit.estimation.betting import COLUMNS, choose_bets, play
 from audit.mechanism import Order
 
@@ -188,8 +189,8 @@ class SequentialAudit:
         Raises ``ValueError`` if they are empty, not finite, not one-dimensional or unequal in
         number; nothing is bet then.
         """
-        first = validate.sample(samples=samples)
-        second = validate.sample(samples_prime=samples_prime)
+        first = checked.sample(samples=samples)
+        second = checked.sample(samples_prime=samples_prime)
         if first.size != second.size:
             raise ValueError(
                 f"samples_prime must hold one score for each of samples ({first.size}), "
@@ -290,14 +291,17 @@ def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) 
     ValueError
         If a logarithm is NaN or +inf, the shapes differ, or a weight is not positive and finite.
     """
-    logs = np.asarray(log_e_values, dtype=np.float64)
+    try:
+        logs = np.asarray(checked.numbers(log_e_values=log_e_values), dtype=np.float64)
+    except TypeError:
+        raise validate.fail("log_e_values", "an array of numbers", log_e_values) from None
     if logs.ndim != 1 or logs.size == 0:
         raise ValueError(
             f"log_e_values must be a non-empty one-dimensional array, got shape {logs.shape}"
         )
     if np.any(np.isnan(logs) | (logs == np.inf)):
         raise validate.fail("log_e_values", "below infinity", log_e_values)
-    parts = np.ones(logs.size) if weights is None else validate.sample(weights=weights)
+    parts = np.ones(logs.size) if weights is None else checked.sample(weights=weights)
     validate.array_in(0, np.inf, open_ends=True, weights=parts)
     if parts.shape != logs.shape:
         raise ValueError(f"weights must hold {logs.size} numbers, got {parts.size}")

@@ -9,20 +9,24 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from . import others, ours_elsewhere
 from .estimators import OURS, PLANTED, Estimator
 from .mechanisms import DELTAS, mechanisms
 
+Array = NDArray[np.float64]
+
 CONFIDENCES = (0.9, 0.95, 0.999)
 SIZES = (400, 300)
 _SLACK = 1e-6  # of the truth, which comes from a grid
+_KEPT = 5  # bounds of so many audits are stored, to see later whether they come out the same
 
 
 @cache
 def estimators() -> dict[str, Estimator]:
-    """All that can be run here, by name."""
-    listed = (*OURS, *ours_elsewhere.available(), *PLANTED, *others.available())
+    """All of them by name, those of packages that are not installed too."""
+    listed = (*OURS, *ours_elsewhere.LISTED, *PLANTED, *others.LISTED)
     return {one.name: one for one in listed}
 
 
@@ -41,9 +45,14 @@ class Cell:
         name = f"{self.estimator} on {self.mechanism} at {self.confidence:g}, {self.repeats}"
         return "".join(c if c.isalnum() or c in ".=-" else "_" for c in name)
 
+    @property
+    def package(self) -> str:
+        """The other distribution that it needs, if any."""
+        return estimators()[self.estimator].package
+
 
 def cells(repeats: int) -> list[Cell]:
-    """Every cell that can be run here, the estimators that take longest last."""
+    """Every cell, the estimators that take longest last."""
     listed = [
         Cell(e.name, name, confidence, max(1, round(repeats * e.share)))
         for e in estimators().values()
@@ -57,12 +66,12 @@ def cells(repeats: int) -> list[Cell]:
 def place(row: dict[str, Any]) -> tuple[int, int, float]:
     """Where a row stands in tables and figures: the order in which things are listed."""
     methods, pairs = list(estimators()), list(mechanisms())
-    method, pair = row["estimator"], row["mechanism"]
-    return (
-        methods.index(method) if method in methods else len(methods),
-        pairs.index(pair) if pair in pairs else len(pairs),
-        row["confidence"],
-    )
+    return methods.index(row["estimator"]), pairs.index(row["mechanism"]), row["confidence"]
+
+
+def first_values(cell: Cell) -> list[list[float]]:
+    """The bounds of the first few audits, which `run` stores."""
+    return _values(cell, min(_KEPT, cell.repeats)).tolist()
 
 
 def run(cell: Cell) -> dict[str, Any]:
@@ -70,13 +79,7 @@ def run(cell: Cell) -> dict[str, Any]:
     clock = time.perf_counter()
     mechanism, estimator = mechanisms()[cell.mechanism], estimators()[cell.estimator]
     truth = mechanism.epsilon_of_thresholds() + _SLACK
-    values = np.empty((cell.repeats, DELTAS.size))
-    root = np.random.SeedSequence(zlib.crc32(cell.mechanism.encode()))
-    for number, stream in enumerate(root.spawn(cell.repeats)):
-        generator = np.random.default_rng(stream)
-        x = mechanism.draw_first(generator, SIZES[0])
-        y = mechanism.draw_second(generator, SIZES[1])
-        values[number] = estimator.bound(x, y, cell.confidence, number, mechanism)
+    values = _values(cell, cell.repeats)
     wrong = values > truth
     return {
         "estimator": cell.estimator,
@@ -93,5 +96,19 @@ def run(cell: Cell) -> dict[str, Any]:
         "wrong_at": np.sum(wrong, axis=0).tolist(),
         "median": np.median(values, axis=0).tolist(),
         "truth": [float(t) if np.isfinite(t) else None for t in mechanism.epsilon()],
+        "first_values": values[:_KEPT].tolist(),
         "seconds": time.perf_counter() - clock,
     }
+
+
+def _values(cell: Cell, count: int) -> Array:
+    """Lower bounds of the first ``count`` audits, shape (count, deltas)."""
+    mechanism, estimator = mechanisms()[cell.mechanism], estimators()[cell.estimator]
+    values = np.empty((count, DELTAS.size))
+    root = np.random.SeedSequence(zlib.crc32(cell.mechanism.encode()))
+    for number, stream in enumerate(root.spawn(count)):
+        generator = np.random.default_rng(stream)
+        x = mechanism.draw_first(generator, SIZES[0])
+        y = mechanism.draw_second(generator, SIZES[1])
+        values[number] = estimator.bound(x, y, cell.confidence, number, mechanism)
+    return values

@@ -41,34 +41,40 @@ class Estimator:
     beside: bool = False  # no bound of this package
     only: tuple[str, ...] = ()  # mechanisms; all where empty
     share: float = 1.0  # of the repeats: what is slow, or wrong by far, needs fewer
+    package: str = ""  # another distribution that must be installed
 
 
 _MANY = 20_000
 
 
 def pilot_named(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """A tenth of the samples chooses, one delta is named, the joint test bounds its rates."""
     found = audit_samples(x, y, confidence=confidence, deltas=(1e-2,), seed=seed)
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
 def pilot_separate(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The same with Clopper and Pearson's limit on each rate of the named delta."""
     plan = PilotSplit(rates=Rates.SEPARATE)
     found = audit_samples(x, y, confidence=confidence, deltas=(1e-2,), seed=seed, thresholds=plan)
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
 def band(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """All thresholds at once, all samples certify."""
     found = audit_samples(x, y, confidence=confidence, thresholds=SimultaneousBand())
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
 def fixed(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """Up to eight thresholds chosen beforehand, Clopper and Pearson's limit on each rate."""
     choice = FixedThresholds(mechanism.fixed)
     found = audit_samples(x, y, confidence=confidence, thresholds=choice)
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
 def fixed_joint(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """Three thresholds chosen beforehand, a joint test for each."""
     choice = FixedThresholds(mechanism.fixed[-3:], rates=Rates.JOINT)
     found = audit_samples(x, y, confidence=confidence, thresholds=choice)
     return np.asarray(found.epsilon_lower(DELTAS))

@@ -10,22 +10,22 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .tables import Row, allowed, power_rows, rate
+from .summary import Row, allowed, rate
+from .tables import figure_parts, power_rows
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000")
-_MARKS = "os^Dv<>P"
-_FLOOR = 2e-5  # shown for "never"
+_MARKS = "os^Dv<>P"  # with the colours: all methods of a figure differ
+_FLOOR = 2e-5  # where 0 is shown
+_TICKS = (_FLOOR, 1e-4, 1e-3, 1e-2, 1e-1, 1)
+_LABELS = ("0", "1e-4", ".001", ".01", ".1", "1")
 
 
 def draw(coverage: Sequence[Row], power: Sequence[Row], out: Path) -> None:
-    """Write ``coverage`` and ``power`` as PNG and SVG."""
+    """Write ``coverage``, ``mistakes``, ``others`` and ``power`` as PNG and SVG."""
     out.mkdir(parents=True, exist_ok=True)
-    if coverage:
-        _save(
-            _coverage([r for r in coverage if not r["beside"] and not r["planted"]]),
-            out / "coverage",
-        )
-        _save(_coverage([r for r in coverage if r["beside"] or r["planted"]]), out / "mistakes")
+    for name, rows in figure_parts(coverage).items():
+        if rows:
+            _save(_coverage(rows), out / name)
     if power:
         _save(_power(power_rows(power)), out / "power")
 
@@ -42,15 +42,13 @@ def _coverage(rows: Sequence[Row]) -> Figure:
     names = list(dict.fromkeys(row["mechanism"] for row in rows))
     methods = list(dict.fromkeys(row["estimator"] for row in rows))
     figure = Figure(
-        figsize=(10.5, 1.9 + 0.3 * len(names) + 0.2 * len(methods)), layout="constrained"
+        figsize=(10.5, 1.9 + 0.35 * len(names) + 0.2 * len(methods)), layout="constrained"
     )
-    if not rows:
-        return figure
     panels = figure.subplots(1, len(confidences), sharey=True, squeeze=False)[0]
     for axes, confidence in zip(panels, confidences, strict=True):
         for number, method in enumerate(methods):
             mine = [r for r in rows if r["estimator"] == method and r["confidence"] == confidence]
-            shift = 0.5 * (number / max(1, len(methods) - 1) - 0.5) if len(methods) > 1 else 0.0
+            shift = 0.7 * (number / (len(methods) - 1) - 0.5) if len(methods) > 1 else 0.0
             axes.plot(
                 [max(rate(row), _FLOOR) for row in mine],
                 [names.index(row["mechanism"]) + shift for row in mine],
@@ -65,14 +63,17 @@ def _coverage(rows: Sequence[Row]) -> Figure:
         axes.axvline(1 - confidence, color="black", linewidth=1, linestyle=":")
         axes.set_xscale("log")
         axes.set_xlim(_FLOOR / 1.6, 1.4)
+        axes.set_xticks(_TICKS, _LABELS)
+        axes.tick_params(labelsize=8)
         axes.set_title(f"confidence {confidence:g}", fontsize=10)
         axes.grid(axis="x", color="0.9")
+        for row in range(1, len(names)):
+            axes.axhline(row - 0.5, color="0.8", linewidth=0.6)
         axes.set_axisbelow(True)
     panels[0].set_yticks(range(len(names)), names)
-    panels[0].invert_yaxis()
+    panels[0].set_ylim(len(names) - 0.5, -0.5)
     figure.supxlabel(
-        "rate of wrong audits (leftmost: never); dotted: the stated error; "
-        "line: that and three standard errors",
+        "rate of wrong audits; dotted: the stated error; line: that and three standard errors",
         fontsize=9,
     )
     handles, labels = panels[0].get_legend_handles_labels()

@@ -1,4 +1,4 @@
-"""Adapters to other auditing packages; imported only if they are installed.
+"""Adapters to other auditing packages, run where they are installed.
 
 Install them with ``pip install -e ".[others]"``. Each is used as its own documentation shows, at
 the same confidence and on the same samples.
@@ -6,9 +6,8 @@ the same confidence and on the same samples.
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable
-from functools import cache
+from importlib import import_module
 from typing import Any
 
 import numpy as np
@@ -19,20 +18,37 @@ from .mechanisms import DELTAS, Mechanism
 
 Array = NDArray[np.float64]
 
+# Distributions by the modules that they install.
+PACKAGES = {"jax-privacy": "jax_privacy.auditing", "privacy-estimates": "privacy_estimates"}
+
 _ONLY = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response")
+_STRATEGIES: dict[str, Callable[[Any, int], Any]] = {
+    "Bonferroni": lambda auditing, seed: auditing.Bonferroni(),
+    "split": lambda auditing, seed: auditing.Split(seed=seed),
+}
 
 
-@cache
-def _jax_privacy() -> Any:
-    from jax_privacy import auditing
+def reason_not_run(package: str) -> str | None:
+    """Why the package cannot be run here; None where it can."""
+    try:
+        import_module(PACKAGES[package])
+    except ModuleNotFoundError as error:
+        name = PACKAGES[package].partition(".")[0]
+        return "not installed" if error.name == name else f"{error.name} is not installed"
+    except Exception as error:  # whatever a foreign package may raise when imported
+        return f"{type(error).__name__}: {error}"
+    return None
 
-    return auditing
+
+def _auditor(x: Array, y: Array) -> tuple[Any, Any]:
+    auditing = import_module(PACKAGES["jax-privacy"])
+    return auditing, auditing.CanaryScoreAuditor(x, y)
 
 
 def _jax(strategy: Callable[[Any, int], Any], one_sided: bool) -> Callable[..., Array]:
     def bound(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
-        auditing = _jax_privacy()
-        auditor = auditing.CanaryScoreAuditor(x, y)
+        """`CanaryScoreAuditor.epsilon_clopper_pearson`, asked at each delta by itself."""
+        auditing, auditor = _auditor(x, y)
         chosen = strategy(auditing, seed)
         values = [
             auditor.epsilon_clopper_pearson(
@@ -45,51 +61,52 @@ def _jax(strategy: Callable[[Any, int], Any], one_sided: bool) -> Callable[..., 
     return bound
 
 
-def _counts_at(method: str) -> Callable[..., Array]:
-    def bound(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
-        import privacy_estimates
-        from privacy_estimates.utils import AttackResults
+def _jax_gaussian(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """`CanaryScoreAuditor.epsilon_from_gdp`, which assumes a Gaussian mechanism."""
+    _, auditor = _auditor(x, y)
+    return np.array([auditor.epsilon_from_gdp(1 - confidence, float(delta)) for delta in DELTAS])
 
+
+def _counts_at(method: str, deltas: Array = DELTAS) -> Callable[..., Array]:
+    def bound(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+        """`compute_eps_lo` at one threshold fixed beforehand, asked at each delta by itself."""
+        package = import_module(PACKAGES["privacy-estimates"])
         threshold = mechanism.fixed[len(mechanism.fixed) // 2]
         hits, false = int(np.sum(x >= threshold)), int(np.sum(y >= threshold))
-        counts = AttackResults(FN=x.size - hits, FP=false, TN=y.size - false, TP=hits)
-        values = [
-            privacy_estimates.compute_eps_lo(counts, float(delta), 1 - confidence, method)
-            for delta in DELTAS
-        ]
-        return np.maximum(np.asarray(values, dtype=np.float64), 0.0)
+        counts = package.AttackResults(FN=x.size - hits, FP=false, TN=y.size - false, TP=hits)
+        values = np.zeros(DELTAS.size)
+        for k in np.flatnonzero(np.isin(DELTAS, deltas)):
+            values[k] = package.compute_eps_lo(counts, float(DELTAS[k]), 1 - confidence, method)
+        return np.maximum(values, 0.0)
 
     return bound
 
 
-def available() -> tuple[Estimator, ...]:
-    """The estimators of the packages that are installed."""
-    found: list[Estimator] = []
-    if importlib.util.find_spec("jax_privacy") is not None:
-        strategies: dict[str, Callable[[Any, int], Any]] = {
-            "Bonferroni": lambda auditing, seed: auditing.Bonferroni(),
-            "split": lambda auditing, seed: auditing.Split(seed=seed),
-        }
-        found += [
-            Estimator(
-                f"jax-privacy, {name}, {'one direction' if one_sided else 'both directions'}",
-                _jax(strategy, one_sided),
-                beside=True,
-                only=_ONLY,
-                share=0.1,
-            )
-            for name, strategy in strategies.items()
-            for one_sided in (True, False)
-        ]
-    if importlib.util.find_spec("privacy_estimates") is not None:
-        found += [
-            Estimator(
-                f"privacy-estimates, {method}",
-                _counts_at(method),
-                beside=True,
-                only=_ONLY,
-                share=0.1,
-            )
-            for method in ("beta", "jeffreys")
-        ]
-    return tuple(found)
+def _listed() -> tuple[Estimator, ...]:
+    jax: dict[str, Callable[..., Array]] = {
+        f"{name}, {'one direction' if one_sided else 'both directions'}": _jax(chosen, one_sided)
+        for name, chosen in _STRATEGIES.items()
+        for one_sided in (True, False)
+    }
+    jax["epsilon from a Gaussian mu"] = _jax_gaussian
+    counts = {method: _counts_at(method) for method in ("beta", "jeffreys")}
+    tools = [("jax-privacy", jax), ("privacy-estimates", counts)]
+    found = [
+        Estimator(f"{package}, {name}", bound, beside=True, only=_ONLY, share=0.1, package=package)
+        for package, methods in tools
+        for name, bound in methods.items()
+    ]
+    # One integral over two rates for each step of a search: seconds an audit, so few of them.
+    joint = _counts_at("joint-beta", DELTAS[DELTAS == 1e-2])
+    slow = Estimator(
+        "privacy-estimates, joint beta",
+        joint,
+        beside=True,
+        only=("Laplace",),
+        share=0.0005,
+        package="privacy-estimates",
+    )
+    return (*found, slow)
+
+
+LISTED = _listed()

@@ -67,13 +67,11 @@ def _only(delta: float, value: float) -> Array:
     return np.where(delta == DELTAS, value, 0.0)
 
 
-def available() -> tuple[Estimator, ...]:
-    """All of them."""
-    few = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response")
-    return (
-        Estimator("sequential, delta 1e-2", sequential),
-        Estimator("one run, delta 1e-5", one_run),
-        Estimator(
-            "credible quantile (claims no coverage)", credible, beside=True, only=few, share=0.1
-        ),
-    )
+_FEW = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response")
+LISTED = (
+    Estimator("sequential, delta 1e-2", sequential),
+    Estimator("one run, delta 1e-5", one_run),
+    Estimator(
+        "credible quantile (claims no coverage)", credible, beside=True, only=_FEW, share=0.1
+    ),
+)

@@ -60,6 +60,7 @@ class Chunk:
     goal: Goal
     start: int
     seeds: int
+    package: str = ""  # needs no other distribution
 
     @property
     def key(self) -> str:
@@ -79,23 +80,22 @@ def chunks(seeds: int = SEEDS, largest: int = 10**7) -> list[Chunk]:
     ]
 
 
+def first_values(chunk: Chunk) -> list[float]:
+    """The bound of the first seed, which `run` stores."""
+    return [_certified(chunk.goal, chunk.start, next(iter(_CHOICES)), _draw(chunk, chunk.start))]
+
+
 def run(chunk: Chunk) -> dict[str, Any]:
     """Audit every seed of the chunk in every way, each on the same samples."""
     clock = time.perf_counter()
     goal, mechanism = chunk.goal, mechanisms()[chunk.goal.mechanism]
     values: dict[str, list[float]] = {name: [] for name in _CHOICES}
     for seed in range(chunk.start, chunk.start + chunk.seeds):
-        generator = np.random.default_rng([seed, goal.size])
-        x = mechanism.draw_first(generator, goal.size)
-        y = mechanism.draw_second(generator, goal.size)
-        for number, (name, (choice, named)) in enumerate(_CHOICES.items()):
+        samples = _draw(chunk, seed)
+        for number, name in enumerate(_CHOICES):
             if number and goal.size >= _DEAR and seed % 10:
                 continue
-            deltas = (goal.delta,) if named else ()
-            found = audit_samples(
-                x, y, confidence=CONFIDENCE, deltas=deltas, seed=seed, thresholds=choice
-            )
-            values[name].append(found.epsilon_lower(goal.delta))
+            values[name].append(_certified(goal, seed, name, samples))
     truth = float(np.interp(np.log(goal.delta), np.log(DELTAS), mechanism.epsilon()))
     return {
         "mechanism": goal.mechanism,
@@ -107,5 +107,24 @@ def run(chunk: Chunk) -> dict[str, Any]:
             "pilot split, separate rates": goal.separate,
         },
         "values": values,
+        "first_values": values[next(iter(_CHOICES))][:1],
         "seconds": time.perf_counter() - clock,
     }
+
+
+def _draw(chunk: Chunk, seed: int) -> tuple[Array, Array]:
+    goal, mechanism = chunk.goal, mechanisms()[chunk.goal.mechanism]
+    generator = np.random.default_rng([seed, goal.size])
+    return mechanism.draw_first(generator, goal.size), mechanism.draw_second(generator, goal.size)
+
+
+def _certified(goal: Goal, seed: int, name: str, samples: tuple[Array, Array]) -> float:
+    choice, named = _CHOICES[name]
+    found = audit_samples(
+        *samples,
+        confidence=CONFIDENCE,
+        deltas=(goal.delta,) if named else (),
+        seed=seed,
+        thresholds=choice,
+    )
+    return found.epsilon_lower(goal.delta)

@@ -3,42 +3,15 @@
 from __future__ import annotations
 
 import csv
-import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
+from .cells import estimators
 from .mechanisms import DELTAS
-
-Row = dict[str, Any]
-
-_ONE = 4  # delta 1e-2
-
-
-def allowed(row: Row) -> float:
-    """The stated error and three standard errors of so many repeats."""
-    error = 1 - row["confidence"]
-    return float(error + 3 * math.sqrt(error * (1 - error) / row["repeats"]))
-
-
-def rate(row: Row) -> float:
-    """How often an audit was wrong at some delta of the grid.
-
-    What is shown beside claims one delta at a time, and is held to one.
-    """
-    wrong = row["wrong_at"][_ONE] if row["beside"] else row["wrong"]
-    return float(wrong / row["repeats"])
-
-
-def verdict(row: Row) -> str:
-    """What the harness says about a cell."""
-    if row["not_a_number"]:
-        return "NOT A NUMBER"
-    if rate(row) <= allowed(row):
-        return "passes" if not row["planted"] else "passes, though planted"
-    return "caught" if row["planted"] else "FAILS"
+from .summary import ONE_DELTA, Row, allowed, rate, summary, verdict
 
 
 def power_rows(chunks: Iterable[Row]) -> list[Row]:
@@ -67,15 +40,44 @@ def power_rows(chunks: Iterable[Row]) -> list[Row]:
     return rows
 
 
-def write(coverage: Sequence[Row], power: Sequence[Row], out: Path) -> None:
-    """Write ``coverage.csv``, ``power.csv`` and ``calibration.md``."""
+def write(
+    coverage: Sequence[Row], power: Sequence[Row], out: Path, missing: Mapping[str, str]
+) -> None:
+    """Write ``coverage.csv``, ``power.csv`` and ``calibration.md``.
+
+    ``missing`` tells which other packages cannot be run here, and why.
+    """
     out.mkdir(parents=True, exist_ok=True)
     ordered = sorted(coverage, key=lambda row: (row["beside"], row["planted"]))
     _csv(out / "coverage.csv", [_flat(row) for row in ordered])
     powers = power_rows(power)
     _csv(out / "power.csv", powers)
-    parts = ["# Calibration", "", *_summary(ordered), *_coverage(ordered), *_power(powers)]
-    (out / "calibration.md").write_text("\n".join(parts).rstrip() + "\n", encoding="utf-8")
+    pages = [
+        *summary(ordered, powers, missing),
+        *_figures(ordered, powers),
+        *_coverage(ordered),
+        *_power(powers),
+    ]
+    pages += _software([*coverage, *power])
+    text = "\n".join(["# Calibration", "", *pages]).rstrip() + "\n"
+    (out / "calibration.md").write_text(text, encoding="utf-8")
+
+
+def _figures(coverage: Sequence[Row], power: Sequence[Row]) -> list[str]:
+    parts = figure_parts(coverage)
+    names = [name for name in parts if parts[name]] + (["power"] if power else [])
+    return [line for name in names for line in (f"![{name}]({name}.png)", "")]
+
+
+def figure_parts(coverage: Sequence[Row]) -> dict[str, list[Row]]:
+    """Which rows each figure of coverage shows; far fewer audits than the others' show no rate."""
+    beside = [row for row in coverage if row["beside"]]
+    most = max((row["repeats"] for row in beside), default=0)
+    return {
+        "coverage": [r for r in coverage if not r["beside"] and not r["planted"]],
+        "mistakes": [r for r in coverage if r["planted"]],
+        "others": [r for r in beside if 10 * r["repeats"] >= most],
+    }
 
 
 def _flat(row: Row) -> Row:
@@ -100,29 +102,6 @@ def _short(value: Any) -> Any:
     return f"{value:.6g}" if isinstance(value, float) else value
 
 
-def _summary(rows: Sequence[Row]) -> list[str]:
-    honest = [row for row in rows if not row["planted"] and not row["beside"]]
-    planted = [row for row in rows if row["planted"]]
-    null = [row for row in honest if row["null"]]
-    bad = [row for row in honest if verdict(row) != "passes"]
-    above = sum(row["positive"] / row["repeats"] > allowed(row) for row in null)
-    caught = {row["estimator"] for row in planted if verdict(row) == "caught"}
-    every = {row["estimator"] for row in planted}
-    sizes = rows[0]["sizes"] if rows else [0, 0]
-    return [
-        f"Every audit draws {sizes[0]} and {sizes[1]} fresh scores. It is wrong if its lower bound "
-        "exceeds the true epsilon at any delta of "
-        f"{', '.join(f'{d:g}' for d in DELTAS)} (the smaller epsilon that threshold events reach, "
-        "where the two differ). Allowed is the stated error and three standard errors.",
-        "",
-        f"- {len(honest)} cells of this package: {len(honest) - len(bad)} pass, {len(bad)} fail.",
-        f"- {len(null)} of them on identical laws: {len(null) - above} give exactly 0 at least as "
-        "often as stated.",
-        f"- {len(every)} planted mistakes: {len(caught)} caught in at least one cell.",
-        "",
-    ]
-
-
 def _coverage(rows: Sequence[Row]) -> list[str]:
     confidences = sorted({row["confidence"] for row in rows})
     lines = []
@@ -131,12 +110,13 @@ def _coverage(rows: Sequence[Row]) -> list[str]:
         repeats = mine[0]["repeats"]
         limits = {row["confidence"]: allowed(row) for row in mine}
         head = " | ".join(f"at {c:g}" for c in confidences)
-        where = f"delta {DELTAS[_ONE]:g}" if mine[0]["beside"] else "any delta"
-        shown = f"median at {DELTAS[_ONE]:g}, confidence .95"
+        where = f"delta {DELTAS[ONE_DELTA]:g}" if mine[0]["beside"] else "any delta"
+        shown = f"median at {DELTAS[ONE_DELTA]:g}, confidence .95"
         lines += [
             f"## {estimator}",
             "",
-            f"Rate of audits wrong at {where} over {repeats} audits a cell; allowed: "
+            *_about(estimator),
+            f"Rate of audits wrong at {where} over {repeats:,} audits a cell; allowed: "
             + ", ".join(f"{limits[c]:.4f} at {c:g}" for c in confidences if c in limits)
             + ".",
             "",
@@ -151,13 +131,19 @@ def _coverage(rows: Sequence[Row]) -> list[str]:
     return lines
 
 
+def _about(estimator: str) -> list[str]:
+    text = estimators()[estimator].bound.__doc__
+    return [text, ""] if text else []
+
+
 def _line(mechanism: str, rows: Sequence[Row], confidences: Sequence[float]) -> str:
     at = {row["confidence"]: row for row in rows}
     rates = " | ".join(f"{rate(at[c]):.4f}" if c in at else "" for c in confidences)
     shown = at.get(0.95, rows[0])
-    truth = "infinite" if shown["truth"][_ONE] is None else f"{shown['truth'][4]:.3f}"
+    truth = "infinite" if shown["truth"][ONE_DELTA] is None else f"{shown['truth'][4]:.3f}"
     verdicts = [verdict(row) for row in rows]
-    worst = next((v for v in ("NOT A NUMBER", "FAILS", "caught") if v in verdicts), verdicts[0])
+    bad = ("NOT A NUMBER", "FAILS", "errs too often", "caught")
+    worst = next((v for v in bad if v in verdicts), verdicts[0])
     return f"| {mechanism} | {rates} | {shown['median'][4]:.3f} | {truth} | {worst} |"
 
 
@@ -168,9 +154,9 @@ def _power(rows: Sequence[Row]) -> list[str]:
         "Median certified epsilon at confidence .95, the 10% and 90% quantiles over seeds, and the "
         "least median that is promised.",
         "",
-        "| mechanism | delta | scores a side | truth | estimator | seeds | median | 10% to 90% "
-        "| promised | verdict |",
-        "|---|---|---|---|---|---|---|---|---|---|",
+        "| mechanism | delta | scores a side | truth | estimator | seeds | median | of the truth "
+        "| 10% to 90% | promised | verdict |",
+        "|---|---|---|---|---|---|---|---|---|---|---|",
     ]
     for row in rows:
         goal = row["promised"]
@@ -178,7 +164,20 @@ def _power(rows: Sequence[Row]) -> list[str]:
         lines.append(
             f"| {row['mechanism']} | {row['delta']:g} | {row['size']:,} | {row['truth']:.3f} "
             f"| {row['estimator']} | {row['seeds']} | {row['median']:.3f} "
-            f"| {row['low']:.3f} to {row['high']:.3f} "
+            f"| {row['median'] / row['truth']:.1%} | {row['low']:.3f} to {row['high']:.3f} "
             f"| {'' if goal is None else f'{goal:.3f}'} | {word} |"
         )
     return [*lines, ""]
+
+
+def _software(rows: Sequence[Row]) -> list[str]:
+    """What computed the cells, and for how long."""
+    if not rows:
+        return []
+    found: dict[str, set[str]] = {}
+    for row in rows:
+        for name, version in row["software"].items():
+            found.setdefault(name, set()).add(version)
+    listed = ", ".join(f"{name} {' and '.join(sorted(v))}" for name, v in sorted(found.items()))
+    hours = sum(row["seconds"] for row in rows) / 3600
+    return ["## Computed with", "", f"{listed}; {hours:.1f} hours of one process in all."]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-from . import cells, figures, tables
+from . import cells, figures, others, tables
 from .__main__ import main
 from .cells import Cell
 from .mechanisms import DELTAS, mechanisms
@@ -57,25 +58,62 @@ def test_draws_have_the_rates_that_the_truth_is_made_of(name: str) -> None:
         assert np.all(np.isfinite(scores))
 
 
+def small(tmp_path: Path, processes: int = 1) -> list[str]:
+    given = ["--repeats", "3", "--processes", f"{processes}", "--only", "planted: one"]
+    return [*given, "--store", str(tmp_path / "store"), "--out", str(tmp_path / "out")]
+
+
 def test_runs_resumes_and_draws(tmp_path: Path) -> None:
-    store, out = tmp_path / "store", tmp_path / "out"
-    given = ["--repeats", "3", "--processes", "1", "--only", "planted: one"]
-    given += ["--store", str(store), "--out", str(out)]
-    main(given)
-    files = sorted((store / "coverage").glob("*.json"))
+    out = tmp_path / "out"
+    main(small(tmp_path))
+    files = sorted((tmp_path / "store" / "coverage").glob("*.json"))
     assert len(files) == 3
-    stamps = [file.stat().st_mtime_ns for file in files]
-    files[0].unlink()
-    main(given)
-    again = sorted((store / "coverage").glob("*.json"))
-    assert [f.stat().st_mtime_ns for f in again][1:] == stamps[1:]
+    stored = json.loads(files[1].read_text(encoding="utf-8"))
+    files[0].unlink()  # interrupted
+    changed = {**stored, "first_values": (0.1 + np.array(stored["first_values"])).tolist()}
+    files[1].write_text(json.dumps({**changed, "wrong": 77}), encoding="utf-8")  # other code
+    stamp = files[2].stat().st_mtime_ns
+    (files[0].parent / "something_else.json").write_text("{}", encoding="utf-8")
+    main(small(tmp_path))
+    again = json.loads(files[1].read_text(encoding="utf-8"))
+    assert {**again, "seconds": 0} == {**stored, "seconds": 0}
+    assert files[0].exists()
+    assert files[2].stat().st_mtime_ns == stamp
     with (out / "coverage.csv").open(encoding="utf-8") as file:
         assert len(list(csv.DictReader(file))) == 3
-    assert "planted: one direction unpaid" in (out / "calibration.md").read_text(encoding="utf-8")
+    page = (out / "calibration.md").read_text(encoding="utf-8")
+    assert "## planted: one direction unpaid" in page
+    assert "over 3 audits a cell" in page
+    assert f"numpy {np.__version__}" in page
     assert (out / "mistakes.png").stat().st_size > 10_000
+    assert not (out / "coverage.png").exists()
+
+
+def test_processes_of_their_own_give_the_same(tmp_path: Path) -> None:
+    main(small(tmp_path / "one"))
+    main(small(tmp_path / "two", processes=2))
+    one, two = (tmp_path / name / "out" / "coverage.csv" for name in ("one", "two"))
+    assert one.read_text(encoding="utf-8") == two.read_text(encoding="utf-8")
+
+
+def test_says_which_packages_are_not_run_and_why(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(others.PACKAGES, "absent", "there_is_no_such_module.at_all")
+    (tmp_path / "broken_module.py").write_text("raise OSError('no library')", encoding="utf-8")
+    (tmp_path / "needy_module.py").write_text("import there_is_no_such_module", encoding="utf-8")
+    monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setitem(others.PACKAGES, "broken", "broken_module")
+    monkeypatch.setitem(others.PACKAGES, "needy", "needy_module")
+    assert others.reason_not_run("absent") == "not installed"
+    assert others.reason_not_run("broken") == "OSError: no library"
+    assert others.reason_not_run("needy") == "there_is_no_such_module is not installed"
+    tables.write([], [], tmp_path / "out", {"absent": "not installed"})
+    page = (tmp_path / "out" / "calibration.md").read_text(encoding="utf-8")
+    assert "  - absent: not run: not installed." in page
 
 
 def test_figures_need_no_cells(tmp_path: Path) -> None:
     figures.draw([], [], tmp_path)
-    tables.write([], [], tmp_path)
+    tables.write([], [], tmp_path, {})
     assert (tmp_path / "calibration.md").exists()

@@ -220,7 +220,22 @@ GOOD: dict[str, Any] = {"samples": FIRST, "samples_prime": SECOND, "confidence":
         ),
         ({"samples": []}, r"samples must be a non-empty one-dimensional array, got shape \(0,\)"),
         ({"samples": np.zeros((5, 2))}, r"samples must be a non-empty .*, got shape \(5, 2\)"),
-        ({"samples": "abc"}, r"samples must be a one-dimensional array of numbers, got 'abc'"),
+        ({"samples": "abc"}, "samples must be an array of real numbers, got one of <U3"),
+        ({"samples": ["1", "2"]}, "samples must be an array of real numbers, got one of <U1"),
+        (
+            {"samples": [1j, 2, 3, 4]},
+            "samples must be an array of real numbers, got one of complex",
+        ),
+        (
+            {"samples": FIRST.astype("M8[s]")},
+            "samples must be an array of real numbers, got one of",
+        ),
+        (
+            {"samples_prime": np.ma.masked_less(SECOND, 0)},
+            "samples_prime must be an array without a",
+        ),
+        ({"samples": [None, "a"]}, "samples must be a one-dimensional array of numbers, got"),
+        ({"samples": [[1], [1, 2]]}, "samples must be a one-dimensional array of numbers, got"),
         ({"samples": [1.0, 2.0, 3.0]}, r"samples must hold at least 4 scores .*, got 3"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"confidence": math.nan}, r"confidence must be in \(0, 1\), got nan"),

@@ -132,7 +132,11 @@ GOOD: dict[str, Any] = {
         ({"thresholds": (1.0, 1.0)}, r"thresholds must be at least one, and distinct"),
         ({"thresholds": (math.nan, 1.0)}, r"thresholds must be a finite number, got nan"),
         ({"thresholds": 1.0}, r"thresholds must be a sequence of numbers, got 1.0"),
-        ({"sources": ("a", "a")}, r"sources must be distinct strings, got \('a', 'a'\)"),
+        (
+            {"sources": ("a", "a")},
+            r"sources must be a sequence of distinct strings, got \('a', 'a'",
+        ),
+        ({"sources": "ab"}, "sources must be a sequence of distinct strings, got 'ab'"),
     ],
 )
 def test_bad_summary(change: dict[str, Any], message: str) -> None:

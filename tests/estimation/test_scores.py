@@ -262,7 +262,8 @@ def test_without_scikit_learn(monkeypatch: pytest.MonkeyPatch) -> None:
         ([[1.0], [np.inf]] * 3, [1.0], "samples must hold finite numbers only, got inf in row 1"),
         (np.zeros((5, 2)), np.zeros((5, 3)), "samples_prime must be of dimension 2"),
         (np.zeros(3), np.zeros(5), "samples must hold at least 4 draws to be split, got 3"),
-        (["a"] * 5, np.zeros(5), "samples must be an array of numbers"),
+        (["a"] * 5, np.zeros(5), "samples must be an array of real numbers, got one of <U1"),
+        (np.zeros(5), np.ma.zeros(5), "samples_prime must be an array without a mask"),
     ],
 )
 def test_bad_samples(first: Any, second: Any, message: str) -> None:

@@ -264,7 +264,7 @@ def test_average_e_values() -> None:
     assert average_e_values(np.log([1.0, 3.0]), [3.0, 1.0]) == pytest.approx(np.log(1.5))
     assert average_e_values([-np.inf, -np.inf]) == -np.inf
     assert average_e_values([-np.inf, 5000.0]) == pytest.approx(5000 - np.log(2))
-    for bad in ([], [np.nan], [np.inf], [[0.0]]):
+    for bad in ([], [np.nan], [np.inf], [[0.0]], ["a"], [1j]):
         with pytest.raises(ValueError, match="log_e_values must"):
             average_e_values(bad)
     for weights in ([1.0], [0.0, 1.0], [np.inf, 1.0]):
@@ -302,6 +302,11 @@ def test_a_million_pairs_and_a_grid() -> None:
         ([], [], "samples must be a non-empty one-dimensional array"),
         ([1.0, np.nan], [1.0, 2.0], "samples must hold finite numbers only, got nan"),
         ([1.0, 2.0], [1.0, -np.inf], "samples_prime must hold finite numbers only, got -inf"),
+        (
+            [1.0, 2.0],
+            [1.0, 2j],
+            "samples_prime must be an array of real numbers, got one of complex",
+        ),
         ([1.0, 2.0], [1.0], r"samples_prime must hold one score for each of samples \(2\), got 1"),
     ],
 )
