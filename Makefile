@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit test test-floors lint bench calibrate clean
+.PHONY: audit test test-floors lint bench calibrate map clean
 
 audit: $(STAMP)
 	$(BIN)/audit
@@ -23,6 +23,10 @@ bench: $(STAMP)
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
 calibrate: $(STAMP)
 	$(BIN)/python -m tests.calibration
+
+# The tightness map: some 750 searches; an interrupted run goes on where it was.
+map: $(STAMP)
+	$(BIN)/python -m audit.search
 
 # The declared lower versions, in an environment of their own.
 test-floors:

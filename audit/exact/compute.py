@@ -175,7 +175,7 @@ def _converged(
             if progress is not None:
                 progress(sum(done.values()), total)
 
-        return _laws(groups[k][i], panels[k], resolution, steps, report)
+        return laws_after(groups[k][i], panels[k], resolution, steps, report)
 
     pending = jobs
     with ThreadPoolExecutor(threads) as pool:
@@ -217,14 +217,17 @@ def _lacking(
     return lacking
 
 
-def _laws(
+def laws_after(
     process: Process,
     panels: Panels,
     resolution: Resolution,
     steps: Sequence[int],
-    progress: Progress | None,
+    progress: Progress | None = None,
 ) -> list[Law]:
-    """Compute laws; once more with exponents for each panel where plain doubles underflow."""
+    """Compute laws after numbers of steps; with exponents for each panel where doubles underflow.
+
+    The reach is taken as it is given.
+    """
     laws = laws_on(process, panels, resolution, steps=steps, progress=progress)
     dense = [law for law, n in zip(laws, steps, strict=True) if n > 1 and math.isinf(law.reach)]
     if any(law.least < _DENSE_FLOOR for law in dense):

@@ -8,12 +8,13 @@ nothing of how the construction was made or checked is used.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.base import Construction, Inadmissible
-from audit.constructions.process import Process, Step, UpdateMap
+from audit.constructions.process import Path, Process, Step, UpdateMap
 from audit.mechanism import Batching, NoisySGD
 
 Array = NDArray[np.float64]
@@ -41,7 +42,6 @@ def check_admissible(pair: Construction) -> None:
     if first.start != second.start or abs(first.start) > half:
         raise Inadmissible(f"the starts must be one point, got {first.start}, {second.start}")
     grid = _grid(m, first, second)
-    sizes = m.step_sizes
     seen: set[tuple[Step, Step]] = set()
     if len(first.paths) != len(second.paths):
         raise Inadmissible("the processes must have the same paths")
@@ -50,10 +50,24 @@ def check_admissible(pair: Construction) -> None:
             raise Inadmissible("the processes must have the same paths")
         if m.batching is Batching.CYCLIC:
             _check_cycle(m, one.segments, other.segments)
-        for eta, a, b in zip(sizes[: len(one)], one.steps(), other.steps(), strict=True):
+        for eta, a, b in _together(m, one, other):
             if (a, b) not in seen:
                 seen.add((a, b))
-                _check_step(m, float(eta), a, b, grid)
+                _check_step(m, eta, a, b, grid)
+
+
+def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[float, Step, Step]]:
+    """Yield (step size, step, step) of two runs; repeated segments once if the size is constant."""
+    alike = [(s.times, len(s.steps)) for s in one.segments] == [
+        (s.times, len(s.steps)) for s in other.segments
+    ]
+    if alike and not isinstance(m.step_size, tuple):
+        for first, second in zip(one.segments, other.segments, strict=True):
+            for a, b in zip(first.steps, second.steps, strict=True):
+                yield m.constant_step_size, a, b
+        return
+    for eta, a, b in zip(m.step_sizes[: len(one)], one.steps(), other.steps(), strict=True):
+        yield float(eta), a, b
 
 
 def _check_cycle(m: NoisySGD, first: object, second: object) -> None:

@@ -6,11 +6,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.base import Construction
-from audit.exact.compute import TAIL
+from audit.exact.compute import TAIL, laws_after
 from audit.exact.gaussian import gaussian_pair, normal_law
 from audit.exact.law import Law
 from audit.exact.reach import LARGEST_REACH, push_apart
-from audit.exact.transfer import Resolution, domain_panels, laws_on
+from audit.exact.transfer import Resolution, domain_panels
 from audit.search.objectives import Objective
 
 Array = NDArray[np.float64]
@@ -37,8 +37,8 @@ def quick_value(pair: Construction, objective: Objective) -> float:
     panels = domain_panels(processes, COARSE, TAIL)
     reach = min(COARSE.reach + push_apart(processes, panels), LARGEST_REACH)
     resolution = Resolution(COARSE.order, COARSE.width, reach)
-    masses = [_log_masses(laws_on(process, panels, resolution)[0]) for process in processes]
-    return objective.quick(masses[0], masses[1])
+    laws = [laws_after(process, panels, resolution, [len(process)])[0] for process in processes]
+    return objective.quick(*(_log_masses(law) for law in laws))
 
 
 def _log_masses(law: Law) -> Array:

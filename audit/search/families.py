@@ -120,12 +120,30 @@ class Family:
     def _drift(self, u: float) -> float:
         """Map [0, 1] to the allowed gradients, finely around zero."""
         low, high = self._drifts
-        unit = self._eta * self.mechanism.noise_std**2 / (2 * self._half)  # s^2/D a step
         t = 2 * u - 1
         end = high if t > 0 else -low
         if end <= 0:
             return 0.0
-        return math.copysign(min(unit * math.sinh(abs(t) * math.asinh(end / unit)), end), t)
+        size = self._unit * math.sinh(abs(t) * math.asinh(end / self._unit))
+        return math.copysign(min(size, end), t)
+
+    def locate(self, gradient: float, start: float) -> Array:
+        """Return the point of the first stage where the others have a gradient, from a start."""
+        low, high = self._drifts
+        end = high if gradient > 0 else -low
+        share = 0.0
+        if end > 0:
+            share = math.asinh(abs(gradient) / self._unit) / math.asinh(end / self._unit)
+        known = {
+            "drift": (1 + math.copysign(min(share, 1.0), gradient)) / 2,
+            "start": (1 + start / self._half) / 2,
+        }
+        return np.clip([known[name] for name in self.names(0)], 0, 1)
+
+    @property
+    def _unit(self) -> float:
+        """The gradient that moves a step by s^2/D."""
+        return self._eta * self.mechanism.noise_std**2 / (2 * self._half)
 
     def pair(self, point: Array, stage: int) -> GradientPair:
         """Return the pair at a point of the unit cube of ``stage``.

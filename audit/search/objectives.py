@@ -120,11 +120,12 @@ def _epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     ratio = log_p[held] - log_q[held]
     order = np.argsort(-ratio)
     ratio = ratio[order]
-    p, q = np.cumsum(np.exp(log_p[held][order])), np.cumsum(np.exp(log_q[held][order]))
+    # q may be far below the smallest double where epsilon is large
+    p, log_q = np.cumsum(np.exp(log_p[held][order])), np.logaddexp.accumulate(log_q[held][order])
     # delta at epsilon = ratio[k], the cells with larger ratios in the event; rises with k
     with np.errstate(over="ignore", invalid="ignore"):
-        reached = p - np.exp(ratio) * q > delta
+        reached = p - np.exp(ratio + log_q) > delta
     last = (int(np.argmax(reached)) if reached.any() else len(p)) - 1
     if last < 0 or p[last] <= delta:
         return 0.0
-    return max(0.0, math.log(p[last] - delta) - math.log(q[last])) if q[last] > 0 else math.inf
+    return max(0.0, math.log(p[last] - delta) - float(log_q[last]))

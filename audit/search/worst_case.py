@@ -6,7 +6,7 @@ import functools
 import itertools
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -31,8 +31,9 @@ from audit.search.sandwich import tightest_bound
 Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]
 
-_SHORTLIST = 4  # candidates whose laws are computed finely at the end
+_SHORTLIST = 2  # candidates whose laws are computed finely at the end
 _SAME = 1e-6  # relative; candidates so near to each other are one
+_NEAR = 0.99  # quick values are not farther off
 _REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
 
 
@@ -72,6 +73,7 @@ def worst_case(
     delta: float | None = None,
     objective: Objective | None = None,
     evaluations: int | None = None,
+    hints: Sequence[tuple[float, float]] = (),
     progress: Progress | None = None,
 ) -> Found:
     """Search the admissible pairs of a mechanism for the one that is easiest to tell apart.
@@ -95,6 +97,8 @@ def worst_case(
         Maximise this instead; exactly one of ``delta`` and ``objective`` must be given.
     evaluations
         At most so many pairs are tried.
+    hints
+        Where the search begins: gradients of the other records, and start points.
     progress
         Called as ``progress(seconds spent, best so far)`` after each pair.
 
@@ -117,7 +121,11 @@ def worst_case(
             trial.value(pair)
         if _is_tight(mechanism, trial):
             raise _Spent
-        _explore(list(families(mechanism)), trial, seed)
+        members = list(families(mechanism))
+        for family in members[: 1 if hints else 0]:
+            points = np.array([family.locate(*hint) for hint in hints])
+            _refined(family, 0, [], points, trial)
+        _explore(members, trial, seed)
     except _Spent:
         pass
     found = _certified(trial)
@@ -201,11 +209,11 @@ def _largest_step(mechanism: NoisySGD) -> float:
 
 def _is_tight(mechanism: NoisySGD, trial: _Trial) -> bool:
     """Whether what is known by name reaches an upper bound already."""
-    found = _certified(trial)
-    if found is None:
-        return False
     bound = tightest_bound(mechanism, trial.objective)
-    return bound is not None and found[2][1] >= bound[0] * (1 - _REACHED)
+    if bound is None or not trial.best or trial.best[0][0] < _NEAR * bound[0]:
+        return False
+    found = _certified(trial)
+    return found is not None and found[2][1] >= bound[0] * (1 - _REACHED)
 
 
 def _explore(members: list[Family], trial: _Trial, seed: int) -> None:

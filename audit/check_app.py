@@ -1,0 +1,206 @@
+"""The ``audit-check`` command: claims files judged, for people and for CI."""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import os
+import secrets
+import sys
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from audit.claims import formats, lock
+from audit.claims.checking import DEFAULT_ERROR, Checked, check
+from audit.claims.formats import Format
+
+_OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
+_MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
+
+_HELP = """Judge the claims of some files, and fail where a claim is not as expected.
+
+exit status: 0 all as expected; 1 a claim of severity error is not as expected, or a locked number
+changed; 2 a file or a claim is broken (the others are judged all the same)
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the ``audit-check`` command and exit with its status."""
+    sys.exit(run(arguments))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; ``arguments`` are the process's by default."""
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if (options.witness is None) == (not options.files):
+        parser.error("give claims files, or --witness with one file")
+    if options.accept is not None and options.lock is None:
+        parser.error("--accept needs --lock")
+    if options.lock is not None and (options.fresh_seed or options.seed is not None):
+        parser.error(
+            "--lock holds the numbers of the files' own seeds: leave --seed and --fresh-seed"
+        )
+    try:
+        status = _witness(options.witness) if options.witness else _check(options)
+        sys.stdout.flush()
+    except ValueError as error:
+        print(error, file=sys.stderr)
+        return _BROKEN
+    except BrokenPipeError:  # the reader has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return _BROKEN
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return _INTERRUPTED
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    add = parser.add_argument
+    add("files", nargs="*", metavar="FILE", help="claims files (YAML)")
+    forms = [form.value for form in Format]
+    add("--format", choices=forms, default=Format.TEXT.value, help="how the outcome is written")
+    add("--output", type=Path, metavar="FILE", help="write the outcome there, not to the terminal")
+    add(
+        "--error",
+        type=float,
+        default=DEFAULT_ERROR,
+        help="the chance allowed for samples to refute any true claim (default %(default)s)",
+    )
+    seeds = parser.add_mutually_exclusive_group()
+    seeds.add_argument("--seed", type=int, help="seed of all samples, instead of the files' own")
+    seeds.add_argument(
+        "--fresh-seed", action="store_true", help="a seed that was never used, for nightly runs"
+    )
+    add("--jobs", type=int, default=1, metavar="N", help="claims judged at a time (default 1)")
+    add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
+    add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
+    add("--lock", type=Path, metavar="FILE", help="fail where a number differs from this file")
+    add(
+        "--accept", metavar="REASON", help="take today's numbers into the lock, and keep the reason"
+    )
+    return parser
+
+
+def _check(options: argparse.Namespace) -> int:
+    from audit.scenario.progress import on_terminal
+
+    locked = None if options.lock is None else lock.read(options.lock)
+    seed = secrets.randbits(32) if options.fresh_seed else options.seed
+    with on_terminal() as bars:
+        checked = check(
+            options.files,
+            error=options.error,
+            seed=seed,
+            jobs=options.jobs,
+            progress=bars.stage("claims"),
+        )
+    _show(checked, Format(options.format), options.output)
+    for complaint in checked.complaints:
+        print(complaint, file=sys.stderr)
+    if options.witnesses is not None:
+        _write_witnesses(checked, options.witnesses)
+    status = checked.status
+    if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
+        status = max(status, _UNEXPECTED)
+    return status
+
+
+def _show(checked: Checked, form: Format, output: Path | None) -> None:
+    """Write the outcome to a file or to standard output, a table with colours on a terminal."""
+    summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
+    if form is Format.GITHUB and summary_file:
+        with _plain_errors(Path(summary_file)), open(summary_file, "a", encoding="utf-8") as page:
+            page.write(formats.write(checked, Format.MARKDOWN))
+    if output is not None:
+        with _plain_errors(output):
+            output.write_text(formats.write(checked, form), encoding="utf-8")
+    elif form is Format.TEXT and sys.stdout.isatty():
+        _show_table(checked)
+    else:
+        sys.stdout.write(formats.write(checked, form))
+
+
+def _show_table(checked: Checked) -> None:
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    console = Console()
+    table = Table()
+    for name in formats.COLUMNS:
+        if name in formats.NUMBERS:
+            table.add_column(name, justify="right")
+        else:
+            table.add_column(name, overflow="fold")
+    for judgement in checked.judgements:
+        row = formats.cells(judgement)
+        table.add_row(*(Text(word) for word in row), style=_MARKS[row[0]])
+    console.print(table)
+    for line in formats.summary(checked):
+        console.print(Text(line))
+
+
+def _write_witnesses(checked: Checked, folder: Path) -> None:
+    with _plain_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        for judgement in checked.judgements:
+            if judgement.witness is not None:
+                file = folder / f"{judgement.claim.id}.witness.json"
+                file.write_text(judgement.witness.to_json(), encoding="utf-8")
+
+
+def _witness(file: Path) -> int:
+    """Recompute a refutation in two ways and print both; 0 if both confirm it."""
+    from audit.claims.recompute import recompute
+    from audit.claims.witness import Witness
+
+    try:
+        witness = Witness.from_json(file.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
+    except ValueError as error:
+        raise ValueError(f"{file}: not a witness file ({' '.join(str(error).split())})") from None
+    found = recompute(witness)
+    for line in found.lines():
+        print(line)
+    return _OK if found.confirmed else _UNEXPECTED
+
+
+def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) -> bool:
+    """Compare with the lock, or accept the changes; whether there is nothing left to accept."""
+    now = lock.entries(checked.judgements)
+    changed = lock.changes(locked, now)
+    if not changed:
+        return True
+    if reason is not None and not checked.complaints:
+        date = datetime.now(UTC).date().isoformat()
+        lock.write(path, lock.accept(locked, now, reason=reason, date=date))
+        print(f"{path}: {len(changed)} changes accepted", file=sys.stderr)
+        return True
+    for line in changed:
+        print(f"{path}: {line}", file=sys.stderr)
+    hint = (
+        "nothing was accepted, for something is broken"
+        if reason is not None
+        else "if that is meant, run again with --accept REASON"
+    )
+    print(f"{path}: {hint}", file=sys.stderr)
+    return False
+
+
+@contextlib.contextmanager
+def _plain_errors(place: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise ValueError(f"{place}: cannot be written: {error.strerror}") from None
+
+
+if __name__ == "__main__":
+    main()

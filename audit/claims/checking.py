@@ -1,0 +1,179 @@
+"""Judge all claims of some files within one error budget."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit import validate
+from audit.claims.claim import Claim, Severity
+from audit.claims.files import load
+from audit.claims.judgement import Judgement
+from audit.claims.nodes import Complaint
+from audit.claims.verdicts import Verdict
+
+# the chance that a run refutes any true claim, where the user does not choose another
+DEFAULT_ERROR = 0.01
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What became of the claims of some files.
+
+    Attributes
+    ----------
+    judgements
+        One a claim that could be read, in the order of the files.
+    complaints
+        What could not be read or evaluated.
+    error
+        The probability allowed for refuting any true claim among them.
+    seed
+        The seed that stood in for the files' own; None where they were used.
+    """
+
+    judgements: tuple[Judgement, ...]
+    complaints: tuple[Complaint, ...]
+    error: float
+    seed: int | None = None
+
+    @property
+    def status(self) -> int:
+        """The exit status: 2 for a broken file, 1 for an unexpected verdict, 0 for neither."""
+        return 2 if self.complaints else 1 if self.failures else 0
+
+    @property
+    def failures(self) -> tuple[Judgement, ...]:
+        """Judgements that are not as expected and shall fail a build."""
+        return self._unexpected(Severity.ERROR)
+
+    @property
+    def warnings(self) -> tuple[Judgement, ...]:
+        """Judgements that are not as expected and shall be told, no more."""
+        return self._unexpected(Severity.WARN)
+
+    def _unexpected(self, severity: Severity) -> tuple[Judgement, ...]:
+        return tuple(
+            j
+            for j in self.judgements
+            if j.claim.severity is severity
+            and not j.as_expected
+            and j.verdict is not Verdict.ERROR  # among the complaints
+        )
+
+
+def check(
+    paths: Iterable[str | Path],
+    *,
+    error: float,
+    seed: int | None = None,
+    jobs: int = 1,
+    progress: Callable[[int, int], None] | None = None,
+) -> Checked:
+    """Judge every claim of the files that can be read.
+
+    Parameters
+    ----------
+    paths
+        Claims files; what they include is read too.
+    error
+        The probability allowed for refuting any true claim among all of them together.
+    seed
+        The seed of all samples, instead of those that the files state.
+    jobs
+        How many claims are judged at a time.
+    progress
+        Called with (done, total) as claims are done.
+
+    Raises
+    ------
+    ValueError
+        If ``error`` is not in (0, 1), ``jobs`` below 1 or ``seed`` below 0, or if a callable
+        ends the process. Broken files and claims raise nothing: they are among the ``complaints``.
+    """
+    validate.open_unit(error=error)
+    validate.integer(1, jobs=jobs)
+    loaded = load(paths)
+    claims = loaded.claims
+    if seed is not None:
+        claims = tuple(with_seed(claim, seed) for claim in claims)
+    with importable(loaded.files):
+        judgements = _judged(claims, error, jobs, progress)
+    return Checked(
+        judgements,
+        (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
+        error,
+        seed,
+    )
+
+
+def check_file(
+    path: str | Path, *, error: float = DEFAULT_ERROR, jobs: int = 1
+) -> tuple[Judgement, ...]:
+    """Judge every claim of one file, and of those that it includes.
+
+    Raises
+    ------
+    ValueError
+        If anything in the files is broken: one line a complaint, with file and line number.
+    """
+    checked = check([path], error=error, jobs=jobs)
+    if checked.complaints:
+        raise ValueError("\n".join(str(wrong) for wrong in checked.complaints))
+    return checked.judgements
+
+
+def _judged(
+    claims: Sequence[Claim],
+    error: float,
+    jobs: int,
+    progress: Callable[[int, int], None] | None,
+) -> tuple[Judgement, ...]:
+    if not claims:
+        return ()
+    from audit.claims.judge import judge_all  # late: it needs every room of the package
+
+    done: list[str] = []
+
+    def advance(judgement: Judgement) -> None:
+        done.append(judgement.claim.id)
+        if progress is not None:
+            progress(len(done), len(claims))
+
+    try:
+        with contextlib.redirect_stdout(sys.stderr):  # what callables print is no outcome
+            return judge_all(claims, error=error, jobs=jobs, progress=advance)
+    except SystemExit as ended:  # a callable must not choose the exit status
+        raise ValueError(
+            f"a callable of a claim ended the run: SystemExit({ended.code!r})"
+        ) from None
+
+
+def with_seed(claim: Claim, seed: int) -> Claim:
+    """Return the claim with another seed for its samples."""
+    return dataclasses.replace(claim, budget=dataclasses.replace(claim.budget, seed=seed))
+
+
+def complaint(judgement: Judgement) -> Complaint:
+    """Return what is wrong with a claim that could not be evaluated."""
+    place = judgement.claim.location
+    message = " ".join(f"claim {judgement.claim.id!r}: {judgement.message}".split())
+    return Complaint(place.file if place else Path(), place.line if place else None, message)
+
+
+@contextlib.contextmanager
+def importable(files: Iterable[Path]) -> Iterator[None]:
+    """Let callables be found in the current folder and beside the claims files, after all else."""
+    folders = dict.fromkeys([str(Path.cwd()), *(str(file.resolve().parent) for file in files)])
+    added = [folder for folder in folders if folder not in sys.path]
+    sys.path.extend(added)
+    try:
+        yield
+    finally:
+        for folder in added:
+            if folder in sys.path:
+                sys.path.remove(folder)

@@ -1,0 +1,259 @@
+"""What became of some claims, as text, JSON, JUnit XML, GitHub annotations or Markdown."""
+
+from __future__ import annotations
+
+import enum
+import math
+import re
+from collections.abc import Callable
+from xml.etree import ElementTree
+
+from audit.claims import words
+from audit.claims.checking import Checked, complaint
+from audit.claims.claim import Severity
+from audit.claims.judgement import Judgement
+from audit.claims.nodes import Complaint
+from audit.claims.settings import settings
+from audit.claims.verdicts import Verdict
+
+JSON_FORMAT = 1
+_DIGITS = 6  # in tables, at most
+COLUMNS = ("", "claim", "verdict", "claimed", "certified", "ratio", "at", "by")
+NUMBERS = ("claimed", "certified", "ratio")  # columns that are set to the right
+
+
+class Format(enum.Enum):
+    """How the outcome is written."""
+
+    TEXT = "text"
+    JSON = "json"
+    JUNIT = "junit"
+    GITHUB = "github"
+    MARKDOWN = "markdown"
+
+
+def write(checked: Checked, form: Format) -> str:
+    """Return the outcome in one of the formats, with a line break at its end."""
+    return _WRITERS[form](checked)
+
+
+def mark(judgement: Judgement) -> str:
+    """Return a word for how a judgement counts: ok, FAIL, warn or broken."""
+    if judgement.verdict is Verdict.ERROR:
+        return "broken"
+    if judgement.as_expected:
+        return "ok"
+    return "FAIL" if judgement.claim.severity is Severity.ERROR else "warn"
+
+
+def cells(judgement: Judgement) -> tuple[str, ...]:
+    """Return the row of a judgement, one text for each of `COLUMNS`."""
+    verdict = judgement.verdict.value
+    if mark(judgement) in ("FAIL", "warn"):
+        verdict += f" (expected {words.expectation(judgement.claim.expected)})"
+    claimed, certified = judgement.claimed, judgement.certified
+    if claimed is not None and certified is not None:
+        left, right = words.apart(certified, claimed, _DIGITS)
+    else:
+        left, right = ("" if x is None else f"{x:.4g}" for x in (certified, claimed))
+    ratio = judgement.tightness
+    by = f"{judgement.pair}, {judgement.evidence}" if judgement.evidence else judgement.pair
+    return (
+        mark(judgement),
+        judgement.claim.id,
+        verdict,
+        right,
+        left,
+        "" if ratio is None else f"{ratio:.4g}",
+        words.where(judgement),
+        by,
+    )
+
+
+def summary(checked: Checked) -> tuple[str, ...]:
+    """Return a line for every unexpected verdict, then the counts and the error budget."""
+    found = checked.judgements
+    unread = f", {_count(len(checked.complaints), 'complaint')}" if checked.complaints else ""
+    counts = (
+        f"{_count(len(found), 'claim')}: {sum(j.as_expected for j in found)} as expected, "
+        f"{len(checked.failures)} not, {_count(len(checked.warnings), 'warning')}{unread}"
+    )
+    spent = sum(j.error for j in found)
+    budget = (
+        f"error budget {checked.error:g}: the chance that samples refute any true claim here is at "
+        f"most that, {spent:.3g} of it is spent; exact evidence spends none"
+    )
+    fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
+    lines = (words.line(j) for j in (*checked.failures, *checked.warnings))
+    return (*lines, counts, budget, *fresh)
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}{'' if number == 1 else 's'}"
+
+
+def _text(checked: Checked) -> str:
+    rows = [COLUMNS, *(cells(judgement) for judgement in checked.judgements)]
+    widths = [max(len(row[i]) for row in rows) for i in range(len(COLUMNS))]
+    lines = [
+        "  ".join(
+            word.rjust(width) if name in NUMBERS else word.ljust(width)
+            for word, width, name in zip(row, widths, COLUMNS, strict=True)
+        ).rstrip()
+        for row in rows
+    ]
+    return "\n".join([*lines, "", *summary(checked)]) + "\n"
+
+
+def _markdown(checked: Checked) -> str:
+    def row(entries: tuple[str, ...]) -> str:
+        return "| " + " | ".join(_escaped(entry) for entry in entries) + " |"
+
+    rules = tuple("---:" if name in NUMBERS else "---" for name in COLUMNS)
+    lines = [row(COLUMNS), row(rules), *(row(cells(j)) for j in checked.judgements), ""]
+    lines += [f"- {_escaped(line)}" for line in (*map(str, checked.complaints), *summary(checked))]
+    return "\n".join(lines) + "\n"
+
+
+def _escaped(words_: str) -> str:
+    return re.sub(r"([|\\`*<\[])", r"\\\1", words_)
+
+
+def _json(checked: Checked) -> str:
+    import audit
+    from audit.scenario.store import to_json  # late: scenarios stand on verdicts
+
+    return to_json(
+        {
+            "format": JSON_FORMAT,
+            "version": audit.__version__,
+            "status": checked.status,
+            "error": checked.error,
+            "error_spent": sum(j.error for j in checked.judgements),
+            "seed": checked.seed,
+            "claims": [_entry(judgement) for judgement in checked.judgements],
+            "complaints": [
+                {"file": str(wrong.file), "line": wrong.line, "message": wrong.message}
+                for wrong in checked.complaints
+            ],
+        }
+    )
+
+
+def _entry(judgement: Judgement) -> dict[str, object]:
+    claim = judgement.claim
+    return {
+        "id": claim.id,
+        "file": str(claim.location.file) if claim.location else None,
+        "line": claim.location.line if claim.location else None,
+        "citation": claim.citation,
+        **settings(claim),
+        "severity": claim.severity.value,
+        "expected": words.expectation(claim.expected),
+        "as_expected": judgement.as_expected,
+        "verdict": judgement.verdict.value,
+        **properties(judgement),
+        "order": None if judgement.order is None else judgement.order.value,
+        "error": judgement.error,
+        "seed": claim.budget.seed,
+        "message": judgement.message,
+        "seconds": round(judgement.seconds, 3),
+    }
+
+
+def properties(judgement: Judgement) -> dict[str, object]:
+    """Return the numbers of a judgement and what they rest on; None where there is none."""
+    ratio = judgement.tightness
+    return {
+        "quantity": words.quantity(judgement),
+        "claimed": judgement.claimed,
+        "certified": judgement.certified,
+        "tightness": None if ratio is None or math.isinf(ratio) else ratio,
+        "where": words.where(judgement),
+        "pair": judgement.pair,
+        "evidence": judgement.evidence,
+    }
+
+
+def _junit(checked: Checked) -> str:
+    root = ElementTree.Element("testsuites", name="audit-check")
+    suites: dict[str, ElementTree.Element] = {}
+
+    def case(file: str, name: str, seconds: float) -> ElementTree.Element:
+        if file not in suites:
+            suites[file] = ElementTree.SubElement(root, "testsuite", name=file)
+        time = f"{seconds:.3f}"
+        return ElementTree.SubElement(
+            suites[file], "testcase", classname=file, name=name, time=time
+        )
+
+    for judgement in checked.judgements:
+        place = judgement.claim.location
+        entry = case(str(place.file) if place else "", judgement.claim.id, judgement.seconds)
+        held = ElementTree.SubElement(entry, "properties")
+        facts = {"verdict": judgement.verdict.value, **properties(judgement)}
+        for name, value in facts.items():
+            if value not in (None, ""):
+                ElementTree.SubElement(held, "property", name=name, value=_legal(str(value)))
+        text = _legal(words.line(judgement))
+        if mark(judgement) == "FAIL":
+            ElementTree.SubElement(entry, "failure", message=text).text = text
+        elif mark(judgement) == "warn":
+            ElementTree.SubElement(entry, "system-out").text = f"warning: {text}"
+        elif mark(judgement) == "broken":
+            wrong = _legal(str(complaint(judgement)))
+            ElementTree.SubElement(entry, "error", message=wrong).text = wrong
+    for unread in _unread(checked):
+        entry = case(str(unread.file), f"line {unread.line or 1}", 0.0)
+        ElementTree.SubElement(entry, "error", message=_legal(str(unread)))
+    for suite in suites.values():
+        for count, tag in (("failures", "failure"), ("errors", "error")):
+            suite.set(count, str(len(suite.findall(f"testcase/{tag}"))))
+        suite.set("tests", str(len(suite)))
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def _unread(checked: Checked) -> tuple[Complaint, ...]:
+    """Return the complaints that no judgement stands for."""
+    judged = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
+    return tuple(wrong for wrong in checked.complaints if wrong not in judged)
+
+
+def _legal(text: str) -> str:
+    """Return the text without characters that XML does not know."""
+    return re.sub(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
+
+
+def _github(checked: Checked) -> str:
+    """Return workflow commands that mark the lines of the files, and the table."""
+    marks = [
+        _command("error", c.file, c.line, "claims file", c.message) for c in checked.complaints
+    ]
+    for level, found in (("error", checked.failures), ("warning", checked.warnings)):
+        for judgement in found:
+            place = judgement.claim.location
+            file, line = (place.file, place.line) if place else ("", None)
+            marks.append(_command(level, file, line, "audit-check", words.line(judgement)))
+    return "".join(f"{line}\n" for line in marks) + _text(checked)
+
+
+def _command(level: str, file: object, line: int | None, title: str, message: str) -> str:
+    parts = {"file": str(file), "line": "" if line is None else str(line), "title": title}
+    shown = ",".join(f"{name}={_encoded(part, ',:')}" for name, part in parts.items() if part)
+    return f"::{level} {shown}::{_encoded(message)}"
+
+
+def _encoded(text: str, more: str = "") -> str:
+    for sign in f"%\r\n{more}":  # the percent sign first
+        text = text.replace(sign, f"%{ord(sign):02X}")
+    return text
+
+
+_WRITERS: dict[Format, Callable[[Checked], str]] = {
+    Format.TEXT: _text,
+    Format.JSON: _json,
+    Format.JUNIT: _junit,
+    Format.GITHUB: _github,
+    Format.MARKDOWN: _markdown,
+}

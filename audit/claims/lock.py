@@ -1,0 +1,192 @@
+"""The value lock: numbers of claims that may change only on purpose.
+
+A lock file holds, for every claim, what it is about, its verdict and its numbers, and beside them
+every change that was accepted, with the reason that was given.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import math
+import sys
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import audit
+from audit.claims import words
+from audit.claims.checking import importable
+from audit.claims.claim import Claim
+from audit.claims.judgement import Judgement
+from audit.claims.settings import settings
+
+FORMAT = 1
+# Relative. Exact brackets are narrower than 1e-7 of their values and bounds are solved to 1e-9, so
+# a larger change is no rounding. Samples of one seed are the same bits.
+TOLERANCE = 1e-6
+# beside it for numbers that are 0 but for rounding
+_ABSOLUTE = 1e-12
+
+
+@dataclass(frozen=True)
+class Lock:
+    """The content of a lock file: an entry for each claim id, and the changes accepted so far."""
+
+    claims: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    accepted: tuple[dict[str, Any], ...] = ()
+
+
+def entries(judgements: Iterable[Judgement]) -> dict[str, dict[str, Any]]:
+    """Return what a lock file holds of the judged claims, by id.
+
+    Its numbers are all that the claim says (a bound at each of its deltas and orders), and the best
+    certified lower bound where the claim is tightest.
+    """
+    return {
+        judgement.claim.id: {
+            **settings(judgement.claim),
+            "verdict": judgement.verdict.value,
+            "numbers": {**_claimed(judgement.claim), **_certified(judgement)},
+        }
+        for judgement in judgements
+    }
+
+
+def _claimed(claim: Claim) -> dict[str, float | str | None]:
+    from audit.claims.points import BadClaim, ClaimsNothing, points_of
+
+    files = () if claim.location is None else (claim.location.file,)
+    try:
+        with importable(files), contextlib.redirect_stdout(sys.stderr):
+            points = points_of(claim)
+    except (BadClaim, ClaimsNothing):
+        return {}  # the verdict says so
+    names = (f"claimed {point.quantity.value}{_place(point.where)}" for point in points)
+    return {name: _stored(point.claimed) for name, point in zip(names, points, strict=True)}
+
+
+def _certified(judgement: Judgement) -> dict[str, float | str | None]:
+    if judgement.certified is None:
+        return {}
+    name = f"certified {words.quantity(judgement)}{_place(judgement.where)}"
+    return {name: _stored(judgement.certified)}
+
+
+def _place(where: str) -> str:
+    return f" at {words.tidy(where)}" if where else ""
+
+
+def _stored(number: float | None) -> float | str | None:
+    """Return the number as JSON can hold it."""
+    return number if number is None or math.isfinite(number) else str(float(number))
+
+
+def changes(lock: Lock, now: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
+    """Return a line for every change since the lock was written; none where all is the same.
+
+    ``now`` is what `entries` returned.
+    """
+    lines: list[str] = []
+    for name, entry in now.items():
+        if name not in lock.claims:
+            lines.append(f"claim {name!r} is new")
+        else:
+            lines += [f"claim {name!r}: {text}" for text in _differences(lock.claims[name], entry)]
+    lines += [f"claim {name!r} is gone" for name in lock.claims if name not in now]
+    return tuple(lines)
+
+
+def _differences(old: Any, new: Any, name: str = "") -> list[str]:
+    """Return what differs between two plain values, each with the path to it."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        keys = [*old, *(key for key in new if key not in old)]
+        return [
+            text
+            for key in keys
+            for text in _differences(old.get(key), new.get(key), f"{name}, {key}" if name else key)
+        ]
+    if isinstance(old, list) and isinstance(new, list) and len(old) == len(new):
+        return [
+            text
+            for index, (was, now) in enumerate(zip(old, new, strict=True))
+            for text in _differences(was, now, f"{name}[{index}]")
+        ]
+    if _same(old, new):
+        return []
+    return [f"{name} was {_shown(old)}, now {_shown(new)}"]
+
+
+def _same(old: object, new: object) -> bool:
+    if _is_number(old) and _is_number(new):
+        return math.isclose(old, new, rel_tol=TOLERANCE, abs_tol=_ABSOLUTE)  # type: ignore[arg-type]
+    return type(old) is type(new) and old == new
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def _shown(value: object) -> str:
+    return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+
+def accept(lock: Lock, now: Mapping[str, dict[str, Any]], *, reason: str, date: str) -> Lock:
+    """Return the lock with the numbers of ``now``, and the reason kept beside the changes.
+
+    Raises
+    ------
+    ValueError
+        If ``reason`` is empty.
+    """
+    if not reason.strip():
+        raise ValueError(f"the reason to accept must be given, got {reason!r}")
+    kept = {
+        "date": date,
+        "version": audit.__version__,
+        "reason": reason.strip(),
+        "changes": list(changes(lock, now)),
+    }
+    return Lock(now, (*lock.accepted, kept))
+
+
+def read(path: Path) -> Lock:
+    """Read a lock file; one that is not there yet is empty.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be read or is no lock file.
+    """
+    if not path.exists():
+        return Lock()
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+        if content["format"] != FORMAT:
+            raise ValueError(f"format must be {FORMAT}, got {content['format']!r}")
+        claims, accepted = dict(content["claims"]), tuple(content["accepted"])
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
+    except (KeyError, TypeError, ValueError) as error:
+        raise ValueError(f"{path}: not a lock file ({' '.join(str(error).split())})") from None
+    return Lock(claims, accepted)
+
+
+def write(path: Path, lock: Lock) -> None:
+    """Write a lock file; the old one stays until the new one is complete.
+
+    Raises
+    ------
+    ValueError
+        If it cannot be written.
+    """
+    content = {"format": FORMAT, "claims": dict(lock.claims), "accepted": list(lock.accepted)}
+    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    draft = path.with_name(f".{path.name}.draft")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        draft.write_text(text, encoding="utf-8")
+        draft.replace(path)
+    except OSError as error:
+        raise ValueError(f"{path}: cannot be written: {error.strerror}") from None

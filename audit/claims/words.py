@@ -1,0 +1,85 @@
+"""A judgement in one line for people."""
+
+from __future__ import annotations
+
+import math
+import re
+
+from audit.claims.claim import Expected, Gaussian, LooseBy, NotPrivate, NotRenyi, Tradeoff
+from audit.claims.judgement import Judgement
+from audit.claims.verdicts import Verdict
+
+_FEWEST_DIGITS, _MOST_DIGITS = 3, 17
+
+
+def line(judgement: Judgement) -> str:
+    """Return what was found, and what was expected where that differs.
+
+    ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
+    """
+    expected = judgement.claim.expected
+    head = f"claim {judgement.claim.id!r} {judgement.verdict.value}"
+    if not judgement.as_expected:
+        ratio = judgement.tightness
+        if judgement.verdict is Verdict.REFUTED:
+            pass  # that a refutation was not expected goes without saying
+        elif isinstance(expected, Expected):
+            head += f", expected {expected.value}"
+        elif judgement.verdict is Verdict.CONSISTENT and ratio is not None:
+            head += f" but loose by {ratio:.4g}, expected at most {expected.factor:g}"
+        else:
+            head += f", expected {expectation(expected)}"
+    return f"{head}: {_numbers(judgement) or judgement.message}"
+
+
+def _numbers(judgement: Judgement) -> str:
+    """Return the comparison that decides; empty where the verdict rests on something else."""
+    claimed, certified = judgement.claimed, judgement.certified
+    negative = isinstance(judgement.claim.statement, (NotPrivate, NotRenyi))
+    decided = judgement.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
+    if claimed is None or certified is None or negative or not decided:
+        return ""
+    left, right = apart(certified, claimed)
+    sign = ">" if certified > claimed else "<="
+    place = f" at {where(judgement)}" if judgement.where else ""
+    return f"certified {quantity(judgement)} {left} {sign} claimed {right}{place}"
+
+
+def quantity(judgement: Judgement) -> str:
+    """Return the name of what is claimed and certified."""
+    if isinstance(judgement.claim.statement, Gaussian):
+        return "mu"
+    if isinstance(judgement.claim.statement, Tradeoff):
+        return "1 - beta"
+    return "Renyi divergence" if judgement.where.startswith("order") else "epsilon"
+
+
+def where(judgement: Judgement) -> str:
+    """Return where the claim is tightest."""
+    return tidy(judgement.where)
+
+
+def tidy(text: str) -> str:
+    """Return the text with exponents as people write them: ``1e-5`` for ``1e-05``."""
+    return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
+
+
+def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, str]:
+    """Return two numbers with three digits, or as many (up to ``most``) as tell them apart."""
+    words = "", ""
+    for digits in range(_FEWEST_DIGITS, most + 1):
+        words = _digits(first, digits), _digits(second, digits)
+        if words[0] != words[1] or first == second:
+            break
+    return words
+
+
+def _digits(number: float, digits: int) -> str:
+    return f"{number:#.{digits}g}".rstrip(".") if math.isfinite(number) else f"{number:g}"
+
+
+def expectation(expected: Expected | LooseBy) -> str:
+    """Return what is expected of a claim in a word or two."""
+    if isinstance(expected, LooseBy):
+        return f"loose by at most {expected.factor:g}"
+    return expected.value

@@ -1,0 +1,147 @@
+"""The pytest plugin: files named ``*.claims.yaml`` are collected, one test a claim.
+
+Runs without such files load nothing but this module: all else is imported when a file is found.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from audit.claims.claim import Claim
+
+SUFFIX = ".claims.yaml"
+
+
+class ClaimWarning(pytest.PytestWarning):
+    """A claim of severity ``warn`` is not as expected."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Add the plugin's settings."""
+    parser.addini(
+        "claims_error",
+        "the chance allowed for samples to refute any true claim of a claims file",
+        default="0.01",
+    )
+    parser.getgroup("claims").addoption(
+        "--claims-seed",
+        type=int,
+        default=None,
+        metavar="SEED",
+        help="seed of all samples of claims files, instead of the files' own",
+    )
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    """Collect claims files."""
+    if file_path.name.endswith(SUFFIX):
+        made: pytest.Collector = ClaimsFile.from_parent(parent, path=file_path)
+        return made
+    return None
+
+
+class ClaimsFile(pytest.File):
+    """A claims file with all that it includes; what cannot be read is a test that fails."""
+
+    def collect(self) -> Iterable[pytest.Item]:
+        """Return one test a claim, and one a complaint."""
+        from audit.claims.checking import with_seed
+        from audit.claims.files import load
+        from audit.claims.judge import error_shares
+
+        loaded = load([_relative(self.path, self.config.rootpath)])
+        error = _error(str(self.config.getini("claims_error")))
+        seed = self.config.getoption("--claims-seed")
+        claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
+        # each claim's share is settled by the file alone, so that -k and the order change nothing
+        for claim, share in zip(claims, error_shares(claims, error), strict=True):
+            yield ClaimItem.from_parent(
+                self, name=claim.id, claim=claim, error=share, files=loaded.files
+            )
+        names: dict[str, int] = {}
+        for complaint in loaded.complaints:
+            name = f"line-{complaint.line or 1}"
+            if complaint.file.name != self.path.name:
+                name = f"{complaint.file.name}-{name}"
+            names[name] = names.get(name, 0) + 1
+            name += f"-{names[name]}" if names[name] > 1 else ""
+            yield ComplaintItem.from_parent(self, name=name, text=str(complaint))
+
+
+class ClaimItem(pytest.Item):
+    """One claim: passes if the verdict is as expected."""
+
+    def __init__(
+        self, *, claim: Claim, error: float, files: tuple[Path, ...], **others: Any
+    ) -> None:
+        super().__init__(**others)
+        self._claim, self._error, self._files = claim, error, files
+
+    def runtest(self) -> None:
+        """Judge the claim."""
+        from audit.claims import words
+        from audit.claims.checking import complaint, importable
+        from audit.claims.claim import Severity
+        from audit.claims.formats import properties
+        from audit.claims.judge import judge
+        from audit.claims.verdicts import Verdict
+
+        with importable(self._files):
+            judgement = judge(self._claim, error=self._error)
+        facts = {"verdict": judgement.verdict.value, **properties(judgement)}
+        self.user_properties.extend((k, v) for k, v in facts.items() if v not in (None, ""))
+        if judgement.verdict is Verdict.ERROR:
+            pytest.fail(str(complaint(judgement)), pytrace=False)
+        if judgement.as_expected:
+            return
+        if self._claim.severity is Severity.WARN:
+            self.warn(ClaimWarning(words.line(judgement)))
+        else:
+            pytest.fail(words.line(judgement), pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return where the claim is written."""
+        place = self._claim.location
+        if place is None:
+            return self.path, None, self.name
+        return place.file, place.line - 1, f"claim {self.name}"
+
+
+class ComplaintItem(pytest.Item):
+    """Something in a claims file that cannot be read: fails with the file and the line."""
+
+    def __init__(self, *, text: str, **others: Any) -> None:
+        super().__init__(**others)
+        self._text = text
+
+    def runtest(self) -> None:
+        """Fail."""
+        pytest.fail(self._text, pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, int | None, str]:
+        """Return the file."""
+        return self.path, None, self.name
+
+
+def _relative(path: Path, root: Path) -> Path:
+    """Return the file as messages shall name it: from the root folder where that is possible."""
+    with contextlib.suppress(ValueError):
+        if Path.cwd() == root:
+            return path.relative_to(root)
+    return path
+
+
+def _error(text: str) -> float:
+    try:
+        error = float(text)
+    except ValueError:
+        error = -1.0
+    if not 0 < error < 1:
+        raise pytest.UsageError(f"claims_error must be in (0, 1), got {text!r}")
+    return error

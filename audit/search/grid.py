@@ -1,0 +1,100 @@
+"""The points of the tightness map: mechanisms laid out by how far the record can push.
+
+With v the mean distance by which one step moves the two datasets apart, s the noise of a step and D
+the diameter: A = v D/s^2, the burn-in time T-bar = D/v, and T = x T-bar.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+from dataclasses import dataclass
+from enum import Enum
+
+from audit.mechanism import Batching, NoisySGD
+
+RECORDS = 1000
+CYCLE = 10  # batches of a cycle, and 1 / the sampling rate
+STRONG_CONVEXITY = 0.05
+
+
+class Kind(Enum):
+    """The four mechanisms of the map, all with D = 1, eta = 1 and smoothness 1."""
+
+    CONVEX = "convex, full batch"
+    STRONGLY_CONVEX = "strongly convex, full batch"
+    CYCLIC = "cyclic batches"
+    SAMPLED = "batches without replacement"
+
+
+STRENGTHS = (0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0)  # A
+TIMES = (0.01, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # x
+NOISES = (0.05, 0.2, 0.01)  # s/D; the last one begins where the first one ended
+# Standard deviations that one step may push the two datasets apart: epsilon is near 1000 then.
+FARTHEST = 40.0
+
+
+@dataclass(frozen=True)
+class Point:
+    """One mechanism of the map."""
+
+    kind: Kind
+    strength: float
+    time: float
+    noise: float
+
+    @property
+    def name(self) -> str:
+        """A name for files and tables."""
+        return f"{self.kind.name.lower()} A={self.strength:g} x={self.time:g} s={self.noise:g}"
+
+    @property
+    def mechanism(self) -> NoisySGD:
+        """The mechanism: 1000 records, so that the others have room for a drift of 500 v."""
+        apart = self.strength * self.noise**2  # v
+        steps = max(1, round(self.time / apart))
+        full = NoisySGD(
+            steps=steps,
+            dataset_size=RECORDS,
+            batch_size=RECORDS,
+            step_size=1.0,
+            noise_std=self.noise,
+            lipschitz=RECORDS / 2 * apart,
+            smoothness=1.0,
+            diameter=1.0,
+        )
+        if self.kind is Kind.CONVEX:
+            return full
+        if self.kind is Kind.STRONGLY_CONVEX:
+            return dataclasses.replace(
+                full,
+                lipschitz=None,
+                gradient_sensitivity=RECORDS * apart,
+                strong_convexity=STRONG_CONVEXITY,
+            )
+        cyclic = self.kind is Kind.CYCLIC
+        return dataclasses.replace(
+            full,
+            batch_size=RECORDS // CYCLE,
+            # whole cycles, which the theorems for cyclic batches ask for
+            steps=CYCLE * max(1, round(steps / CYCLE)) if cyclic else steps,
+            batching=Batching.CYCLIC if cyclic else Batching.WITHOUT_REPLACEMENT,
+        )
+
+    @property
+    def push(self) -> float:
+        """How far a step with the record pushes the datasets apart, in standard deviations."""
+        batches = 1 if self.kind in (Kind.CONVEX, Kind.STRONGLY_CONVEX) else CYCLE
+        return self.strength * self.noise * batches
+
+
+def points() -> tuple[Point, ...]:
+    """Return all points; those from which others begin come first.
+
+    Points at which a single step tells the datasets apart beyond all doubt are left out.
+    """
+    every = (
+        Point(kind, strength, time, noise)
+        for noise, kind, strength, time in itertools.product(NOISES, Kind, STRENGTHS, TIMES)
+    )
+    return tuple(point for point in every if point.push <= FARTHEST)

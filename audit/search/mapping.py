@@ -1,0 +1,170 @@
+"""Compute the tightness map: at each point the best certified lower and sound upper bound."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from joblib import Parallel, delayed
+
+from audit import bounds
+from audit.constructions import GradientPair
+from audit.search.grid import NOISES, Point, points
+from audit.search.worst_case import Found, worst_case
+
+Row = dict[str, Any]
+Progress = Callable[[int, int], object]
+
+DELTA = 1e-5
+_EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 40}
+_SECONDS = 1000.0  # so that the number of evaluations ends a search, on any machine
+_OWN = "own."
+
+
+def lower(point: Point, hint: Mapping[str, float] | None = None) -> Row:
+    """Return the lower side of a point: what a search certifies, as plain numbers and names.
+
+    Parameters
+    ----------
+    point
+        Where.
+    hint
+        ``drift`` and ``start`` that were best at the same A and x with other noise. In units of
+        s^2/D and D the walks tend to one limit as the noise falls, so they are a good beginning.
+    """
+    found = worst_case(
+        point.mechanism,
+        delta=DELTA,
+        budget=_SECONDS,
+        seed=0,
+        evaluations=_EVALUATIONS[point.noise],
+        hints=() if hint is None else [(-hint["drift"] * point.noise**2, hint["start"])],
+    )
+    return {
+        "lower": found.bracket[0],
+        "lower_high": found.bracket[1],
+        "pair": found.construction.name,
+        **_shape(found, point),
+        "evaluations": found.evaluations,
+        "seconds": round(found.seconds, 2),
+    }
+
+
+def upper(point: Point) -> Row:
+    """Return the upper side of a point: the tightest bounds, of the literature and of all."""
+    compared = bounds.best(point.mechanism, delta=DELTA).compared
+    published = {id: value for id, value in compared.items() if not id.startswith(_OWN)}
+    theorem = min(published, key=lambda id: published[id])
+    best = min(compared, key=lambda id: compared[id])
+    return {
+        "published": published[theorem],
+        "published_theorem": theorem,
+        "upper": compared[best],
+        "theorem": best,
+    }
+
+
+def _shape(found: Found, point: Point) -> dict[str, float | None]:
+    """Drift (in s^2/D a step, positive to the right), start, and the others' curvature."""
+    pair = found.construction
+    if not isinstance(pair, GradientPair):
+        return {"drift": 0.0, "start": 0.0, "curvature": getattr(pair, "curvature", 0.0)}
+    half = 0.5 if point.mechanism.diameter is None else point.mechanism.diameter / 2
+    slopes = pair.others.slope_range(-half, half)
+    gradient = float(pair.others(np.array(pair.start)))
+    return {
+        "drift": -gradient / point.noise**2,
+        "start": pair.start,
+        "curvature": slopes[1] + pair.shared.slopes[0],
+    }
+
+
+def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[Row, ...]:
+    """Compute all points that ``folder`` does not hold yet, and return all rows in order.
+
+    Each finished side of a point is a line of ``lower.jsonl`` or ``upper.jsonl``; a run that was
+    stopped goes on. A torn last line is computed again.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    every = points()
+    lows, highs = _Log(folder / "lower.jsonl"), _Log(folder / "upper.jsonl")
+
+    def report() -> None:
+        if progress is not None:
+            progress(len(lows.rows) + len(highs.rows), 2 * len(every))
+
+    for noise in NOISES:  # the hints of the last noise come from the first one
+        todo = [p for p in every if p.noise == noise and p.name not in lows.rows]
+        hints = [lows.rows.get(_source(p).name) if noise == NOISES[-1] else None for p in todo]
+        lows.fill(_each(lower, todo, jobs, hints), report)
+    todo = [p for p in every if p.name not in highs.rows]
+    highs.fill(_each(upper, todo, jobs), report)
+    return tuple({**_head(p), **lows.rows[p.name], **highs.rows[p.name]} for p in every)
+
+
+def _head(point: Point) -> Row:
+    return {
+        "kind": point.kind.value,
+        "A": point.strength,
+        "x": point.time,
+        "noise": point.noise,
+        "steps": point.mechanism.steps,
+    }
+
+
+def _source(point: Point) -> Point:
+    return dataclasses.replace(point, noise=NOISES[0])
+
+
+def _each(
+    side: Callable[..., Row], todo: Sequence[Point], jobs: int, *given: Sequence[Any]
+) -> Iterable[tuple[str, Row]]:
+    """Yield (name, row) of each point as it is done."""
+    tasks = (delayed(_named)(side, *arguments) for arguments in zip(todo, *given, strict=True))
+    done: Iterable[tuple[str, Row]] = Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+    return done
+
+
+def _named(side: Callable[..., Row], point: Point, *given: Any) -> tuple[str, Row]:
+    return point.name, side(point, *given)
+
+
+class _Log:
+    """Rows by the names of their points, each on disk before the next."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.rows = _read(path)
+
+    def fill(self, entries: Iterable[tuple[str, Row]], report: Callable[[], None]) -> None:
+        with self.path.open("a", encoding="utf-8") as log:
+            for name, row in entries:
+                self.rows[name] = row
+                log.write(json.dumps({"point": name, **row}) + "\n")
+                log.flush()
+                os.fsync(log.fileno())
+                report()
+
+
+def _read(path: Path) -> dict[str, Row]:
+    if not path.exists():
+        return {}
+    text = path.read_text(encoding="utf-8")
+    whole = text[: text.rfind("\n") + 1]
+    if whole != text:
+        path.write_text(whole, encoding="utf-8")
+    return dict(_entries(whole.splitlines()))
+
+
+def _entries(lines: Iterable[str]) -> Iterable[tuple[str, Row]]:
+    names = {p.name for p in points()}
+    for line in lines:
+        row = json.loads(line)
+        name = row.pop("point")
+        if name in names:
+            yield name, row

@@ -1,0 +1,164 @@
+"""How often the judge refutes true claims by samples: ``python -m tests.claims.false_alarms``.
+
+A run judges a file of true claims, each exactly as tight as the pair allows, which is the hardest
+case: the claimed number is the true one, and the pair is the one that reaches it. Exact laws are
+forbidden by a budget of no time, so samples decide. A run is a false alarm if any claim of its file
+is refuted. Writes ``results/claims/false_alarms.csv`` and ``.md``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+from collections.abc import Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from audit import NoisySGD, exact
+from audit.claims.candidates import named_pair
+from audit.claims.claim import Budget, Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
+from audit.claims.evidence import LawEvidence
+from audit.claims.judge import judge_all
+from audit.claims.points import Point, Quantity
+from audit.claims.verdicts import Verdict
+from audit.estimation import clopper_pearson
+from audit.mechanism import Order
+
+FOLDER = Path(__file__).resolve().parents[2] / "results" / "claims"
+ERROR = 0.1
+# less than any law takes: samples must decide
+NO_TIME = 1e-9
+PAIR = ("DriftedWalk", {"drift": 0.4, "start": -1.0})
+
+
+def mechanism() -> NoisySGD:
+    """A short walk between walls."""
+    return NoisySGD(
+        steps=4,
+        dataset_size=2,
+        batch_size=2,
+        step_size=1.0,
+        noise_std=1.0,
+        lipschitz=0.8,
+        smoothness=1.0,
+        diameter=2.0,
+    )
+
+
+@cache
+def true_claims() -> tuple[Claim, ...]:
+    """True claims: epsilon at three deltas, a Renyi divergence, a mu and a power."""
+    m = mechanism()
+    law = LawEvidence(exact.curve(named_pair(m, *PAIR)))
+
+    def most(quantity: Quantity, at: float | None) -> float:
+        brackets = [law.bracket(Point(quantity, at, 0.0), order) for order in Order]
+        # of mu only the low end is computed: a little more is true for sure
+        return max(high if quantity is not Quantity.MU else 1.01 * low for low, high in brackets)
+
+    power = most(Quantity.POWER, 0.1)
+    statements = {
+        "epsilon": EpsilonDelta(tuple((most(Quantity.EPSILON, d), d) for d in (0.3, 0.1, 0.01))),
+        "renyi": Renyi(((2.0, most(Quantity.RENYI, 2.0)),)),
+        "mu": Gaussian(most(Quantity.MU, None)),
+        "tradeoff": Tradeoff(((0.1, 1 - power),)),
+    }
+    return tuple(
+        Claim(id=name, mechanism=m, statement=statement, pair=PAIR)
+        for name, statement in statements.items()
+    )
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run did: which claims were refuted, by name."""
+
+    kind: str
+    seed: int
+    refuted: tuple[str, ...]
+    verdicts: int
+
+
+def run(kind: str, seed: int) -> Outcome:
+    """Judge the file once: by intervals, or by the sequential test, which is for epsilon."""
+    trials = 20_000 if kind == "intervals" else 2_000
+    chosen = [c for c in true_claims() if kind == "intervals" or c.id == "epsilon"]
+    claims = [
+        replace(
+            claim, budget=Budget(trials=trials, seconds=NO_TIME, seed=1000 * seed + 10 * number)
+        )
+        for number, claim in enumerate(chosen)
+    ]
+    judged = judge_all(claims, error=ERROR)
+    refuted = tuple(j.claim.id for j in judged if j.verdict is Verdict.REFUTED)
+    return Outcome(
+        kind, seed, refuted, sum(j.evidence in ("sampled", "sequential") for j in judged)
+    )
+
+
+def _chunk(task: tuple[str, range]) -> list[Outcome]:
+    return [run(task[0], seed) for seed in task[1]]
+
+
+def runs(kind: str, count: int, processes: int) -> list[Outcome]:
+    """Repeat with the seeds 0 to ``count`` - 1."""
+    tasks = [(kind, range(k, min(k + 50, count))) for k in range(0, count, 50)]
+    if processes == 1:
+        return [outcome for task in tasks for outcome in _chunk(task)]
+    with ProcessPoolExecutor(processes) as pool:
+        return [outcome for chunk in pool.map(_chunk, tasks) for outcome in chunk]
+
+
+def write(found: Sequence[Outcome], folder: Path) -> None:
+    """Write what was refuted, and the rates with their 99% upper limits."""
+    folder.mkdir(parents=True, exist_ok=True)
+    with (folder / "false_alarms.csv").open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["evidence", "runs", "claim", "refuted"])
+        for kind in dict.fromkeys(one.kind for one in found):
+            own = [one for one in found if one.kind == kind]
+            for claim in true_claims():
+                if kind == "intervals" or claim.id == "epsilon":
+                    hits = sum(claim.id in one.refuted for one in own)
+                    writer.writerow([kind, len(own), claim.id, hits])
+    lines = [
+        "# False alarms over true claims",
+        "",
+        "Made by `python -m tests.claims.false_alarms`. The claims are as tight as the pair",
+        f"allows, and a file may spend an error of {ERROR:g}.",
+        "",
+        "| evidence | runs | runs with a false alarm | rate | 99% upper limit | budget |",
+        "|---|---|---|---|---|---|",
+    ]
+    for kind in dict.fromkeys(one.kind for one in found):
+        own = [one for one in found if one.kind == kind]
+        alarms = sum(bool(one.refuted) for one in own)
+        _, upper = clopper_pearson(alarms, len(own), confidence=0.98)
+        lines.append(
+            f"| {kind} | {len(own)} | {alarms} | {alarms / len(own):.5f} | {float(upper):.5f} "
+            f"| {ERROR:g} |"
+        )
+    (folder / "false_alarms.md").write_text("\n".join(lines) + "\n", encoding="utf-8")
+
+
+def main(arguments: list[str] | None = None) -> None:
+    """Run and write the tables."""
+    parser = argparse.ArgumentParser(
+        prog="python -m tests.claims.false_alarms", description=__doc__
+    )
+    parser.add_argument("--runs", type=int, default=10_000)
+    parser.add_argument("--processes", type=int, default=2)
+    parser.add_argument("--out", type=Path, default=FOLDER)
+    given = parser.parse_args(arguments)
+    found: list[Outcome] = []
+    for kind in ("intervals", "sequential"):
+        found += runs(kind, given.runs, given.processes)
+        assert all(one.verdicts for one in found)
+        write(found, given.out)
+    print(given.out / "false_alarms.md")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,319 @@
+"""The ``audit-check`` command, run in this process unless the process itself is the point."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from scipy.optimize import brentq
+from scipy.stats import norm
+
+from audit import check_app
+from audit.claims import Expected, Verdict, check_file
+
+from .written import EPSILON, HEAD_LINES, environment, write
+
+GOOD = "- {id: good, epsilon: 4.4, delta: 1e-5}\n"
+FALSE = "- {id: lie, epsilon: 4.3, delta: 1e-5}\n"
+
+
+@pytest.fixture(autouse=True)
+def _at_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
+
+
+def test_the_number_of_these_tests() -> None:
+    def excess(epsilon: float) -> float:
+        lost = norm.cdf(0.5 - epsilon) - math.exp(epsilon) * norm.cdf(-0.5 - epsilon)
+        return float(lost) - 1e-5
+
+    assert brentq(excess, 1, 10) == pytest.approx(EPSILON, abs=1e-6)
+
+
+def run(*words: object) -> int:
+    return check_app.run([str(word) for word in words])
+
+
+def test_all_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    expected = GOOD + FALSE.replace("}", ", expected: refuted}")
+    assert run(write(tmp_path, expected)) == 0
+    shown = capsys.readouterr()
+    assert "2 claims: 2 as expected, 0 not, 0 warnings" in shown.out
+    assert "error budget 0.01: " in shown.out
+    assert shown.err == ""  # no progress bars where there is no terminal
+
+
+def test_a_false_claim_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(write(tmp_path, GOOD + FALSE)) == 1
+    line = "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5\n"
+    assert line in capsys.readouterr().out
+
+
+def test_a_warning_does_not_fail(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(write(tmp_path, FALSE.replace("}", ", severity: warn}"))) == 0
+    assert "claim 'lie' refuted" in capsys.readouterr().out
+
+
+CALLABLES = """\
+import math
+import re
+
+def right(mechanism, delta):
+    return 4.5 * mechanism.lipschitz
+
+def raises(mechanism, delta):
+    return 1 / 0
+
+def nothing_known(mechanism, delta):
+    return math.nan
+
+def words(mechanism, delta):
+    return "four"
+
+def talks(mechanism, delta):
+    print("looking it up")
+    return 4.5
+
+def ends(mechanism, delta):
+    raise SystemExit(0)
+"""
+
+
+@pytest.mark.parametrize(
+    ("bad", "message"),
+    [
+        ("- {id: bad, mu: 1, sevrity: warn}", "unknown key 'sevrity'"),
+        ("- {id: bad, mu: one}", "mu must be a number, got 'one'"),
+        ("- {id: good, mu: 1}", "duplicate id 'good', first used at"),
+        ("- {id: bad, mechanism: {base: one_step, noise_std: -1}, mu: 1}", "noise_std must be a"),
+        ("- {id: bad, callable: 'my_calls:raises', deltas: [1e-5]}", "ZeroDivisionError"),
+        ("- {id: bad, callable: 'my_calls:nothing_known', deltas: [1e-5]}", "nan"),
+        ("- {id: bad, callable: 'my_calls:words', deltas: [1e-5]}", "four"),
+        ("- {id: bad, callable: 'my_calls:absent', deltas: [1e-5]}", "absent"),
+        ("- {id: bad, callable: 'not_there:f', deltas: [1e-5]}", "not_there"),
+        ("- {id: bad, mu: 1, pair: SideWalk}", "SideWalk"),
+    ],
+)
+def test_a_broken_claim_is_one_line_and_the_others_are_judged(
+    bad: str, message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_calls.py").write_text(CALLABLES)
+    right = "- {id: right, callable: 'my_calls:right', deltas: [1e-5]}\n"
+    path = write(tmp_path, GOOD + right + bad)
+    assert run(path) == 2
+    shown = capsys.readouterr()
+    (line,) = shown.err.splitlines()
+    assert line.startswith(f"{path}:{HEAD_LINES + 3}: ")
+    assert message in line
+    rows = [row.split() for row in shown.out.splitlines()]
+    assert ["ok", "good", "consistent"] in [row[:3] for row in rows]
+    assert ["ok", "right", "consistent"] in [row[:3] for row in rows]
+
+
+def test_what_a_callable_prints_is_no_outcome(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_calls.py").write_text(CALLABLES)
+    path = write(tmp_path, "- {id: x, callable: 'my_calls:talks', deltas: [1e-5]}\n")
+    assert run(path, "--format", "json") == 0
+    shown = capsys.readouterr()
+    assert json.loads(shown.out)["status"] == 0
+    assert shown.err == "looking it up\n"
+
+
+def test_a_callable_cannot_end_the_run_well(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "my_calls.py").write_text(CALLABLES)
+    path = write(tmp_path, "- {id: x, callable: 'my_calls:ends', deltas: [1e-5]}\n" + FALSE)
+    assert run(path) == 2
+    assert "SystemExit" in capsys.readouterr().err
+
+
+def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, GOOD)
+    path.write_text("include: [absent.yaml, my.claims.yaml]\n" + path.read_text())
+    assert run(path) == 2
+    shown = capsys.readouterr()
+    absent, circle = shown.err.splitlines()
+    assert absent == f"{path}:1: include must be a file that exists, got 'absent.yaml'"
+    assert circle.startswith(f"{path}:1: include makes a circle")
+    assert "1 claim: 1 as expected" in shown.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "give claims files, or --witness"),
+        (["x", "--witness", "y"], "give claims files, or --witness"),
+        (["x", "--accept", "why"], "--accept needs --lock"),
+        (["x", "--lock", "l", "--fresh-seed"], "leave --seed and --fresh-seed"),
+        (["x", "--seed", "1", "--fresh-seed"], "not allowed with"),
+        (["x", "--format", "xml"], "invalid choice: 'xml'"),
+    ],
+)
+def test_bad_options(words: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        run(*words)
+    assert stopped.value.code == 2
+    assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["--error", "1"], "error must be in (0, 1), got 1.0"),
+        (["--jobs", "0"], "jobs must be a whole number of at least 1, got 0"),
+        (["--output", "folder"], "folder: cannot be written: Is a directory"),
+        (["--witnesses", "my.claims.yaml"], "my.claims.yaml: cannot be written: File exists"),
+        (["--lock", "my.claims.yaml"], "my.claims.yaml: not a lock file"),
+    ],
+)
+def test_bad_values(
+    words: list[str], message: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "folder").mkdir()
+    assert run(write(tmp_path, GOOD), *words) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert message in line
+
+
+def test_formats_go_to_files(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, GOOD + FALSE)
+    assert run(path, "--format", "json", "--output", tmp_path / "o.json", "--jobs", 2) == 1
+    assert capsys.readouterr().out == ""
+    good, false = json.loads((tmp_path / "o.json").read_text())["claims"]
+    assert [good["verdict"], false["verdict"]] == ["consistent", "refuted"]
+    assert good["certified"] == pytest.approx(EPSILON, abs=1e-6)
+
+
+def test_a_terminal_gets_a_drawn_table(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "120")
+    assert run(write(tmp_path, GOOD + FALSE)) == 1
+    shown = re.sub(r"\x1b\[[0-9;]*m", "", capsys.readouterr().out)  # without colours
+    assert re.search(r"┃ +┃ claim +┃ verdict", shown), shown
+    assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5" in shown
+
+
+def test_github_appends_to_the_summary(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    page = tmp_path / "summary.md"
+    page.write_text("before\n")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(page))
+    assert run(write(tmp_path, FALSE), "--format", "github") == 1
+    assert capsys.readouterr().out.startswith("::error file=")
+    assert page.read_text().startswith("before\n|  | claim |")
+
+
+def test_seeds(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = write(tmp_path, GOOD)
+    seeds = []
+    for words in (["--fresh-seed"], ["--fresh-seed"], ["--seed", "5"], []):
+        assert run(path, "--format", "json", *words) == 0
+        read = json.loads(capsys.readouterr().out)
+        seeds.append((read["seed"], read["claims"][0]["seed"]))
+    assert seeds[0][0] == seeds[0][1] != seeds[1][0]
+    assert seeds[2:] == [(5, 5), (None, 0)]
+
+
+def test_witnesses(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = tmp_path / "found"
+    false = "- {id: lie, epsilon: 1, delta: 1e-2}\n"  # so far off that draws show it
+    assert run(write(tmp_path, GOOD + false), "--witnesses", folder) == 1
+    (file,) = folder.iterdir()
+    assert file.name == "lie.witness.json"
+    capsys.readouterr()
+    assert run("--witness", file) == 0  # both ways confirm
+    assert capsys.readouterr().out
+    witness = json.loads(file.read_text())
+    file.write_text(json.dumps({**witness, "claimed": 4.5}))  # a planted error: not refuted
+    assert run("--witness", file) == 1
+    capsys.readouterr()
+    file.write_text("{}")
+    assert run("--witness", file) == 2
+    assert run("--witness", tmp_path / "absent") == 2
+    broken, absent = capsys.readouterr().err.splitlines()
+    assert broken.startswith(f"{file}: not a witness file (")
+    assert absent == f"{tmp_path / 'absent'}: cannot be read: No such file or directory"
+
+
+def test_the_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path, kept = write(tmp_path, GOOD), tmp_path / "results" / "claims.json"
+
+    def locked(*words: str) -> tuple[int, str]:
+        status = run(path, "--lock", kept, *words)
+        return status, capsys.readouterr().err
+
+    status, told = locked()
+    assert status == 1
+    assert told.splitlines()[0] == f"{kept}: claim 'good' is new"
+    assert "--accept REASON" in told
+    assert not kept.exists()
+    assert locked("--accept", "first numbers")[0] == 0
+    assert locked() == (0, "")
+    write(tmp_path, GOOD.replace("4.4", "4.5"))
+    status, told = locked()
+    assert status == 1
+    assert "claimed epsilon at delta 1e-5 was 4.4, now 4.5" in told
+    write(tmp_path, GOOD.replace("4.4", "4.5") + "- {id: bad}\n")
+    before = kept.read_text()
+    status, told = locked("--accept", "hurry")
+    assert status == 2
+    assert "nothing was accepted, for something is broken" in told
+    assert kept.read_text() == before
+    write(tmp_path, GOOD.replace("4.4", "4.5"))
+    assert locked("--accept", " ")[0] == 2
+    assert kept.read_text() == before
+    assert locked("--accept", "a looser theorem")[0] == 0
+    accepted = json.loads(kept.read_text())["accepted"]
+    assert [entry["reason"] for entry in accepted] == ["first numbers", "a looser theorem"]
+
+
+def test_check_file(tmp_path: Path) -> None:
+    path = write(tmp_path, GOOD + FALSE)
+    good, false = check_file(path)
+    assert (good.verdict, false.verdict) == (Verdict.CONSISTENT, Verdict.REFUTED)
+    assert good.claim.expected is Expected.CONSISTENT
+    assert (good.as_expected, false.as_expected) == (True, False)
+    write(tmp_path, GOOD + "- {id: a}\n- {id: b, mu: x}\n")
+    with pytest.raises(ValueError) as raised:
+        check_file(str(path))
+    lines = str(raised.value).splitlines()
+    assert [line.split(": ")[0] for line in lines] == [
+        f"{path}:{HEAD_LINES + 2}",
+        f"{path}:{HEAD_LINES + 3}",
+    ]
+
+
+def test_the_path_of_imports_is_left_as_it_was(tmp_path: Path) -> None:
+    before = list(sys.path)
+    check_file(write(tmp_path, GOOD))
+    assert sys.path == before
+
+
+def test_a_process_of_its_own(tmp_path: Path) -> None:
+    path = write(tmp_path, FALSE + "- {id: bad}\n")
+    command = [sys.executable, "-m", "audit.check_app", path.name]
+    done = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=tmp_path,
+        env=environment(),
+    )
+    assert done.returncode == 2
+    assert done.stderr.startswith(f"my.claims.yaml:{HEAD_LINES + 2}: a claim needs one of ")
+    assert len(done.stderr.splitlines()) == 1
+    assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5" in done.stdout

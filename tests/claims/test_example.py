@@ -1,0 +1,49 @@
+"""The example for users: an accountant that is right, and the same with half the sensitivity."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+
+from audit.claims import Judgement, Verdict, check_file
+from audit.claims.files import load
+from audit.curves import GaussianCurve
+
+EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"
+
+
+@pytest.fixture(scope="module")
+def judged() -> dict[str, Judgement]:
+    return {judgement.claim.id: judgement for judgement in check_file(EXAMPLE)}
+
+
+def test_all_is_as_expected(judged: dict[str, Judgement]) -> None:
+    assert [name for name, judgement in judged.items() if not judgement.as_expected] == []
+    assert {judgement.evidence for judgement in judged.values()} == {"exact"}
+
+
+def test_the_accountant_holds(judged: dict[str, Judgement]) -> None:
+    """100 steps with sensitivity 2 L and noise n sigma are one Gaussian mechanism with mu = 1/2."""
+    judgement = judged["accountant.gaussian_composition"]
+    assert judgement.verdict is Verdict.CONSISTENT
+    exact = GaussianCurve(math.sqrt(100) * 2.5 / (100 * 0.5)).epsilon(float(judgement.where[6:]))
+    assert judgement.certified == pytest.approx(exact, rel=1e-9)
+    assert judgement.claimed == pytest.approx(exact, rel=1e-4)  # it rounds upwards
+
+
+def test_half_the_sensitivity_is_refuted(judged: dict[str, Judgement]) -> None:
+    judgement = judged["accountant.half_the_sensitivity"]
+    assert judgement.verdict is Verdict.REFUTED
+    halved = GaussianCurve(math.sqrt(100) * 1.25 / (100 * 0.5)).epsilon(float(judgement.where[6:]))
+    assert judgement.claimed == pytest.approx(halved, rel=1e-4)
+    assert judgement.witness is not None
+
+
+def test_every_form_is_shown() -> None:
+    from audit.claims import claim
+
+    forms = {type(c.statement) for c in load([EXAMPLE]).claims}
+    left_out = {claim.NotRenyi}  # written like NotPrivate
+    assert forms == set(claim.Statement.__args__) - left_out

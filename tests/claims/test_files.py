@@ -1,0 +1,363 @@
+"""Claims files: what every form becomes, and one line with file and line number for what is bad."""
+
+from __future__ import annotations
+
+import random
+import textwrap
+from pathlib import Path
+
+import pytest
+
+from audit import Batching, NoisySGD, Relation
+from audit.claims import claim as c
+from audit.claims.files import load
+
+from .written import HEAD_LINES, ONE_STEP, write
+
+EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"
+
+
+def only(folder: Path, body: str) -> c.Claim:
+    loaded = load([write(folder, "- id: x\n" + textwrap.indent(textwrap.dedent(body), "  "))])
+    assert loaded.complaints == ()
+    (claim,) = loaded.claims
+    return claim
+
+
+@pytest.mark.parametrize(
+    ("body", "statement"),
+    [
+        ("epsilon: 1\ndelta: 1e-5", c.EpsilonDelta(((1.0, 1e-5),))),
+        (
+            "points: [{epsilon: 1, delta: 1e-5}, {delta: 1.0E-3, epsilon: .5}]",
+            c.EpsilonDelta(((1.0, 1e-5), (0.5, 1e-3))),
+        ),
+        ("renyi: {8: 1.0, 1.5: .25}", c.Renyi(((1.5, 0.25), (8.0, 1.0)))),
+        ("mu: 0.5", c.Gaussian(0.5)),
+        ("tradeoff: {0.05: 0.8}", c.Tradeoff(((0.05, 0.8),))),
+        (
+            "bound: at22.b_2\ndeltas: [1e-5]\norders: [4]",
+            c.CatalogueBound("at22.b_2", {}, (1e-5,), (4.0,)),
+        ),
+        (
+            "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]",
+            c.CatalogueBound("fmtt18.theorem_23", {"index": 3}, (1e-5,)),
+        ),
+        ("callable: a.b:f\ndeltas: [1e-5, 1e-6]", c.CallableBound("a.b:f", (1e-5, 1e-6))),
+        ("not_renyi: {order: 100, value: .0056}", c.NotRenyi(100.0, 0.0056)),
+        ("not_private: {epsilon: 1, delta: 1e-5}", c.NotPrivate(1.0, 1e-5)),
+    ],
+    ids=lambda value: value.split(":")[0] if isinstance(value, str) else None,
+)
+def test_every_form(body: str, statement: c.Statement, tmp_path: Path) -> None:
+    claim = only(tmp_path, body)
+    assert claim.statement == statement
+    assert claim.location == c.Location(tmp_path / "my.claims.yaml", HEAD_LINES + 1)
+    assert claim.mechanism == NoisySGD(
+        steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
+    )
+
+
+def test_whole_options_stay_whole(tmp_path: Path) -> None:
+    claim = only(tmp_path, "bound: fmtt18.theorem_23\noptions: {index: 3}\ndeltas: [1e-5]")
+    assert isinstance(claim.statement, c.CatalogueBound)
+    assert isinstance(claim.statement.options["index"], int)
+
+
+def test_what_goes_beside_the_statement(tmp_path: Path) -> None:
+    claim = only(
+        tmp_path,
+        """\
+        citation: Somebody (2024)
+        mechanism:
+          base: one_step
+          steps: 2
+          dataset_size: 4
+          batch_size: 2
+          step_size: [1, 0.5]
+          batching: without replacement
+          relation: ZERO_OUT
+          smoothness: null
+          holder: [1, 0.5]
+        mu: 1
+        expected: {loose_by: 1.5}
+        severity: warn
+        budget: {trials: 1e6, seconds: 2.5, seed: 7}
+        pair: {kind: DriftedWalk, drift: -0.015, others: [1, 2]}
+        """,
+    )
+    assert claim == c.Claim(
+        id="x",
+        citation="Somebody (2024)",
+        mechanism=NoisySGD(
+            steps=2,
+            dataset_size=4,
+            batch_size=2,
+            step_size=(1.0, 0.5),
+            noise_std=2.0,
+            lipschitz=1.0,
+            batching=Batching.WITHOUT_REPLACEMENT,
+            relation=Relation.ZERO_OUT,
+            holder=(1.0, 0.5),
+        ),
+        statement=c.Gaussian(1.0),
+        expected=c.LooseBy(1.5),
+        severity=c.Severity.WARN,
+        budget=c.Budget(trials=10**6, seconds=2.5, seed=7),
+        pair=("DriftedWalk", {"drift": -0.015, "others": [1, 2]}),
+        location=claim.location,
+    )
+
+
+def test_defaults_are_of_the_file_and_budgets_merge(tmp_path: Path) -> None:
+    head = f"""\
+defaults: {{mechanism: m, severity: warn, expected: not applicable, budget: {{seed: 5, trials: 9}}}}
+mechanisms: {{m: {ONE_STEP}}}
+claims:
+"""
+    path = write(
+        tmp_path,
+        "- {id: x, mu: 1, budget: {trials: 3}}\n- {id: y, mu: 1, severity: error}",
+        head=head,
+    )
+    x, y = load([path]).claims
+    assert x.budget == c.Budget(trials=3, seed=5)
+    assert (x.severity, x.expected) == (c.Severity.WARN, c.Expected.NOT_APPLICABLE)
+    assert (y.severity, y.budget.trials) == (c.Severity.ERROR, 9)
+
+
+def test_laws_given_by_numbers_need_no_mechanism(tmp_path: Path) -> None:
+    pair = "{kind: Finite, first: [0.5, 0.5], second: [0.25, 0.75]}"
+    path = tmp_path / "a.claims.yaml"
+    path.write_text(f"claims:\n  - {{id: x, mu: 1, pair: {pair}}}\n  - {{id: y, mu: 1}}\n")
+    loaded = load([path])
+    (claim,) = loaded.claims
+    assert claim.mechanism is None
+    assert claim.pair == ("Finite", {"first": [0.5, 0.5], "second": [0.25, 0.75]})
+    assert [str(wrong) for wrong in loaded.complaints] == [f"{path}:3: a claim needs 'mechanism'"]
+
+
+GOOD = "- {id: good, mu: 2}\n"
+
+
+@pytest.mark.parametrize(
+    ("claims", "line", "message"),
+    [
+        (
+            "- {id: x, mu: 1,\n   severty: warn}",
+            2,
+            "unknown key 'severty' in a claim, did you mean",
+        ),
+        ("- {id: x, mu: many}", 1, "mu must be a number, got 'many'"),
+        ("- {id: x, mu: true}", 1, "mu must be a number, got True"),
+        ("- {id: x, mu: .nan}", 1, "mu must be a finite number of at least 0, got nan"),
+        ("- {id: x, mu: -1}", 1, "mu must be a finite number of at least 0, got -1"),
+        ("- {id: x, mu: [1]}", 1, "mu must be a number, got a list"),
+        ("- {id: x, epsilon: 1}", 1, "a claim of epsilon needs 'delta'"),
+        ("- {id: x, epsilon: 1,\n   delta: 0}", 2, "delta must be in (0, 1), got 0"),
+        ("- {id: x, renyi: {1: 2}}", 1, "order must be a finite number above 1, got 1"),
+        ("- {id: x, renyi: {}}", 1, "renyi must be a mapping {order: value}, got a mapping"),
+        ("- {id: x, tradeoff: {.5: 2}}", 1, "beta must be in [0, 1], got 2"),
+        ("- {id: x}", 1, "a claim needs one of epsilon, points, renyi, mu, tradeoff, bound"),
+        ("- {id: x, mu: 1, renyi: {2: 1}}", 1, "a claim makes one statement, got 'mu' and 'renyi'"),
+        ("- {id: x, mu: 1, deltas: [.1]}", 1, "'deltas' does not go with 'mu'"),
+        ("- {id: good, mu: 1}", 1, "duplicate id 'good', first used at"),
+        ("- {id: 'a b', mu: 1}", 1, "id must be letters, digits, '.', '_' and '-', got 'a b'"),
+        ("- {mu: 1}", 1, "a claim needs 'id'"),
+        ("- 3", 1, "a claim must be a mapping, got 3"),
+        ("- {id: x, mu: 1, expected: refutd}", 1, "got 'refutd', did you mean 'refuted'?"),
+        (
+            "- {id: x, mu: 1, expected: {loose_by: .5}}",
+            1,
+            "loose_by must be a number of at least 1",
+        ),
+        (
+            "- {id: x, mu: 1, severity: fatal}",
+            1,
+            "severity must be one of error, warn, got 'fatal'",
+        ),
+        (
+            "- {id: x, mu: 1, budget: {trials: -1}}",
+            1,
+            "trials must be a whole number of at least 0",
+        ),
+        ("- {id: x, mu: 1, budget: {trials: 1.5}}", 1, "trials must be a whole number, got 1.5"),
+        ("- {id: x, mu: 1, budget: {time: 1}}", 1, "unknown key 'time' in budget"),
+        ("- {id: x, mu: 1, pair: {drift: 1}}", 1, "pair needs 'kind'"),
+        ("- {id: x, mu: 1, mechanism: one_stp}", 1, "unknown mechanism 'one_stp', did you mean"),
+        (
+            "- {id: x, mu: 1, mechanism: {base: one_step,\n   noise_std: 0}}",
+            2,
+            "noise_std must be a positive finite number, got 0.0",
+        ),
+        (
+            "- {id: x, mu: 1, mechanism: {base: one_step, dataset_size: 3}}",
+            1,
+            "batch_size must be dataset_size (3) for full batches, got 1",
+        ),
+        ("- {id: x, mu: 1, mechanism: {steps: 1}}", 1, "a mechanism needs 'dataset_size'"),
+        ("- {id: x, mu: 1, mechanism: {base: one_step, steps: 1.5}}", 1, "steps must be a whole"),
+        ("- {id: x, mu: 1, mechanism: {base: one_step, step: 1}}", 1, "did you mean 'steps'?"),
+        (
+            "- {id: x, mu: 1, mechanism: {base: one_step, batching: half}}",
+            1,
+            "batching must be one of full, cyclic, shuffled, without replacement, poisson, got",
+        ),
+        ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22', did you mean"),
+        ("- {id: x, bound: at22.b_2}", 1, "a claim of a bound needs 'deltas' or 'orders'"),
+        (
+            "- {id: x, bound: at22.b_2, deltas: [.1], options: {tau: 1}}",
+            1,
+            "unknown key 'tau' in options",
+        ),
+        ("- {id: x, callable: os.system, deltas: [.1]}", 1, "callable must be package.module:func"),
+        ("- {id: x, callable: 'a:f'}", 1, "a claim of a callable needs 'deltas'"),
+        ("- {id: x, callable: 'a:f', deltas: []}", 1, "deltas must be a list with something in it"),
+        ("- {id: x, mu: 1, mu: 2}", 1, "key 'mu' is here twice"),
+        ("- {id: x, mu: !!python/name:os.system 1}", 1, "tags must be left out"),
+        ("- {id: x, mu: 1", 1, "not YAML:"),
+        ("- &a {id: x, mu: *a}", 1, "an alias must not stand inside what it names"),
+    ],
+)
+def test_what_is_bad_is_one_line_and_the_rest_is_read(
+    claims: str, line: int, message: str, tmp_path: Path
+) -> None:
+    loaded = load([write(tmp_path, GOOD + claims)])
+    (complaint,) = map(str, loaded.complaints)
+    assert complaint.startswith(f"{tmp_path / 'my.claims.yaml'}:{HEAD_LINES + 1 + line}: "), (
+        complaint
+    )
+    assert message in complaint
+    assert "\n" not in complaint
+    whole = not any(word in message for word in ("YAML", "twice", "tags", "alias"))
+    assert [claim.id for claim in loaded.claims] == (["good"] if whole else [])
+
+
+@pytest.mark.parametrize(
+    ("text", "line", "message"),
+    [
+        ("", 1, "the file must be a mapping, got nothing"),
+        ("- 1", 1, "the file must be a mapping, got a list"),
+        ("defaults: {}", 1, "the file needs 'claims'"),
+        ("claims: []", 1, "claims must be a list with something in it, got a list"),
+        ("claims:\n  x: 1", 2, "claims must be a list with something in it, got a mapping"),
+        ("include: none.yaml", 1, "include must be a file that exists, got 'none.yaml'"),
+        ("include: [3]", 1, "include must be a text, got 3"),
+        ("include: me.claims.yaml", 1, "include makes a circle: me.claims.yaml -> me.claims.yaml"),
+        ("a: 1\n--- \nb: 2", 2, "not YAML: expected a single document in the stream"),
+        ("mechanisms: {a: {base: b}, b: {base: a}}", 1, "base makes a circle: a -> b -> a"),
+        ("mechanisms: {a: {base: a}}", 1, "base makes a circle: a -> a"),
+        ("mechanisms:\n  a: {steps: 1}", 2, "a mechanism needs 'dataset_size'"),
+        ("x: \x07", 1, "not YAML: "),
+        ("[" * 5000, 1, "nested too deeply"),
+        (f"mechanisms: {{a: {ONE_STEP}}}\nclaims:\n - id: 1", 3, "id must be a text, got 1"),
+    ],
+)
+def test_a_bad_file(text: str, line: int, message: str, tmp_path: Path) -> None:
+    path = tmp_path / "me.claims.yaml"
+    path.write_text(text)
+    loaded = load([path])
+    assert loaded.claims == ()
+    (complaint,) = map(str, loaded.complaints)
+    assert complaint.startswith(f"{path}:{line}: ")
+    assert message in complaint
+
+
+def test_a_file_that_is_not_there_or_not_text(tmp_path: Path) -> None:
+    (tmp_path / "binary").write_bytes(b"a: 1\nb: \xff\n")
+    loaded = load([tmp_path / "none", tmp_path / "binary", tmp_path])
+    assert [str(wrong) for wrong in loaded.complaints] == [
+        f"{tmp_path / 'none'}: cannot be read: No such file or directory",
+        f"{tmp_path / 'binary'}:2: must be UTF-8 text",
+        f"{tmp_path}: cannot be read: Is a directory",
+    ]
+
+
+def test_all_complaints_are_told_in_the_order_of_the_lines(tmp_path: Path) -> None:
+    path = write(tmp_path, "- {id: x, my: 1, mi: 2}\n- {id: y, mu: z}\n" + GOOD)
+    with path.open("a") as file:
+        file.write("mechanism: 1\n")
+    loaded = load([path])
+    lines = [wrong.line for wrong in loaded.complaints]
+    assert lines == [HEAD_LINES + 1, HEAD_LINES + 1, HEAD_LINES + 2, HEAD_LINES + 4]
+    assert "did you mean 'mechanisms'?" in str(loaded.complaints[-1])
+    assert [claim.id for claim in loaded.claims] == ["good"]
+
+
+def test_a_broken_mechanism_is_told_once(tmp_path: Path) -> None:
+    damaged = "  b: {base: a, noise_std: -1}\n  c: {base: b}\n"
+    head = f"mechanisms:\n  a: {ONE_STEP}\n{damaged}claims:\n"
+    uses = "".join(f"- {{id: {name}, mechanism: {name}, mu: 1}}\n" for name in "abc")
+    loaded = load([write(tmp_path, uses, head=head)])
+    assert [claim.id for claim in loaded.claims] == ["a"]
+    (complaint,) = loaded.complaints
+    assert complaint.line == 3
+
+
+def test_includes(tmp_path: Path) -> None:
+    (tmp_path / "parts").mkdir()
+    common = f"mechanisms: {{m: {ONE_STEP}}}\n"
+    (tmp_path / "parts" / "common.yaml").write_text(common)
+    one = (
+        "include: common.yaml\ndefaults: {severity: warn}\nclaims: [{id: a, mechanism: m, mu: 1}]\n"
+    )
+    (tmp_path / "parts" / "one.yaml").write_text(one)
+    main = tmp_path / "main.claims.yaml"
+    main.write_text(
+        "include: [parts/one.yaml, parts/common.yaml]\n"
+        "claims:\n  - {id: b, mechanism: m, mu: 1}\n  - {id: a, mechanism: m, mu: 1}\n"
+    )
+    loaded = load([main, tmp_path / "parts" / ".." / "parts" / "one.yaml"])
+    assert [claim.id for claim in loaded.claims] == ["a", "b"]  # each file once
+    first, second = loaded.claims
+    assert first.location == c.Location(tmp_path / "parts" / "one.yaml", 3)
+    assert (first.severity, second.severity) == (c.Severity.WARN, c.Severity.ERROR)
+    assert len(loaded.files) == 3
+    (complaint,) = loaded.complaints
+    assert str(complaint) == (
+        f"{main}:4: duplicate id 'a', first used at {tmp_path / 'parts' / 'one.yaml'}:3"
+    )
+
+
+def test_a_longer_circle_and_a_broken_part_leave_the_rest(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text("include: c.yaml\n")
+    (tmp_path / "c.yaml").write_text(f"include: a.yaml\nmechanisms: {{m: {ONE_STEP}}}\n")
+    (tmp_path / "bad.yaml").write_text("claims: {\n")
+    main = tmp_path / "a.yaml"
+    main.write_text("include: [b.yaml, bad.yaml]\nclaims: [{id: a, mechanism: m, mu: 1}]\n")
+    loaded = load([main])
+    assert [claim.id for claim in loaded.claims] == ["a"]
+    circle, bad = map(str, loaded.complaints)
+    assert (
+        circle
+        == f"{tmp_path / 'c.yaml'}:1: include makes a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml"
+    )
+    assert bad.startswith(f"{tmp_path / 'bad.yaml'}:2: not YAML")
+
+
+def test_a_name_taken_by_an_include(tmp_path: Path) -> None:
+    (tmp_path / "b.yaml").write_text(f"mechanisms: {{m: {ONE_STEP}}}\n")
+    main = tmp_path / "a.yaml"
+    main.write_text(f"include: b.yaml\nmechanisms: {{m: {ONE_STEP}}}\nclaims: [{{id: a, mu: 1}}]\n")
+    first, second = map(str, load([main]).complaints)
+    assert first == f"{main}:2: mechanism 'm' is already defined in an included file"
+    assert "needs 'mechanism'" in second
+
+
+def test_no_text_makes_the_reader_fall(tmp_path: Path) -> None:
+    """Damaged copies of the example give claims or complaints, never anything else."""
+    text, damage = EXAMPLE.read_text(encoding="utf-8"), random.Random(0)
+    path = tmp_path / "damaged.claims.yaml"
+    whole, broken = len(load([EXAMPLE]).claims), 0
+    for _ in range(60):
+        start = damage.randrange(len(text))
+        middle = damage.choice(
+            ["", "[", "}", ":", "\n", "- ", "*a ", "&a ", "!x ", "'", "null", "é"]
+        )
+        path.write_text(
+            text[:start] + middle + text[start + damage.randrange(12) :], encoding="utf-8"
+        )
+        loaded = load([path])
+        broken += bool(loaded.complaints)
+        assert loaded.complaints or len(loaded.claims) == whole
+    assert broken > 20

@@ -1,0 +1,48 @@
+"""YAML text as claims files read it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit.claims.nodes import Broken, Pairs, Scalar, parse
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("1e-5", 1e-5),
+        ("1E5", 1e5),
+        (".5", 0.5),
+        ("-3.", -3.0),
+        ("1_000", 1000),
+        ("007", 7),
+        ("'1'", "1"),
+        ("on", "on"),
+        ("1:30", "1:30"),
+        ("2024-01-01", "2024-01-01"),
+        ("true", True),
+        ("~", None),
+        ("-.inf", float("-inf")),
+    ],
+)
+def test_numbers_and_words(text: str, value: object) -> None:
+    node = parse(f"a: {text}", Path("f"))
+    assert isinstance(node, Pairs)
+    ((_, found),) = node.pairs
+    assert isinstance(found, Scalar)
+    assert found.value == value
+    assert type(found.value) is type(value)
+
+
+def test_aliases_of_aliases_are_read_once() -> None:
+    lines = ["a0: &a0 [x]"] + [
+        f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 60)
+    ]
+    assert isinstance(parse("\n".join(lines), Path("f")), Pairs)  # 9^59 words if they were copied
+
+
+def test_a_number_too_long_to_be_one() -> None:
+    with pytest.raises(Broken, match="f:2: not readable as a number"):
+        parse("a: 1\nb: " + "9" * 5000, Path("f"))

@@ -1,0 +1,229 @@
+"""The outcome in every format, from judgements made by hand."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from audit import NoisySGD, Order
+from audit.claims import claim as c
+from audit.claims import formats, words
+from audit.claims.checking import Checked, complaint
+from audit.claims.formats import Format
+from audit.claims.judgement import Judgement
+from audit.claims.nodes import Complaint
+from audit.claims.verdicts import Verdict
+
+FILE = Path("some folder/a.claims.yaml")
+ONE_STEP = NoisySGD(
+    steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
+)
+TRUE = c.Claim(
+    id="true",
+    mechanism=ONE_STEP,
+    statement=c.EpsilonDelta(((5.0, 1e-5),)),
+    citation="Somebody (2024)",
+    location=c.Location(FILE, 3),
+)
+
+
+def judged(verdict: Verdict = Verdict.CONSISTENT, **changes: object) -> Judgement:
+    """A judgement of the claim above; keywords change it or the claim."""
+    of_claim = {f.name for f in dataclasses.fields(c.Claim)}
+    claim = dataclasses.replace(TRUE, **{k: v for k, v in changes.items() if k in of_claim})  # type: ignore[arg-type]
+    shown: dict[str, object] = {
+        "claimed": 5.0,
+        "certified": 4.377,
+        "where": "delta 1e-05",
+        "order": Order.FORWARD,
+        "pair": "TwoSidedWalk",
+        "evidence": "exact",
+        "message": "as it is",
+        "seconds": 0.25,
+        **{k: v for k, v in changes.items() if k not in of_claim},
+    }
+    return Judgement(claim=claim, verdict=verdict, **shown)  # type: ignore[arg-type]
+
+
+HELD = judged()
+REFUTED = judged(Verdict.REFUTED, id="x", claimed=1.0, certified=1.3103)
+WARNED = judged(id="loose", expected=c.LooseBy(1.1), severity=c.Severity.WARN, error=0.004)
+RAISED = judged(Verdict.ERROR, id="bad", message="f raised\nZeroDivisionError", claimed=None)
+CHECKED = Checked(
+    (HELD, REFUTED, WARNED, RAISED),
+    (Complaint(FILE, 9, "100%: a|b, c:\x07"), complaint(RAISED)),
+    0.01,
+    17,
+)
+
+
+@pytest.mark.parametrize(
+    ("judgement", "line"),
+    [
+        (REFUTED, "claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5"),
+        (HELD, "claim 'true' consistent: certified epsilon 4.38 <= claimed 5.00 at delta 1e-5"),
+        (
+            WARNED,
+            "claim 'loose' consistent but loose by 1.142, expected at most 1.1: "
+            "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5",
+        ),
+        (
+            judged(expected=c.Expected.REFUTED),
+            "claim 'true' consistent, expected refuted: "
+            "certified epsilon 4.38 <= claimed 5.00 at delta 1e-5",
+        ),
+        (
+            judged(Verdict.REFUTED, claimed=1.0, certified=1.0000001),
+            "claim 'true' refuted: certified epsilon 1.0000001 > claimed 1.0000000 at delta 1e-5",
+        ),
+        (
+            judged(
+                Verdict.REFUTED, where="", statement=c.Gaussian(1.0), claimed=1.0, certified=2.0
+            ),
+            "claim 'true' refuted: certified mu 2.00 > claimed 1.00",
+        ),
+        (
+            judged(Verdict.REFUTED, where="order 4", claimed=100.0, certified=200.0),
+            "claim 'true' refuted: certified Renyi divergence 200 > claimed 100 at order 4",
+        ),
+        (
+            judged(Verdict.REFUTED, where="alpha 0.05", statement=c.Tradeoff(()), claimed=0.1),
+            "claim 'true' refuted: certified 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
+        ),
+        (
+            judged(Verdict.INCONCLUSIVE, certified=None),
+            "claim 'true' inconclusive, expected consistent: as it is",
+        ),
+        (
+            judged(Verdict.NOT_APPLICABLE, expected=c.LooseBy(2.0)),
+            "claim 'true' not applicable, expected loose by at most 2: as it is",
+        ),
+        (
+            judged(Verdict.REFUTED, statement=c.NotPrivate(1.0, 1e-5)),
+            "claim 'true' refuted: as it is",
+        ),
+    ],
+)
+def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
+    assert words.line(judgement) == line
+
+
+def test_marks() -> None:
+    assert [formats.mark(j) for j in CHECKED.judgements] == ["ok", "FAIL", "warn", "broken"]
+
+
+@pytest.mark.parametrize(
+    ("judgements", "complaints", "status"),
+    [
+        ((HELD,), (), 0),
+        ((HELD, WARNED), (), 0),
+        ((HELD, REFUTED), (), 1),
+        ((HELD, REFUTED), CHECKED.complaints, 2),
+    ],
+)
+def test_exit_status(
+    judgements: tuple[Judgement, ...], complaints: tuple[Complaint, ...], status: int
+) -> None:
+    assert Checked(judgements, complaints, 0.01).status == status
+
+
+def test_text_states_everything() -> None:
+    text = formats.write(CHECKED, Format.TEXT)
+    table, _, below = text.partition("\n\n")
+    head, *rows = table.splitlines()
+    assert len(rows) == 4
+    starts = [head.index(name) for name in ("claim ", "verdict")]
+    assert [row[starts[0] : starts[1]].strip() for row in rows] == ["true", "x", "loose", "bad"]
+    assert "refuted (expected consistent)" in rows[1]
+    shown = " ".join(rows[0].split())
+    assert shown == "ok true consistent 5.00 4.38 1.142 delta 1e-5 TwoSidedWalk, exact"
+    lines = below.splitlines()
+    assert lines[0] == words.line(REFUTED)
+    assert lines[1] == words.line(WARNED)
+    assert lines[2] == "4 claims: 1 as expected, 1 not, 1 warning, 2 complaints"
+    assert lines[3].startswith("error budget 0.01: ")
+    assert "0.004 of it is spent" in lines[3]
+    assert lines[4] == "all samples from seed 17"
+
+
+def test_json_holds_the_numbers() -> None:
+    read = json.loads(formats.write(CHECKED, Format.JSON))
+    assert (read["status"], read["error"], read["seed"]) == (2, 0.01, 17)
+    assert read["error_spent"] == 0.004
+    assert [entry["id"] for entry in read["claims"]] == ["true", "x", "loose", "bad"]
+    first = read["claims"][0]
+    assert first["claimed"] == 5.0
+    assert first["certified"] == 4.377
+    assert first["tightness"] == 5.0 / 4.377
+    assert (first["file"], first["line"]) == (str(FILE), 3)
+    assert first["as_expected"] is True
+    assert first["mechanism"]["noise_std"] == 2.0
+    assert "convex" not in first["mechanism"]  # the default
+    assert first["statement"] == {"form": "EpsilonDelta", "points": [[5.0, 1e-5]]}
+    assert read["complaints"][0] == {"file": str(FILE), "line": 9, "message": "100%: a|b, c:\x07"}
+
+
+def test_json_knows_no_infinity() -> None:
+    checked = Checked((judged(certified=0.0),), (), 0.01)
+    (entry,) = json.loads(formats.write(checked, Format.JSON))["claims"]
+    assert entry["tightness"] is None
+
+
+def test_junit() -> None:
+    root = ElementTree.fromstring(formats.write(CHECKED, Format.JUNIT))
+    (suite,) = root
+    assert suite.attrib == {"name": str(FILE), "failures": "1", "errors": "2", "tests": "5"}
+    cases = {case.get("name"): case for case in suite}
+    assert list(cases) == ["true", "x", "loose", "bad", "line 9"]
+    assert [child.tag for child in cases["true"]] == ["properties"]
+    facts = {p.get("name"): p.get("value") for p in cases["true"].iter("property")}
+    assert facts["verdict"] == "consistent"
+    assert facts["certified"] == "4.377"
+    assert cases["true"].get("time") == "0.250"
+    failure = cases["x"].find("failure")
+    assert failure is not None
+    assert failure.get("message") == words.line(REFUTED)
+    assert "loose by" in str(cases["loose"].findtext("system-out"))
+    wrong = cases["bad"].find("error")
+    assert wrong is not None
+    assert wrong.get("message") == f"{FILE}:3: claim 'bad': f raised ZeroDivisionError"
+    unread = cases["line 9"].find("error")
+    assert unread is not None
+    assert unread.get("message") == f"{FILE}:9: 100%: a|b, c:?"  # XML has no bell
+
+
+def test_github_marks_lines() -> None:
+    lines = formats.write(CHECKED, Format.GITHUB).splitlines()
+    marks = [line for line in lines if line.startswith("::")]
+    assert marks[0] == (
+        "::error file=some folder/a.claims.yaml,line=9,title=claims file::100%25: a|b, c:\x07"
+    )
+    assert marks[2] == (
+        "::error file=some folder/a.claims.yaml,line=3,title=audit-check::"
+        "claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5"
+    )
+    assert marks[3].startswith("::warning file=")
+    assert len(marks) == 4
+    assert "error budget 0.01" in "\n".join(lines)
+
+
+def test_github_encodes_what_would_end_a_command() -> None:
+    claim = dataclasses.replace(TRUE, location=c.Location(Path("a,b:c%.yaml"), 1))
+    judgement = dataclasses.replace(
+        HELD, claim=claim, verdict=Verdict.INCONCLUSIVE, message="two\nlines"
+    )
+    text = formats.write(Checked((judgement,), (), 0.01), Format.GITHUB)
+    assert text.startswith("::error file=a%2Cb%3Ac%25.yaml,line=1,")
+    assert "two%0Alines\n" in text
+
+
+def test_markdown_is_a_table() -> None:
+    lines = formats.write(CHECKED, Format.MARKDOWN).splitlines()
+    bars = [len(re.findall(r"(?<!\\)\|", line)) for line in lines[:6]]
+    assert bars == [len(formats.COLUMNS) + 1] * 6
+    assert "a\\|b" in "\n".join(lines)

@@ -1,0 +1,361 @@
+"""The judge: what it refutes, what it cannot, and what it says then."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD, Relation, Release, bounds
+from audit.claims.candidates import candidate_pairs
+from audit.claims.claim import (
+    Budget,
+    CallableBound,
+    CatalogueBound,
+    Claim,
+    EpsilonDelta,
+    Expected,
+    Gaussian,
+    LooseBy,
+    NotPrivate,
+    NotRenyi,
+    Renyi,
+    Tradeoff,
+)
+from audit.claims.judge import error_shares, judge, judge_all
+from audit.claims.verdicts import Verdict
+from audit.curves import GaussianCurve
+from tests.bounds.grid import random_mechanism
+from tests.bounds.one_pass import one_pass
+
+SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
+SEQUENTIAL = Budget(trials=4_000, seconds=1e-9, seed=3)
+
+
+def full(**changes):
+    values = {
+        "steps": 4,
+        "dataset_size": 10,
+        "batch_size": 10,
+        "step_size": 0.1,
+        "noise_std": 0.2,
+        "lipschitz": 1.0,
+        "smoothness": 1.0,
+    }
+    return NoisySGD(**{**values, **changes})
+
+
+RESET = ("ResetWalk", {})
+TWO_SIDED = ("TwoSidedWalk", {})
+MU = math.sqrt(4) * 2 / (10 * 0.2)  # of `full()`: composition, which linear losses reach
+
+
+def claimed(statement, mechanism=None, **changes):
+    return Claim(id="a", mechanism=mechanism or full(), statement=statement, **changes)
+
+
+def halved(mechanism, delta):
+    return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta) / 2
+
+
+def whole(mechanism, delta):
+    return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta)
+
+
+def broken(mechanism, delta):
+    raise RuntimeError("no\nnumber")
+
+
+def leaving(mechanism, delta):
+    raise SystemExit(0)
+
+
+GAUSSIAN = GaussianCurve(MU)
+TRUE = {
+    "epsilon": lambda f: EpsilonDelta(((f * GAUSSIAN.epsilon(1e-5), 1e-5),)),
+    "renyi": lambda f: Renyi(((3.0, f * GAUSSIAN.renyi(3.0)),)),
+    "mu": lambda f: Gaussian(f * MU),
+    "tradeoff": lambda f: Tradeoff(((0.05, 1 - f * (1 - GAUSSIAN.beta(0.05))),)),
+}
+
+
+@pytest.mark.parametrize("kind", TRUE)
+def test_what_a_pair_reaches_is_the_limit(kind):
+    """Four linear steps are two Gaussians at distance MU: a hair above is true, below is not."""
+    claims = [claimed(TRUE[kind](f), pair=TWO_SIDED) for f in (1 + 1e-9, 1 - 1e-9)]
+    true, false = (judge(claim) for claim in claims)
+    assert true.verdict is Verdict.CONSISTENT
+    assert true.tightness == pytest.approx(1, abs=1e-8)
+    assert true.witness is None
+    assert true.evidence == "exact"
+    assert true.error == 0
+    assert false.verdict is Verdict.REFUTED
+    assert false.witness is not None
+    assert false.certified > false.claimed
+    assert "certified" in false.message
+
+
+def test_among_several_numbers_the_refuted_one_is_reported():
+    deltas = (1e-3, 1e-5, 1e-7)
+    factors = (2.0, 0.9, 1.1)
+    points = tuple((f * GAUSSIAN.epsilon(d), d) for f, d in zip(factors, deltas, strict=True))
+    judged = judge(claimed(EpsilonDelta(points), pair=TWO_SIDED))
+    assert judged.verdict is Verdict.REFUTED
+    assert judged.where == "delta 1e-05"
+    assert judged.tightness == pytest.approx(0.9)
+
+
+def test_expectations():
+    loose, false = (claimed(TRUE["epsilon"](factor), pair=TWO_SIDED) for factor in (1.2, 0.5))
+    for claim, expected, right in (
+        (loose, LooseBy(1.21), True),
+        (loose, LooseBy(1.19), False),
+        (loose, Expected.REFUTED, False),
+        (false, Expected.REFUTED, True),
+    ):
+        assert judge(replace(claim, expected=expected)).as_expected is right
+
+
+@pytest.mark.parametrize(
+    ("statement", "mechanism", "verdict", "message"),
+    [
+        (
+            CatalogueBound("at22.theorem_3_1", orders=(2.0,)),
+            None,
+            Verdict.NOT_APPLICABLE,
+            "at22.theorem_3_1 is a rate without constants, which is not judged",
+        ),
+        (
+            CatalogueBound("bsa24.theorem_4_3", deltas=(1e-5,)),
+            None,
+            Verdict.NOT_APPLICABLE,
+            "bsa24.theorem_4_3 needs a bounded domain, got diameter=None",
+        ),
+        (
+            CatalogueBound("fmtt18.corollary_31", deltas=(1e-5,)),
+            one_pass(3, release=Release.RANDOM_SKIP),
+            Verdict.NOT_APPLICABLE,
+            "nothing is claimed at delta 1e-05: the bound is infinite there",
+        ),
+        (
+            CatalogueBound("bsa24.theorem_4_1"),
+            None,
+            Verdict.ERROR,
+            "deltas or orders must be given for a bound, got neither",
+        ),
+        (
+            CatalogueBound("bsa24.theorem_4_1", {"tau": 3}, deltas=(1e-5,)),
+            None,
+            Verdict.ERROR,
+            "bsa24.theorem_4_1 has no option 'tau'; its options: none",
+        ),
+        (
+            CatalogueBound("fmtt18.theorem_1", {"distance": 3}, orders=(2.0,)),
+            one_pass(3),
+            Verdict.ERROR,
+            "pair must be named for a bound with the option 'distance'",
+        ),
+        (
+            CallableBound(f"{__name__}:broken", (1e-5,)),
+            None,
+            Verdict.ERROR,
+            f"{__name__}:broken raised RuntimeError: no number",
+        ),
+        (
+            CallableBound(f"{__name__}:leaving", (1e-5,)),
+            None,
+            Verdict.ERROR,
+            f"{__name__}:leaving raised SystemExit: 0",
+        ),
+        (
+            CallableBound("tests.no_such_module:f", (1e-5,)),
+            None,
+            Verdict.ERROR,
+            "tests.no_such_module:f cannot be imported: No module named 'tests.no_such_module'",
+        ),
+        (
+            EpsilonDelta(((math.nan, 1e-5),)),
+            None,
+            Verdict.ERROR,
+            "the claimed epsilon at delta 1e-05 must be a number of at least 0, got nan",
+        ),
+        (EpsilonDelta(((1.0, 2.0),)), None, Verdict.ERROR, "delta must be in (0, 1), got 2.0"),
+        (Renyi(((1.0, 2.0),)), None, Verdict.ERROR, "order must be a finite number above 1"),
+    ],
+)
+def test_what_cannot_be_judged_says_why(statement, mechanism, verdict, message):
+    judged = judge(claimed(statement, mechanism))
+    assert judged.verdict is verdict
+    assert message in judged.message
+    assert "\n" not in judged.message
+
+
+@pytest.mark.parametrize(
+    ("pair", "message"),
+    [
+        (("NoWalk", {}), "pair must be one of BiasedWalk"),
+        (("TwoSidedWalk", {"begin": 1}), "TwoSidedWalk has no parameter 'begin'; it has start"),
+        (("TwoSidedWalk", {"start": "a"}), "start must be a finite number, got 'a'"),
+        (("AuxiliaryWalk", {}), "pair must be of neighbouring datasets"),
+        (("DriftedWalk", {"drift": 5.0}), "DriftedWalk needs drift in"),
+        (("Finite", {"first": [1.0]}), "Finite needs second, got first"),
+        (("Repeated", {"times": 4}), "Repeated needs a bound on at least 4 tasks, got tasks=1"),
+    ],
+)
+def test_bad_pairs_are_errors(pair, message):
+    judged = judge(claimed(TRUE["epsilon"](1.0), pair=pair))
+    assert judged.verdict is Verdict.ERROR
+    assert message in judged.message
+
+
+def test_a_claim_on_numbers_needs_no_mechanism():
+    pair = ("Finite", {"first": [0.6, 0.4], "second": [0.4, 0.6]})
+    statement = EpsilonDelta(((0.1, 0.01),))
+    judged = judge(Claim(id="a", mechanism=None, statement=statement, pair=pair))
+    assert judged.verdict is Verdict.REFUTED
+    # delta(e) = .6 - .4 e^e
+    assert judged.certified == pytest.approx(math.log(0.59 / 0.4), abs=1e-8)
+    without = judge(Claim(id="a", mechanism=None, statement=statement))
+    assert without.message == "mechanism or pair must be given, got neither"
+
+
+def test_a_bound_for_one_record_is_not_judged_by_another():
+    """Record 1 of 4 is hidden by three steps; record 4 would refute what is true of record 1."""
+    m = one_pass(4, diameter=16.0)
+    true = CatalogueBound("fmtt18.theorem_23", {"index": 1}, orders=(2.0,))
+    assert judge(claimed(true, m)).verdict is Verdict.CONSISTENT
+    last = ("WallPinnedWalk", {"before": 1.0, "start": 8.0, "position": 3})
+    refused = judge(claimed(true, m, pair=last))
+    assert refused.verdict is Verdict.ERROR
+    assert "pair must differ in a record that the bound is about" in refused.message
+    # the number itself is false of the mechanism
+    value = bounds.evaluate("fmtt18.theorem_23", m, index=1).renyi(2.0)
+    assert judge(claimed(Renyi(((2.0, value),)), m, pair=last)).verdict is Verdict.REFUTED
+    batch = NoisySGD(
+        steps=6,
+        dataset_size=6,
+        batch_size=2,
+        step_size=1.0,
+        noise_std=1.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        diameter=9.0,
+        batching=Batching.CYCLIC,
+    )
+    for id, options in (
+        ("survey.section_vi_a_corrected", {"batch": 1}),
+        ("cl25.theorem_a_1", {"position": 0}),
+        ("at22.eq_5_4", {"index": 2}),
+    ):
+        judged = judge(claimed(CatalogueBound(id, options, orders=(2.0,)), batch, pair=RESET))
+        assert judged.verdict is Verdict.CONSISTENT, id
+    public = one_pass(4, noise_std=20.0, release=Release.RANDOM_SKIP)
+    bound = CatalogueBound("fmtt18.corollary_31_corrected", {"public": 2}, deltas=(1e-3,))
+    for position in (None, 1):
+        pair = ("TwoSidedWalk", {} if position is None else {"position": position})
+        assert judge(claimed(bound, public, pair=pair)).verdict is Verdict.CONSISTENT
+    judged = judge(claimed(bound, public, pair=("TwoSidedWalk", {"position": 2})))
+    assert judged.verdict is Verdict.ERROR
+
+
+def test_a_callable_is_judged():
+    for name, verdict in (("whole", Verdict.CONSISTENT), ("halved", Verdict.REFUTED)):
+        statement = CallableBound(f"{__name__}:{name}", (1e-5, 1e-3))
+        judged = judge(claimed(statement, pair=TWO_SIDED))
+        assert judged.verdict is verdict
+
+
+def test_claims_that_a_mechanism_is_not_private():
+    at = GAUSSIAN.epsilon(1e-5)
+    for statement, verdict in (
+        (NotPrivate(0.99 * at, 1e-5), Verdict.CONSISTENT),
+        (NotPrivate(1.01 * at, 1e-5), Verdict.REFUTED),  # Theorem 4.1 of paper 004 proves it
+        (NotRenyi(3.0, 0.99 * GAUSSIAN.renyi(3.0)), Verdict.CONSISTENT),
+        (NotRenyi(3.0, 1.01 * GAUSSIAN.renyi(3.0)), Verdict.REFUTED),
+    ):
+        judged = judge(claimed(statement, pair=TWO_SIDED))
+        assert judged.verdict is verdict
+        assert judged.witness is None
+    # between what pairs reach and what is proven nothing can be said
+    walled = full(diameter=0.2)
+    upper = bounds.best(walled, delta=1e-5).epsilon
+    gap = judge(claimed(NotPrivate(0.999 * upper, 1e-5), walled, pair=TWO_SIDED))
+    assert gap.verdict is Verdict.INCONCLUSIVE
+    assert gap.message.startswith("no pair tried exceeds it")
+
+
+def test_a_planted_violation_is_found_and_sound_bounds_are_not_refuted():
+    random = np.random.default_rng(20)
+    caught = tried = 0
+    while tried < 5:
+        m = random_mechanism(random)
+        if m.steps > 4 or m.diameter is None or m.batching is Batching.POISSON:
+            continue
+        tried += 1
+        sound = [
+            id
+            for id in bounds.applicable(m)
+            if bounds.entry(id).status.sound and "tau" not in bounds.entry(id).options
+        ]
+        claims = [claimed(CatalogueBound(id, orders=(1.5, 8.0)), m) for id in sound]
+        least = min(float(bounds.evaluate(id, m).renyi(2.0)) for id in sound)
+        claims.append(claimed(Renyi(((2.0, least / 4),)), m))
+        *true, planted = judge_all(claims)
+        assert all(j.verdict in (Verdict.CONSISTENT, Verdict.NOT_APPLICABLE) for j in true)
+        caught += planted.verdict is Verdict.REFUTED
+    assert caught >= 3
+
+
+def test_candidates_are_admissible_and_depend_on_the_mechanism_alone():
+    m = full(diameter=0.5)
+    pairs = list(candidate_pairs(m))
+    assert len({type(pair).__name__ for pair in pairs}) >= 4
+    assert pairs == list(candidate_pairs(m))
+    zero = list(candidate_pairs(replace(m, relation=Relation.ZERO_OUT)))
+    assert {pair.name for pair in pairs} - {pair.name for pair in zero} == {"TwoSidedWalk"}
+    for pair in pairs:
+        assert pair.is_neighbouring
+    only = list(candidate_pairs(replace(m, release=Release.EXPONENTIAL_MECHANISM)))
+    assert [pair.name for pair in only] == ["Densities"]
+
+
+@pytest.mark.parametrize(("budget", "kind"), [(SAMPLED, "sampled"), (SEQUENTIAL, "sequential")])
+def test_samples_decide_where_there_is_no_time(budget, kind):
+    m = full(diameter=2.0, noise_std=0.3)
+    statement = CatalogueBound("bsa24.theorem_4_1", deltas=(0.1,))
+    true = judge(claimed(statement, m, pair=TWO_SIDED)).certified
+    for factor, verdict in ((0.6, Verdict.REFUTED), (1.0001, Verdict.CONSISTENT)):
+        statement = EpsilonDelta(((factor * true, 0.1),))
+        judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=budget), error=0.02)
+        assert judged.verdict is verdict
+        assert judged.evidence == kind
+        assert judged.error == 0.02
+        assert judged.certified <= true
+        assert (judged.witness is not None) == (verdict is Verdict.REFUTED)
+
+
+def test_without_time_and_samples_nothing_is_said():
+    statement = EpsilonDelta(((1.0, 0.1),))
+    hurried = claimed(statement, full(diameter=2.0), pair=TWO_SIDED, budget=Budget(seconds=1e-9))
+    judged = judge(hurried)
+    assert judged.verdict is Verdict.INCONCLUSIVE
+    assert judged.message == "exact laws would take longer than the budget's seconds"
+
+
+def test_many_claims_share_one_error():
+    m = full(diameter=2.0)
+    sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
+    exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
+    claims = [sampled, exact, replace(sampled, budget=SEQUENTIAL)]
+    assert error_shares(claims, 0.1) == (0.05,) * 3
+    assert error_shares([exact], 0.1) == (0.1,)
+    seen = []
+    judged = judge_all(claims, error=0.1, jobs=2, progress=seen.append)
+    assert [j.error for j in judged] == [0.05, 0.0, 0.05]
+    assert len(seen) == 3
+    alone = [judge(claim, error=0.05) for claim in claims]
+    assert [j.certified for j in judged] == [j.certified for j in alone]
+    with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
+        judge_all(claims, error=0)

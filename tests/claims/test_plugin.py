@@ -1,0 +1,161 @@
+"""The pytest plugin, in test runs that are processes of their own."""
+
+from __future__ import annotations
+
+import itertools
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from .written import HEAD_LINES, environment, write
+
+CLAIMS = """\
+- {id: good, epsilon: 4.4, delta: 1e-5}
+- {id: lie, epsilon: 4.3, delta: 1e-5}
+- {id: known.lie, epsilon: 4.3, delta: 1e-5, expected: refuted}
+- {id: doubtful, epsilon: 4.3, delta: 1e-5, severity: warn}
+- {id: raises, callable: 'my_calls:raises', deltas: [1e-5]}
+- {id: unread, mu: one}
+"""
+LIE = "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5"
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run pytest with the plugin named by hand, whether or not its entry point is installed."""
+    start = [sys.executable, "-m", "pytest", "-p", "audit.pytest_plugin", "-p", "no:cacheprovider"]
+    return subprocess.run(
+        [*start, *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        cwd=folder,
+        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "200"},
+    )
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "my_calls.py").write_text("def raises(mechanism, delta):\n    return 1 / 0\n")
+    write(folder, CLAIMS)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def done(folder: Path) -> subprocess.CompletedProcess[str]:
+    return run(folder, "-v", "-ra", "--junit-xml=out.xml")
+
+
+def test_one_test_a_claim(done: subprocess.CompletedProcess[str]) -> None:
+    assert done.returncode == 1
+    found = re.findall(r"^my\.claims\.yaml::(\S+) (PASSED|FAILED)", done.stdout, re.MULTILINE)
+    assert found == [
+        ("good", "PASSED"),
+        ("lie", "FAILED"),
+        ("known.lie", "PASSED"),
+        ("doubtful", "PASSED"),
+        ("raises", "FAILED"),
+        (f"line-{HEAD_LINES + 6}", "FAILED"),
+    ]
+    assert "3 failed, 3 passed, 1 warning" in done.stdout
+
+
+def test_a_failure_is_one_line(done: subprocess.CompletedProcess[str]) -> None:
+    lines = done.stdout.splitlines()
+    heads = [i for i, line in enumerate(lines) if line.startswith("___")]
+    shown = [lines[i + 1 : j] for i, j in itertools.pairwise(heads)]
+    assert [len(section) for section in shown] == [1, 1]  # the last is followed by the summary
+    assert shown[0] == [LIE]
+    assert shown[1][0].startswith(f"my.claims.yaml:{HEAD_LINES + 5}: claim 'raises': ")
+    assert f"FAILED my.claims.yaml::lie - Failed: {LIE}" in lines
+    assert f"my.claims.yaml:{HEAD_LINES + 6}: mu must be a number, got 'one'" in lines
+
+
+def test_a_warning_is_told(done: subprocess.CompletedProcess[str]) -> None:
+    assert "ClaimWarning: claim 'doubtful' refuted: certified epsilon 4.38 > claimed" in done.stdout
+
+
+def test_junit_has_the_properties(done: subprocess.CompletedProcess[str], folder: Path) -> None:
+    suite = ElementTree.parse(folder / "out.xml").getroot()[0]
+    cases = {case.get("name"): case for case in suite}
+    facts = {p.get("name"): p.get("value") for p in cases["lie"].iter("property")}
+    assert facts["verdict"] == "refuted"
+    assert facts["claimed"] == "4.3"
+    assert facts["where"] == "delta 1e-5"
+    assert facts["pair"] == "TwoSidedWalk"
+    assert float(str(facts["certified"])) == pytest.approx(4.377178, abs=1e-6)
+    failure = cases["lie"].find("failure")
+    assert failure is not None
+    assert LIE in str(failure.get("message"))
+
+
+def test_selection_and_a_warning_made_an_error(folder: Path) -> None:
+    strict = ("-W", "error::audit.pytest_plugin.ClaimWarning")
+    nodes = ("my.claims.yaml::good", "my.claims.yaml::doubtful")
+    assert "1 failed, 1 passed" in run(folder, *strict, *nodes).stdout
+
+
+def test_files_that_cannot_be_read_fail(tmp_path: Path) -> None:
+    (tmp_path / "bad.claims.yaml").write_text("claims: {\n")
+    (tmp_path / "other.claims.yaml").write_text("include: [a.yaml, b.yaml]\nclaims: [{id: x}]\n")
+    out = run(tmp_path).stdout
+    assert "4 failed" in out
+    for line in (
+        "bad.claims.yaml::line-2 - Failed: bad.claims.yaml:2: not YAML",
+        "other.claims.yaml::line-1 - Failed: other.claims.yaml:1: include must be a file that",
+        "other.claims.yaml::line-1-2 - Failed: other.claims.yaml:1: include must be a file that",
+        "other.claims.yaml::line-2 - Failed: other.claims.yaml:2: a claim needs",
+    ):
+        assert f"FAILED {line}" in out
+
+
+SPY = """\
+from audit.claims import judge
+
+true_judge = judge.judge
+
+def spied(claim, *, error):
+    with open("spent.txt", "a") as file:
+        print(claim.id, error, claim.budget.seed, file=file)
+    return true_judge(claim, error=error)
+
+judge.judge = spied
+"""
+
+
+def test_each_claim_gets_its_share_of_the_error(tmp_path: Path) -> None:
+    """Whatever is selected: the shares are settled by the file."""
+    (tmp_path / "conftest.py").write_text(SPY)
+    claims = [f"- {{id: c{i}, mu: 1.1, budget: {{trials: 9, seed: 7}}}}\n" for i in range(4)]
+    write(tmp_path, "".join(claims))
+    assert "2 passed, 2 deselected" in run(tmp_path, "-k", "c0 or c2").stdout
+    words = ("-o", "claims_error=0.2", "--claims-seed=3", "my.claims.yaml::c3")
+    assert "1 passed" in run(tmp_path, *words).stdout
+    spent = (tmp_path / "spent.txt").read_text().splitlines()
+    assert spent == ["c0 0.0025 7", "c2 0.0025 7", "c3 0.05 3"]
+
+
+def test_a_bad_setting(folder: Path) -> None:
+    done = run(folder, "-o", "claims_error=2")
+    assert done.returncode != 0
+    assert "claims_error must be in (0, 1), got '2'" in done.stdout + done.stderr
+
+
+HEAVY = ("numpy", "numba", "scipy", "yaml", "audit.mechanism", "audit.bounds", "audit.claims")
+
+
+def test_nothing_heavy_without_claims(tmp_path: Path) -> None:
+    (tmp_path / "test_light.py").write_text(
+        "import sys\n\n"
+        "def test_light():\n"
+        "    assert 'audit.pytest_plugin' in sys.modules\n"
+        f"    assert [name for name in {HEAVY} if name in sys.modules] == []\n"
+    )
+    done = run(tmp_path)
+    assert done.returncode == 0, done.stdout
+    assert "1 passed" in done.stdout

@@ -1,0 +1,129 @@
+"""``assert_bound_holds``: a bound tested by one function call."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from audit import NoisySGD, bounds
+from audit.claims import Verdict
+from audit.curves import GaussianCurve
+from audit.testing import assert_bound_holds
+
+from .written import EPSILON
+
+# one step with mu = 1, on all of space
+ONE_STEP = NoisySGD(
+    steps=1, dataset_size=1, batch_size=1, step_size=1.0, noise_std=2.0, lipschitz=1.0
+)
+DELTAS = (1e-5,)
+
+
+def claimed(mechanism: NoisySGD, delta: float) -> float:
+    return 4.3
+
+
+def test_a_true_number_holds() -> None:
+    judgement = assert_bound_holds(4.4, ONE_STEP, deltas=DELTAS)
+    assert judgement.verdict is Verdict.CONSISTENT
+    assert judgement.certified == pytest.approx(EPSILON, abs=1e-6)
+    assert judgement.tightness == pytest.approx(4.4 / EPSILON, abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    ("bound", "name"),
+    [(4.3, "float"), (claimed, "claimed"), (GaussianCurve(0.98), "GaussianCurve")],
+)
+def test_a_false_one_raises_one_line(bound: Any, name: str) -> None:
+    with pytest.raises(AssertionError) as raised:
+        assert_bound_holds(bound, ONE_STEP, deltas=DELTAS)
+    line = str(raised.value)
+    assert line.startswith(f"claim {name!r} refuted: certified epsilon 4.38 > claimed 4.")
+    assert line.endswith(" at delta 1e-5")
+
+
+def test_the_exact_curve_is_not_refuted_by_rounding() -> None:
+    """The bound and the exact law of the pair are the same number, computed in two ways."""
+    curve = GaussianCurve(1.0)
+    deltas = (1e-12, 1e-9, 1e-5, 1e-3, 0.1)
+    judgement = assert_bound_holds(curve, ONE_STEP, deltas=deltas, loose_by=1.0001)
+    assert judgement.tightness == pytest.approx(1, abs=1e-5)
+    assert_bound_holds(curve, ONE_STEP, orders=(1.5, 4.0, 32.0), loose_by=1.0001)
+
+
+def test_too_loose() -> None:
+    with pytest.raises(
+        AssertionError, match=r"'mine' consistent but loose by 1\.371, expected at most"
+    ):
+        assert_bound_holds(6.0, ONE_STEP, deltas=DELTAS, loose_by=1.2, name="mine")
+
+
+def test_a_bound_of_the_catalogue() -> None:
+    mechanism = NoisySGD(
+        steps=2,
+        dataset_size=1,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=2.0,
+        lipschitz=1.0,
+        smoothness=0.5,
+        strong_convexity=0.5,
+    )
+    judgement = assert_bound_holds(
+        "bsa24.theorem_4_2", mechanism, deltas=DELTAS, orders=(4.0,), loose_by=1.001
+    )
+    curve = bounds.evaluate("bsa24.theorem_4_2", mechanism)
+    assert judgement.claimed in (
+        pytest.approx(curve.epsilon(1e-5)),
+        pytest.approx(curve.renyi(4.0)),
+    )
+
+
+def test_what_says_nothing_does_not_pass() -> None:
+    with pytest.raises(
+        AssertionError, match=r"not applicable, expected consistent: bsa24\.theorem_4_2"
+    ):
+        assert_bound_holds("bsa24.theorem_4_2", ONE_STEP, deltas=DELTAS)
+    with pytest.raises(
+        AssertionError, match="not applicable, expected consistent: nothing is claimed"
+    ):
+        assert_bound_holds(lambda m, delta: math.inf, ONE_STEP, deltas=DELTAS)
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: assert_bound_holds(1.0, ONE_STEP), "deltas or orders must be given, got neither"),
+        (lambda: assert_bound_holds(1.0, ONE_STEP, deltas=(2.0,)), r"delta must be in \(0, 1\)"),
+        (
+            lambda: assert_bound_holds(1.0, ONE_STEP, orders=(4.0,)),
+            "orders must be left out unless",
+        ),
+        (
+            lambda: assert_bound_holds(1.0, ONE_STEP, deltas=DELTAS, options={"tau": 1}),
+            "options must be left out unless bound is an id",
+        ),
+        (lambda: assert_bound_holds(math.nan, ONE_STEP, deltas=DELTAS), "bound must be at least 0"),
+        (
+            lambda: assert_bound_holds(lambda m, d: "x", ONE_STEP, deltas=DELTAS),  # type: ignore[arg-type,return-value]
+            "bound must be a number at delta 1e-05, got 'x'",
+        ),
+        (lambda: assert_bound_holds("at22.b_99", ONE_STEP, deltas=DELTAS), "at22.b_99"),
+        (lambda: assert_bound_holds(1.0, 3, deltas=DELTAS), "mechanism must be a NoisySGD"),  # type: ignore[arg-type]
+        (lambda: assert_bound_holds(1.0, ONE_STEP, deltas=DELTAS, error=0), "error must be in"),
+    ],
+)
+def test_bad_arguments(call: Callable[[], object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        call()
+
+
+def test_what_a_function_raises_goes_through() -> None:
+    def broken(mechanism: NoisySGD, delta: float) -> float:
+        raise KeyError("mine")
+
+    with pytest.raises(KeyError, match="mine"):
+        assert_bound_holds(broken, ONE_STEP, deltas=DELTAS)

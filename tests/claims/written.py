@@ -1,0 +1,32 @@
+"""Claims files as tests write them: one step of a Gaussian mechanism with mu = 1."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from pathlib import Path
+
+# one step, one record, sensitivity 2, noise 2: the pair of linear losses is Gaussian with mu = 1
+ONE_STEP = "{steps: 1, dataset_size: 1, batch_size: 1, step_size: 1, noise_std: 2, lipschitz: 1}"
+EPSILON = 4.377178  # of mu = 1 at delta 1e-5
+
+HEAD = f"""\
+defaults: {{mechanism: one_step, pair: TwoSidedWalk}}
+mechanisms:
+  one_step: {ONE_STEP}
+claims:
+"""
+HEAD_LINES = HEAD.count("\n")
+
+
+def write(folder: Path, claims: str, name: str = "my.claims.yaml", head: str = HEAD) -> Path:
+    """Write a claims file, the claims indented by two."""
+    path = folder / name
+    path.write_text(head + textwrap.indent(textwrap.dedent(claims), "  "), encoding="utf-8")
+    return path
+
+
+def environment() -> dict[str, str]:
+    """The environment of a subprocess, without the plugins and settings of this test run."""
+    dropped = {"GITHUB_STEP_SUMMARY", "PYTEST_ADDOPTS", "PYTEST_PLUGINS"}
+    return {key: value for key, value in os.environ.items() if key not in dropped}
