@@ -20,6 +20,7 @@ from audit.bounds import (
     fmtt18,
     fmtt18_dp,
     fmtt18_stop,
+    own,
     survey,
 )
 from audit.bounds.assumptions import Assumption
@@ -40,6 +41,7 @@ _catalogue = Catalogue(
         *cl25.ENTRIES,
         *survey.ENTRIES,
         *bsa24.ENTRIES,
+        *own.ENTRIES,
     )
 )
 

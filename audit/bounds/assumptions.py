@@ -171,6 +171,11 @@ ONE_PASS = Assumption(
 CONTRACTING_STEPS = Assumption(
     "steps that contract by c < 1", lambda m: m.contraction < 1, lambda m: f"c={m.contraction:g}"
 )
+AN_ITERATE = Assumption(
+    "the release of an iterate",
+    lambda m: m.release is not Release.EXPONENTIAL_MECHANISM,
+    lambda m: f"release={m.release.name}",
+)
 EXPONENTIAL_MECHANISM = Assumption(
     "the release of the exponential mechanism",
     lambda m: m.release is Release.EXPONENTIAL_MECHANISM,

@@ -8,6 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audit import validate
 from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_SIZE, constant_step_size
 from audit.bounds.at22 import CONVEX_ITERATION, cite, cycle_cost
@@ -17,29 +20,39 @@ from audit.bounds.iteration import (
     best_cost,
     constant_cost,
     record_shifts,
+    visits_cost,
 )
 from audit.bounds.registry import Entry, Status
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import Batching, NoisySGD
 
+Array = NDArray[np.float64]
+
 
 def _steps_from(
-    mechanism: NoisySGD, shifts: Sequence[float] | None, count: int
-) -> tuple[list[float], list[float]]:
-    """Return the shifts and the noises of the last ``count`` steps."""
+    mechanism: NoisySGD,
+    shifts: Sequence[float] | None,
+    count: int,
+    allocations: Sequence[float] | None,
+) -> tuple[tuple[Array, ...], Array]:
+    """Return the shifts of the last ``count`` steps, one array a place, and the noises."""
     if shifts is None:
-        s = [float(v) for v in record_shifts(mechanism, count)]
+        places = record_shifts(mechanism, count)
+        if len(places) > 1 and allocations is not None:
+            raise ValueError(
+                "shifts must be given beside allocations where step sizes vary over a cycle of "
+                "batches, because no place of the record is the worst, got None"
+            )
     else:
-        s = [float(v) for v in shifts][len(shifts) - count :]
+        places = (np.array(shifts, dtype=np.float64)[len(shifts) - count :],)
         if len(shifts) != mechanism.steps and not constant_step_size(mechanism):
             raise ValueError(
                 f"shifts must be one a step ({mechanism.steps}) for a schedule, got {len(shifts)}"
             )
     if constant_step_size(mechanism):
-        return s, [mechanism.step_std] * count
-    sizes = mechanism.step_sizes[mechanism.steps - count :]
-    return s, [float(size) * mechanism.noise_std for size in sizes]
+        return places, np.full(count, mechanism.step_std)
+    return places, mechanism.step_sizes[mechanism.steps - count :] * mechanism.noise_std
 
 
 def _searchable(count: int, name: str) -> int:
@@ -57,10 +70,10 @@ def original_amplification(
     if shifts is None and allocations is None and constant_step_size(mechanism):
         return RenyiCurve.linear(cycle_cost(mechanism, None) / 2)
     count = _searchable(mechanism.steps if shifts is None else len(shifts), "shifts")
-    s, stds = _steps_from(mechanism, shifts, count)
+    places, stds = _steps_from(mechanism, shifts, count, allocations)
     if allocations is None:
-        return RenyiCurve.linear(best_cost(s, stds) / 2)
-    return RenyiCurve.linear(allocation_cost(allocations, s, stds) / 2)
+        return RenyiCurve.linear(max(best_cost(s, stds) for s in places) / 2)
+    return RenyiCurve.linear(allocation_cost(allocations, places[0], stds) / 2)
 
 
 def proposition_2_17(
@@ -105,16 +118,15 @@ def _diameter_amplification(
     assert mechanism.diameter is not None  # an assumption of the entries
     apart = mechanism.diameter if distance is None else distance
     validate.nonnegative(distance=apart)
-    same_shifts = mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED)
-    alike = shifts is None and same_shifts and constant_step_size(mechanism)
-    if alike and allocations is None and tau is None:
-        cost = constant_cost(
-            mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size,
-            mechanism.step_std,
-            mechanism.steps,
-            distance=apart,
-            contraction=contraction,
-        )
+    given = any(option is not None for option in (shifts, allocations, tau))
+    if not given and constant_step_size(mechanism):
+        shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
+        std, count = mechanism.step_std, mechanism.steps
+        cycle = mechanism.dataset_size // mechanism.batch_size
+        if cycle > 1 and mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+            cost = visits_cost(shift, std, count, cycle, distance=apart, contraction=contraction)
+        else:
+            cost = constant_cost(shift, std, count, distance=apart, contraction=contraction)
         return RenyiCurve.linear(cost / 2)
     steps = mechanism.steps if shifts is None else len(shifts)
     if tau is not None:
@@ -122,15 +134,18 @@ def _diameter_amplification(
         if tau >= steps:
             raise ValueError(f"tau must be at most steps - 1 ({steps - 1}), got {tau!r}")
     if allocations is not None:
-        s, stds = _steps_from(mechanism, shifts, _searchable(steps - (tau or 0), "tau"))
+        count = _searchable(steps - (tau or 0), "tau")
+        (s,), stds = _steps_from(mechanism, shifts, count, allocations)
         cost = allocation_cost(allocations, s, stds, distance=apart, contraction=contraction)
     elif tau is not None:
-        s, stds = _steps_from(mechanism, shifts, _searchable(steps - tau, "tau"))
-        s[0] += contraction * apart  # what is left of the distance adds to the first shift
-        cost = best_cost(s, stds, contraction=contraction)
+        count = _searchable(steps - tau, "tau")
+        places, stds = _steps_from(mechanism, shifts, count, None)
+        # what is left of the distance adds to the first shift
+        first = np.where(np.arange(count) == 0, contraction * apart, 0.0)
+        cost = max(best_cost(s + first, stds, contraction=contraction) for s in places)
     else:
-        s, stds = _steps_from(mechanism, shifts, min(steps, LONGEST))
-        cost = best_cost(s, stds, distance=apart, contraction=contraction)
+        places, stds = _steps_from(mechanism, shifts, min(steps, LONGEST), None)
+        cost = max(best_cost(s, stds, distance=apart, contraction=contraction) for s in places)
     return RenyiCurve.linear(cost / 2)
 
 
@@ -154,7 +169,7 @@ def proposition_3_2(
         As for `proposition_2_17`; allocations are one for each step after ``tau``.
     tau
         The time from which shifts are allocated, 0 to T - 1; by default the best (the best of the
-        last 10,000 steps where shifts vary).
+        last 10,000 steps where step sizes vary or shifts are given).
     distance
         D, how far the states at ``tau`` can be apart; by default the diameter.
 

@@ -7,7 +7,9 @@ are unproven. See `at22_sampled` for S_alpha.
 
 from __future__ import annotations
 
+import functools
 import math
+from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +32,16 @@ from audit.mechanism import NoisySGD, Order
 Array = NDArray[np.float64]
 
 
-def _around(best: float, most: int) -> Array:
-    inside = min(max(best, 1.0), float(most))
-    return np.array([float(math.floor(inside)), float(math.ceil(inside))])
+def _around(best: Array, most: int) -> Array:
+    """Return the whole numbers in 1..most on either side of each number, one row for each."""
+    inside = np.clip(best, 1.0, float(most))
+    return np.stack([np.floor(inside), np.ceil(inside)], axis=1)
+
+
+def _convex_length(step: Array, weight: Array, most: int, square: float) -> Array:
+    """Return the best lengths R where R costs R step + weight square/R."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return _around(np.sqrt(weight * square / step), most)
 
 
 def _convex(
@@ -41,9 +50,7 @@ def _convex(
     assert mechanism.diameter is not None  # an assumption of the entries
     square = (mechanism.diameter / mechanism.constant_step_size) ** 2
 
-    def best_length(step: float, weight: float, most: int) -> Array:
-        return _around(math.sqrt(weight * square / step) if step > 0 else math.inf, most)
-
+    best_length = functools.partial(_convex_length, square=square)
     return renyi_curve(
         SplitNoise(mechanism, order, best_length, lambda r: square / r, split=split, length=length)
     )
@@ -62,13 +69,13 @@ def _strongly_convex(
             return np.zeros_like(lengths)
         return np.asarray(square / np.expm1(np.minimum(rate * lengths, 700.0)))
 
-    def best_length(step: float, weight: float, most: int) -> Array:
+    def best_length(step: Array, weight: Array, most: int) -> Array:
         if math.isinf(rate):
-            return _around(1.0, most)
-        if step == 0:
-            return _around(math.inf, most)
+            return np.ones((1, 1))
         # the root of y/(y - 1)^2 = Q/(K rate), y = e^(rate R)
-        return _around(2 * math.asinh(math.sqrt(weight * square * rate / step) / 2) / rate, most)
+        with np.errstate(divide="ignore", over="ignore"):
+            root = np.sqrt(weight * square * rate / step)
+        return _around(2 * np.arcsinh(root / 2) / rate, most)
 
     return renyi_curve(SplitNoise(mechanism, order, best_length, cost, split=split, length=length))
 
@@ -136,15 +143,20 @@ def _schedule(
 ) -> RenyiCurve:
     assert mechanism.diameter is not None  # an assumption of the entries
     most = mechanism.steps - 1
-    square, tried = mechanism.diameter**2, _lengths(most) if most else np.ones(1)
+    square, tried = mechanism.diameter**2, _lengths(most)[None, :] if most else np.ones((1, 1))
+    best_length: Callable[[Array, Array, int], Array]
     if constant_step_size(mechanism):
-        eta = mechanism.constant_step_size
+        scaled = square / mechanism.constant_step_size**2
+        best_length = functools.partial(_convex_length, square=scaled)
 
         def cost(r: Array) -> Array:
-            return square / eta**2 / r
+            return scaled / r
     else:
         etas = mechanism.step_sizes[:0:-1]  # the last T - 1, backwards
         sums, squares = np.cumsum(etas), np.cumsum(etas**2)
+
+        def best_length(step: Array, weight: Array, most: int) -> Array:
+            return tried
 
         def cost(r: Array) -> Array:
             k = r.astype(np.int64) - 1
@@ -154,7 +166,7 @@ def _schedule(
         SplitNoise(
             mechanism,
             LARGER,
-            lambda step, weight, most: tried,
+            best_length,
             cost,
             composed=False,
             split=split,

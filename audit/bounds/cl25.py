@@ -37,6 +37,7 @@ from audit.bounds.cl25_tracking import (
     lemma_a_2,
     step_shift,
 )
+from audit.bounds.errors import NotApplicable
 from audit.bounds.holder_shifts import cheapest_holder
 from audit.bounds.registry import Entry, Status
 from audit.bounds.shift_allocation import LipschitzShifts, Meetings, smallest
@@ -258,7 +259,13 @@ def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     functions are jointly convex. c is that of Theorem 3.1; with Hoelder continuous gradients
     g(D) takes the place of c D.
     """
-    return GaussianCurve(_last_distance(mechanism) / mechanism.step_std)
+    distance = _last_distance(mechanism)
+    if math.isinf(distance):
+        raise NotApplicable(
+            "cl25.output_perturbation_corrected needs steps whose effect on distances is bounded "
+            f"(smoothness, or clipping), got smoothness={mechanism.smoothness}"
+        )
+    return GaussianCurve(distance / mechanism.step_std)
 
 
 LAST_STEP_BOUNDED = Assumption(

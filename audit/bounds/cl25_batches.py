@@ -10,7 +10,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import logsumexp
 
 from audit import validate
 from audit.bounds.assumptions import (
@@ -36,6 +35,7 @@ from audit.bounds.cl25_tracking import (
     others_share,
     step_shift,
 )
+from audit.bounds.costly import CostlyRenyiCurve
 from audit.bounds.holder_shifts import HolderModulus, HolderShifts, cheapest_holder
 from audit.bounds.registry import Entry, Status
 from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
@@ -125,7 +125,16 @@ def _smooth_cyclic_square(
 
     if length is not None:
         return float(cost(np.array([float(length)]))[0])
-    return smallest(cost, steps)[0]
+    if surplus > 0:
+        return smallest(cost, steps)[0]
+    # steps without the record bring the runs no closer than they contract: to start later in a
+    # cycle than just after its meeting gains nothing
+    ends = np.array([float(steps), float(max(meetings.after_last, 1))])
+    found = [float(np.min(cost(ends)))]
+    if meetings.total > 1:
+        period, after = meetings.period, meetings.after_last
+        found.append(smallest(lambda met: cost(after + met * period), meetings.total - 1)[0])
+    return min(found)
 
 
 def theorem_a_1(
@@ -174,10 +183,13 @@ class _MixedDivergence:
 
     def __call__(self, alpha: Array) -> Array:
         exponent = ((alpha - 1) * alpha)[:, None] * self.rhos
-        small = np.minimum(exponent, 1.0)
-        near = np.log1p(np.expm1(small) @ self.weights)
-        far = logsumexp(exponent, b=self.weights, axis=1)
-        return np.asarray(np.where(exponent.max(axis=1) < 1, near, far) / (alpha - 1))
+        top = exponent.max(axis=1)
+        result = np.full(alpha.shape, np.inf)
+        near, far = top < 1, (top >= 1) & np.isfinite(top)
+        result[near] = np.log1p(np.expm1(exponent[near]) @ self.weights)
+        scaled = np.exp(exponent[far] - top[far, None]) @ self.weights
+        result[far] = top[far] + np.log(scaled)
+        return np.asarray(result / (alpha - 1))
 
 
 def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
@@ -195,7 +207,8 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     for after in edges[:-1]:
         meetings = Meetings(mechanism.steps, period, (mechanism.steps - 1 - int(after)) % period)
         squares.append(_cyclic_square(mechanism, meetings, losses, None))
-    return RenyiCurve(_MixedDivergence(np.array(squares) / 2, np.diff(edges) / period))
+    divergence = _MixedDivergence(np.array(squares) / 2, np.diff(edges) / period)
+    return RenyiCurve(divergence, points=101)
 
 
 def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | None, float]]:
@@ -245,30 +258,31 @@ class _SampledDivergence:
     absorbed: Array
     rate: float
     noise: float  # sigma b/(2 eta K)
-    order: Order | None
+    order: Order
     square_root: bool
     splits: tuple[float, ...]
 
-    def _steps(self, alpha: float, split: float) -> float:
-        noise = self.noise * (math.sqrt(split) if self.square_root else split)
-        return float(sampled_gaussian_renyi(alpha, self.rate, noise, self.order))
+    def __call__(self, alpha: ArrayLike) -> Array:
+        orders, splits = np.atleast_1d(np.asarray(alpha)), np.array(self.splits)
+        noises = self.noise * (np.sqrt(splits) if self.square_root else splits)
+        steps = sampled_gaussian_renyi(orders[:, None], self.rate, noises, self.order)
+        return np.array(
+            [self._one(float(a), step) for a, step in zip(orders, np.asarray(steps), strict=True)]
+        )
 
-    def _one(self, alpha: float) -> float:
+    def _one(self, alpha: float, steps: Array) -> float:
         best = math.inf
-        for split in self.splits:
+        for split, step in zip(self.splits, steps, strict=True):
             # where no distance is left the whole noise may hide the gradients
             room = alpha / (2 * (1 - split)) if split < 1 else math.inf
             moved = np.zeros_like(self.absorbed)
             np.multiply(self.absorbed, room, out=moved, where=self.absorbed > 0)
-            best = min(best, float(np.min(self.lengths * self._steps(alpha, split) + moved)))
+            best = min(best, float(np.min(self.lengths * step + moved)))
         return best
-
-    def __call__(self, alpha: ArrayLike) -> Array:
-        return np.array([self._one(float(a)) for a in np.atleast_1d(alpha)])
 
 
 def _theorem_3_12(
-    mechanism: NoisySGD, beta: float | None, order: Order | None, square_root: bool
+    mechanism: NoisySGD, beta: float | None, order: Order, square_root: bool
 ) -> PrivacyCurve:
     splits: tuple[float, ...] = _SPLITS
     if beta is not None:
@@ -285,7 +299,7 @@ def _theorem_3_12(
         square_root,
         splits,
     )
-    return RenyiCurve(divergence, search=(1e-2, 1e3), points=41, refinements=2)
+    return CostlyRenyiCurve(divergence, search=(1e-2, 1e3), points=41, refinements=2)
 
 
 def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
@@ -317,7 +331,8 @@ def theorem_3_12_both_orders(mechanism: NoisySGD, *, beta: float | None = None) 
     proven: given the shifted noise, the law of the batch is another one for the second process, so
     the two processes do not share their maps, as the proof needs.
     """
-    return _theorem_3_12(mechanism, beta, None, True)
+    # D(mixture || N) is the larger one (Mironov, Talwar and Zhang 2019, Theorem 5)
+    return _theorem_3_12(mechanism, beta, Order.FORWARD, True)
 
 
 _SAMPLED = (

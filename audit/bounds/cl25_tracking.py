@@ -20,6 +20,7 @@ from numpy.typing import ArrayLike, NDArray
 from audit.bounds.assumptions import (
     CONTRACTIVE_STEPS,
     CONVEX,
+    FULL_BATCHES,
     ROUNDING,
     SMOOTH,
     STRONGLY_CONVEX,
@@ -127,9 +128,19 @@ def step_shift(mechanism: NoisySGD, batch: int) -> float:
 
 def clip_speed(mechanism: NoisySGD) -> float:
     """2 eta K, by which a step may move two iterates apart; infinite where nothing bounds it."""
-    if mechanism.gradient_bound is None:
-        return math.inf
-    return 2 * mechanism.constant_step_size * mechanism.gradient_bound
+    bound = _whole_gradient(mechanism)
+    return math.inf if bound is None else 2 * mechanism.constant_step_size * bound
+
+
+def _whole_gradient(mechanism: NoisySGD) -> float | None:
+    """Return K where it bounds all of a gradient that moves two iterates apart.
+
+    The Lipschitz constant leaves a shared regulariser out, which strongly convex losses may have.
+    Its part of a step does not move iterates apart where steps contract.
+    """
+    if mechanism.strong_convexity > 0 and not CONTRACTIVE_STEPS.holds(mechanism):
+        return mechanism.clip_norm
+    return mechanism.gradient_bound
 
 
 def domain(mechanism: NoisySGD) -> float:
@@ -209,7 +220,7 @@ def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth
 
 def others_share(mechanism: NoisySGD) -> float:
     """(b - 1)/b, the part of a batch that is common, where 2K bounds the rest; 1 otherwise."""
-    bound = mechanism.gradient_bound
+    bound = _whole_gradient(mechanism)
     factor = 2 if mechanism.relation is Relation.REPLACE_ONE else 1
     if bound is None or mechanism.sensitivity < factor * bound * (1 - ROUNDING):
         return 1.0
@@ -219,6 +230,12 @@ def others_share(mechanism: NoisySGD) -> float:
 def _array(growth: Growth, meetings: Meetings) -> Array:
     tracked = growth.track(t % meetings.period == meetings.position for t in range(meetings.steps))
     return np.array(tracked + [tracked[-1]] * (meetings.steps + 1 - len(tracked)))
+
+
+def _check_full(name: str, mechanism: NoisySGD) -> None:
+    failure = FULL_BATCHES.failure(mechanism)
+    if failure is not None:
+        raise NotApplicable(f"{name} {failure}")
 
 
 def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
@@ -231,6 +248,7 @@ def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
     Array
         The bounds for t = 0..T, shape ``(steps + 1,)``.
     """
+    _check_full("cl25.lemma_3_5", mechanism)
     growth = lipschitz_growth(mechanism, mechanism.dataset_size, excess(mechanism, losses))
     return _array(growth, Meetings(mechanism.steps))
 
@@ -245,6 +263,7 @@ def lemma_3_10(mechanism: NoisySGD) -> Array:
     Array
         The bounds for t = 0..T, shape ``(steps + 1,)``.
     """
+    _check_full("cl25.lemma_3_10", mechanism)
     failure = HOLDER.failure(mechanism)
     if failure is not None:
         raise NotApplicable(f"cl25.lemma_3_10 {failure}")

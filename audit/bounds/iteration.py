@@ -17,22 +17,26 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
 
 from audit import validate
 from audit.bounds.assumptions import ROUNDING
+from audit.bounds.shift_allocation import geometric, smallest
 from audit.mechanism import Batching, NoisySGD
 
 Array = NDArray[np.float64]
 
+_MOST_SHIFTS = 10**6  # of all places together
+_MOST_CUTS = 200  # a start that is missed is loose, never wrong
 LONGEST = 10_000
 """Steps that are searched one by one; a bound that may start anywhere starts within the last."""
 
 
 def allocation_cost(
-    allocations: Sequence[float],
-    shifts: Sequence[float],
-    stds: Sequence[float],
+    allocations: ArrayLike,
+    shifts: ArrayLike,
+    stds: ArrayLike,
     *,
     distance: float = 0.0,
     contraction: float = 1.0,
@@ -63,7 +67,7 @@ def allocation_cost(
     return float(np.sum((a / std) ** 2))
 
 
-def _row(name: str, values: Sequence[float]) -> Array:
+def _row(name: str, values: ArrayLike) -> Array:
     array = validate.sample(**{name: values})
     if name == "stds":
         validate.positive(stds=float(np.min(array)))
@@ -73,8 +77,8 @@ def _row(name: str, values: Sequence[float]) -> Array:
 
 
 def best_cost(
-    shifts: Sequence[float],
-    stds: Sequence[float],
+    shifts: ArrayLike,
+    stds: ArrayLike,
     *,
     distance: float | None = None,
     contraction: float = 1.0,
@@ -107,47 +111,48 @@ def best_cost(
         )
     s, std = s[-longest:], std[-longest:]
     scale = np.exp(math.log(contraction) * np.arange(s.size - 1, -1, -1))
-    y = np.concatenate([[0.0], np.cumsum(s * scale)])
-    x = np.concatenate([[0.0], np.cumsum((std * scale) ** 2)])
+    rises, widths = s * scale, (std * scale) ** 2
     if distance is None:
-        return float(_minorant_costs(x, y, np.array([0.0]))[0])
-    drop = distance * contraction ** np.arange(s.size, 0, -1, dtype=np.float64)
-    return float(np.min(_minorant_costs(x, y, drop)))
+        return float(np.sum(widths * _slopes(rises, widths) ** 2))
+    drops = distance * contraction ** np.arange(s.size, 0, -1, dtype=np.float64)
+    return _cheapest_start(rises, widths, drops)
 
 
-def _minorant_costs(x: Array, y: Array, drops: Array) -> Array:
-    """Return the cost of the lowest path from (x_k, y_k - drop_k) to the end, for each k.
+def _slopes(rises: Array, widths: Array) -> Array:
+    """Return the slopes of the greatest convex minorant of the points that the steps lead to."""
+    return np.asarray(isotonic_regression(rises / widths, weights=widths).x)
 
-    The path stays on or below the points between. The lower hull of the points to the right of k
-    is a stack; the path leaves (x_k, y_k - drop_k) along the tangent to it.
+
+def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
+    """Return the least cost of a path that starts ``drops[k]`` below point k, over all k.
+
+    A path that is allowed too much costs too little: at first every start may go straight to the
+    end. The cheapest start is then solved. Where its path leaves the straight line, at point p,
+    convexity says what any path that passes p or lower must cost from there on, and so what every
+    start before p costs at least. This ends when no start promises less than was found.
     """
-    last = x.size - 1
-    hull = [last]  # indices, the leftmost on top
-    costs = [0.0]  # of the path from each of them to the end
-    found = np.empty(drops.size)
-    for k in range(last - 1, -1, -1):
-        if k < drops.size:
-            x0, y0 = x[k], y[k] - drops[k]
-            low, high = 0, len(hull) - 1  # the slope to a hull point falls, then rises
-            while low < high:
-                middle = (low + high) // 2
-                i, j = hull[middle], hull[middle + 1]  # j lies left of i
-                to_left = (y[j] - y0) * (x[i] - x0) <= (y[i] - y0) * (x[j] - x0)
-                low, high = (middle + 1, high) if to_left else (low, middle)
-            i = hull[low]
-            found[k] = costs[low] + (y[i] - y0) ** 2 / (x[i] - x0)
-        if drops.size == 1 and k == 0:
+    x, y = (np.concatenate([[0.0], np.cumsum(lengths)]) for lengths in (widths, rises))
+    low, start = y[:-1] - drops, x[:-1]
+    promised = (y[-1] - low) ** 2 / (x[-1] - start)
+    best = math.inf
+    for _ in range(_MOST_CUTS):
+        k = int(np.argmin(promised))
+        if promised[k] >= best * (1 - 1e-13):
             break
-        while len(hull) > 1:
-            i, j = hull[-1], hull[-2]
-            if (y[i] - y[k]) * (x[j] - x[k]) < (y[j] - y[k]) * (x[i] - x[k]):
-                break
-            hull.pop()
-            costs.pop()
-        i = hull[-1]
-        costs.append(costs[-1] + (y[i] - y[k]) ** 2 / (x[i] - x[k]))
-        hull.append(k)
-    return found
+        own = rises[k:].copy()
+        own[0] += drops[k]
+        slopes = _slopes(own, widths[k:])
+        costs = widths[k:] * slopes**2
+        best = min(best, float(np.sum(costs)))
+        promised[k] = np.inf  # it is known now
+        first = int(np.searchsorted(slopes, slopes[0], side="right"))
+        if first < slopes.size:
+            p = k + first
+            slope, rest = slopes[first], float(np.sum(costs[first:]))
+            reach = np.minimum(y[p] - low[:p], slope * (x[p] - start[:p]))
+            least = reach**2 / (x[p] - start[:p]) + rest + 2 * slope * (y[p] - low[:p] - reach)
+            promised[:p] = np.maximum(promised[:p], least)
+    return best
 
 
 def constant_cost(
@@ -180,16 +185,98 @@ def constant_cost(
     return min(cost(length) for length in lengths) / std**2
 
 
-def record_shifts(mechanism: NoisySGD, count: int) -> Array:
-    """Return how far the maps of the last ``count`` steps can differ, for the record's worst place.
+def visits_cost(
+    shift: float,
+    std: float,
+    steps: int,
+    period: int,
+    *,
+    distance: float,
+    contraction: float = 1.0,
+) -> float:
+    """Return `best_cost` with a distance where only steps T, T - l, T - 2l, ... have a shift.
 
-    eta_t S/b where the record can be in the batch. In a cycle the worst place is the last step's
-    batch: for any other, every shift comes earlier, and an allocation for the last batch remains
-    possible. Batches drawn at random are coupled, and the record may be in each.
+    The best start lies just after such a step, or at time 0. In the scaled lengths the states just
+    before them lie on a concave chain (a line where c = 1), so a path that starts f free steps
+    before the first one bends at most twice: before it, and before the last step. That is a convex
+    minorant of three segments, for all starts at once.
+
+    Parameters
+    ----------
+    shift, std
+        s at the steps that have one, and the noise of every step.
+    steps, period
+        T and l, with l at least 2.
+    distance, contraction
+        D and c.
+    """
+    if contraction == 0:
+        return (shift / std) ** 2
+    log_c = math.log(contraction)
+    first_visit = (steps - 1) % period  # free steps before the first visit of the whole run
+    visits = (steps - 1) // period + 1
+    whole = visits if first_visit == period - 1 else visits - 1
+    if log_c < 0:
+        whole = min(whole, max(1, math.floor(-200 / log_c) // period))
+
+    def cost(visited: Array, free: float) -> Array:
+        length = free + 1 + (visited - 1) * period
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rises = (
+                distance * np.exp(log_c * length),
+                shift * np.exp(log_c * period) * geometric(log_c * period, visited - 1),
+                np.full_like(visited, shift),
+            )
+            before_last = geometric(2 * log_c, length - free - 1)
+            widths = (
+                np.exp(2 * log_c * (length - free)) * geometric(2 * log_c, free),
+                contraction**2 * before_last,
+                np.ones_like(visited),
+            )
+        return _three_segments(rises, widths)
+
+    found = [float(cost(np.array([float(visits)]), float(first_visit))[0])]
+    if whole:
+        found.append(smallest(lambda visited: cost(visited, period - 1.0), whole)[0])
+    return min(found) / std**2
+
+
+def _three_segments(rises: Sequence[Array], widths: Sequence[Array]) -> Array:
+    """Return the costs of the greatest convex minorants of three segments in a row."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, middle, last = (
+            np.where(w > 0, r / w, np.inf) for r, w in zip(rises, widths, strict=True)
+        )
+        left, right = rises[0] + rises[1], rises[1] + rises[2]
+        left_width, right_width = widths[0] + widths[1], widths[1] + widths[2]
+        left_bends, right_bends = first <= middle, middle <= last
+        apart = [np.where(r > 0, r * (r / w), 0.0) for r, w in zip(rises, widths, strict=True)]
+        costs = np.where(
+            left_bends,
+            apart[0] + np.where(right_bends, apart[1] + apart[2], right**2 / right_width),
+            left**2 / left_width + apart[2],
+        )
+        straight = np.where(left_bends, first > right / right_width, left / left_width > last)
+    whole = (rises[0] + right) ** 2 / (widths[0] + right_width)
+    return np.asarray(np.where(straight & ~(left_bends & right_bends), whole, costs))
+
+
+def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
+    """Return how far the maps of the last ``count`` steps can differ, one array a place.
+
+    eta_t S/b where the record can be in the batch. For a constant step size the worst place in a
+    cycle is the last step's batch: for any other, every shift comes earlier, and an allocation for
+    the last batch remains possible. Where step sizes vary any batch may be the worst, and all are
+    returned; or, if they are many, one array that lets the record be in every batch. Batches drawn
+    at random are coupled, and the record may be in each.
     """
     sizes = mechanism.step_sizes[mechanism.steps - count :]
-    shift = sizes * (mechanism.sensitivity / mechanism.batch_size)
+    shift = np.asarray(sizes * (mechanism.sensitivity / mechanism.batch_size))
     if mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED):
-        return np.asarray(shift)
+        return (shift,)
     period = mechanism.dataset_size // mechanism.batch_size
-    return np.where(np.arange(count)[::-1] % period == 0, shift, 0.0)
+    back = np.arange(count)[::-1] % period
+    places = [0] if np.ptp(sizes) == 0 else list(range(min(period, count)))
+    if len(places) * count > _MOST_SHIFTS:
+        return (shift,)
+    return tuple(np.where(back == place, shift, 0.0) for place in places)

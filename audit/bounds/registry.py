@@ -26,11 +26,12 @@ class Status(enum.Enum):
     UNPROVEN = "unproven"
     REFUTED = "refuted as printed"
     ASYMPTOTIC = "asymptotic"  # a rate without constants: drawn, never judged
+    OWN = "own"  # proven in this package, printed nowhere
 
     @property
     def sound(self) -> bool:
         """Whether `best` may use it: no violation is known, and it is proven."""
-        return self in (Status.AS_PRINTED, Status.CORRECTED)
+        return self in (Status.AS_PRINTED, Status.CORRECTED, Status.OWN)
 
 
 @dataclass(frozen=True)
@@ -65,6 +66,9 @@ class Entry:
     function
         Maps a mechanism that meets the assumptions to a curve; its keyword-only parameters are
         the options.
+    slow
+        Whether a value takes seconds: `Catalogue.best` and `Catalogue.table` leave it out unless
+        they are told to take it in.
     """
 
     id: str
@@ -73,6 +77,7 @@ class Entry:
     assumptions: tuple[Assumption, ...]
     status: Status
     function: Callable[..., PrivacyCurve]
+    slow: bool = False
 
     @property
     def options(self) -> tuple[str, ...]:
@@ -197,8 +202,10 @@ class Catalogue:
         validate.instance(NoisySGD, mechanism=mechanism)
         return tuple(id for id, entry in self.entries.items() if not entry.failures(mechanism))
 
-    def best(self, mechanism: NoisySGD, *, delta: float) -> BestBound:
+    def best(self, mechanism: NoisySGD, *, delta: float, slow: bool = False) -> BestBound:
         """Return the sound bound with the smallest epsilon at ``delta``.
+
+        Bounds that take seconds (`Entry.slow`) are compared only where ``slow`` is true.
 
         Raises
         ------
@@ -209,15 +216,23 @@ class Catalogue:
         """
         validate.open_unit(delta=delta)
         sound = [self.entries[id] for id in self.applicable(mechanism)]
-        curves = {e.id: e.function(mechanism) for e in sound if e.status.sound}
-        if not curves:
-            reasons = (
+        sound = [e for e in sound if e.status.sound and (slow or not e.slow)]
+        compared: dict[str, float] = {}
+        curves: dict[str, PrivacyCurve] = {}
+        reasons: list[str] = []
+        for e in sound:
+            try:
+                curves[e.id] = e.function(mechanism)
+                compared[e.id] = float(curves[e.id].epsilon(delta))
+            except ValueError as error:  # beyond what this one can compute
+                reasons.append(f"{e.id} {error}")
+        if not compared:
+            reasons += [
                 f"{e.id} {e.failures(mechanism)[0]}"
                 for e in self.entries.values()
-                if e.status.sound
-            )
+                if e.status.sound and e.failures(mechanism)
+            ]
             raise NotApplicable(f"no sound bound applies: {'; '.join(reasons)}")
-        compared = {id: curve.epsilon(delta) for id, curve in curves.items()}
         winner = min(compared, key=lambda id: compared[id])
         return BestBound(
             winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
@@ -284,8 +299,10 @@ class Catalogue:
         unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
         return calibration.most_steps(of_steps, float(epsilon), unit)
 
-    def table(self, mechanism: NoisySGD, delta: float) -> tuple[Row, ...]:
+    def table(self, mechanism: NoisySGD, delta: float, *, slow: bool = False) -> tuple[Row, ...]:
         """Return what every statement says about a mechanism, one row each, in order.
+
+        Bounds that take seconds (`Entry.slow`) have a value only where ``slow`` is true.
 
         Raises
         ------
@@ -294,7 +311,7 @@ class Catalogue:
         """
         validate.instance(NoisySGD, mechanism=mechanism)
         validate.open_unit(delta=delta)
-        rows = [_row(entry, mechanism, delta) for entry in self.entries.values()]
+        rows = [_row(entry, mechanism, delta, slow) for entry in self.entries.values()]
         sound = [row.value for row in rows if row.status.sound and row.value is not None]
         if not sound:
             return tuple(rows)
@@ -305,10 +322,12 @@ class Catalogue:
         )
 
 
-def _row(entry: Entry, mechanism: NoisySGD, delta: float) -> Row:
+def _row(entry: Entry, mechanism: NoisySGD, delta: float, slow: bool) -> Row:
     failures = entry.failures(mechanism)
     if failures:
         return Row(entry.id, entry.status, None, None, failures[0])
+    if entry.slow and not slow:
+        return Row(entry.id, entry.status, None, None, "takes seconds: ask with slow=True")
     try:
         value = float(entry.function(mechanism).epsilon(delta))
     except ValueError as error:

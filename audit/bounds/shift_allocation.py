@@ -93,9 +93,8 @@ class LipschitzShifts:
         since = np.where(met > 0, since - (met - 1) * meetings.period, 0)
         log_c = self.log_contraction
         with np.errstate(over="ignore"):
-            growth = np.exp(log_c * since)
-        sums = geometric(log_c * meetings.period, met)
-        return self.shift * np.where(met > 0, growth * np.maximum(sums, 1.0), 0.0)
+            sums = np.maximum(geometric(log_c * meetings.period, met), 1.0)
+            return self.shift * np.where(met > 0, np.exp(log_c * since) * sums, 0.0)
 
     def costs(self, lengths: ArrayLike, distances: ArrayLike) -> Array:
         """Return the minimal sum of b_t^2 over the last k steps, for arrays of k and d.
@@ -134,23 +133,23 @@ class LipschitzShifts:
             # the same weight for all: all or none
             above = target > shift * (free if decay == 0 else 0)
             return np.where(above, met, 0.0)
-        if period == 1:
-            # the largest q with (1 - r^q)(r^(1-q) - 1)/(1 - r^2) below target/s
-            ratio = np.exp(decay)
-            gap, excess = -np.expm1(decay), target / shift * -np.expm1(2 * decay)
-            with np.errstate(over="ignore", divide="ignore"):
-                root = np.sqrt(excess * (excess + 2 * (1 + ratio)) + gap**2)
-                count = np.ceil(np.log1p((excess + gap + root) / (2 * ratio)) / -decay) - 1
-            return np.asarray(np.clip(count, np.where(target > 0, 1.0, 0.0), met))
-        low, high = np.zeros_like(met), met.copy()
-        while np.any(low < high):
-            middle = np.ceil((low + high) / 2)
-            weight = np.exp(decay * (first + (middle - 1) * period))
-            sums = np.exp(decay * first) * geometric(decay * period, middle)
-            squares = np.exp(2 * decay * first) * geometric(2 * decay * period, middle)
-            more = (target + shift * sums) * weight > shift * (free + squares)
-            low, high = np.where(more, middle, low), np.where(more, high, middle - 1)
-        return low
+        # the j-th largest weight is w r^j, and q steps are above s as long as
+        # (target/s + w (1 - r^q)/(1 - r)) w r^(q - 1) > free + w^2 (1 - r^2q)/(1 - r^2),
+        # which is quadratic in r^(q - 1); everything below is a sum of positive terms
+        log_ratio, largest = decay * period, np.exp(decay * first)
+        ratio, gap, square = np.exp(log_ratio), -np.expm1(log_ratio), -np.expm1(2 * log_ratio)
+        with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
+            needed = target / shift / largest * square
+            others = free / largest / largest * square
+            more = needed - others
+            root = np.sqrt(gap**2 + needed**2 + 2 * (1 + ratio) * more + 2 * gap * others)
+            below = 2 * others + gap - needed
+            growth = np.where(below > 0, 2 * more / (root + below), (root - below) / 2)
+            growth = np.where(below > 0, growth, growth / (1 + others))
+            count = np.ceil(np.log1p(growth) / -log_ratio)
+        # with no other step to absorb it, the smallest distance needs one
+        least = np.where((free == 0) & (target > 0), 1.0, 0.0)
+        return np.asarray(np.clip(np.where(more > 0, count, 0.0), least, met))
 
 
 def _free_squares(decay: float, k: Array, first: Array, met: Array, period: int) -> Array:
@@ -158,7 +157,7 @@ def _free_squares(decay: float, k: Array, first: Array, met: Array, period: int)
     if period == 1:
         return np.zeros_like(k)
     twice = 2 * decay
-    last = first + (met - 1) * period
+    last = first + np.maximum(met - 1, 0) * period
     between = np.exp(twice * (first + 1)) * geometric(twice, period - 1)
     between = between * geometric(twice * period, np.maximum(met - 1, 0))
     tail = np.exp(twice * (last + 1)) * geometric(twice, np.maximum(k - 1 - last, 0))
@@ -180,16 +179,20 @@ def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
     found = [_lowest(values, lengths)]
     inner = np.pad(values, 1, constant_values=np.inf)
     dips = np.flatnonzero((values <= inner[:-2]) & (values <= inner[2:]))
-    for place in dips[np.argsort(values[dips], kind="stable")][:3]:
-        low, high = lengths[max(place - 1, 0)], lengths[min(place + 1, lengths.size - 1)]
-        while True:
-            fine = np.unique(np.rint(np.linspace(low, high, 65)))
-            costs = cost(fine)
-            found.append(_lowest(costs, fine))
-            if fine.size > high - low:
-                break
-            best = int(np.argmin(costs))
-            low, high = fine[max(best - 1, 0)], fine[min(best + 1, fine.size - 1)]
+    dips = dips[np.argsort(values[dips], kind="stable")][:3]
+    low, high = lengths[np.maximum(dips - 1, 0)], lengths[np.minimum(dips + 1, lengths.size - 1)]
+    rows = np.arange(dips.size)
+    while np.any(high - low > 2):  # the dip itself has been tried
+        fine = np.rint(np.linspace(low, high, 65, axis=1))
+        costs = cost(fine.ravel()).reshape(fine.shape)
+        found.append(_lowest(costs.ravel(), fine.ravel()))
+        best = np.argmin(costs, axis=1)
+        # to the next lengths that differ: rounding may repeat some
+        step = np.ceil((high - low) / 64)
+        low, high = (
+            np.maximum(fine[rows, best] - step, low),
+            np.minimum(fine[rows, best] + step, high),
+        )
     return min(found)
 
 

@@ -17,6 +17,7 @@ from scipy.special import gammaln, logsumexp
 
 from audit.bounds.assumptions import LAST_ITERATE, WITHOUT_REPLACEMENT
 from audit.bounds.bsa24_shared import family_sensitivity
+from audit.bounds.costly import CostlyRenyiCurve
 from audit.bounds.registry import Entry, Status
 from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.survey_shared import (
@@ -54,7 +55,7 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     divergence = functools.partial(
         _sampled_divergence, rate=rate, noise=noise, times=mechanism.steps
     )
-    return RenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
+    return CostlyRenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
 
 
 def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
@@ -151,7 +152,7 @@ def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
         mu=family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std),
         times=mechanism.steps,
     )
-    return RenyiCurve(divergence, search=(1e-3, 1e4), points=161, refinements=6)
+    return CostlyRenyiCurve(divergence, search=(1e-3, 1e4), points=161, refinements=6)
 
 
 ENTRIES = (

@@ -152,8 +152,11 @@ def _check_bounds(
         return
     if pair.mechanism.clip_norm is not None and pair.shared != ZERO:
         raise Inadmissible(f"{pair.name} needs shared to be zero where gradients are clipped")
+    # a regulariser is assumed, and left out, only where losses are strongly convex
+    whole = pair.mechanism.strong_convexity == 0
     for name, line in own.items():
-        least, most = line.value_range(low, high)
+        total = PiecewiseLinear.total([(1.0, line), (float(whole), pair.shared)])
+        least, most = total.value_range(low, high)
         if max(-least, most) > bound * SLACK:
             raise Inadmissible(
                 f"{pair.name} needs {name} in [{-bound:g}, {bound:g}], the Lipschitz constant, "

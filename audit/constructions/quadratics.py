@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -9,7 +10,7 @@ from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
 from audit.constructions.process import Affine, Process
-from audit.constructions.records import check_curvature, check_others, record_pushes
+from audit.constructions.records import SLACK, check_curvature, check_others, record_pushes
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,8 @@ class QuadraticPair(Construction):
 
     Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser that all records share,
     and a linear loss. Gradients of two records differ by a constant, so the pair is admissible
-    where a gradient sensitivity, or a Lipschitz constant beside a shared regulariser, is assumed.
+    where a gradient sensitivity, or a Lipschitz constant beside a strongly convex regulariser, is
+    assumed. A Lipschitz constant without strong convexity bounds the whole gradients.
     X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
     (``ZERO_OUT``, which leaves the regulariser).
 
@@ -54,8 +56,24 @@ class QuadraticPair(Construction):
             )
         check_curvature(self.name, self.mechanism, self.curvature)
         check_others(self.name, self.mechanism, self.others, self.others)
+        self._check_gradients()
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    def _check_gradients(self) -> None:
+        """Without strong convexity no regulariser is assumed: L bounds the whole gradients."""
+        m = self.mechanism
+        if not self.curvature or m.gradient_bound is None or m.strong_convexity > 0:
+            return
+        half = math.inf if m.diameter is None else m.diameter / 2
+        pushes = (*record_pushes(m), self.others)
+        steepest = abs(self.curvature) * half + max(abs(push) for push in pushes)
+        if steepest > m.gradient_bound * SLACK:
+            raise Inadmissible(
+                f"{self.name} needs gradients of at most {m.gradient_bound:g} on the domain where "
+                "a Lipschitz constant and no strong convexity is assumed, "
+                f"got {steepest:.6g}"
+            )
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes whose record pulls right, and left (or not at all)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -11,10 +12,12 @@ from scipy.special import ndtr, ndtri
 from audit import validate
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Order
-from audit.numerics.normal import gaussian_delta
-from audit.numerics.roots import decreasing_root
+from audit.numerics.normal import gaussian_delta, log_density, mills_ratio
 
 Array = NDArray[np.float64]
+
+_MOST_STEPS = 60
+_DIGITS = 2.0**-50
 
 
 @dataclass(frozen=True)
@@ -43,16 +46,25 @@ class GaussianCurve(PrivacyCurve):
     def _epsilon(self, delta: Array, order: Order) -> Array:
         if self.mu == 0:
             return np.zeros_like(delta)
-        nothing = self._delta(np.zeros(1), order) <= delta
+        mu = self.mu
         # delta(epsilon) <= Phi(-x) with x = epsilon/mu - mu/2 bounds the root from above
-        high = np.maximum(self.mu * (self.mu / 2 - ndtri(delta)), 0.0)
+        nothing = math.erf(mu / math.sqrt(8)) <= delta
+        epsilon = np.where(nothing, 0.0, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0))
         target = np.log(delta)
-
-        def excess(epsilon: Array) -> Array:  # nearly quadratic, where delta itself is not
-            with np.errstate(divide="ignore"):
-                return np.asarray(np.log(gaussian_delta(epsilon, np.array(self.mu))) - target)
-
-        return decreasing_root(excess, np.zeros_like(delta), np.where(nothing, 0.0, high))
+        for _ in range(_MOST_STEPS):
+            value = gaussian_delta(epsilon, np.array(mu))
+            x = epsilon / mu - mu / 2
+            # minus the derivative of delta is e^epsilon Phi(-x - mu)
+            slope = np.exp(log_density(x)) * mills_ratio(x + mu)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                step = np.where(
+                    nothing | (value == 0), 0.0, (target - np.log(value)) * value / slope
+                )
+            # log delta is concave, so its tangents lead to points where delta is not above
+            epsilon = np.maximum(epsilon - step, 0.0)
+            if np.all(np.abs(step) <= _DIGITS * epsilon):
+                break
+        return epsilon * (1 + _DIGITS)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         return np.asarray(ndtr(-ndtri(alpha) - self.mu))

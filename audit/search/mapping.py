@@ -21,7 +21,7 @@ Row = dict[str, Any]
 Progress = Callable[[int, int], object]
 
 DELTA = 1e-5
-_EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 40}
+_EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 16}  # the last begin near the best
 _SECONDS = 1000.0  # so that the number of evaluations ends a search, on any machine
 _OWN = "own."
 

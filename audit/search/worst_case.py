@@ -317,7 +317,9 @@ def _simplex(start: Array) -> Array:
 def _certified(trial: _Trial) -> tuple[Construction, ExactCurve, Bracket] | None:
     """Compute the shortlist finely and return the pair with the largest certified value."""
     best: tuple[Construction, ExactCurve, Bracket] | None = None
-    for _, pair in trial.best:
+    for quick, pair in trial.best:
+        if best is not None and quick < _NEAR * trial.best[0][0]:
+            break
         try:
             check_admissible(pair)
             law = exact.curve(pair)

@@ -255,3 +255,33 @@ def test_extremes_are_finite():
                     assert np.all(values >= 0), (name, values)  # infinite where it is vacuous
                 epsilon = bounds.evaluate("at22.sampled_gaussian", m).epsilon(1e-12)
                 assert epsilon >= 0
+
+
+def test_the_best_split_is_that_of_a_fine_grid():
+    """Lengths are whole numbers, and S_alpha has a knee at large orders: several valleys."""
+    m = mechanism(
+        steps=284,
+        dataset_size=268,
+        batch_size=1,
+        step_size=6.135,
+        noise_std=20.68,
+        smoothness=0.16,
+        strong_convexity=7e-4,
+    )
+    for id in ("at22.b_2", "at22.b_2_both_orders", "at22.b_3_both_orders"):
+        orders = np.array([1.01, 3.0, 40.0, 400.0, 1000.0, 3000.0])
+        found = bounds.evaluate(id, m).renyi(orders)
+        splits = 1 / (1 + np.exp(np.linspace(-8, 8, 401)))
+        by_hand = np.min([bounds.evaluate(id, m, split=x).renyi(orders) for x in splits], axis=0)
+        assert np.all(found <= by_hand * 1.01)
+
+
+def test_a_tradeoff_function_of_costly_divergences():
+    """It takes its orders from a grid, and belongs to the same curve."""
+    for id in ("at22.b_2_both_orders", "cl25.theorem_3_12_both_orders"):
+        curve = bounds.evaluate(id, mechanism(noise_std=5.0))
+        for alpha in (1e-3, 0.1, 0.6):
+            beta = curve.beta(alpha)
+            epsilons = np.array([0.0, 0.1, 0.3, 1.0])
+            lines = 1 - curve.delta(epsilons) - np.exp(epsilons) * alpha
+            assert max(np.max(lines), 0.0) - 2e-3 <= beta <= 1 - alpha

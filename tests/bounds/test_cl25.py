@@ -203,3 +203,23 @@ def test_shuffling_is_the_mean_over_positions():
     grouped = bounds.evaluate("cl25.corollary_a_3", many).renyi(2.0)
     assert math.log(np.mean(np.exp(squares))) <= grouped * (1 + 1e-3)
     assert grouped <= bounds.evaluate("cl25.theorem_a_1", many).renyi(2.0)
+
+
+@pytest.mark.parametrize("strong_convexity", [0.0, 0.3])
+@pytest.mark.parametrize("steps", [1, 4, 57, 60])
+def test_starts_just_after_a_meeting_are_the_best(steps, strong_convexity):
+    """Only those are searched where losses are convex; here every start is tried."""
+    m = figure_1(
+        steps=steps,
+        dataset_size=10,
+        batch_size=2,
+        batching=Batching.CYCLIC,
+        strong_convexity=strong_convexity,
+    )
+    for position in (0, 3, 4):
+        found = bounds.evaluate("cl25.theorem_a_1", m, position=position).renyi(2.0)
+        tried = [
+            bounds.evaluate("cl25.theorem_a_1", m, position=position, tau=tau).renyi(2.0)
+            for tau in range(steps)
+        ]
+        assert found == pytest.approx(min(tried), rel=1e-12, abs=1e-300)

@@ -43,8 +43,8 @@ def test_every_bound_falls_with_noise():
         m = random_mechanism(random)
         noisier = dataclasses.replace(m, noise_std=1.2 * m.noise_std)
         for id in set(bounds.applicable(m)) & set(bounds.applicable(noisier)):
-            if bounds.CATALOGUE[id].status is Status.ASYMPTOTIC:
-                continue
+            if bounds.CATALOGUE[id].status is Status.ASYMPTOTIC or id.startswith("own."):
+                continue  # the latter have tests of their own
             for alpha in (1.5, 6.0):
                 before, after = renyi(id, m, alpha), renyi(id, noisier, alpha)
                 assert after <= before * (1 + 1e-9), (id, m)

@@ -1,10 +1,13 @@
 """The best allocation of shifts, against a general solver and closed forms."""
 
+import math
+from fractions import Fraction
+
 import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from audit.bounds.iteration import allocation_cost, best_cost, constant_cost
+from audit.bounds.iteration import allocation_cost, best_cost, constant_cost, visits_cost
 
 
 def by_solver(shifts, stds, distance, contraction):
@@ -71,3 +74,63 @@ def test_a_shift_before_it_happens_cannot_be_spread():
     # two shifts, the second at the last step: z_t >= 0 binds, and it is paid in full
     assert best_cost([0.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.0)
     assert best_cost([1.0, 0.0, 1.0], [1.0] * 3) == pytest.approx(1.5)
+
+
+def in_fractions(shifts, stds, distance, contraction):
+    """The cheapest path below the shifts from every start, by pooling, without rounding."""
+    count = len(shifts)
+    scales = [Fraction(math.exp(math.log(contraction) * (count - 1 - t))) for t in range(count)]
+    rises = [Fraction(s) * scale for s, scale in zip(shifts, scales, strict=True)]
+    widths = [(Fraction(s) * scale) ** 2 for s, scale in zip(stds, scales, strict=True)]
+    costs = []
+    for k in range(count):
+        pools = []
+        dropped = Fraction(distance) * Fraction(contraction) ** (count - k)
+        for t in range(k, count):
+            pools.append([rises[t] + (dropped if t == k else 0), widths[t]])
+            while len(pools) > 1 and pools[-2][0] * pools[-1][1] > pools[-1][0] * pools[-2][1]:
+                rise, width = pools.pop()
+                pools[-1][0] += rise
+                pools[-1][1] += width
+        costs.append(sum(rise**2 / width for rise, width in pools))
+    return float(min(costs))
+
+
+@pytest.mark.parametrize("kind", ["any", "falling", "rising", "wild"])
+def test_every_start_is_considered(kind):
+    """The search over starts leaves out only those that cannot be the best."""
+    random = np.random.default_rng(9)
+    for _ in range(15):
+        count = int(random.integers(1, 25))
+        shifts = random.uniform(0, 1, count) * random.integers(0, 2, count)
+        if kind in ("falling", "rising"):
+            shifts = np.sort(random.uniform(0.1, 1, count))[:: -1 if kind == "falling" else 1]
+        if kind == "wild":
+            shifts = np.exp(2 * random.normal(size=count))
+        stds = random.uniform(0.5, 2, count) if random.random() < 0.5 else shifts + 0.01
+        distance = float(random.choice([0.0, 1e-3, 1.0, 10.0]))
+        contraction = float(random.choice([1.0, 0.99, 0.7]))
+        found = best_cost(shifts, stds, distance=distance, contraction=contraction)
+        exact = in_fractions(shifts.tolist(), stds.tolist(), distance, contraction)
+        assert found == pytest.approx(exact, rel=1e-11, abs=1e-300)
+
+
+@pytest.mark.parametrize("contraction", [1.0, 1 - 1e-5, 0.99, 0.6, 1e-9, 0.0])
+def test_shifts_once_in_a_cycle_have_a_closed_form(contraction):
+    random = np.random.default_rng(2)
+    for _ in range(60):
+        steps, period = int(random.integers(1, 150)), int(random.integers(2, 30))
+        distance = float(10 ** random.uniform(-4, 3)) if random.random() < 0.9 else 0.0
+        shift, std = (float(x) for x in 10 ** random.uniform(-2, 1, 2))
+        closed = visits_cost(shift, std, steps, period, distance=distance, contraction=contraction)
+        shifts = np.where(np.arange(steps)[::-1] % period == 0, shift, 0.0)
+        stds = np.full(steps, std)
+        searched = best_cost(shifts, stds, distance=distance, contraction=contraction)
+        assert closed == pytest.approx(searched, rel=1e-10)
+
+
+def test_long_cycles_start_beyond_ten_thousand_steps():
+    """The best start lies D l/s steps back: 1e6 here, where the cost is known."""
+    cost = visits_cost(1e-3, 1.0, 10**9, 20, distance=50.0)
+    # all but the last step on one line: (s/l u + D')^2/u + s^2, u = D' l/s, D' = D - s (1 - 1/l)
+    assert cost == pytest.approx(4 * 1e-3 / 20 * (50 - 1e-3 * 0.95) + 1e-6, rel=1e-9)

@@ -153,3 +153,16 @@ def test_repulsive_quadratics_need_losses_that_are_not_convex():
     assert step.maps[0].slope == pytest.approx(m.contraction)
     with pytest.raises(Inadmissible, match="needs curvature"):
         QuadraticPair(dataclasses.replace(m, convex=True), -1.0)
+
+
+def test_a_lipschitz_constant_alone_bounds_whole_gradients():
+    # without strong convexity there is no regulariser to leave out: |2 x| + 1 reaches 2 at the end
+    m = dataclasses.replace(
+        STRONG, strong_convexity=0.0, gradient_sensitivity=None, lipschitz=1.0, diameter=1.0
+    )
+    with pytest.raises(Inadmissible, match=r"gradients of at most 1 on the domain .* got 2"):
+        QuadraticPair(m, 2.0)
+    QuadraticPair(dataclasses.replace(m, strong_convexity=0.5), 2.0)
+    QuadraticPair(dataclasses.replace(m, gradient_sensitivity=0.5), 1.0)
+    with pytest.raises(Inadmissible, match=r"at most 1 on the domain .* got 1\.25"):
+        QuadraticPair(dataclasses.replace(m, gradient_sensitivity=0.5), 2.0)

@@ -1,0 +1,193 @@
+"""The bounds of this package against exact laws: a grid of 200 settings, and 1,000 short runs.
+
+    python -m tests.bounds.own_soundness [grid|random] [first] [last]
+
+prints one line for each violation and a summary. The low ends of the laws' brackets are compared,
+so that errors of the laws can hide a violation and never feign one.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from audit import NoisySGD, Order, bounds, exact
+from audit.constructions import (
+    BiasedWalk,
+    Construction,
+    DriftedWalk,
+    Inadmissible,
+    QuadraticPair,
+    ResetWalk,
+    TwoSidedWalk,
+)
+from audit.exact.transfer import Resolution
+from tests.bounds.grid import random_mechanism, random_pair
+
+Curves = dict[str, Any]
+
+DELTA = 1e-5
+COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
+DRIFTS = (0.02, 0.1, 0.3, 1.0, 3.0)  # A = v D/s^2
+NOISES = (0.05, 0.1, 0.2, 0.4, 1.0)  # s/D
+TIMES = (0.1, 0.3, 1.0, 3.0)  # T s^2/D^2
+GAPS = (0.0, 0.05)  # 1 - c
+
+
+def mechanism(
+    drift: float, noise: float, steps: int, gap: float = 0.0, **other: object
+) -> NoisySGD:
+    """Full batches of ten records on a domain of diameter 1, with eta = 1 and smoothness 1.
+
+    The shift v is the sensitivity over 10. Losses are linear beside a shared regulariser.
+    """
+    values: dict[str, object] = {
+        "steps": steps,
+        "dataset_size": 10,
+        "batch_size": 10,
+        "step_size": 1.0,
+        "noise_std": noise,
+        "gradient_sensitivity": 10 * drift * noise**2,
+        "smoothness": 1.0,
+        "strong_convexity": gap,
+        "diameter": 1.0,
+    }
+    return NoisySGD(**{**values, **other})  # type: ignore[arg-type]
+
+
+def settings() -> list[NoisySGD]:
+    """The grid: 5 drifts, 5 noises, 4 lengths of runs, with and without contraction."""
+    return [
+        mechanism(a, s, max(round(t / s**2), 1), gap)
+        for gap in GAPS
+        for a in DRIFTS
+        for s in NOISES
+        for t in TIMES
+    ]
+
+
+def pairs(m: NoisySGD) -> Iterator[Construction]:
+    """Admissible pairs of every kind; drifts from the wall that they leave."""
+    v = m.constant_step_size * m.sensitivity / m.batch_size
+    makers: list[Callable[[], Construction]] = [
+        lambda: BiasedWalk(m),
+        lambda: TwoSidedWalk(m),
+        lambda: DriftedWalk(m, 0.5 * v, -0.5),
+        lambda: DriftedWalk(m, 4.4 * v, -0.5),
+        lambda: QuadraticPair(m, curvature=m.strong_convexity),
+        lambda: QuadraticPair(
+            m, curvature=m.strong_convexity, others=2 * m.sensitivity, start=-0.5
+        ),
+        lambda: QuadraticPair(m, curvature=0.3, start=-0.5),
+        lambda: ResetWalk(m, curvature=1.0, cap=4 * m.sensitivity / m.batch_size),
+    ]
+    for make in makers:
+        try:
+            yield make()
+        except Inadmissible:
+            continue
+
+
+def check(
+    curves: Curves, found: list[Construction], epsilons: tuple[float, ...]
+) -> tuple[list[str], float]:
+    """Return what is below an exact law, and the largest low end of an exact epsilon at 1e-5.
+
+    The exact delta is compared at the epsilon that a curve claims at 1e-5, and at ``epsilons``.
+    """
+    wrong = []
+    lows: list[tuple[float, Construction, Order]] = []
+    claimed = {id: float(curve.epsilon(DELTA)) for id, curve in curves.items()}
+    points = [(id, claimed[id], DELTA) for id in curves]
+    points += [(id, e, float(curve.delta(e))) for id, curve in curves.items() for e in epsilons]
+    half = 0.5 * min(claimed.values())
+    for pair in found:
+        law = exact.curve(pair, resolutions=COARSE)
+        for order in Order:
+            for id, epsilon, delta in points:
+                least = law.delta_bracket(epsilon, order)[0]
+                if least > delta * (1 + 1e-9) + 1e-15:
+                    wrong.append(f"{id}: delta({epsilon}) {delta} below {least} of {pair}, {order}")
+            lows.append((law.delta_bracket(half, order)[0], pair, order))
+    _, pair, order = max(lows, key=lambda low: low[0])
+    return wrong, exact.curve(pair, resolutions=COARSE).epsilon_bracket(DELTA, order)[0]
+
+
+def check_grid(first: int, last: int) -> list[str]:
+    """Check the settings of the grid, and that couplings are no worse than what they start from."""
+    wrong = []
+    for place, m in enumerate(settings()[first:last], first):
+        clock = time.perf_counter()
+        coupling = bounds.evaluate("own.coupling", m, distances=41)
+        curves = {"own.forgetting": bounds.evaluate("own.forgetting", m), "own.coupling": coupling}
+        found, least = check(curves, list(pairs(m)), (0.3,))
+        wrong += found
+        others = ("bsa24.theorem_4_1", "bsa24.theorem_4_2", "bsa24.theorem_4_3", "own.forgetting")
+        values = {
+            id: float(bounds.evaluate(id, m).epsilon(DELTA))
+            for id in others
+            if id in bounds.applicable(m)
+        }
+        own = float(coupling.epsilon(DELTA))
+        recursion = float(coupling.curves[0].epsilon(DELTA))
+        if own > 1.01 * min(values.values()):
+            wrong.append(f"own.coupling: {own} above 1.01 of {values} for {m}")
+        forgetting = values.pop("own.forgetting")
+        print(
+            f"{place:4} s={m.noise_std:<5g} T={m.steps:<5} c={1 - m.strong_convexity:<5g} "
+            f"v={m.sensitivity / 10:<8.3g} exact {least:9.5f}  own {own:9.5f}  "
+            f"recursion {recursion:9.5f}  forgetting {forgetting:9.5f}  "
+            f"papers {min(values.values()):9.5f}  {time.perf_counter() - clock:.1f} s",
+            flush=True,
+        )
+    return wrong
+
+
+def short_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
+    """Return a random mechanism that both bounds cover, and a random pair that it allows."""
+    while True:
+        m = random_mechanism(random)
+        if {"own.forgetting", "own.coupling"} <= set(bounds.applicable(m)):
+            return m, random_pair(m, random)
+
+
+def check_random(count: int, seed: int) -> list[str]:
+    """Check random settings with short runs."""
+    random = np.random.default_rng(seed)
+    wrong = []
+    for place in range(count):
+        m, pair = short_run(random)
+        scale = m.sensitivity * math.sqrt(m.steps) / m.batch_size / m.noise_std
+        epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
+        curves = {
+            "own.forgetting": bounds.evaluate("own.forgetting", m),
+            "own.coupling": bounds.evaluate("own.coupling", m, distances=24, weights=240),
+        }
+        wrong += check(curves, [pair], (epsilon, 0.3 * epsilon))[0]
+        if place % 20 == 19:
+            print(f"{place + 1} short runs, {len(wrong)} violations", flush=True)
+    return wrong
+
+
+def main() -> None:
+    """Run one part, or both."""
+    part = sys.argv[1] if len(sys.argv) > 1 else "both"
+    numbers = [int(word) for word in sys.argv[2:]]
+    wrong: list[str] = []
+    if part in ("grid", "both"):
+        first, last = numbers if numbers else (0, len(settings()))
+        wrong += check_grid(first, last)
+    if part in ("random", "both"):
+        count, seed = numbers if numbers else (1000, 20261)
+        wrong += check_random(count, seed)
+    print("\n".join(wrong))
+    print(f"{len(wrong)} violations")
+
+
+if __name__ == "__main__":
+    main()

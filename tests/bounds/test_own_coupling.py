@@ -1,0 +1,321 @@
+"""The coupling recursion: its lemma, its loops, its rounding, known values and exact laws."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+
+from audit import Batching, NoisySGD, bounds, exact
+from audit.bounds.own_coupling import coupling_curve, grid_of, shifts_curve
+from audit.bounds.own_recursion import PADDING, mirror, split, weigh
+from audit.bounds.own_shared import Run
+from audit.bounds.own_stretches import Stretch, stretches
+from audit.bounds.own_table import Grid, Step
+from audit.constructions import DriftedWalk
+from audit.curves.gaussian import GaussianCurve
+from audit.numerics.normal import gaussian_delta
+from tests.bounds.own_soundness import check, mechanism, short_run
+
+# --- the lemma, on spaces of a few points ---
+
+
+def divergence(p, q, g):
+    """E_g of two laws on a few points, by trying every event."""
+    events = itertools.product([0.0, 1.0], repeat=p.size)
+    return max(float(np.dot(event, p - g * q)) for event in events)
+
+
+def lemma_gap(random, overspent):
+    """Right side less left side of the lemma for a random coupling and random weights."""
+    points, outcomes = 3, 4
+    p, q = random.dirichlet(np.ones(points)), random.dirichlet(np.ones(points))
+    first = random.dirichlet(np.full(outcomes, 0.3), size=points)
+    second = random.dirichlet(np.full(outcomes, 0.3), size=points)
+    g = float(np.exp(random.uniform(-0.5, 1.5)))
+    pairs = p[:, None] * random.dirichlet(np.full(points, 0.5), size=points)
+    spent = random.dirichlet(np.full(points, 0.5), size=points).T * g * q  # columns add up to g q
+    weights = overspent * spent / pairs
+    right = sum(
+        pairs[a, b] * divergence(first[a], second[b], weights[a, b])
+        for a in range(points)
+        for b in range(points)
+    )
+    return right - divergence(p @ first, q @ second, g)
+
+
+def test_the_lemma_by_brute_force():
+    random = np.random.default_rng(1)
+    assert min(lemma_gap(random, 1.0) for _ in range(300)) >= -1e-12
+
+
+def test_a_budget_that_is_overspent_breaks_the_lemma():
+    random = np.random.default_rng(1)
+    assert min(lemma_gap(random, 1.5) for _ in range(300)) < -0.01
+
+
+# --- the loops and their rounding ---
+
+GRID = Grid(top=1.0, distances=32, spacing=0.05, count=160, open_end=False)
+ONE = Stretch(1, 1.0, 0.04, 0.2)
+
+
+def two_steps(r, g):
+    """H_1(r, g) of ONE in closed form, for any weight."""
+    mu = np.array((r + 0.04) / 0.2)
+    if g >= 1:
+        return float(gaussian_delta(np.array(math.log(g)), mu))
+    if g <= 0:
+        return 1.0
+    return 1 - g + g * float(gaussian_delta(np.array(-math.log(g)), mu))
+
+
+def table_of(step):
+    values = step.last()
+    table = np.empty((GRID.last + 1, 2 * PADDING * GRID.count + 1))
+    mirror(values, np.exp(GRID.log_weights), table)
+    return table
+
+
+def test_parallel_moves_are_above_their_integrals_and_close():
+    step = Step(GRID, ONE)
+    table = table_of(step)
+    cost = np.empty(GRID.count + 1)
+    for start, near in ((0, 0), (8, 4), (20, 17), (32, 31)):
+        options = dict(step.options[start].moves)
+        loss = options[near]
+        weigh(table[near], loss.right, loss.left, loss.rest, loss.stride, cost)
+        mu = (GRID.rows[start] + 0.04 - GRID.rows[near]) / 0.2
+        for j in (0, 20, 60):
+            g = math.exp(j * GRID.spacing)
+
+            def integrand(x, near=near, mu=mu, g=g):
+                weight = g * math.exp(-mu * x - mu * mu / 2)
+                return two_steps(GRID.rows[near], weight) * math.exp(-x * x / 2)
+
+            exact_cost = quad(integrand, -12, 12, limit=400, epsabs=1e-13)[0] / math.sqrt(
+                2 * math.pi
+            )
+            # on the grid a loss has 1% more variance, which tells in the tail
+            assert exact_cost * (1 - 1e-9) <= cost[j] <= exact_cost * 1.05 + 1e-12
+
+
+@pytest.mark.parametrize(("start", "near"), [(6, 0), (20, 0), (20, 3), (32, 6)])
+def test_reflections_are_above_their_integrals_and_close(start, near):
+    """At one weight (kappa = 1), where the integral is simple."""
+    from audit.bounds.own_recursion import reflect
+
+    step = Step(GRID, ONE)
+    table = table_of(step)
+    [r] = [r for r in step.options[start].reflections if r.near == near]
+    cost, work = np.empty(GRID.count + 1), np.empty(GRID.count + 1)
+    arguments = (r.far, r.right_mass, r.left_mass, r.largest)
+    one = np.zeros(1, dtype=np.int64)
+    reflect(table, near, *arguments, one, GRID.spacing, work, cost)
+    all_weights = np.empty(GRID.count + 1)
+    reflect(table, near, *arguments, step.powers, GRID.spacing, work, all_weights)
+    assert np.all(all_weights <= cost)
+    gap = (GRID.rows[start] + 0.04 - GRID.rows[near]) / 0.2
+    z = GRID.rows[near]
+    for j in (0, 20, 60):
+        g = math.exp(j * GRID.spacing)
+
+        def apart(u, g=g):
+            phi = math.exp(-((u - gap / 2) ** 2) / 2) - math.exp(-((u + gap / 2) ** 2) / 2)
+            return phi * two_steps(min(z + 0.4 * u, 1.0), g) / math.sqrt(2 * math.pi)
+
+        met = 1 - GaussianCurve(gap).delta(0.0)
+        ends = [max((1 - z) / 0.4, 0), 20]
+        parts = [quad(apart, a, b, limit=400, epsabs=1e-13)[0] for a, b in ((0, ends[0]), ends)]
+        exact_cost = met * two_steps(z, g) + sum(parts)
+        # a distance is rounded up by 1/32 at most, a tenth of the means' distance here
+        assert exact_cost * (1 - 1e-9) <= cost[j] <= 1.35 * exact_cost + 1e-12
+
+
+def test_a_split_budget_is_the_best_of_all_splits():
+    random = np.random.default_rng(4)
+    weights = np.exp(0.1 * np.arange(-30, 31))
+    first = np.sort(random.random(61))[::-1].copy()
+    second = np.array([max(1 - 0.6 * g, 0.02) for g in weights])
+    result = np.empty(61)
+    split(first, second, 0.3, weights, result)
+
+    def envelope(values, g):
+        """Smallest chord value at g, the constant beyond the ends included."""
+        best = 1.0 if g < weights[0] else values[-1] if g >= weights[-1] else math.inf
+        for a, b in itertools.combinations(range(61), 2):
+            if weights[a] <= g <= weights[b]:
+                share = (g - weights[a]) / (weights[b] - weights[a])
+                best = min(best, values[a] + share * (values[b] - values[a]))
+        return best
+
+    for j in (12, 30, 45):
+        options = []
+        for other in weights:  # the best split has a vertex of one of the two
+            for which in (0, 1):
+                rates = (0.7, 0.3) if which == 0 else (0.3, 0.7)
+                left = (weights[j] - rates[0] * other) / rates[1]
+                if left > weights[0]:
+                    here, there = (first, second) if which == 0 else (second, first)
+                    options.append(
+                        rates[0] * envelope(here, other) + rates[1] * envelope(there, left)
+                    )
+        assert result[j] == pytest.approx(min(options), rel=1e-9)
+
+
+def test_splits_of_weights_of_many_orders():
+    """Subtractions from the largest weight would lose the smallest ones."""
+    weights = np.exp(0.4 * np.arange(-120, 121))
+    first = np.array([max(1 - 0.3 * g, 0.5 * math.exp(-0.01 * g), 1e-9) for g in weights])
+    result = np.empty(weights.size)
+    split(first, first, 0.5, weights, result)
+    assert np.all(result <= first * (1 + 1e-12))
+    assert result[120] == pytest.approx(first[120], rel=0.2)
+    assert result[100] > 0.99
+
+
+def test_merged_shifts_are_the_cheapest():
+    """Of all moves x_1..x_6 with distances not below 0, by the closed form and by a solver."""
+    from scipy.optimize import minimize
+
+    v, s = 0.05, 0.1
+    cycles = Stretch(6, 1.0, 2 * v, s * math.sqrt(6), meetings=2, period=3)
+    for start, end in ((0.0, 0.0), (0.02, 0.0), (0.3, 0.1), (0.05, 0.12)):
+        added = np.cumsum([0, 0, v, 0, 0, v])
+        found = minimize(
+            lambda x: float(np.sum(x**2)) / s**2,
+            np.zeros(6),
+            constraints=[
+                {"type": "ineq", "fun": lambda x, a=added, r=start: r + a - np.cumsum(x)},
+                {"type": "eq", "fun": lambda x, r=start, z=end: r + 2 * v - np.sum(x) - z},
+            ],
+            options={"ftol": 1e-14},
+        )
+        assert cycles.parallel(start, end) == pytest.approx(math.sqrt(found.fun), rel=1e-5)
+    run = Run(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
+    [merged] = stretches(run, 5)
+    c = 0.95
+    assert merged.contraction == pytest.approx(c**5)
+    assert merged.shift == pytest.approx(0.02 * sum(c**k for k in range(5)))
+    assert merged.noise**2 == pytest.approx(0.01 * sum(c ** (2 * k) for k in range(5)))
+
+
+# --- values ---
+
+
+def recursion(m, **grid):
+    """Epsilon at 1e-5 by the recursion alone."""
+    curve = bounds.evaluate("own.coupling", m, **grid)
+    assert curve.labels[0] == "couplings"
+    return curve.curves[0].epsilon(1e-5)
+
+
+def test_long_runs_in_a_small_domain():
+    assert recursion(mechanism(1.0, 0.2, 100), distances=32, weights=240) <= 5.9
+    assert recursion(mechanism(3.0, 0.2, 70), distances=32, weights=240) <= 16.2
+
+
+def test_two_steps_are_not_below_the_exact_law():
+    m = mechanism(3.0, 0.2, 2)
+    truth = exact.curve(DriftedWalk(m, drift=0.5, start=-0.5)).epsilon_bracket(1e-5)[0]
+    for grid in ({"distances": 16}, {"distances": 41}, {"weights": 100}, {}):
+        assert max(truth, 3.6227) <= recursion(m, **grid) <= 3.66
+
+
+def test_finer_grids_lower_the_bound():
+    m = mechanism(3.0, 0.2, 12)
+    grids = [(16, 60), (32, 60), (32, 120), (64, 120), (64, 240)]
+    values = [recursion(m, distances=n, weights=w) for n, w in grids]
+    assert np.all(np.diff(values) <= 1e-12)
+    assert values[-1] < 0.99 * values[0]
+
+
+def test_one_step_and_composition_are_reproduced():
+    m = mechanism(1.0, 0.2, 1)
+    assert recursion(m) == pytest.approx(GaussianCurve(0.2).epsilon(1e-5), rel=5e-3)
+    wide = mechanism(1.0, 0.2, 40, diameter=50.0)
+    wide = replace(wide, noise_std=0.2, gradient_sensitivity=0.4)
+    composed = bounds.evaluate("bsa24.theorem_4_1", wide).epsilon(1e-5)
+    assert composed <= recursion(wide) <= 1.005 * composed
+
+
+def test_merged_steps_are_close_to_single_ones():
+    run = Run(120, 0.1, 0.01, 0.0, 1.0, 1, 1.0)
+    known = shifts_curve(run)
+    single, merged = (
+        replace(curve, merged=count)
+        for curve, count in ((coupling_curve(run, 32, 240).curves[0], n) for n in (1, 3))
+    )
+    # fewer options, and fewer roundings of distances
+    assert merged.epsilon(1e-5) == pytest.approx(single.epsilon(1e-5), rel=0.1)
+    assert grid_of(run, known, 32, 240)[1] == 2
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"batching": Batching.CYCLIC, "batch_size": 5, "gradient_sensitivity": 0.6},
+        {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 2},
+        {"diameter": None, "strong_convexity": 0.2},
+        {"strong_convexity": 0.1},
+    ],
+)
+def test_other_runs_are_never_above_what_they_start_from(changes):
+    m = mechanism(1.0, 0.2, 30, **changes)
+    curve = bounds.evaluate("own.coupling", m, distances=24, weights=240)
+    others = [e for e in ("own.forgetting", "bsa24.theorem_4_2") if e in bounds.applicable(m)]
+    for id in others:
+        assert curve.epsilon(1e-5) <= bounds.evaluate(id, m).epsilon(1e-5) * (1 + 1e-9)
+    # contraction without walls: Theorem 4.2 is exact there
+    if m.diameter is None:
+        exact_value = bounds.evaluate("bsa24.theorem_4_2", m).epsilon(1e-5)
+        assert curve.epsilon(1e-5) == pytest.approx(exact_value, rel=1e-9)
+        assert curve.curves[0].epsilon(1e-5) >= exact_value
+    else:
+        assert curve.curves[0].epsilon(1e-5) < 1.5 * curve.epsilon(1e-5)
+
+
+# --- soundness ---
+
+
+def test_short_runs_are_not_below_exact_laws():
+    """A few of those that `tests.bounds.own_soundness` checks by the thousand."""
+    random = np.random.default_rng(77)
+    wrong = []
+    for _ in range(16):
+        m, pair = short_run(random)
+        curves = {
+            "own.forgetting": bounds.evaluate("own.forgetting", m),
+            "own.coupling": bounds.evaluate("own.coupling", m, distances=16, weights=120),
+        }
+        wrong += check(curves, [pair], (0.2,))[0]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_planted_bound_is_found_below():
+    m = mechanism(3.0, 0.2, 2)
+    planted = {"planted": GaussianCurve(0.8 * 0.6 * math.sqrt(2))}
+    assert check(planted, [DriftedWalk(m, drift=0.5, start=-0.5)], (0.3,))[0]
+
+
+def test_it_is_left_out_where_seconds_matter():
+    m = mechanism(1.0, 0.2, 3)
+    assert "own.coupling" in bounds.applicable(m)
+    assert "own.coupling" not in bounds.best(m, delta=1e-5).compared
+    assert "own.coupling" in bounds.best(m, delta=1e-5, slow=True).compared
+    [row] = [row for row in bounds.table(m, 1e-5) if row.id == "own.coupling"]
+    assert (row.value, row.reason) == (None, "takes seconds: ask with slow=True")
+    [row] = [row for row in bounds.table(m, 1e-5, slow=True) if row.id == "own.coupling"]
+    assert row.value == pytest.approx(bounds.evaluate("own.coupling", m).epsilon(1e-5))
+
+
+def test_options_out_of_range():
+    m: NoisySGD = mechanism(1.0, 0.2, 3)
+    with pytest.raises(ValueError, match="distances must be a whole number of at least 8, got 4"):
+        bounds.evaluate("own.coupling", m, distances=4)
+    with pytest.raises(ValueError, match="weights must be a whole number of at least 32, got 3"):
+        bounds.evaluate("own.coupling", m, weights=3)

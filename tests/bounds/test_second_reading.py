@@ -1,0 +1,174 @@
+"""Settings at which entries once claimed too little, each with the exact value that showed it."""
+
+import dataclasses
+import math
+
+import numpy as np
+import pytest
+
+import audit
+from audit import Batching, NoisySGD, NotApplicable, Relation, Release, bounds, exact
+from audit.constructions import TwoSidedWalk
+
+UNEVEN = NoisySGD(
+    steps=4,
+    dataset_size=2,
+    batch_size=1,
+    step_size=(10.0, 0.1, 10.0, 0.1),
+    noise_std=1.0,
+    lipschitz=1.0,
+    smoothness=0.1,
+    batching=Batching.CYCLIC,
+)
+
+
+@pytest.mark.parametrize("batching", [Batching.CYCLIC, Batching.SHUFFLED])
+@pytest.mark.parametrize(
+    "id",
+    ["fmtt18.theorem_22", "at22.proposition_2_17", "at22.proposition_3_2", "at22.proposition_5_4"],
+)
+def test_the_worst_place_of_a_schedule_need_not_be_the_last(id, batching):
+    m = dataclasses.replace(UNEVEN, batching=batching, diameter=200.0)
+    claimed = bounds.evaluate(id, m)
+    # the walls are far enough not to matter; the first record moves in the two long steps
+    first = exact.curve(TwoSidedWalk(dataclasses.replace(UNEVEN, diameter=None), position=0))
+    assert first.renyi(2.0) == pytest.approx(7.9992, abs=1e-4)
+    assert claimed.renyi(2.0) >= first.renyi(2.0) * (1 - 1e-12)
+    assert bounds.best(m, delta=1e-5).epsilon >= first.epsilon(1e-5) * (1 - 1e-12)
+
+
+def test_schedules_without_a_worst_place_take_no_allocations():
+    with pytest.raises(ValueError, match="shifts must be given beside allocations where step"):
+        bounds.evaluate("fmtt18.theorem_22", UNEVEN, allocations=(0.0, 0.1, 0.0, 0.1))
+
+
+def test_many_places_are_taken_together():
+    # a thousand batches: the record is let into every batch, which is loose and never wrong
+    steps = tuple(0.1 / math.sqrt(1 + k) for k in range(3000))
+    m = dataclasses.replace(UNEVEN, steps=3000, dataset_size=1000, step_size=steps, smoothness=1.0)
+    claimed = bounds.evaluate("fmtt18.theorem_22", m).renyi(2.0)
+    for position in (0, 500, 999):
+        law = exact.curve(TwoSidedWalk(m, position=position))
+        assert law.renyi(2.0) <= claimed
+
+
+@pytest.mark.parametrize("id", ["fmtt18.lemma_27_corrected", "at22.sampled_gaussian"])
+def test_the_exponential_mechanism_is_no_iterate(id):
+    m = NoisySGD(
+        steps=1,
+        dataset_size=20,
+        batch_size=2,
+        step_size=0.01,
+        noise_std=1.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        diameter=1.0,
+        batching=Batching.WITHOUT_REPLACEMENT,
+        release=Release.EXPONENTIAL_MECHANISM,
+    )
+    if id.startswith("fmtt18"):
+        m = dataclasses.replace(m, dataset_size=1, batch_size=1, batching=Batching.FULL)
+    with pytest.raises(NotApplicable, match="EXPONENTIAL_MECHANISM"):
+        bounds.evaluate(id, m)
+
+
+def test_sampled_gaussians_ask_for_more_than_a_sensitivity():
+    m = NoisySGD(
+        steps=1,
+        dataset_size=20,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=1.0,
+        gradient_sensitivity=1.0,
+        batching=Batching.WITHOUT_REPLACEMENT,
+    )
+    # records with gradients at the corners of a triangle of sides 1, by quadrature in the plane
+    x = np.linspace(-9, 10, 1201)
+    a, b = np.meshgrid(x, x, indexing="ij")
+
+    def normal(p, q):
+        return np.exp(-((a - p) ** 2 + (b - q) ** 2) / 2) / (2 * math.pi)
+
+    rate = 1 / 20
+    others = (1 - rate) * normal(0, 0)
+    first = others + rate * normal(1, 0)
+    second = others + rate * normal(0.5, math.sqrt(3) / 2)
+    divergence = math.log(float(np.sum(first**2 / second)) * (x[1] - x[0]) ** 2)
+    assert divergence == pytest.approx(0.00459226, abs=2e-8)
+    bounded = dataclasses.replace(m, gradient_sensitivity=None, lipschitz=0.5)
+    assert bounds.evaluate("at22.sampled_gaussian", bounded).renyi(2.0) < divergence
+    with pytest.raises(NotApplicable, match="gradients bounded by L"):
+        bounds.evaluate("at22.sampled_gaussian", m)
+    less = dataclasses.replace(m, lipschitz=0.6)
+    with pytest.raises(NotApplicable, match="gradients bounded by L"):
+        bounds.evaluate("at22.sampled_gaussian", less)
+    for id in bounds.applicable(m):
+        if bounds.entry(id).status.sound:
+            assert bounds.evaluate(id, m).renyi(2.0) >= divergence
+
+
+def test_tracking_lemmas_for_full_batches_ask_for_them():
+    from audit.bounds.cl25_tracking import lemma_3_5, lemma_3_10
+
+    m = NoisySGD(
+        steps=5,
+        dataset_size=10,
+        batch_size=1,
+        step_size=0.1,
+        noise_std=1.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        holder=(1.0, 1.0),
+        batching=Batching.WITHOUT_REPLACEMENT,
+    )
+    for lemma in (lemma_3_5, lemma_3_10):
+        with pytest.raises(NotApplicable, match="full batches"):
+            lemma(m)
+
+
+def test_a_regulariser_is_not_bounded_by_the_lipschitz_constant():
+    m = NoisySGD(
+        steps=5,
+        dataset_size=10,
+        batch_size=10,
+        step_size=1.0,
+        noise_std=1.0,
+        lipschitz=0.01,
+        strong_convexity=10.0,
+        diameter=1.0,
+    )
+    # the last step may map the domain to nine times its size: D + 2 eta K does not bound it
+    with pytest.raises(NotApplicable, match="steps whose effect on distances is bounded"):
+        bounds.evaluate("cl25.output_perturbation_corrected", m)
+
+
+def test_best_goes_on_where_one_bound_cannot():
+    steps = 1_000_001
+    m = NoisySGD(
+        steps=steps,
+        dataset_size=2,
+        batch_size=2,
+        step_size=tuple(np.where(np.arange(steps) % 2, 0.1, 0.2).tolist()),
+        noise_std=1000.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        diameter=1.0,
+    )
+    assert audit.bounds.best(m, delta=1e-5).epsilon < 10
+
+
+def test_what_holds_at_a_half_holds_above():
+    m = NoisySGD(
+        steps=1,
+        dataset_size=1,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=1000.0,
+        lipschitz=1.0,
+        smoothness=1.0,
+        batching=Batching.CYCLIC,
+        release=Release.RANDOM_STOP,
+        relation=Relation.REPLACE_ONE,
+    )
+    curve = bounds.evaluate("fmtt18.theorem_32_corrected", m)
+    assert curve.epsilon(0.6) <= curve.epsilon(0.5) <= curve.epsilon(0.4)
