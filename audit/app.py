@@ -19,12 +19,14 @@ from omegaconf import DictConfig, OmegaConf
 from omegaconf.errors import OmegaConfBaseException
 
 from audit.config import AuditConfig, to_scenario
+from audit.scenario.definition import Scenario
+from audit.scenario.progress import Progress
 from audit.scenario.store import RunFolder, to_json
 
 DEFAULT_SCENARIO = "at22_lower_bound"
 # Hydra itself writes nothing: a run's folder appears whole, or not at all.
 QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
-_BROKEN_INPUT = 2
+_BROKEN_RUNS, _BROKEN_INPUT = 1, 2
 
 
 def scenarios_folder() -> Path:
@@ -34,7 +36,8 @@ def scenarios_folder() -> Path:
     return bundled if bundled.is_dir() else package.parent / "scenarios"
 
 
-def _register() -> None:
+def register(sweep: str | None = None) -> None:
+    """Tell Hydra the schema, the shipped scenarios, and the folder that a sweep's runs share."""
     store = ConfigStore.instance()
     store.store(name="schema", node=AuditConfig)
     store.store(
@@ -47,6 +50,7 @@ def _register() -> None:
                 {"override hydra/hydra_logging": "none"},
                 "_self_",
             ],
+            "sweep": sweep,
             "hydra": {**QUIET, "job": {"name": "audit"}},
         },
     )
@@ -68,31 +72,65 @@ def _loaded(file: Path) -> DictConfig:
 
 def _job(config: DictConfig) -> None:
     """Run one composed scenario and write its folder."""
-    from audit import report
-    from audit.report import terminal
-    from audit.scenario import progress, run
+    from audit.report import load, terminal
+    from audit.scenario import progress
 
     composed: Any = OmegaConf.to_object(config)
+    name = f"{composed.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(config)}"
+    # a bad value is told before the folder is made, a bad folder before hours of work
     scenario = to_scenario(composed)
-    folder = RunFolder(Path(composed.output), _folder_name(scenario.name, config))
-    sweeping = HydraConfig.get().mode is RunMode.MULTIRUN
-    command = " ".join(["audit", *HydraConfig.get().overrides.task])
-    if sweeping:
-        result = run(scenario, command=command)
+    folder = RunFolder(Path(composed.output), name)
+    with progress.on_terminal() as bars:
+        _run_into(folder, scenario, config, bars)
+    terminal.show(load(folder.place))
+    report = "report.html" if composed.draw else "result.json"
+    print(f"Report: {folder.place / report}")
+
+
+def _sweep_job(config: DictConfig) -> None:
+    """Run one configuration of a sweep; whatever breaks it is stored in its folder, too."""
+    from audit.report.runs import status
+    from audit.scenario.progress import Silent
+
+    composed: Any = OmegaConf.to_object(config)
+    name = f"{composed.name}-{_digest(config)}"
+    folder = RunFolder(Path(composed.output) / composed.sweep, name)
+    try:
+        _run_into(folder, to_scenario(composed), config, Silent())
+    except Exception as error:  # one broken run must not end the others
+        line = _one_line(error)
+        with folder.write() as draft:
+            (draft / "status.json").write_text(status(line, _command()))
+            (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
+        print(f"error: {_command()}: {line}", flush=True)
     else:
-        with progress.on_terminal() as bars:
-            result = run(scenario, progress=bars, command=command)
+        print(f"done: {_command()}", flush=True)
+
+
+def _run_into(
+    folder: RunFolder, scenario: Scenario, config: DictConfig, progress: Progress
+) -> None:
+    from audit import report
+    from audit.report.runs import status
+    from audit.scenario import run
+
+    result = run(scenario, progress=progress, command=_command())
     with folder.write() as draft:
         (draft / "result.json").write_text(to_json(result))
+        (draft / "status.json").write_text(status(None, _command()))
         (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
-        report.write(report.load(draft), draft)
-    terminal.show(report.load(folder.place))
-    print(f"Report: {folder.place / 'report.html'}")
+        if config.draw:
+            report.write(report.load(draft), draft)
 
 
-def _folder_name(name: str, config: DictConfig) -> str:
-    digest = hashlib.sha256(OmegaConf.to_yaml(config).encode()).hexdigest()[:8]
-    return f"{name}-{datetime.now():%Y%m%d-%H%M%S}-{digest}"
+def _command() -> str:
+    return " ".join(["audit", *HydraConfig.get().overrides.task])
+
+
+def _digest(config: DictConfig) -> str:
+    """Return a short hash of all that the numbers depend on."""
+    kept = {k: v for k, v in config.items() if k not in ("output", "sweep", "draw", "threads")}
+    return hashlib.sha256(OmegaConf.to_yaml(OmegaConf.create(kept)).encode()).hexdigest()[:8]
 
 
 def _one_line(error: BaseException) -> str:
@@ -135,20 +173,47 @@ def main() -> None:
 
 
 def _compose_and_run() -> None:
-    _register()
+    sweep = _argument("sweep") or f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
+    register(sweep)
     failures: list[ValueError | OSError] = []
+    swept: list[bool] = []
 
     def job(config: DictConfig) -> None:
+        if HydraConfig.get().mode is RunMode.MULTIRUN:
+            _sweep_job(config)
+            return
         try:
             _job(config)
         except (ValueError, OSError) as error:
-            if HydraConfig.get().mode is RunMode.MULTIRUN:
-                raise
             failures.append(error)  # raised in a job, Hydra would print a line of its own
 
-    hydra.main(version_base="1.3", config_path=None, config_name="audit")(job)()
+    try:
+        hydra.main(version_base="1.3", config_path=None, config_name="audit")(job)()
+    finally:
+        # jobs may have run in other processes: what they stored is what there is
+        place = Path(_argument("output") or AuditConfig.output) / sweep
+        if place.is_dir():
+            swept.append(_joined(place))
     if failures:
         raise failures[0]
+    if any(swept):
+        sys.exit(_BROKEN_RUNS)
+
+
+def _joined(place: Path) -> bool:
+    """Write the joined report of a sweep beside its runs; tell whether one of them is broken."""
+    from audit import report
+    from audit.report_app import tell
+
+    runs = report.gather([place])
+    report.write_joined(runs, place)
+    return tell(runs, place) != 0
+
+
+def _argument(name: str) -> str | None:
+    """Return the value that the command line gives a key of the configuration, if it does."""
+    values = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith(f"{name}=")]
+    return values[-1] if values else None
 
 
 if __name__ == "__main__":

@@ -8,17 +8,17 @@ from __future__ import annotations
 
 import enum
 import os
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+from pathlib import Path
 from typing import Any
 
-from audit.constructions import (
-    BiasedWalk,
-    Construction,
-    DriftedWalk,
-    TwoSidedWalk,
-)
+from audit import validate
+from audit.constructions import Construction
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.scenario.definition import Scenario, Setting
+from audit.scenario.named import named_pair
+from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
 
 MISSING: Any = "???"  # OmegaConf's mark of a value that must be given
 
@@ -29,11 +29,21 @@ class Kind(enum.Enum):
     BiasedWalk = "BiasedWalk"
     TwoSidedWalk = "TwoSidedWalk"
     DriftedWalk = "DriftedWalk"
+    ResetWalk = "ResetWalk"
+    WallPinnedWalk = "WallPinnedWalk"
+    QuadraticPair = "QuadraticPair"
+    CyclicQuadraticPair = "CyclicQuadraticPair"
+    GradientPair = "GradientPair"
+    HolderPair = "HolderPair"
 
 
 @dataclass
 class MechanismConfig:
-    """Fields of `audit.NoisySGD`; enums by name, ``step_size`` a number or a list."""
+    """Fields of `audit.NoisySGD`; enums by name.
+
+    ``step_size`` is a number, a list with one number a step, or ``{first: .., power: ..}`` for
+    the schedule first * t^power, t from 1.
+    """
 
     steps: int = MISSING
     dataset_size: int = MISSING
@@ -78,33 +88,86 @@ class SearchConfig(MechanismConfig):
 
 @dataclass
 class PairConfig:
-    """A construction: its kind, and what that kind takes."""
+    """A construction: its kind, and what that kind takes; see the classes of the same names.
+
+    Gradients (``others`` of a GradientPair, ``others_after``, ``record``, ``record_prime``,
+    ``shared``) are a number, or broken lines ``{points: [..], values: [..], slopes: [.., ..]}``.
+    """
 
     kind: Kind = MISSING
-    start: float = 0.0
-    drift: float | None = None
+    start: float | None = None
     position: int | None = None
+    drift: float | None = None
+    before: float | None = None
+    after: float | None = None
+    curvature: float | None = None
+    batch_curvature: float | None = None
+    cap: float | None = None
+    centre: float | None = None
+    scale: float | None = None
+    form: str | None = None
+    others: Any = None
+    others_after: Any = None
+    record: Any = None
+    record_prime: Any = None
+    shared: Any = None
+
+
+@dataclass
+class OwnConfig:
+    """A mechanism of your own: ``function``, or two files of scores.
+
+    ``function`` is ``package.module:function``, called as ``function(dataset, trials, seed)`` with
+    dataset 0 or 1; it returns an array with one score a run. The module must be importable, or lie
+    in the current folder. ``scores`` and ``scores_prime`` are .npy or .csv files.
+    """
+
+    function: str | None = None
+    scores: str | None = None
+    scores_prime: str | None = None
+
+
+@dataclass
+class OwnClaimConfig:
+    """What you claim of your mechanism: that it is (epsilon, delta)-private."""
+
+    name: str = MISSING
+    epsilon: float = MISSING
+    delta: float = MISSING
 
 
 @dataclass
 class SettingConfig:
-    """One mechanism, the pair that is computed and sampled, and others that are computed."""
+    """One mechanism, the pair that is computed and sampled, and others that are computed.
+
+    ``positions`` names batches of the cycle, from 0: the leak of the records there is computed.
+    With ``own`` the scores of your own mechanism take the place of mechanism and pairs, and
+    ``claims`` that of the catalogue's bounds.
+    """
 
     title: str = ""
     summary: str = ""
-    mechanism: MechanismConfig = field(default_factory=MechanismConfig)
-    pair: PairConfig = field(default_factory=PairConfig)
+    mechanism: MechanismConfig | None = None
+    pair: PairConfig | None = None
+    own: OwnConfig | None = None
+    claims: list[OwnClaimConfig] = field(default_factory=list)
     other_pairs: list[PairConfig] = field(default_factory=list)
-    deltas: list[float] = MISSING
+    deltas: list[float] = field(default_factory=list)
     renyi_orders: list[float] = field(default_factory=list)
-    trials: int = MISSING
+    trials: int | None = None
     steps_shown: list[int] = field(default_factory=list)
+    positions: list[int] = field(default_factory=list)
     check_proof: bool = False
 
 
 @dataclass
 class AuditConfig:
-    """The whole configuration of the ``audit`` command."""
+    """The whole configuration of the ``audit`` command.
+
+    ``sweep`` names the folder inside ``output`` that the runs of a sweep share, by default after
+    the time; ``draw`` says whether each run gets a report of its own (``audit-report`` draws it
+    later, too).
+    """
 
     name: str = MISSING
     title: str = ""
@@ -116,6 +179,8 @@ class AuditConfig:
     seed: int = MISSING
     threads: int | None = None
     output: str = "results/runs"
+    sweep: str | None = None
+    draw: bool = True
 
 
 def to_scenario(config: AuditConfig) -> Scenario:
@@ -132,7 +197,7 @@ def to_scenario(config: AuditConfig) -> Scenario:
         title=config.title or config.name,
         summary=config.summary,
         reference=config.reference,
-        settings=tuple(_setting(name, s) for name, s in config.settings.items()),
+        settings=tuple(to_setting(name, s) for name, s in config.settings.items()),
         bounds=tuple(config.bounds),
         confidence=config.confidence,
         seed=config.seed,
@@ -144,40 +209,108 @@ def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def _setting(name: str, config: SettingConfig) -> Setting:
+def to_setting(name: str, config: SettingConfig) -> Setting | OwnSetting:
+    """Turn one setting into a domain object; messages of a `ValueError` begin with its name."""
     try:
-        mechanism = to_mechanism(config.mechanism)
-        return Setting(
-            name=name,
-            title=config.title or name,
-            summary=config.summary,
-            pair=_pair(config.pair, mechanism),
-            other_pairs=tuple(_pair(other, mechanism) for other in config.other_pairs),
-            deltas=tuple(config.deltas),
-            renyi_orders=tuple(config.renyi_orders),
-            trials=config.trials,
-            steps_shown=tuple(config.steps_shown),
-            check_proof=config.check_proof,
-        )
+        return _pair_setting(name, config) if config.own is None else _own_setting(name, config)
     except ValueError as error:
         raise ValueError(f"settings.{name}: {error}") from error
+
+
+def _pair_setting(name: str, config: SettingConfig) -> Setting:
+    _refuse(config, ("claims",), "without own")
+    for part in ("mechanism", "pair", "trials"):
+        if getattr(config, part) is None:
+            raise ValueError(f"{part} must be given, got None")
+    assert config.mechanism is not None  # looked at just now
+    assert config.pair is not None
+    assert config.trials is not None
+    mechanism = to_mechanism(config.mechanism)
+    return Setting(
+        name=name,
+        title=config.title or name,
+        summary=config.summary,
+        pair=_pair(config.pair, mechanism),
+        other_pairs=tuple(_pair(other, mechanism) for other in config.other_pairs),
+        deltas=tuple(config.deltas),
+        renyi_orders=tuple(config.renyi_orders),
+        trials=config.trials,
+        steps_shown=tuple(config.steps_shown),
+        positions=tuple(config.positions),
+        check_proof=config.check_proof,
+    )
+
+
+_OF_PAIRS = (
+    "mechanism",
+    "pair",
+    "other_pairs",
+    "renyi_orders",
+    "steps_shown",
+    "positions",
+    "check_proof",
+)
+
+
+def _own_setting(name: str, config: SettingConfig) -> OwnSetting:
+    _refuse(config, _OF_PAIRS, "beside own")
+    assert config.own is not None  # the caller looked
+    return OwnSetting(
+        name=name,
+        title=config.title or name,
+        summary=config.summary,
+        source=_source(config.own, config.trials),
+        claims=tuple(OwnClaim(c.name, c.epsilon, c.delta) for c in config.claims),
+        deltas=tuple(config.deltas),
+    )
+
+
+def _source(own: OwnConfig, trials: int | None) -> DrawnScores | StoredScores:
+    files = (own.scores, own.scores_prime)
+    if own.function is not None and files == (None, None):
+        if trials is None:
+            raise ValueError("trials must be given, got None")
+        return DrawnScores(own.function, trials)
+    if own.function is None and own.scores is not None and own.scores_prime is not None:
+        if trials is not None:
+            raise ValueError(f"trials must be left out beside files of scores, got {trials}")
+        return StoredScores(Path(own.scores), Path(own.scores_prime))
+    raise ValueError("own must hold function, or scores and scores_prime, and not both")
+
+
+def _refuse(config: SettingConfig, names: Sequence[str], where: str) -> None:
+    for name in names:
+        value = getattr(config, name)
+        if value:
+            raise ValueError(f"{name} must be left out {where}")
 
 
 def to_mechanism(config: MechanismConfig) -> NoisySGD:
     """Turn the fields of a mechanism into the mechanism; ``ValueError`` if one is out of range."""
     values = {key: getattr(config, key) for key in MechanismConfig.__dataclass_fields__}
-    for name in ("step_size", "holder"):
-        if isinstance(values[name], list):
-            values[name] = tuple(values[name])
+    if isinstance(values["holder"], list):
+        values["holder"] = tuple(values["holder"])
+    values["step_size"] = _step_size(values["step_size"], config.steps)
     return NoisySGD(**values)
 
 
+def _step_size(value: Any, steps: int) -> Any:
+    if isinstance(value, list):
+        return tuple(value)
+    if not isinstance(value, dict):
+        return value
+    if set(value) != {"first", "power"}:
+        raise ValueError(
+            "step_size must be a number, a list or {first, power}, "
+            f"got the keys {', '.join(map(str, value))}"
+        )
+    validate.positive(**{"step_size.first": value["first"]})
+    validate.finite(**{"step_size.power": value["power"]})
+    validate.integer(1, steps=steps)
+    return tuple(value["first"] * t ** value["power"] for t in range(1, steps + 1))
+
+
 def _pair(config: PairConfig, mechanism: NoisySGD) -> Construction:
-    if config.kind is Kind.DriftedWalk:
-        if config.drift is None:
-            raise ValueError("drift must be given for a DriftedWalk, got None")
-        return DriftedWalk(mechanism, config.drift, config.start, config.position)
-    if config.drift is not None:
-        raise ValueError(f"drift must be left out for a {config.kind.value}, got {config.drift!r}")
-    walk = BiasedWalk if config.kind is Kind.BiasedWalk else TwoSidedWalk
-    return walk(mechanism, config.start, config.position)
+    given = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "kind"}
+    parameters = {name: value for name, value in given.items() if value is not None}
+    return named_pair(config.kind.value, mechanism, parameters)

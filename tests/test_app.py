@@ -30,7 +30,8 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
     assert f"Report: {folder / 'report.html'}" in done.stdout
     assert "consistent" in done.stdout
     names = {path.name for path in folder.iterdir()}
-    assert {"result.json", "report.html", "report.md", "config.yaml", "figures"} <= names
+    expected = {"result.json", "report.html", "report.md", "config.yaml", "status.json", "figures"}
+    assert names == expected
     result = json.loads((folder / "result.json").read_text(encoding="utf-8"))
     assert result["settings"][0]["trials"] == 2000
     assert list(tmp_path.iterdir()) == [tmp_path / "runs"]
@@ -47,6 +48,12 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["settings.paper.mechanism.batch_size=11"], "batch_size must be at most dataset_size"),
         (["settings.paper.deltas=[1.0]"], "deltas[0] must be in (0, 1), got 1.0"),
         (["settings.paper.trails=5"], "Key 'trails' not in 'SettingConfig'"),
+        (["settings.paper.pair.curvatures=5"], "Key 'curvatures' not in 'PairConfig'"),
+        (["settings.paper.pair.kind=Walk"], "Invalid value 'Walk'"),
+        (
+            ["settings.paper.pair.drift=0.1"],
+            "settings.paper: drift must be left out for a BiasedWalk, got 0.1",
+        ),
         (["settings.paper.mechanism.batching=HALF"], "Invalid value 'HALF'"),
         (["settings.paper.mechanism.steps=many"], "'many'"),
         (
@@ -67,6 +74,42 @@ def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -
     assert len(done.stderr.strip().splitlines()) == 1, done.stderr
     assert message in done.stderr
     assert not (tmp_path / "runs").exists()
+
+
+SWEPT = [
+    "scenario=quadratics",
+    "~settings.beyond",
+    "~settings.cyclic",
+    "~settings.largest_step",
+    "settings.full_batch.trials=1000",
+    "settings.full_batch.steps_shown=[]",
+    "draw=false",
+]
+
+
+def test_a_sweep_outlives_its_broken_runs(tmp_path: Path) -> None:
+    """Two configurations of three run; the sweep's report has all three, and the status is 1."""
+    steps = "settings.full_batch.mechanism.steps=1,0,2"
+    done = audit(*SWEPT, steps, "sweep=mine", "-m", folder=tmp_path)
+    assert done.returncode == 1, done.stderr
+    assert done.stderr == ""
+    assert "2 results and 1 error;" in done.stdout
+    folders = sorted(path for path in (tmp_path / "mine").iterdir() if path.name[0] == "q")
+    stored = [json.loads((f / "status.json").read_text(encoding="utf-8")) for f in folders]
+    assert sorted(one["status"] for one in stored) == ["done", "done", "error"]
+    (error,) = [one["error"] for one in stored if one["error"]]
+    assert error == "settings.full_batch: steps must be a whole number of at least 1, got 0"
+    joined = json.loads((tmp_path / "mine" / "results.json").read_text(encoding="utf-8"))
+    assert (joined["results"], joined["errors"]) == (2, 1)
+    assert [row["error"] for row in joined["rows"] if row["verdict"] == "error"] == [error]
+
+
+def test_a_sweep_without_broken_runs_ends_well(tmp_path: Path) -> None:
+    done = audit(*SWEPT, "settings.full_batch.mechanism.steps=1,2", "-m", folder=tmp_path)
+    assert done.returncode == 0, done.stderr
+    (sweep,) = tmp_path.iterdir()
+    assert sweep.name.startswith("sweep-")
+    assert "2 results and 0 errors; no claim is refuted" in done.stdout
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """Reports from stored results: HTML, Markdown and figures, drawn without running anything."""
 
-from audit.report.files import load, write
+from audit.report.files import load, write, write_joined
+from audit.report.runs import Run, gather
 
-__all__ = ["load", "write"]
+__all__ = ["Run", "gather", "load", "write", "write_joined"]

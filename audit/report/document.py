@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit.report import evidence, figures, proof, stored, tables, words
+from audit.report import evidence, figures, more_tables, proof, stored, tables, words
 from audit.report.figures.style import Look, looks
 from audit.report.numbers import Rounding, number, plain
 from audit.report.parts import Document, Gallery, Heading, Part, Section, Table, Text
@@ -38,6 +38,7 @@ def _setting(setting: Node, known: dict[str, Look]) -> Section:
     parts.append(Text(words.mechanism(setting)))
     parts.append(_pictures(setting, known))
     parts += _present(tables.claims(setting), tables.inapplicable(setting))
+    parts += _present(more_tables.estimators(setting), more_tables.positions(setting))
     parts += _present(tables.orders(setting), tables.renyi(setting))
     if setting.get("mu_lower") is not None:
         mu = number(setting["mu_lower"], 4, Rounding.DOWN)
@@ -59,8 +60,14 @@ def _pictures(setting: Node, known: dict[str, Look]) -> Gallery:
         pictures.append(figures.laws.draw(setting))
     if setting.get("tradeoff"):
         pictures.append(figures.tradeoff.draw(setting, known))
-    if (setting.get("epsilon_against_steps") or {}).get("steps"):
+    if len((setting.get("epsilon_against_steps") or {}).get("steps", ())) > 1:
         pictures.append(figures.steps.draw(setting, known))
+    if figures.renyi.has_curve(setting):
+        pictures.append(figures.renyi.draw(setting, known))
+    if setting.get("positions"):
+        pictures.append(figures.positions.draw(setting, known))
+    if setting.get("scores"):
+        pictures.append(figures.scores.draw(setting))
     return Gallery(tuple(pictures), tables.parameters(setting))
 
 

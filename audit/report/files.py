@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from audit import validate
+
+if TYPE_CHECKING:
+    from audit.report.parts import Document
+    from audit.report.runs import Run
 
 FORMAT = 1
 RESULT = "result.json"
@@ -80,9 +85,41 @@ def write(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
 
     document = build(check(result))
     contents = {"report.html": html(document), "report.md": markdown(document)}
+    return _store({**contents, **_figures(document)}, folder)
+
+
+def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
+    """Write ``index.html``, ``index.md``, ``results.csv``, ``results.json`` and ``figures/``.
+
+    Links go to the runs' own reports where they have one. The same runs give the same bytes.
+
+    Raises
+    ------
+    ValueError
+        If there is no run, or ``folder`` cannot be written to.
+    """
+    from audit.report import joined
+    from audit.report.pages import html, markdown
+
+    document, rows = joined.build(runs, Path(folder)), joined.rows(runs)
+    contents = {
+        "index.html": html(document),
+        "index.md": markdown(document),
+        "results.csv": joined.to_csv(rows),
+        "results.json": joined.to_json(runs, rows),
+    }
+    return _store({**contents, **_figures(document)}, folder)
+
+
+def _figures(document: Document) -> dict[str, bytes]:
+    contents = {}
     for picture in document.pictures:
         contents[f"figures/{picture.name}.svg"] = picture.svg
         contents[f"figures/{picture.name}.png"] = picture.png
+    return contents
+
+
+def _store(contents: dict[str, bytes], folder: Path) -> tuple[Path, ...]:
     written = []
     try:
         for name, content in contents.items():

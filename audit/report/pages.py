@@ -63,7 +63,9 @@ def _escaped(text: str) -> str:
 def _cell(cell: Cell) -> str:
     text = _escaped(cell.text)
     if cell.style is Style.VERDICT and text:
-        text = f"**{text}**" if cell.text == "refuted" else text
+        text = f"**{text}**" if cell.text in ("refuted", "error") else text
+    if cell.link:
+        text = f"[{text}]({cell.link})"
     if cell.note:
         text += f" ({_escaped(cell.note)})"
     return text

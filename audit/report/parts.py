@@ -35,6 +35,8 @@ class Cell:
         A second, smaller line.
     target
         The ``ident`` of the section that the text links to.
+    link
+        The page that the text links to, relative to this one.
     """
 
     text: str
@@ -42,6 +44,7 @@ class Cell:
     value: str | None = None
     note: str = ""
     target: str = ""
+    link: str = ""
 
     @classmethod
     def number(cls, text: str, value: Any, note: str = "") -> Cell:

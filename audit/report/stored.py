@@ -12,7 +12,7 @@ Node = dict[str, Any]
 Ends = Sequence[float | None]
 
 CONSISTENT, REFUTED, NOT_APPLICABLE = "consistent", "refuted", "not applicable"
-_SOUND = ("as printed", "corrected")
+_SOUND = ("as printed", "corrected", "own", "claimed")
 
 
 @dataclass(frozen=True)
@@ -75,6 +75,25 @@ def refuted(row: Node) -> list[Node]:
     return [bound for bound in row.get("bounds", ()) if bound.get("verdict") == REFUTED]
 
 
+def stands(bound: Node, verdict: str) -> bool:
+    """Whether a bound may be called the tightest: proven as far as is known, and not refuted."""
+    return verdict == CONSISTENT and bound.get("status", _SOUND[0]) in _SOUND
+
+
+def refuted_orders(settings: Sequence[Node]) -> list[str]:
+    """Return the ids of bounds that are refuted as bounds on a Renyi divergence, sorted."""
+    rows = [row for setting in settings for row in setting.get("renyi") or ()]
+    bounds = [bound for row in rows for bound in row.get("bounds", ())]
+    return sorted({str(b["id"]) for b in bounds if b.get("verdict") == REFUTED})
+
+
+def refuted_records(settings: Sequence[Node]) -> list[str]:
+    """Return the ids of bounds that are refuted for some record's index, sorted."""
+    rows = [row for setting in settings for row in setting.get("positions") or ()]
+    bounds = [bound for row in rows for bound in row["bounds"]]
+    return sorted({str(b["id"]) for b in bounds if REFUTED in b["verdict"]})
+
+
 def tightest(row: Node) -> Node | None:
     """Return the tightest bound that was not refuted.
 
@@ -87,9 +106,7 @@ def tightest(row: Node) -> Node | None:
     candidates = [
         bound
         for bound in bounds.values()
-        if bound.get("verdict") == CONSISTENT
-        and bound.get("epsilon") is not None
-        and bound.get("status", _SOUND[0]) in _SOUND
+        if stands(bound, str(bound.get("verdict"))) and bound.get("epsilon") is not None
     ]
     return min(candidates, key=lambda bound: float(bound["epsilon"]), default=None)
 
@@ -111,9 +128,17 @@ def certifiable(row: Node) -> float | None:
 
 
 def worst(row: Node) -> Ends:
-    """Return the bracket of the exact epsilon, the worse of the two orders."""
+    """Return the bracket of the exact epsilon, the worse of the two orders.
+
+    Where it is not known (`exact_known`): what samples certify, without an upper end.
+    """
     ends: Ends = row["exact"]["worst"]
     return ends
+
+
+def exact_known(row: Node) -> bool:
+    """Whether the exact value was computed; of a user's own mechanism only samples speak."""
+    return bool(row["exact"].get("known", True))
 
 
 def strongest(row: Node) -> tuple[float, str]:
@@ -135,6 +160,8 @@ def bound_ids(settings: Sequence[Node]) -> list[str]:
     for setting in settings:
         for part in ("tradeoff", "epsilon_against_steps"):
             found |= {bound["id"] for bound in (setting.get(part) or {}).get("bounds", ())}
+        for part in ("renyi", "positions"):
+            found |= {b["id"] for row in setting.get(part) or () for b in row.get("bounds", ())}
     return sorted(found)
 
 

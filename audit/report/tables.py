@@ -99,6 +99,8 @@ def _known(setting: Node, row: Node) -> tuple[Cell, ...]:
 
 
 def _exact_with_strongest(row: Node) -> Cell:
+    if not stored.exact_known(row):
+        return Cell(text="not computed")
     cell = exact_cell(stored.worst(row))
     value, name = stored.strongest(row)
     if not name:
@@ -123,6 +125,8 @@ def _claim(bound: Node | None) -> tuple[Cell, ...]:
 def parameters(setting: Node) -> Table:
     """Return the mechanism's parameters, what follows from them, and the pair."""
     rows = [_parameter(name, value) for name, value in setting["mechanism"].items()]
+    if setting.get("source"):
+        rows.append((Cell(text="scores of"), Cell(text=""), Cell(text=str(setting["source"]))))
     rows += [_parameter(name, value) for name, value in (setting.get("derived") or {}).items()]
     pair = setting.get("construction")
     if pair:
@@ -177,14 +181,18 @@ def claims(setting: Node) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="Claimed upper bounds on epsilon, against the exact value"
+        caption=(
+            "Claimed upper bounds on epsilon, against the exact value"
+            if all(stored.exact_known(row) for row in setting["deltas"])
+            else "Claimed upper bounds on epsilon, against what samples certify"
+        )
         + _strongest_words([setting]),
         columns=(
             Column(label="Bound"),
             Column(label="Status"),
             Column(label="δ", numeric=True),
             Column(label="Claimed epsilon", numeric=True),
-            Column(label="Claimed / exact", numeric=True),
+            Column(label="Ratio", numeric=True),
             Column(label="Verdict"),
         ),
         rows=tuple(rows),
@@ -211,8 +219,10 @@ def inapplicable(setting: Node) -> Table | None:
     )
 
 
-def orders(setting: Node) -> Table:
+def orders(setting: Node) -> Table | None:
     """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
+    if not all(stored.exact_known(row) for row in setting["deltas"]):
+        return None
     pair = (setting.get("construction") or {}).get("name", "pair")
     rows = []
     for row in setting["deltas"]:
@@ -252,7 +262,7 @@ def renyi(setting: Node) -> Table | None:
         )
         bounds = [b for b in entry.get("bounds", ()) if b.get("value") is not None]
         wrong = [b for b in bounds if b.get("verdict") == stored.REFUTED]
-        standing = [b for b in bounds if b not in wrong]
+        standing = [b for b in bounds if stored.stands(b, str(b.get("verdict")))]
         best = min(standing, key=lambda b: float(b["value"]), default=None)
         for bound in [*wrong, *([best] if best or not wrong else [])]:
             claim = upper_cell(bound["value"], str(bound["id"])) if bound else Cell(text="none")

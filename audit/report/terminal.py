@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from audit.report.words import refuted_elsewhere
+
 
 def show(result: dict[str, Any]) -> None:
     """Print one row for each setting and delta to standard output."""
@@ -28,18 +30,28 @@ def show(result: dict[str, Any]) -> None:
                 setting["name"],
                 f"{row['delta']:g}",
                 _number(sampled.get("epsilon")),
-                _number(row["exact"]["worst"][0]),
+                _number(row["exact"]["worst"][0]) if row["exact"].get("known", True) else "-",
                 _worst_pair(row),
                 _number(best.get("epsilon")),
                 _number(best.get("ratio")),
                 str(best.get("id", "none applies")),
-                overall_verdict(row["bounds"]),
+                _verdicts(row),
             )
     table.caption = (
         f"epsilon: certified from samples at confidence {result['confidence']:g}, exact for the "
         "setting's pair and for its worst pair, and the tightest claim; ratio of the last two"
     )
     console.print(table)
+    for clause in refuted_elsewhere(result["settings"]):
+        console.print(f"{clause[0].upper()}{clause[1:]}.", highlight=False)
+
+
+def _verdicts(row: dict[str, Any]) -> str:
+    """Return the verdict on the tightest claim that stands, and the claims that are refuted."""
+    refuted = [str(b["id"]) for b in row["bounds"] if b["verdict"] == "refuted"]
+    if not row.get("best"):
+        return f"refuted: {', '.join(refuted)}" if refuted else overall_verdict(row["bounds"])
+    return "consistent" + (f"; refuted: {', '.join(refuted)}" if refuted else "")
 
 
 def overall_verdict(bounds: list[dict[str, Any]]) -> str:

@@ -23,6 +23,13 @@ _RELATIONS = {
     "zero out": "differ in one record, whose loss is replaced by zero",
 }
 
+_RELEASES = {
+    "last iterate": "Only the last iterate is released.",
+    "random stop": "Only the iterate after a random step is released.",
+    "random skip": "The first records, a random number of them, are left out; only the last "
+    "iterate is released.",
+}
+
 
 def conclusion(result: Node) -> str:
     """Return the one sentence that the report begins with."""
@@ -32,6 +39,7 @@ def conclusion(result: Node) -> str:
     rows = [(setting, row) for setting in settings for row in setting["deltas"]]
     clauses += _tightness(rows)
     clauses += _sampling([row for _, row in rows])
+    clauses += refuted_elsewhere(settings)
     statements = list(stored.verdicts([setting.get("diagnostics") for setting in settings]))
     wrong = statements.count(stored.REFUTED)
     if wrong:
@@ -42,19 +50,34 @@ def conclusion(result: Node) -> str:
     return "; ".join(clauses) + "."
 
 
+def refuted_elsewhere(settings: Sequence[Node]) -> list[str]:
+    """Return clauses that name what is refuted but not as an epsilon of the table."""
+    clauses = []
+    for names, where in (
+        (stored.refuted_orders(settings), "as a bound on a Renyi divergence"),
+        (stored.refuted_records(settings), "for some records"),
+    ):
+        if names:
+            verb = "is" if len(names) == 1 else "are"
+            clauses.append(f"{where} {', '.join(names)} {verb} refuted")
+    return clauses
+
+
 def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
     wrong = [claim for claim in claims if claim.bound.get("verdict") == stored.REFUTED]
     if not claims:
         return "No claimed upper bound applies"
+    known = all(stored.exact_known(row) for s in settings for row in s["deltas"])
+    evidence = "the exact laws" if known else "the evidence"
     if not wrong:
         if any(claim.bound.get("verdict") != stored.CONSISTENT for claim in claims):
-            return f"None of the {len(claims)} claimed upper bounds is refuted by the exact laws"
+            return f"None of the {len(claims)} claimed upper bounds is refuted by {evidence}"
         every = (
             "The one claimed upper bound is"
             if len(claims) == 1
             else (f"All {len(claims)} claimed upper bounds are")
         )
-        return f"{every} consistent with the exact laws"
+        return f"{every} consistent with {evidence}"
     named = [
         f"{c.bound['id']} claims {number(c.bound.get('epsilon'), 4, Rounding.UP)} "
         f"where {_true_value(c.row)}{_where(c, settings)}"
@@ -70,6 +93,8 @@ def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
 
 def _true_value(row: Node) -> str:
     value, name = stored.strongest(row)
+    if not stored.exact_known(row):
+        return f"samples certify {number(value, 4, Rounding.DOWN)}"
     if name:
         return f"{name} has {number(value, 4, Rounding.DOWN)}"
     return f"the pair has {bracket(stored.worst(row), 4)}"
@@ -81,7 +106,7 @@ def _where(claim: Claimed, settings: Sequence[Node]) -> str:
 
 
 def _tightness(rows: Sequence[tuple[Node, Node]]) -> list[str]:
-    found = [(setting, stored.tightest(row)) for setting, row in rows]
+    found = [(s, stored.tightest(row)) for s, row in rows if stored.exact_known(row)]
     known = [
         (float(best["ratio"]), str(best["id"]), stored.title(setting))
         for setting, best in found
@@ -115,13 +140,18 @@ def _sampling(rows: list[Node]) -> list[str]:
 def mechanism(setting: Node) -> str:
     """Return the mechanism in words."""
     m: dict[str, Any] = setting["mechanism"]
+    if setting.get("source"):
+        return (
+            f"The scores are those of {setting['source']}: nothing else is known of the mechanism."
+        )
     derived = setting.get("derived") or {}
     sentences = [_run(m), _noise(m, derived), _losses(m), _domain(m, derived)]
     relation = _RELATIONS.get(str(m.get("relation")))
     if relation:
         sentences.append(f"Neighbouring datasets {relation}.")
-    if m.get("release", "last iterate") == "last iterate":
-        sentences.append("Only the last iterate is released.")
+    released = _RELEASES.get(str(m.get("release", "last iterate")))
+    if released:
+        sentences.append(released)
     return " ".join(sentence for sentence in sentences if sentence)
 
 

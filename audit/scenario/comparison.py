@@ -66,7 +66,7 @@ def at_delta(
     best = min(sound, key=lambda row: float(row["epsilon"]), default=None)
     return {
         "delta": delta,
-        "sampled": _sampled(audited.evidence(delta)),
+        "sampled": sampled_evidence(audited.evidence(delta)),
         "exact": exact_values,
         "certified": {"epsilon": certified, "by": by},
         "bounds": rows,
@@ -84,9 +84,13 @@ def at_order(
     """Tell what is known of the Renyi divergence of one order, for the setting's own pair."""
     values = brackets(lambda order: curve.renyi_bracket(alpha, order))
     rows: list[dict[str, Any]] = [
-        {"id": claim.entry.id, "value": claim.curve.renyi(alpha)}
+        {
+            "id": claim.entry.id,
+            "status": claim.entry.status.value,
+            "value": claim.curve.renyi(alpha),
+        }
         for claim in claims
-        if claim.curve is not None
+        if claim.curve is not None and claim.entry.status is not bounds.Status.ASYMPTOTIC
     ]
     for row in rows:
         row["verdict"] = judge_upper_bound(float(row["value"]), values["worst"][0]).value
@@ -107,8 +111,8 @@ def brackets(bracket: Any) -> dict[str, tuple[float, float]]:
     }
 
 
-def _sampled(evidence: Evidence) -> dict[str, Any]:
-    """Tell the counts by law (X, X'), whatever the order."""
+def sampled_evidence(evidence: Evidence) -> dict[str, Any]:
+    """Tell a certified epsilon and its counts by law (X, X'), whatever the order."""
     first = (evidence.first_count, evidence.first_total)
     second = (evidence.second_count, evidence.second_total)
     forward = evidence.order is Order.FORWARD
@@ -137,7 +141,9 @@ def _row(claim: Claim, delta: float, certified: float) -> dict[str, Any]:
         "ratio": None,
         "verdict": Verdict.NOT_APPLICABLE.value,
     }
-    if claim.curve is not None:
+    if claim.curve is not None and claim.entry.status is bounds.Status.ASYMPTOTIC:
+        row["reason"] = "a rate without constants is never judged"
+    elif claim.curve is not None:
         value = claim.curve.epsilon(delta)
         row["epsilon"] = value
         row["ratio"] = value / certified if certified > 0 else None

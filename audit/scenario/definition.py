@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from audit import bounds, validate
 from audit.constructions import Construction
+from audit.scenario.own import OwnSetting
+from audit.scenario.positions import moved
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,6 +30,8 @@ class Setting:
         Samples of each of the two laws.
     steps_shown
         Numbers of steps of the figure of epsilon against T.
+    positions
+        Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
     check_proof
         Whether the statements of paper 000's proof (appendix A.4) are checked too.
     """
@@ -42,6 +46,7 @@ class Setting:
     trials: int
     steps_shown: tuple[int, ...]
     check_proof: bool
+    positions: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.deltas:
@@ -50,6 +55,9 @@ class Setting:
         validate.above_one(**{f"renyi_orders[{i}]": a for i, a in enumerate(self.renyi_orders)})
         validate.integer(1000, trials=self.trials)
         validate.integer(1, **{f"steps_shown[{i}]": t for i, t in enumerate(self.steps_shown)})
+        for position in self.positions:
+            for pair in (self.pair, *self.other_pairs):
+                moved(pair, position)  # refuses a place that the cycle does not have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +71,7 @@ class Scenario:
     title: str
     summary: str
     reference: str
-    settings: tuple[Setting, ...]
+    settings: tuple[Setting | OwnSetting, ...]
     bounds: tuple[str, ...]
     confidence: float
     seed: int

@@ -13,7 +13,7 @@ from scipy.special import ndtr
 from audit import bounds, exact
 from audit.constructions import BiasedWalk, Construction
 from audit.estimation import Audit
-from audit.mechanism import Batching
+from audit.mechanism import Batching, Release
 from audit.scenario.comparison import Claim, ExactCurve
 
 Array = NDArray[np.float64]
@@ -30,8 +30,12 @@ def curves_against_steps(
 ) -> list[ExactCurve]:
     """Exact curves of the pair's mechanism with each number of steps."""
     m = pair.mechanism
-    if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or isinstance(m.step_size, tuple):
-        # the record's place depends on how many steps there are
+    if (
+        m.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        or isinstance(m.step_size, tuple)
+        or m.release is not Release.LAST_ITERATE
+    ):
+        # the record's place, or the mixture over lengths, depends on how many steps there are
         curves = [exact.curve(with_steps(pair, t), threads=threads) for t in steps]
         progress(1, 1)
         return curves
@@ -101,6 +105,16 @@ def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:
         result[f"histogram{suffix}"] = counts / (sample.size * np.diff(edges))
         result[f"atom_frequencies{suffix}"] = at_end
     return result
+
+
+def score_histograms(x: Array, x_prime: Array) -> dict[str, Any]:
+    """Histograms of two samples of scores, shares of each per bin, over the range of both."""
+    low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+    shares = [np.histogram(sample, bins=edges)[0] / sample.size for sample in (x, x_prime)]
+    return {"edges": edges, "share": shares[0], "share_prime": shares[1]}
 
 
 def _grid(curve: ExactCurve, low: float, high: float) -> Array:

@@ -12,10 +12,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import estimation, exact, simulation
-from audit.constructions import BiasedWalk, Construction
+from audit.constructions import BiasedWalk, Construction, PiecewiseLinear
 from audit.mechanism import NoisySGD
-from audit.scenario import comparison, pictures, proof
+from audit.scenario import comparison, pictures, positions, proof
 from audit.scenario.definition import Scenario, Setting
+from audit.scenario.own import OwnSetting
+from audit.scenario.own_audit import audit_own
 from audit.scenario.progress import Progress, Silent
 from audit.scenario.provenance import provenance
 
@@ -72,11 +74,23 @@ def run(
 
 
 def _run_setting(
-    setting: Setting, scenario: Scenario, index: int, progress: Progress
+    setting: Setting | OwnSetting, scenario: Scenario, index: int, progress: Progress
 ) -> dict[str, Any]:
     clock = time.perf_counter()
-    mechanism, threads = setting.pair.mechanism, scenario.threads
     seed = setting_seed(scenario.seed, index)
+    if isinstance(setting, OwnSetting):
+        progress.stage(f"{setting.name}: scores of {setting.source.described}")
+        result = audit_own(setting, confidence=scenario.confidence, seed=seed)
+    else:
+        result = _run_pair(setting, scenario, seed, progress)
+    result["wall_seconds"] = round(time.perf_counter() - clock, 3)
+    return result
+
+
+def _run_pair(
+    setting: Setting, scenario: Scenario, seed: int, progress: Progress
+) -> dict[str, Any]:
+    mechanism, threads = setting.pair.mechanism, scenario.threads
     steps = sorted({*setting.steps_shown, mechanism.steps})
     curves = pictures.curves_against_steps(
         setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
@@ -119,12 +133,18 @@ def _run_setting(
             scenario.bounds,
             progress.stage(f"{setting.name}: bounds against steps"),
         ),
+        "positions": positions.leak_by_position(
+            [pair for pair, _ in pairs],
+            setting.positions,
+            setting.deltas,
+            scenario.bounds,
+            threads,
+        ),
         "diagnostics": None,
     }
     if setting.check_proof:
         inputs = _proof_inputs(setting, curve, x, x_prime, seed, threads)
         result["diagnostics"] = proof.check(inputs, progress)
-    result["wall_seconds"] = round(time.perf_counter() - clock, 3)
     return result
 
 
@@ -170,7 +190,11 @@ def _derived(mechanism: NoisySGD) -> dict[str, Any]:
 
 
 def _described(pair: Construction) -> dict[str, Any]:
-    parameters = {k: v for k, v in plain_fields(pair).items() if k != "mechanism"}
+    parameters = {
+        name: plain_fields(value) if isinstance(value, PiecewiseLinear) else value
+        for name, value in plain_fields(pair).items()
+        if name != "mechanism"
+    }
     return {"name": pair.name, "citation": pair.citation, "parameters": parameters}
 
 

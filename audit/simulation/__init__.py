@@ -3,12 +3,17 @@
 from audit.simulation.counts import WalkCounts, count_thresholds
 from audit.simulation.events import AuxiliaryEvents, auxiliary_events
 from audit.simulation.iterates import final_iterates, simulate
+from audit.simulation.parallel import Kind, Parallel
+from audit.simulation.runs import run_job
 
 __all__ = [
     "AuxiliaryEvents",
+    "Kind",
+    "Parallel",
     "WalkCounts",
     "auxiliary_events",
     "count_thresholds",
     "final_iterates",
+    "run_job",
     "simulate",
 ]

@@ -167,7 +167,7 @@ _FULL_BATCH = {
             "reverse": around(value),
             "sampled_lower": value * 0.93,
             "bounds": [
-                {"id": "bsa24.theorem_4_1", "value": 9 * value},
+                {"id": "bsa24.theorem_4_1", "value": 9 * value, "verdict": "consistent"},
                 {"id": "at22.b_1", "value": None},
             ],
         }

@@ -60,6 +60,7 @@ def test_files(written: Path) -> None:
         "sandwich",
         *[f"{s}-{k}" for s in ("full_batch", "sampled", "paper") for k in ("laws", "steps")],
         *[f"{s}-tradeoff" for s in ("full_batch", "sampled", "paper")],
+        *[f"{s}-renyi" for s in ("full_batch", "sampled")],  # one order is no curve
         "paper-domination",
     ]
     figures = {f"figures/{kind}.{end}" for kind in kinds for end in ("svg", "png")}
@@ -68,7 +69,7 @@ def test_files(written: Path) -> None:
 
 def test_same_input_same_bytes(written: Path, tmp_path: Path) -> None:
     paths = report.write(json.loads(json.dumps(example())), tmp_path)
-    assert len(paths) == len(set(paths)) == 2 + 2 * 11
+    assert len(paths) == len(set(paths)) == 2 + 2 * 13
     for path in paths:
         assert path.read_bytes() == (written / path.relative_to(tmp_path)).read_bytes(), path.name
 
@@ -82,7 +83,7 @@ def test_page_loads_nothing(written: Path, page: _Page) -> None:
             assert value.startswith("#"), (name, value)
     assert "@import" not in text
     assert all(target.startswith("#") for target in re.findall(r"url\(([^)]*)\)", text))
-    assert text.count("<svg") == 11
+    assert text.count("<svg") == 13
 
 
 def test_links_and_ids(page: _Page) -> None:
@@ -139,7 +140,7 @@ def test_markdown_links_its_figures(written: Path) -> None:
 
 
 def test_every_figure_has_a_caption(written: Path, page: _Page) -> None:
-    assert page.tags.count("figure") == page.tags.count("figcaption") == 11
+    assert page.tags.count("figure") == page.tags.count("figcaption") == 13
     text = (written / "report.html").read_text(encoding="utf-8")
     for caption in re.findall(r"<figcaption>(.*?)</figcaption>", text, flags=re.DOTALL):
         assert len(re.sub(r"<[^>]*>", "", caption)) > 60, caption

@@ -3,6 +3,26 @@
 Each module holds a drawing and the caption that says what to conclude from it.
 """
 
-from audit.report.figures import domination, laws, sandwich, steps, tradeoff
+from audit.report.figures import (
+    domination,
+    laws,
+    positions,
+    renyi,
+    sandwich,
+    scores,
+    steps,
+    sweep,
+    tradeoff,
+)
 
-__all__ = ["domination", "laws", "sandwich", "steps", "tradeoff"]
+__all__ = [
+    "domination",
+    "laws",
+    "positions",
+    "renyi",
+    "sandwich",
+    "scores",
+    "steps",
+    "sweep",
+    "tradeoff",
+]

@@ -63,7 +63,7 @@ def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
             for row in setting["deltas"]:
                 _bar(axes, scale, row, y - 0.36, looks)
                 y -= _ROW
-        _keys(axes, looks, sorted(drawn), stronger=_any_stronger(settings))
+        _keys(axes, looks, sorted(drawn), settings)
         style.legend_below(figure, axes)
 
     return style.picture("sandwich", "The sandwich", caption(settings), on, height)
@@ -88,7 +88,8 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
         0, y + 0.13, f"δ = {plain(row['delta'])}", transform=axes.get_yaxis_transform(), va="bottom"
     )
     if best and best.get("ratio") is not None:
-        words = f"tightest claim = {ratio(best['ratio'])} × exact"
+        than = "exact" if stored.exact_known(row) else "certified"
+        words = f"tightest claim = {ratio(best['ratio'])} × {than}"
         axes.text(
             1, y + 0.13, words, ha="right", va="bottom", color="#333333",
             transform=axes.get_yaxis_transform(),
@@ -105,9 +106,11 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
         axes.plot(
             ends[0], y, marker=">", ms=8, color=style.SAMPLED, mec="white", clip_on=False, zorder=5
         )
-    axes.plot(
-        scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False, zorder=6
-    )
+    if stored.exact_known(row):
+        axes.plot(
+            scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False,
+            zorder=6,
+        )  # fmt: skip
     if other:
         axes.plot(
             [scale.place(exact), scale.place(strongest)], [y, y], color="#8FC1E8", lw=2, zorder=3
@@ -142,14 +145,19 @@ def _mark(axes: Axes, bound: Node, x: float, y: float, look: Look) -> None:
                       va="top", color="#B00020", weight="bold")  # fmt: skip
 
 
+def _any_exact(settings: Sequence[Node]) -> bool:
+    return any(stored.exact_known(row) for setting in settings for row in setting["deltas"])
+
+
 def _any_stronger(settings: Sequence[Node]) -> bool:
     return any(stored.strongest(row)[1] for setting in settings for row in setting["deltas"])
 
 
-def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], *, stronger: bool) -> None:
+def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequence[Node]) -> None:
     axes.plot([], [], ">", ms=8, color=style.SAMPLED, label="certified lower bound")
-    axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
-    if stronger:
+    if _any_exact(settings):
+        axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
+    if _any_stronger(settings):
         axes.plot([], [], "d", ms=9, mfc="white", mec=style.EXACT, label="of the strongest pair")
     for name in drawn:
         axes.plot(
@@ -165,9 +173,12 @@ def caption(settings: Sequence[Node]) -> str:
     """Say how far apart the sides are, and where the gap is on the samples' side."""
     rows = [(s, row) for s in settings for row in s["deltas"]]
     wrong = [bound["id"] for _, row in rows for bound in stored.refuted(row)]
-    parts = ["Certified lower bound, exact value of the pair and claimed upper bounds on epsilon."]
-    stronger = _any_stronger(settings)
+    stronger, known = _any_stronger(settings), _any_exact(settings)
+    of_pair = ", exact value of the pair" if known else ""
+    parts = [f"Certified lower bound{of_pair} and claimed upper bounds on epsilon."]
     value = "the strongest pair's exact value" if stronger else "the exact value"
+    if not known:
+        value = "what samples certify"
     if wrong:
         parts.append(f"Left of {value}, hence refuted: {', '.join(sorted(set(wrong)))}.")
     elif any(row.get("bounds") for _, row in rows):

@@ -1,0 +1,75 @@
+"""The ``audit-report`` command: stored runs and sweeps in one report, nothing run again."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit import report
+from audit.report import joined
+
+_BROKEN_RUNS, _BROKEN_INPUT = 1, 2
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the ``audit-report`` command.
+
+    It ends with status 1 where a run has no result, 2 where nothing could be written.
+    """
+    options = _parser().parse_args(arguments)
+    try:
+        status = _join(options.runs, options.output, full=options.full)
+    except ValueError as error:
+        print(f"audit-report: error: {error}", file=sys.stderr)
+        sys.exit(_BROKEN_INPUT)
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="audit-report",
+        description="Join stored runs and sweeps into one report, from their results alone.",
+    )
+    parser.add_argument(
+        "runs",
+        metavar="RUN",
+        nargs="+",
+        type=Path,
+        help="a run's folder, or a folder of runs such as a sweep's",
+    )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path("results/joined"),
+        help="the folder for the report (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--full", action="store_true", help="draw each run's own report again, too, in its folder"
+    )
+    return parser
+
+
+def _join(places: Sequence[Path], output: Path, *, full: bool) -> int:
+    runs = report.gather(places)
+    if full:
+        for run in runs:
+            if run.result is not None:
+                report.write(run.result, run.folder)
+    report.write_joined(runs, output)
+    return tell(runs, output)
+
+
+def tell(runs: Sequence[report.Run], output: Path) -> int:
+    """Print what the runs came to and where the report is; return the exit status."""
+    words = joined.shown(joined.rows(runs))
+    if words:
+        print(words)
+    print(joined.conclusion(runs))
+    print(f"Report: {output / 'index.html'}")
+    return _BROKEN_RUNS if any(run.error is not None for run in runs) else 0
+
+
+if __name__ == "__main__":
+    main()

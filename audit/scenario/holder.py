@@ -1,0 +1,142 @@
+"""The other records' gradients have infinite slope at the origin: Hoelder, and not smooth."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.constructions import Affine, Construction, Inadmissible, Process, UpdateMap
+from audit.constructions.base import checked_start
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.records import SLACK, check_others, record_pushes
+
+Array = NDArray[np.float64]
+
+_GRADING = 8.0  # from one panel edge to the next, toward the singular point
+_EDGES = 11  # the innermost panel is 8^-11 of the domain: its share of an integral is below 1e-12
+
+
+class HolderForm(enum.Enum):
+    """Gradients of paper 002, appendix A.14, for an order p below 1."""
+
+    ABSOLUTE = "absolute"  # |x|^p: constant 1; its loss is not convex
+    SIGNED = "signed"  # sign(x) |x|^p: constant 2^(1 - p); its loss is convex
+
+    def constant(self, order: float) -> float:
+        """Return the least constant C of |g(x) - g(y)| <= C |x - y|^order."""
+        return 1.0 if self is HolderForm.ABSOLUTE else 2.0 ** (1 - order)
+
+
+@dataclass(frozen=True)
+class HolderUpdate(UpdateMap):
+    """x -> x + shift - weight g(x), g of the form and order; ``half`` is half of the domain."""
+
+    shift: float
+    weight: float
+    order: float
+    form: HolderForm
+    half: float
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        states = np.asarray(x, dtype=np.float64)
+        power = np.abs(states) ** self.order
+        if self.form is HolderForm.SIGNED:
+            power = np.copysign(power, states)
+        return states + self.shift - self.weight * power
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """The singular point, and panel edges that close in on it."""
+        edges = [self.half * _GRADING**-k for k in range(1, _EDGES + 1)]
+        return (*(-edge for edge in edges), 0.0, *reversed(edges))
+
+
+@dataclass(frozen=True)
+class HolderPair(Construction):
+    """Two datasets whose other records have the gradient ``scale`` times |x|^p or sign(x) |x|^p.
+
+    The differing record is linear and pushes X to the right, and X' to the left (``REPLACE_ONE``)
+    or not at all. A negative scale of the signed form drives the iterates away from the origin,
+    infinitely steeply at the origin itself.
+
+    Parameters
+    ----------
+    scale
+        Factor of the gradient.
+    form
+        Which gradient.
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+
+    The mechanism must name the Hoelder constant and order, and a domain; the gradients are bounded
+    by |scale| (D/2)^p there.
+    """
+
+    scale: float = 1.0
+    form: HolderForm = HolderForm.SIGNED
+    start: float = 0.0
+    position: int | None = None
+
+    citation: ClassVar[str] = "Chien and Li 2025, appendix A.14, as losses of the other records"
+
+    def __post_init__(self) -> None:
+        validate.finite(scale=self.scale)
+        validate.instance(HolderForm, form=self.form)
+        m = self.mechanism
+        if m.holder is None or m.diameter is None:
+            missing = "holder" if m.holder is None else "diameter"
+            raise Inadmissible(f"{self.name} needs holder and diameter, got {missing}=None")
+        constant, order = m.holder
+        if not 0 < order < 1:
+            raise Inadmissible(f"{self.name} needs a Hoelder order in (0, 1), got {order!r}")
+        used = abs(self.scale) * self.form.constant(order)
+        if used > constant * SLACK:
+            raise Inadmissible(
+                f"{self.name} needs |scale| times {self.form.constant(order):.6g} to be at most "
+                f"the Hoelder constant {constant:g}, got scale={self.scale!r}"
+            )
+        if m.smoothness is not None or m.strong_convexity > 0:
+            raise Inadmissible(
+                f"{self.name} needs smoothness=None and strong_convexity = 0 because its slopes "
+                f"are unbounded, got smoothness={m.smoothness!r}, "
+                f"strong_convexity={m.strong_convexity!r}"
+            )
+        if m.convex and (self.form is HolderForm.ABSOLUTE or self.scale < 0):
+            raise Inadmissible(
+                f"{self.name} needs convex=False for form={self.form.name}, scale={self.scale:g}, "
+                "got convex=True"
+            )
+        if m.dataset_size == 1:
+            raise Inadmissible(f"{self.name} needs another record, got dataset_size=1")
+        steepest = abs(self.scale) * (m.diameter / 2) ** order
+        check_others(self.name, m, -steepest, steepest)
+        checked_start(m, self.start)
+        check_position(m, self.position)
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes whose record pushes right, and left (or not at all)."""
+        first, second = (self._process(push) for push in record_pushes(self.mechanism))
+        return first, second
+
+    def _process(self, record: float) -> Process:
+        m = self.mechanism
+        assert m.holder is not None  # both were checked at construction
+        assert m.diameter is not None
+        order, half = float(m.holder[1]), m.diameter / 2
+
+        def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
+            shift = eta * record / m.batch_size if holds_record else 0.0
+            weight = eta * count * self.scale / m.batch_size
+            if weight == 0:
+                return Affine(shift)
+            return HolderUpdate(shift, weight, order, self.form, half)
+
+        return batched_process(m, self.start, update, self.position)

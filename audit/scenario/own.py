@@ -1,0 +1,180 @@
+"""A mechanism of the user's own: a function that draws scores, or two files of them."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+
+Array = NDArray[np.float64]
+Sampler = Callable[[int, int, int], Any]
+
+
+@dataclass(frozen=True)
+class OwnClaim:
+    """What its author claims of a mechanism: (epsilon, delta)-privacy, under a name."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        validate.nonnegative(epsilon=self.epsilon)
+        validate.open_unit(delta=self.delta)
+        if not self.name:
+            raise validate.fail("name", "a word", self.name)
+
+
+@dataclass(frozen=True)
+class DrawnScores:
+    """Scores from ``package.module:function``, called as ``function(dataset, trials, seed)``.
+
+    The function runs the mechanism ``trials`` times on dataset 0 or 1 of a neighbouring pair and
+    returns one number a run, shape (trials,). Runs are independent, all randomness comes from the
+    seed, and the score of a run is fixed beforehand. The two datasets get seeds of their own.
+    """
+
+    function: str
+    trials: int
+
+    def __post_init__(self) -> None:
+        validate.integer(1000, trials=self.trials)
+        module, mark, name = self.function.partition(":")
+        if not (mark and module and name):
+            raise validate.fail("function", "package.module:function", self.function)
+
+    @property
+    def described(self) -> str:
+        """Where the scores come from, in words."""
+        return self.function
+
+    def draw(self, seed: int) -> tuple[Array, Array]:
+        """Return scores of both datasets.
+
+        Raises
+        ------
+        ValueError
+            If there is no such function, or what it returns is not one finite number a run.
+        """
+        sampler = self._sampler()
+        seeds = np.random.SeedSequence(seed).generate_state(2, np.uint32)
+        first, second = (
+            self._checked(sampler(dataset, self.trials, int(one)))
+            for dataset, one in enumerate(seeds)
+        )
+        return first, second
+
+    def _sampler(self) -> Sampler:
+        module, _, name = self.function.partition(":")
+        here = str(Path.cwd())
+        if here not in sys.path:  # a console command's own path is not where it was called
+            sys.path.append(here)
+        try:
+            found = getattr(importlib.import_module(module), name, None)
+        except ImportError as error:
+            raise ValueError(
+                f"function must be importable, got {self.function!r} ({error})"
+            ) from error
+        if not callable(found):
+            raise ValueError(f"function must be a function of {module}, got {name!r}")
+        sampler: Sampler = found
+        return sampler
+
+    def _checked(self, returned: Any) -> Array:
+        scores = validate.sample(**{f"what {self.function} returns": returned})
+        if scores.size != self.trials:
+            raise ValueError(
+                f"{self.function} must return one score for each of the {self.trials} trials, "
+                f"got {scores.size}"
+            )
+        return scores
+
+
+@dataclass(frozen=True)
+class StoredScores:
+    """Scores from two files, .npy or .csv (numbers in one column or row, no header)."""
+
+    scores: Path
+    scores_prime: Path
+
+    @property
+    def described(self) -> str:
+        """Where the scores come from, in words."""
+        return f"{self.scores} and {self.scores_prime}"
+
+    def draw(self, seed: int) -> tuple[Array, Array]:
+        """Return the two samples; nothing is drawn.
+
+        Raises
+        ------
+        ValueError
+            If a file cannot be read or holds anything but finite numbers.
+        """
+        return _read("scores", self.scores), _read("scores_prime", self.scores_prime)
+
+
+def _read(name: str, path: Path) -> Array:
+    try:
+        if path.suffix == ".npy":
+            loaded = np.load(path, allow_pickle=False)
+        elif path.suffix == ".csv":
+            loaded = np.loadtxt(path, delimiter=",", ndmin=2)
+        else:
+            raise validate.fail(name, "a .npy or .csv file", str(path))
+    except (OSError, EOFError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"{name} must be a readable file, got {str(path)!r} ({reason})") from None
+    except ValueError as error:
+        if str(error).startswith(f"{name} must be"):
+            raise
+        raise ValueError(f"{name} must hold numbers only, got {str(path)!r} ({error})") from None
+    if loaded.ndim == 2 and 1 in loaded.shape:
+        loaded = loaded.ravel()
+    return validate.sample(**{name: loaded})
+
+
+@dataclass(frozen=True, kw_only=True)
+class OwnSetting:
+    """Scores of a mechanism that the package knows nothing of, and what is claimed of it.
+
+    Parameters
+    ----------
+    name, title, summary
+        A short name for files, and words for people.
+    source
+        Where scores come from.
+    claims
+        What is claimed, one or more.
+    deltas
+        Where epsilons are certified; those of the claims by default.
+    """
+
+    name: str
+    title: str
+    summary: str
+    source: DrawnScores | StoredScores
+    claims: tuple[OwnClaim, ...]
+    deltas: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        names = [claim.name for claim in self.claims]
+        if not names or len(set(names)) < len(names):
+            raise validate.fail("claims", "one or more, each with a name of its own", names)
+        validate.open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
+
+    @property
+    def all_deltas(self) -> tuple[float, ...]:
+        """The deltas at which epsilon is certified, the largest first."""
+        return tuple(sorted({*self.deltas, *_deltas(self.claims)}, reverse=True))
+
+
+def _deltas(claims: Sequence[OwnClaim]) -> set[float]:
+    return {claim.delta for claim in claims}

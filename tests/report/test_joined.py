@@ -1,0 +1,196 @@
+"""Stored runs in one report: every number, every error, links, and the same bytes."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit import report
+from audit.report import joined
+from audit.report.figures import sweep
+from audit.report.parts import Table
+from audit.report.runs import status
+from audit.report_app import main
+
+from .example import example
+
+
+def store(folder: Path, result: Any, *, page: bool = False) -> Path:
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (folder / "status.json").write_text(status(None, f"audit {folder.name}"), encoding="utf-8")
+    if page:
+        (folder / "report.html").write_text("<p>", encoding="utf-8")
+    return folder
+
+
+def swept(steps: int, noise: float, ratio: float) -> dict[str, Any]:
+    """The example's first setting for other parameters, its best claim that many times exact."""
+    result = example()
+    setting = result["settings"][0]
+    setting["mechanism"] = {**setting["mechanism"], "steps": steps, "noise_std": noise}
+    for row in setting["deltas"]:
+        low = row["exact"]["worst"][0]
+        bound = {**row["bounds"][0], "id": "a", "epsilon": ratio * low, "ratio": ratio}
+        bound["verdict"] = "consistent" if ratio >= 1 else "refuted"
+        row["bounds"] = [bound]
+        row["best"] = {"id": "a", "epsilon": bound["epsilon"], "ratio": ratio}
+    result["settings"] = [setting]
+    return result
+
+
+@pytest.fixture
+def places(tmp_path: Path) -> list[Path]:
+    """A run with a page, a sweep of four with one that failed, and a folder with nothing."""
+    store(tmp_path / "run", example(), page=True)
+    for name, steps, noise, ratio in (
+        ("a", 10, 0.5, 1.5),
+        ("b", 20, 0.5, 2.0),
+        ("c", 10, 1.0, 3.0),
+    ):
+        store(tmp_path / "sweep" / name, swept(steps, noise, ratio))
+    (tmp_path / "sweep" / "d").mkdir()
+    failed = status("noise_std must be a positive finite number, got -1.0", "audit d")
+    (tmp_path / "sweep" / "d" / "status.json").write_text(failed, encoding="utf-8")
+    return [tmp_path / "run", tmp_path / "sweep", tmp_path / "nothing"]
+
+
+def test_runs_are_found_once_and_broken_ones_have_a_reason(places: list[Path]) -> None:
+    runs = report.gather([*places, places[0]])
+    assert [run.name for run in runs] == ["run", "a", "b", "c", "d", "nothing"]
+    errors = {run.name: run.error for run in runs if run.error is not None}
+    assert errors["d"] == "noise_std must be a positive finite number, got -1.0"
+    assert "must hold a readable result.json" in str(errors["nothing"])
+    assert [run.command for run in runs][1] == "audit a"
+
+
+def test_a_broken_result_is_a_row(tmp_path: Path) -> None:
+    (store(tmp_path / "run", {}) / "result.json").write_text("{", encoding="utf-8")
+    (row,) = joined.rows(report.gather([tmp_path]))
+    assert row["verdict"] == "error"
+    assert "must be JSON" in row["error"]
+
+
+def test_rows_hold_the_stored_numbers(places: list[Path]) -> None:
+    rows = joined.rows(report.gather(places))
+    (found,) = [r for r in rows if r["run"] == "b" and r["delta"] == 1e-5]
+    stored = swept(20, 0.5, 2.0)["settings"][0]["deltas"][-1]
+    assert found["lower"] == stored["sampled"]["epsilon"]
+    assert [found["exact_low"], found["exact_high"]] == list(stored["exact"]["worst"])
+    assert (found["claimed"], found["ratio"]) == (stored["bounds"][0]["epsilon"], 2.0)
+    # every refuted bound of the example has a row of its own
+    wrong = {r["claimed_by"] for r in rows if r["run"] == "run" and r["verdict"] == "refuted"}
+    expected = {
+        bound["id"]
+        for setting in example()["settings"]
+        for row in setting["deltas"]
+        for bound in row["bounds"]
+        if bound["verdict"] == "refuted"
+    }
+    assert wrong == expected
+    assert wrong
+
+
+def test_the_command_writes_everything_and_tells(
+    places: list[Path], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    out = tmp_path / "out"
+    with pytest.raises(SystemExit) as left:
+        main([*map(str, places), "--output", str(out)])
+    assert left.value.code == 1
+    told = capsys.readouterr().out
+    assert "4 results and 2 errors" in told
+    assert "error: d: noise_std must be a positive finite number" in told
+    page = (out / "index.html").read_text(encoding="utf-8")
+    assert 'href="../run/report.html"' in page
+    assert 'class="verdict error"' in page
+    assert "<script" not in page
+    assert "map-" in (out / "index.md").read_text(encoding="utf-8")
+    content = json.loads((out / "results.json").read_text(encoding="utf-8"))
+    assert (content["results"], content["errors"]) == (4, 2)
+    with (out / "results.csv").open(encoding="utf-8") as file:
+        lines = list(csv.DictReader(file))
+    assert len(lines) == len(content["rows"])
+    for line, row in zip(lines, content["rows"], strict=True):
+        assert line["run"] == row["run"]
+        assert line["ratio"] == ("" if row["ratio"] is None else repr(row["ratio"]))
+
+
+def test_whole_runs_end_with_status_0_and_the_same_bytes(tmp_path: Path) -> None:
+    store(tmp_path / "run", swept(10, 0.5, 1.5))
+    for out in ("one", "two"):
+        with pytest.raises(SystemExit) as left:
+            main([str(tmp_path / "run"), "--output", str(tmp_path / out)])
+        assert left.value.code == 0
+    names = [p.relative_to(tmp_path / "one") for p in (tmp_path / "one").rglob("*.*")]
+    assert len(names) == 4 + 2  # no map of a single run
+    for name in names:
+        assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
+
+
+def test_an_output_in_the_way(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    store(tmp_path / "run", swept(10, 0.5, 1.5))
+    (tmp_path / "file").write_text("")
+    with pytest.raises(SystemExit) as left:
+        main([str(tmp_path / "run"), "--output", str(tmp_path / "file")])
+    assert left.value.code == 2
+    assert "folder must be a folder that can be written to" in capsys.readouterr().err
+
+
+def runs_of(tmp_path: Path, *points: tuple[int, float, float]) -> tuple[report.Run, ...]:
+    for i, point in enumerate(points):
+        store(tmp_path / f"{i:02}", swept(*point))
+    return report.gather([tmp_path])
+
+
+def test_maps_over_what_was_varied(tmp_path: Path) -> None:
+    (two,) = sweep.maps(
+        runs_of(tmp_path / "two", (10, 0.5, 1.5), (20, 0.5, 2.0), (10, 1.0, 0.9), (20, 1.0, 4.0))
+    )
+    assert "least, 1.500, at σ = 0.5, T = 10" in two.caption
+    assert "largest, 4.000, at σ = 1, T = 20" in two.caption
+    assert "Another claim is refuted where there is a star" in two.caption
+    assert "no claim stands or no run has stored one" in two.caption
+    (one,) = sweep.maps(runs_of(tmp_path / "one", (10, 0.5, 1.5), (20, 0.5, 2.0)))
+    assert "largest, 2.000, at T = 20." in one.caption
+    assert sweep.maps(runs_of(tmp_path / "none", (10, 0.5, 1.5), (10, 0.5, 1.5))) == ()
+
+
+def test_the_conclusion_names_what_is_refuted(tmp_path: Path) -> None:
+    runs = runs_of(tmp_path, (10, 0.5, 1.5), (20, 0.5, 0.9))
+    assert joined.conclusion(runs) == (
+        "2 results and 0 errors; refuted somewhere: a; the tightest claim that stands is 1.500 "
+        "times what is certain (a)."
+    )
+    with pytest.raises(ValueError, match="runs must be one or more, got"):
+        joined.build((), tmp_path)
+
+
+def test_of_many_rows_the_first_table_has_what_is_wrong_and_the_extremes(tmp_path: Path) -> None:
+    points = [(10 + i, 0.5, 1.5 + i / 10) for i in range(30)]
+    points[7] = (17, 0.5, 0.9)
+    runs = runs_of(tmp_path, *points)
+    document = joined.build(runs, tmp_path)
+    kept = [(row[0].note, row[-1].text) for row in document.summary.rows]
+    deltas = len(example()["settings"][0]["deltas"])
+    assert kept[:deltas] == [("07", "refuted")] * deltas
+    assert kept[deltas:] == [("00", "consistent"), ("29", "consistent")] * deltas
+    (whole,) = [s for s in document.sections if s.ident == "rows"]
+    assert isinstance(whole.parts[0], Table)
+    assert len(whole.parts[0].rows) == 30 * deltas
+
+
+def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
+    def run(name: str, command: str) -> report.Run:
+        return report.Run(Path(name), command, None, "broken")
+
+    runs = (
+        run("a", "audit scenario=q settings.x.mechanism.steps=1 output=o"),
+        run("b", "audit scenario=q settings.x.mechanism.steps=2 output=p"),
+        run("c", ""),
+    )
+    assert joined.labels(runs) == {"a": "steps=1", "b": "steps=2", "c": "c"}

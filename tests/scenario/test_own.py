@@ -1,0 +1,191 @@
+"""A user's own mechanism: true bounds, mistakes that are caught, and slips in one line."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from audit.config import OwnClaimConfig, OwnConfig, SettingConfig, to_setting
+from audit.curves import GaussianCurve
+from audit.scenario import dp_sgd
+from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
+from audit.scenario.own_audit import audit_own
+
+TRIALS = 20_000
+DELTA = 1e-2
+CLAIM = OwnClaim("accountant", 3.7076, DELTA)
+MISTAKES = (
+    "noise_divided_twice",
+    "clipped_after_averaging",
+    "noise_once_an_epoch",
+    "wrong_sensitivity",
+)
+
+
+def identical(dataset: int, trials: int, seed: int) -> Any:
+    return np.random.default_rng(seed).standard_normal(trials)
+
+
+def shifted(dataset: int, trials: int, seed: int) -> Any:
+    """N(1, 1) against N(0, 1): the Gaussian mechanism of mu = 1."""
+    return np.random.default_rng(seed).standard_normal(trials) + (dataset == 0)
+
+
+def short(dataset: int, trials: int, seed: int) -> Any:
+    return np.zeros(3)
+
+
+def broken(dataset: int, trials: int, seed: int) -> Any:
+    return np.full(trials, np.nan)
+
+
+def own(function: str, *claims: OwnClaim, trials: int = TRIALS) -> OwnSetting:
+    place = function if ":" in function else f"{__name__}:{function}"
+    return OwnSetting(
+        name="own",
+        title="Own",
+        summary="",
+        source=DrawnScores(place, trials),
+        claims=claims or (CLAIM,),
+    )
+
+
+def audited(setting: OwnSetting, seed: int = 3, confidence: float = 0.95) -> dict[str, Any]:
+    (row,) = audit_own(setting, confidence=confidence, seed=seed)["deltas"]
+    return dict(row)
+
+
+def test_the_claim_of_the_example_is_the_composition_of_its_uses() -> None:
+    mu = dp_sgd.EPOCHS**0.5 * 2 * dp_sgd.CLIP_NORM / (dp_sgd.NOISE_MULTIPLIER * dp_sgd.CLIP_NORM)
+    assert GaussianCurve(mu).epsilon(DELTA) == pytest.approx(CLAIM.epsilon, abs=1e-4)
+    assert GaussianCurve(mu).epsilon(1e-5) == pytest.approx(6.5730, abs=1e-4)
+    assert GaussianCurve(mu).epsilon(DELTA) <= CLAIM.epsilon  # rounded up
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_broken_training_is_caught(mistake: str) -> None:
+    row = audited(own(f"audit.scenario.dp_sgd:{mistake}"))
+    assert row["bounds"][0]["verdict"] == "refuted"
+    assert row["sampled"]["epsilon"] > CLAIM.epsilon
+    assert row["best"] is None
+
+
+def test_the_correct_training_is_consistent() -> None:
+    row = audited(own("audit.scenario.dp_sgd:correct"))
+    assert row["bounds"][0]["verdict"] == "consistent"
+    # the last use alone has mu = 1: more than half of that is found
+    assert row["sampled"]["epsilon"] > 0.5 * GaussianCurve(1.0).epsilon(DELTA)
+
+
+def test_true_claims_are_refuted_no_oftener_than_allowed() -> None:
+    """60 audits of mu = 1 with its true epsilon as the claim, at confidence 0.9."""
+    runs, confidence = 60, 0.9
+    true = GaussianCurve(1.0).epsilon(DELTA)
+    claim = OwnClaim("true", true * (1 + 1e-9), DELTA)
+    below = OwnClaim("half", true / 2, DELTA)
+    wrong = right = 0
+    for seed in range(runs):
+        verdicts = {
+            bound["id"]: bound["verdict"]
+            for bound in audited(own("shifted", claim, below, trials=2000), seed, confidence)[
+                "bounds"
+            ]
+        }
+        wrong += verdicts["true"] == "refuted"
+        right += verdicts["half"] == "refuted"
+    # an audit that errs at exactly its allowed rate crosses this with probability below 1e-4
+    assert wrong <= int(stats.binom.isf(1e-4, runs, 1 - confidence))
+    assert right > runs / 2
+
+
+def test_nothing_is_certified_where_nothing_leaks() -> None:
+    assert audited(own("identical"))["sampled"]["epsilon"] < 0.1
+
+
+def test_the_three_estimators_share_one_error() -> None:
+    row = audited(own("shifted"))
+    names = [one["name"] for one in row["estimators"]]
+    assert names == ["pilot split", "simultaneous band", "sequential"]
+    true = GaussianCurve(1.0).epsilon(DELTA)
+    assert all(0.5 * true < one["epsilon"] < true for one in row["estimators"])
+    assert row["sampled"]["epsilon"] == max(one["epsilon"] for one in row["estimators"])
+    # the pilot split spends a third of 0.05, and of that a part on this delta's test
+    assert row["sampled"]["error_spent"] < 0.05 / 3
+
+
+def test_files_of_scores(tmp_path: Path) -> None:
+    x, x_prime = shifted(0, TRIALS, 1), shifted(1, TRIALS, 2)
+    np.save(tmp_path / "a.npy", x)
+    np.savetxt(tmp_path / "b.csv", x_prime, delimiter=",")
+    source = StoredScores(tmp_path / "a.npy", tmp_path / "b.csv")
+    read, read_prime = source.draw(0)
+    assert np.array_equal(read, x)
+    assert np.array_equal(read_prime, x_prime)
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"1.0\nup\n", "scores must hold numbers only"),
+        (b"1.0\nnan\n", "scores must hold finite numbers only, got nan at position 1"),
+        (b"1,2\n3,4\n", r"scores must be a non-empty one-dimensional array, got shape \(2, 2\)"),
+    ],
+)
+def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_bytes(content)
+    with pytest.raises(ValueError, match=message):
+        StoredScores(tmp_path / "a.csv", tmp_path / "a.csv").draw(0)
+
+
+def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=r"scores must be a readable file, got '.*a\.npy'"):
+        StoredScores(tmp_path / "a.npy", tmp_path / "b.npy").draw(0)
+    with pytest.raises(ValueError, match=r"scores must be a \.npy or \.csv file"):
+        StoredScores(tmp_path / "a.txt", tmp_path / "b.npy").draw(0)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        ("no_such_module_at_all:f", "function must be importable, got 'no_such_module_at_all:f'"),
+        ("nowhere", "function must be a function of .*, got 'nowhere'"),
+        ("short", "must return one score for each of the 1000 trials, got 3"),
+        ("broken", "must hold finite numbers only, got nan at position 0"),
+    ],
+)
+def test_broken_functions(function: str, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audit_own(own(function, trials=1000), confidence=0.95, seed=1)
+
+
+CLAIMS = [OwnClaimConfig("a", 1.0, 1e-2)]
+
+
+@pytest.mark.parametrize(
+    ("config", "message"),
+    [
+        (SettingConfig(own=OwnConfig(function="f"), claims=CLAIMS, trials=1000), "must be package"),
+        (SettingConfig(own=OwnConfig(function="m:f"), claims=CLAIMS), "trials must be given"),
+        (SettingConfig(own=OwnConfig(function="m:f"), trials=1000), "claims must be one or more"),
+        (SettingConfig(own=OwnConfig(), claims=CLAIMS), "own must hold function, or scores and"),
+        (
+            SettingConfig(own=OwnConfig(scores="a.npy"), claims=CLAIMS),
+            "own must hold function, or scores and",
+        ),
+        (
+            SettingConfig(
+                own=OwnConfig(function="m:f"), claims=CLAIMS, trials=1000, renyi_orders=[2.0]
+            ),
+            "renyi_orders must be left out beside own",
+        ),
+        (SettingConfig(claims=CLAIMS), "claims must be left out without own"),
+        (SettingConfig(), "mechanism must be given, got None"),
+    ],
+)
+def test_slips_in_the_configuration(config: SettingConfig, message: str) -> None:
+    with pytest.raises(ValueError, match=rf"settings\.mine: .*{message}"):
+        to_setting("mine", config)

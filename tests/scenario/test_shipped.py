@@ -1,0 +1,205 @@
+"""Every shipped scenario file composes with Hydra and runs, with fewer samples."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+import pytest
+from hydra import compose, initialize
+from hydra.core.global_hydra import GlobalHydra
+from omegaconf import OmegaConf
+
+from audit.app import register, scenarios_folder
+from audit.config import AuditConfig, to_scenario
+from audit.scenario import Scenario, run
+from audit.scenario.store import to_json
+
+NAMES = sorted(file.stem for file in scenarios_folder().glob("*.yaml"))
+# Long runs are cut where a test of a run in seconds says as much; nothing else is changed.
+SHORTER = {
+    "at22_lower_bound": [
+        "~settings.paper",
+        "~settings.sampled",
+        "settings.full_batch.steps_shown=[]",
+        "settings.full_batch.other_pairs=[]",
+        "settings.full_batch.deltas=[1e-2]",
+        "settings.full_batch.renyi_orders=[]",
+    ],
+    "resets": ["~settings.huber"],
+    "poisson_batches": ["settings.zero_out.steps_shown=[]"],
+    "shuffled_batches": ["settings.four_epochs.steps_shown=[]"],
+    "own_dp_sgd": ["~settings.noise_divided_twice", "~settings.clipped_after_averaging"],
+    "two_sided_walk": ["settings.full_batch.steps_shown=[]"],
+    "drifted_walk": ["settings.full_batch.steps_shown=[]"],
+    "one_pass": ["settings.linear.positions=[0,19]"],
+    "skip": [
+        "settings.skip.mechanism.steps=4",
+        "settings.skip.mechanism.dataset_size=4",
+        "settings.skip.positions=[0]",
+    ],
+    "stop": ["~settings.twenty_records"],
+    "fixed_order_epochs": [
+        "settings.as_many_as_records.positions=[9]",
+        "settings.four_epochs.other_pairs=[]",
+    ],
+    "logistic_regression": [
+        "settings.epochs_50.renyi_orders=[]",
+        "settings.epochs_100.renyi_orders=[]",
+        "settings.epochs_200.renyi_orders=[]",
+    ],
+    "step_sizes": ["settings.full_batch.mechanism.steps=5", "~settings.sampled"],
+    "without_replacement": [
+        "settings.one_in_ten.steps_shown=[]",
+        "settings.one_in_ten.renyi_orders=[]",
+        "bounds=[at22.b_2,cl25.theorem_3_12,bsa24.theorem_4_8]",
+    ],
+    "holder_gradients": [
+        "~settings.absolute",
+        "~settings.repulsive",
+        "settings.signed.mechanism.steps=5",
+    ],
+    "non_convex": ["settings.repulsive_kink.steps_shown=[]", "~settings.double_well"],
+}
+
+
+@pytest.fixture(scope="module", autouse=True)
+def hydra() -> Iterator[None]:
+    GlobalHydra.instance().clear()
+    register()
+    with initialize(version_base="1.3", config_path=None):
+        yield
+
+
+def composed(name: str, *changes: str) -> Scenario:
+    config: Any = OmegaConf.to_object(
+        compose(config_name="audit", overrides=[f"scenario={name}", *changes])
+    )
+    assert isinstance(config, AuditConfig)
+    return to_scenario(config)
+
+
+@cache
+def result(name: str) -> dict[str, Any]:
+    kept = [setting.name for setting in composed(name, *SHORTER.get(name, ())).settings]
+    fewer = [f"settings.{setting}.trials=2000" for setting in kept]
+    scenario = composed(name, *SHORTER.get(name, ()), *fewer)
+    stored: dict[str, Any] = json.loads(to_json(run(scenario)))
+    return stored
+
+
+def settings(name: str) -> dict[str, Any]:
+    return {setting["name"]: setting for setting in result(name)["settings"]}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_scenario_is_named_like_its_file(name: str) -> None:
+    scenario = composed(name)
+    assert scenario.name == name
+    assert scenario.title != name
+    assert scenario.reference
+    assert all(setting.title != setting.name for setting in scenario.settings)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_shipped_scenario_runs_and_its_sandwich_holds(name: str) -> None:
+    for setting in settings(name).values():
+        for row in setting["deltas"]:
+            low, high = row["exact"]["worst"]
+            if high is None:  # a user's own mechanism: samples are all there is
+                assert row["sampled"]["epsilon"] == low
+                continue
+            # each fails for a true law with probability 0.001 over seeds; the seed is fixed
+            assert 0 <= row["sampled"]["epsilon"] <= high
+            assert 0 < low <= high
+            sound = [b for b in row["bounds"] if b["status"] in ("as printed", "corrected", "own")]
+            assert any(b["verdict"] == "consistent" for b in sound)
+            assert not [b["id"] for b in sound if b["verdict"] == "refuted"]
+
+
+def epsilon(name: str, setting: str, delta: float = 1e-5) -> tuple[float, dict[str, Any]]:
+    """The certified epsilon of the strongest pair, and the bounds by id."""
+    (row,) = [r for r in settings(name)[setting]["deltas"] if r["delta"] == delta]
+    return row["certified"]["epsilon"], {bound["id"]: bound for bound in row["bounds"]}
+
+
+# What is known of these pairs from elsewhere, with half a unit of the last digit known.
+@pytest.mark.parametrize(
+    ("name", "setting", "known", "unit"),
+    [
+        ("two_sided_walk", "full_batch", 0.813, 1e-3),
+        ("drifted_walk", "full_batch", 1.842379526623, 1e-9),  # the bracket is 1e-9 wide
+        ("without_replacement", "one_in_ten", 16.92, 1e-2),
+        ("resets", "wall", 56.6, 0.1),
+    ],
+)
+def test_known_values(name: str, setting: str, known: float, unit: float) -> None:
+    assert epsilon(name, setting)[0] == pytest.approx(known, abs=0.5 * unit)
+
+
+@pytest.mark.parametrize("setting", ["full_batch", "largest_step"])
+def test_quadratics_reach_theorem_4_2(setting: str) -> None:
+    value, bounds = epsilon("quadratics", setting)
+    # both are closed forms in the same normal laws: the exact bracket is 1e-11 wide
+    assert bounds["bsa24.theorem_4_2"]["epsilon"] == pytest.approx(value, rel=1e-10)
+    assert bounds["bsa24.theorem_4_2"]["verdict"] == "consistent"
+    assert bounds["bsa24.theorem_4_1"]["epsilon"] > 1.1 * value
+
+
+@pytest.mark.parametrize(
+    ("epochs", "composed_alone", "shifted", "by_renyi"),
+    [(50, 30.51, 4.34, 5.82), (100, 49.88, 5.60, 7.61), (200, 83.83, 7.58, 9.88)],
+)
+def test_table_1_digit_for_digit(
+    epochs: int, composed_alone: float, shifted: float, by_renyi: float
+) -> None:
+    value, bounds = epsilon("logistic_regression", f"epochs_{epochs}")
+    printed = [composed_alone, shifted, by_renyi]
+    names = ("bsa24.theorem_4_4", "bsa24.theorem_4_5", "bsa24.table_1_renyi")
+    assert [round(bounds[name]["epsilon"], 2) for name in names] == printed
+    assert 0.6 * shifted < value < shifted  # quadratics show that most of it is real
+
+
+def test_the_last_batch_reaches_theorem_4_5_at_one_epoch_only() -> None:
+    for setting, reached in (("one_epoch", True), ("two_epochs", False)):
+        value, bounds = epsilon("last_batch", setting)
+        ratio = bounds["bsa24.theorem_4_5"]["epsilon"] / value
+        assert (ratio == pytest.approx(1, rel=1e-10)) is reached
+
+
+def test_stop_as_printed_is_refuted_and_its_correction_stands() -> None:
+    (order,) = [r for r in settings("stop")["two_records"]["renyi"] if r["order"] == 1.2]
+    verdicts = {bound["id"]: bound["verdict"] for bound in order["bounds"]}
+    assert verdicts == {
+        "fmtt18.theorem_26": "refuted",
+        "fmtt18.theorem_26_corrected": "consistent",
+        "fmtt18.theorem_26_sharper": "consistent",
+    }
+    assert order["worst"][0] == pytest.approx(3.533, abs=5e-4)
+
+
+def test_one_order_of_the_sampled_gaussian_is_not_enough() -> None:
+    value, bounds = epsilon("without_replacement", "one_in_ten")
+    assert bounds["at22.b_2"]["epsilon"] < value
+    assert bounds["at22.b_2"]["verdict"] == "refuted"
+    assert bounds["cl25.theorem_3_12"]["verdict"] == "refuted"
+
+
+def test_the_leak_of_each_record() -> None:
+    """The last record leaks most, and the bound of Theorem 23 knows which record it is."""
+    first, last = settings("one_pass")["linear"]["positions"]
+    assert (first["index"], last["index"]) == (1, 20)
+    assert last["certified"][0] > 2 * first["certified"][0]
+    claimed = {
+        row["index"]: next(b for b in row["bounds"] if b["id"] == "fmtt18.theorem_23")
+        for row in (first, last)
+    }
+    assert claimed[1]["epsilon"][0] < claimed[20]["epsilon"][0]
+    assert [b["verdict"] for b in claimed.values()] == [["consistent"], ["consistent"]]
+    # where the record comes first, twenty noises hide it and the walls are far: mu = 2/sqrt(5)
+    walk = next(p for p in first["pairs"] if p["name"] == "TwoSidedWalk")
+    from audit.curves import GaussianCurve
+
+    assert walk["epsilon"][0][0] == pytest.approx(GaussianCurve(0.8**0.5).epsilon(1e-5), rel=1e-6)
