@@ -9,8 +9,9 @@ STAMP := $(VENV)/.installed
 audit: $(STAMP)
 	$(BIN)/audit
 
+# One process a core; two threads each for matrices would only stand in each other's way.
 test: $(STAMP)
-	$(BIN)/python -m pytest -q
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

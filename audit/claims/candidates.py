@@ -20,6 +20,7 @@ from audit.constructions import (
 )
 from audit.constructions.records import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.search.stored import shipped
 
 Make = Callable[[], Construction]
 
@@ -172,6 +173,8 @@ def _called(
 def _attempts(m: NoisySGD) -> Iterator[Make]:
     if _kinds_of_batch(m) > _MOST_KINDS:
         return
+    for pair in shipped(m):
+        yield lambda pair=pair: pair  # type: ignore[misc]
     half = None if m.diameter is None else m.diameter / 2
     starts = (0.0,) if half is None else (0.0, -half)
     for start in starts:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import enum
+import functools
 import inspect
 import os
 import tempfile
@@ -117,6 +118,23 @@ def read_found(path: Path) -> StoredPair:
     except (ValueError, TypeError, KeyError, yaml.YAMLError) as error:
         message = " ".join(str(error).split())
         raise ValueError(f"{path} must be a found pair: {message}") from error
+
+
+def shipped(mechanism: NoisySGD) -> tuple[Construction, ...]:
+    """Return the pairs that were found for this very mechanism and are shipped with the package."""
+    return tuple(
+        stored.construction
+        for stored in _shipped_files()
+        if stored.construction.mechanism == mechanism
+    )
+
+
+@functools.cache
+def _shipped_files() -> tuple[StoredPair, ...]:
+    package = Path(__file__).resolve().parents[1]
+    bundled = package / "_scenarios"
+    folder = bundled if bundled.is_dir() else package.parent / "scenarios"
+    return tuple(read_found(path) for path in sorted((folder / "found").glob("*.yaml")))
 
 
 def _plain(value: Any) -> Any:

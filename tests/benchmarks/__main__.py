@@ -8,7 +8,7 @@ from dataclasses import replace
 import audit
 from audit import exact
 from audit.constructions import TwoSidedWalk
-from tests.benchmarks import bounds, estimation, own
+from tests.benchmarks import bounds, estimation, own, search
 from tests.benchmarks import simulation as kernels
 from tests.benchmarks.timing import Measured, in_fresh_process, median_seconds
 
@@ -73,7 +73,15 @@ def _import() -> list[Measured]:
 def main() -> None:
     """Print one line for each measurement."""
     print(f"{'':54}{'measured':>12}  {'limit':>8}")
-    for part in (_import, _exact, kernels.rows, estimation.rows, bounds.rows, own.rows):
+    for part in (
+        _import,
+        _exact,
+        kernels.rows,
+        estimation.rows,
+        bounds.rows,
+        own.rows,
+        search.rows,
+    ):
         for row in part():
             limit = "" if row.limit is None else f"{row.limit:g}"
             print(f"{row.name:54}{row.value:9.3g} {row.unit:4}{limit:>7} {row.word}", flush=True)

@@ -224,6 +224,18 @@ def test_a_mechanism_without_a_process_is_refused():
         worst_case(m, delta=DELTA, budget=1.0, seed=0)
 
 
+def test_shipped_pairs_join_the_judge():
+    from audit.claims import Claim, EpsilonDelta, Verdict
+    from audit.claims.judge import judge
+
+    m = dataclasses.replace(mechanism(1.0, 0.05, 100), lipschitz=1.25)  # to the last digit
+    # the drifted walks that the judge tries by itself certify less
+    claim = Claim(id="x", mechanism=m, statement=EpsilonDelta(((1.886, DELTA),)))
+    judged = judge(claim, error=0.01)
+    assert judged.verdict is Verdict.REFUTED
+    assert judged.certified == pytest.approx(1.88677, abs=1e-5)
+
+
 def test_shipped_pairs_hold():
     folder = Path(__file__).parents[2] / "scenarios" / "found"
     files = sorted(folder.glob("*.yaml"))
