@@ -206,7 +206,8 @@ def _own(rows: Sequence[Row]) -> str:
         f"At {len(better)} of {len(rows)} points a bound of this package (`own.`) is below every "
         f"published one. There it closes {statistics.median(closed):.0%} of the gap (median, on a "
         f"logarithmic scale), at most a factor {most['published'] / most['upper']:.3g} "
-        f"({most['kind']}, {_place(most)}).",
+        f"({most['kind']}, {_place(most)}). `own.coupling`, which takes seconds a point and is "
+        "tighter still, is not part of the map.",
         "",
         "| mechanism | points improved | median ratio, published | median ratio, with own |",
         "|---|---|---|---|",
