@@ -107,7 +107,8 @@ def test_a_huber_update_is_what_it_says():
 
 def test_samples_follow_the_computed_laws():
     m = dataclasses.replace(M, diameter=3.0, noise_std=0.7)
-    for pair in (ResetWalk(m, 1.0, 1.0), QuadraticPair(m, 0.8, others=0.4)):
+    strong = dataclasses.replace(m, strong_convexity=0.5)
+    for pair in (ResetWalk(m, 1.0, 1.0), QuadraticPair(strong, 0.8, others=0.4)):
         samples = simulation.final_iterates(pair, trials=20_000, seed=3)
         law = exact.curve(pair)
         for sample, computed in zip(samples, (law.first, law.second), strict=True):

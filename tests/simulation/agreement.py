@@ -65,7 +65,7 @@ def settings() -> list[Setting]:
             "biased": BiasedWalk(m),
             "two-sided": TwoSidedWalk(m, start=0.1),
             "drifted": DriftedWalk(m, drift=0.02, start=-0.4),
-            "quadratic": QuadraticPair(m, 0.7, others=0.3),
+            "quadratic": QuadraticPair(replace(m, strong_convexity=0.5), 0.7, others=0.3),
             "resets": ResetWalk(replace(m, diameter=2.0), 0.8, 0.5, centre=0.1),
         }
         found |= {f"{name}, {batching.value}": pair for name, pair in made.items()}

@@ -149,7 +149,7 @@ def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
 
 @pytest.mark.parametrize("batching", BATCHINGS)
 def test_quadratics_in_one_dimension_are_the_quadratic_pair(batching: Batching) -> None:
-    m = walk_mechanism(batching, relation=Relation.ZERO_OUT)
+    m = walk_mechanism(batching, relation=Relation.ZERO_OUT, strong_convexity=1.0)
     right = QuadraticPair(m, curvature=1.2, others=-0.9)
     # p = curvature a, and a zeroed record keeps the regulariser
     made = in_one_dimension(right, Quadratic(1.2), Ball(1.0), 1.5 / 1.2, None, -0.9 / 1.2, 5)
@@ -157,7 +157,7 @@ def test_quadratics_in_one_dimension_are_the_quadratic_pair(batching: Batching) 
 
 
 def test_six_percent_of_a_push_is_seen() -> None:
-    m = walk_mechanism(Batching.POISSON)
+    m = walk_mechanism(Batching.POISSON, strong_convexity=1.0)
     wrong = QuadraticPair(m, curvature=1.2, others=-0.9 * 0.94)
     made = in_one_dimension(wrong, Quadratic(1.2), Ball(1.0), 1.25, -1.25, -0.75, 5)
     assert exact_p_value(wrong, made) < LEVEL

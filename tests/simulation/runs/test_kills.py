@@ -41,7 +41,7 @@ def test_ten_kills_change_no_bit(tmp_path: Path) -> None:
     moments = random.Random(5)
     begun = []
     for _ in range(10):
-        process = start(tmp_path, 0.01)
+        process = start(tmp_path, 0.05)  # seconds a block: ten kills are over long before the run
         assert process.stdout is not None
         begun.append(int(process.stdout.readline()))  # it has begun
         time.sleep(moments.uniform(0.0, 0.5))
