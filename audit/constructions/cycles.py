@@ -9,6 +9,7 @@ from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     BatchUpdate,
+    check_position,
     cycle_length,
     cyclic_process,
     last_position,
@@ -25,15 +26,8 @@ def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> i
             f"{name} needs batching=CYCLIC because its records' places matter, "
             f"got batching={mechanism.batching.name}"
         )
-    if position is None:
-        return last_position(mechanism)
-    validate.integer(0, position=position)
-    length = cycle_length(mechanism)
-    if position >= length:
-        raise ValueError(
-            f"position must be below dataset_size/batch_size ({length}), got {position!r}"
-        )
-    return int(position)
+    check_position(mechanism, position)
+    return last_position(mechanism) if position is None else int(position)
 
 
 @dataclass(frozen=True)

@@ -48,37 +48,31 @@ def check_admissible(pair: Construction) -> None:
     for one, other in zip(first.paths, second.paths, strict=True):
         if len(one) != len(other) or one.probability != other.probability:
             raise Inadmissible("the processes must have the same paths")
-        if m.batching is Batching.CYCLIC:
-            _check_cycle(m, one.segments, other.segments)
-        for eta, a, b in _together(m, one, other):
+        places = set()
+        for place, eta, a, b in _together(m, one, other):
             if (a, b) not in seen:
                 seen.add((a, b))
                 _check_step(m, eta, a, b, grid)
+            if a.maps != b.maps:
+                places.add(place)
+        if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(places) > 1:
+            raise Inadmissible(f"one batch of the cycle holds the record, got {len(places)}")
 
 
-def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[float, Step, Step]]:
-    """Yield (step size, step, step) of two runs; repeated segments once if the size is constant."""
-    alike = [(s.times, len(s.steps)) for s in one.segments] == [
-        (s.times, len(s.steps)) for s in other.segments
-    ]
-    if alike and not isinstance(m.step_size, tuple):
-        for first, second in zip(one.segments, other.segments, strict=True):
-            for a, b in zip(first.steps, second.steps, strict=True):
-                yield m.constant_step_size, a, b
-        return
-    for eta, a, b in zip(m.step_sizes[: len(one)], one.steps(), other.steps(), strict=True):
-        yield float(eta), a, b
-
-
-def _check_cycle(m: NoisySGD, first: object, second: object) -> None:
-    """Cyclic runs repeat their batches: the segments must be of the cycle's length."""
-    if isinstance(m.step_size, tuple):
-        return
+def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float, Step, Step]]:
+    """Yield (place in the cycle, step size, step, step) of two runs, what repeats only once."""
     length = m.dataset_size // m.batch_size
-    for segments in (first, second):
-        assert isinstance(segments, tuple)
-        if any(len(s.steps) % length for s in segments if s.times > 1):
-            raise Inadmissible(f"cyclic steps must repeat every {length} steps")
+    begun = 0
+    for first, second in zip(one.segments, other.segments, strict=True):
+        if (first.times, len(first.steps)) != (second.times, len(second.steps)):
+            raise Inadmissible("the processes must repeat the same steps")
+        # a period that is no whole cycle comes to other places when it is repeated
+        period = len(first.steps)
+        for repeat in range(min(first.times, length // math.gcd(period, length))):
+            for k, (a, b) in enumerate(zip(first.steps, second.steps, strict=True)):
+                place = begun + repeat * period + k
+                yield place % length, float(m.step_sizes[place]), a, b
+        begun += len(first)
 
 
 def _check_step(m: NoisySGD, eta: float, a: Step, b: Step, grid: Array) -> None:

@@ -110,12 +110,13 @@ def worst_case(
     validate.instance(NoisySGD, mechanism=mechanism)
     validate.positive(budget=budget)
     validate.integer(0, seed=seed)
-    if (delta is None) == (objective is None):
+    if delta is not None and objective is None:
+        objective = Epsilon(delta)
+    elif delta is not None or objective is None:
         raise ValueError("delta or objective must be given, and not both")
     if evaluations is not None:
         validate.integer(1, evaluations=evaluations)
-    chosen = objective if objective is not None else Epsilon(_number(delta))
-    trial = _Trial(chosen, budget, evaluations or 10**9, progress)
+    trial = _Trial(objective, budget, evaluations or 10**9, progress)
     try:
         for pair in _named(mechanism):
             trial.value(pair)
@@ -136,11 +137,6 @@ def worst_case(
         )
     pair, law, bracket = found
     return Found(pair, law, bracket, trial.count, time.perf_counter() - trial.begun, seed)
-
-
-def _number(delta: float | None) -> float:
-    assert delta is not None  # checked by the caller
-    return delta
 
 
 class _Spent(Exception):

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, exact
-from audit.constructions import Inadmissible, TwoSidedWalk
+from audit.constructions import Inadmissible, Process, Segment, TwoSidedWalk
+from audit.constructions.process import Path
 from audit.search import check_admissible
 from audit.search.families import Family, families
 
@@ -98,4 +99,16 @@ def test_the_second_look_finds_what_does_not_fit(changes, message):
     object.__setattr__(pair, "processes", lambda: processes)
     object.__setattr__(pair, "mechanism", dataclasses.replace(FULL, **changes))
     with pytest.raises(Inadmissible, match=message):
+        check_admissible(pair)
+
+
+def test_a_record_in_every_batch_of_a_cycle_is_found():
+    pair = next(families(CYCLIC)).pair(np.full(2, 0.7), 0)
+    check_admissible(pair)
+    steady = [
+        Process(p.start, (Path(1.0, (Segment((list(p.paths[0].steps())[2],), 6),)),), -1, 1)
+        for p in pair.processes()
+    ]
+    object.__setattr__(pair, "processes", lambda: tuple(steady))
+    with pytest.raises(Inadmissible, match="one batch of the cycle holds the record, got 3"):
         check_admissible(pair)
