@@ -246,3 +246,16 @@ def test_shipped_pairs_hold():
         assert isinstance(stored.construction, GradientPair)
         assert math.isclose(low, stored.bracket[0], rel_tol=1e-8)
         assert high >= stored.bracket[0]
+
+
+def test_a_file_whose_processes_are_no_neighbours_is_refused(tmp_path):
+    # omega'' of the proof: a construction, but no dataset leads to it
+    path = tmp_path / "pair.yaml"
+    path.write_text(
+        "mechanism: {steps: 200, dataset_size: 4, batch_size: 1, step_size: 0.1, noise_std: 1.0, "
+        "lipschitz: 1.0, diameter: 1.0, batching: without replacement}\n"
+        "pair: {kind: AuxiliaryWalk}\nobjective: {epsilon_at_delta: 1.0e-5}\n"
+        "bracket: [1.0, 1.0]\nfound_by: {version: x, seed: 0, evaluations: 1}\n"
+    )
+    with pytest.raises(ValueError, match=r"pair\.yaml must be a found pair: the domain must be"):
+        read_found(path)
