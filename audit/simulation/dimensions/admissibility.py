@@ -32,8 +32,9 @@ def check_losses(
     _check_holder(mechanism, loss.unclipped, domain, used)
     if mechanism.lipschitz is not None:
         norms = loss.gradient_norms(used, domain)
-        if loss.clip is not None:
-            # theorems read lipschitz <= clip_norm as "never clipped", regulariser and all
+        if loss.clip is not None or mechanism.strong_convexity == 0:
+            # theorems read lipschitz <= clip_norm as "never clipped", regulariser and all; and a
+            # regulariser is left out only where losses are strongly convex, as in QuadraticPair
             norms = loss.unclipped.whole_gradient_norms(used, domain)
         _check_at_most(
             loss,

@@ -60,7 +60,7 @@ def mechanism(**changes: Any) -> audit.NoisySGD:
         "batch_size": 3,
         "step_size": 0.4,
         "noise_std": 0.6,
-        "lipschitz": 40.0,
+        "gradient_sensitivity": 80.0,
         "batching": Batching.CYCLIC,
     }
     return audit.NoisySGD(**{**given, **changes})
@@ -90,7 +90,7 @@ def pair(
         relation=relation,
         diameter=None if math.isinf(diameter) else diameter,
         clip_norm=loss.clip,
-        lipschitz=None if loss.clip else 40.0,
+        gradient_sensitivity=None if loss.clip else 80.0,
         **changes,
     )
     start = np.full(D, 0.2)

@@ -37,7 +37,7 @@ def affine_pair(
     dataset = Dataset(rng.normal(size=(n, d)))
     given = {
         "steps": 17, "dataset_size": n, "batch_size": b, "step_size": 0.3, "noise_std": 0.7,
-        "lipschitz": 50.0, "batching": batching, **changes,
+        "gradient_sensitivity": 100.0, "batching": batching, **changes,
     }  # fmt: skip
     return NoisySGDPair(
         mechanism=audit.NoisySGD(**given),
@@ -197,7 +197,8 @@ def pass_of_linear_losses(release: Release, n: int = 6) -> tuple[NoisySGDPair, n
     pushes = np.array([0.4, -0.7, 1.1, 0.2, 1.3, -0.5])[:n]
     dataset = Dataset(-pushes[:, None])
     m = audit.NoisySGD(
-        steps=n, dataset_size=n, batch_size=1, step_size=0.5, noise_std=0.4, lipschitz=2.0,
+        steps=n, dataset_size=n, batch_size=1, step_size=0.5, noise_std=0.4,
+        gradient_sensitivity=4.0,
         batching=Batching.CYCLIC, release=release,
     )  # fmt: skip
     made = NoisySGDPair(
@@ -245,7 +246,8 @@ def test_batches_have_their_law(batching: Batching, size: int) -> None:
     n = 6
     dataset = Dataset(np.eye(n))
     m = audit.NoisySGD(
-        steps=1, dataset_size=n, batch_size=size, step_size=1.0, noise_std=1e-9, lipschitz=2.0,
+        steps=1, dataset_size=n, batch_size=size, step_size=1.0, noise_std=1e-9,
+        gradient_sensitivity=4.0,
         batching=batching,
     )  # fmt: skip
     made = NoisySGDPair(
@@ -271,7 +273,8 @@ def test_shuffles_are_uniform() -> None:
     records = (1.0, 5.0, 25.0, 125.0)
     dataset = Dataset(np.array(records)[:, None])
     m = audit.NoisySGD(
-        steps=4, dataset_size=4, batch_size=1, step_size=0.5, noise_std=1e-9, lipschitz=200.0,
+        steps=4, dataset_size=4, batch_size=1, step_size=0.5, noise_std=1e-9,
+        gradient_sensitivity=400.0,
         batching=Batching.SHUFFLED,
     )  # fmt: skip
     made = NoisySGDPair(

@@ -61,7 +61,8 @@ ADMITTED: dict[str, Any] = {
         {"lipschitz": None, "gradient_sensitivity": 1.0}, loss=Quadratic(0.5)
     ),
     "concave where that is allowed": lambda: made(
-        {"convex": False, "smoothness": 0.5}, loss=Quadratic((-0.5, 0.2))
+        {"convex": False, "smoothness": 0.5, "lipschitz": None, "gradient_sensitivity": 2.0},
+        loss=Quadratic((-0.5, 0.2)),
     ),
     "Huber": lambda: made({"smoothness": 3.0}, loss=Huber(3.0, 1.0)),
     "Huber, strongly convex where it is": lambda: made(
@@ -86,7 +87,9 @@ ADMITTED: dict[str, Any] = {
     ),
     "box": lambda: made({"diameter": 2**0.5}, domain=Box(1.0), start=[0.5, -0.5]),
     "Hoelder": lambda: made(
-        {"holder": (2.0, 0.5), "diameter": 4.0}, loss=Quadratic(1.0), domain=Ball(4.0)
+        {"holder": (2.0, 0.5), "diameter": 4.0, "lipschitz": 3.0},
+        loss=Quadratic(1.0),
+        domain=Ball(4.0),
     ),
     "stop": lambda: made({"release": Release.RANDOM_STOP}),
     "skip": lambda: made({"release": Release.RANDOM_SKIP, "steps": 3}),
@@ -102,6 +105,10 @@ def test_admissible_pairs(name: str) -> None:
 
 
 REFUSED: dict[str, tuple[Any, str]] = {
+    "lipschitz, without strong convexity for the whole gradient": (
+        lambda: made({"lipschitz": 1.0}, loss=Quadratic(1.0)),
+        "Quadratic needs gradients of norm at most lipschitz 1, got up to inf",
+    ),
     "lipschitz": (
         lambda: made({"lipschitz": 0.99}),
         "Linear needs gradients of norm at most lipschitz 0.99, got up to 1",

@@ -219,7 +219,7 @@ def test_runs_that_grow_beyond_all_doubles_are_refused(domain: WholeSpace | Ball
     bounded = isinstance(domain, Ball)
     m = audit.NoisySGD(
         steps=400, dataset_size=2, batch_size=2, step_size=1e200 if bounded else 10.0,
-        noise_std=1.0, lipschitz=5.0, diameter=1.0 if bounded else None,
+        noise_std=1.0, gradient_sensitivity=10.0, diameter=1.0 if bounded else None,
     )  # fmt: skip
     made = NoisySGDPair(
         mechanism=m,
