@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,11 @@ from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.scenario.definition import Scenario, Setting
 from audit.scenario.named import named_pair
 from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
+from audit.scenario.searched import SearchPlan
+from audit.scenario.study import StudySetting
+from audit.simulation import Kind as Backend
+from audit.simulation import Parallel
+from audit.studies.named import named_study
 
 MISSING: Any = "???"  # OmegaConf's mark of a value that must be given
 
@@ -137,12 +142,22 @@ class OwnClaimConfig:
 
 
 @dataclass
+class PlannedSearchConfig:
+    """A search for a worse pair, at one delta; it ends after so many evaluations."""
+
+    delta: float = MISSING
+    evaluations: int = MISSING
+
+
+@dataclass
 class SettingConfig:
     """One mechanism, the pair that is computed and sampled, and others that are computed.
 
+    ``search`` adds the best pair that a search finds to the other ones.
     ``positions`` names batches of the cycle, from 0: the leak of the records there is computed.
     With ``own`` the scores of your own mechanism take the place of mechanism and pairs, and
-    ``claims`` that of the catalogue's bounds.
+    ``claims`` that of the catalogue's bounds. With ``study`` a study takes all their places: its
+    ``kind``, a key of `audit.studies.named.KINDS`, and its fields.
     """
 
     title: str = ""
@@ -150,14 +165,29 @@ class SettingConfig:
     mechanism: MechanismConfig | None = None
     pair: PairConfig | None = None
     own: OwnConfig | None = None
+    study: Any = None
     claims: list[OwnClaimConfig] = field(default_factory=list)
     other_pairs: list[PairConfig] = field(default_factory=list)
+    search: PlannedSearchConfig | None = None
     deltas: list[float] = field(default_factory=list)
     renyi_orders: list[float] = field(default_factory=list)
     trials: int | None = None
     steps_shown: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
     check_proof: bool = False
+
+
+@dataclass
+class ParallelConfig:
+    """Where blocks of samples run; see `audit.simulation.Parallel`.
+
+    A group: ``parallel=threads``, ``loky``, ``dask`` or ``ray`` sets the kind. Without ``workers``
+    threads and processes (loky) are as many as ``threads``.
+    """
+
+    kind: Backend = Backend.THREADS
+    workers: int | None = None
+    address: str | None = None
 
 
 @dataclass
@@ -178,6 +208,7 @@ class AuditConfig:
     confidence: float = MISSING
     seed: int = MISSING
     threads: int | None = None
+    parallel: ParallelConfig = field(default_factory=ParallelConfig)
     output: str = "results/runs"
     sweep: str | None = None
     draw: bool = True
@@ -202,16 +233,26 @@ def to_scenario(config: AuditConfig) -> Scenario:
         confidence=config.confidence,
         seed=config.seed,
         threads=_threads() if config.threads is None else config.threads,
+        parallel=_parallel(config.parallel),
     )
+
+
+def _parallel(config: ParallelConfig) -> Parallel:
+    try:
+        return Parallel(config.kind, config.workers, config.address)
+    except ValueError as error:
+        raise ValueError(f"parallel.{error}") from error
 
 
 def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def to_setting(name: str, config: SettingConfig) -> Setting | OwnSetting:
+def to_setting(name: str, config: SettingConfig) -> Setting | OwnSetting | StudySetting:
     """Turn one setting into a domain object; messages of a `ValueError` begin with its name."""
     try:
+        if config.study is not None:
+            return _study_setting(name, config)
         return _pair_setting(name, config) if config.own is None else _own_setting(name, config)
     except ValueError as error:
         raise ValueError(f"settings.{name}: {error}") from error
@@ -238,6 +279,11 @@ def _pair_setting(name: str, config: SettingConfig) -> Setting:
         steps_shown=tuple(config.steps_shown),
         positions=tuple(config.positions),
         check_proof=config.check_proof,
+        search=(
+            None
+            if config.search is None
+            else SearchPlan(delta=config.search.delta, evaluations=config.search.evaluations)
+        ),
     )
 
 
@@ -245,6 +291,7 @@ _OF_PAIRS = (
     "mechanism",
     "pair",
     "other_pairs",
+    "search",
     "renyi_orders",
     "steps_shown",
     "positions",
@@ -262,6 +309,19 @@ def _own_setting(name: str, config: SettingConfig) -> OwnSetting:
         source=_source(config.own, config.trials),
         claims=tuple(OwnClaim(c.name, c.epsilon, c.delta) for c in config.claims),
         deltas=tuple(config.deltas),
+    )
+
+
+def _study_setting(name: str, config: SettingConfig) -> StudySetting:
+    _refuse(config, (*_OF_PAIRS, "own", "claims", "deltas", "trials"), "beside study")
+    if not isinstance(config.study, Mapping) or "kind" not in config.study:
+        raise validate.fail("study", "a mapping with a kind", config.study)
+    values = {str(key): value for key, value in config.study.items() if key != "kind"}
+    return StudySetting(
+        name=name,
+        title=config.title or name,
+        summary=config.summary,
+        study=named_study(config.study["kind"], values),
     )
 
 

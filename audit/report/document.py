@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from audit.report import evidence, figures, more_tables, proof, stored, tables, words
+from collections.abc import Sequence
+
+from audit.report import evidence, figures, more_tables, proof, stored, studies, tables, words
 from audit.report.figures.style import Look, looks
 from audit.report.numbers import Rounding, number, plain
 from audit.report.parts import Document, Gallery, Heading, Part, Section, Table, Text
@@ -15,16 +17,44 @@ def build(result: Node) -> Document:
     result = {**result, "settings": settings}
     scenario = result["scenario"]
     known = looks(stored.bound_ids(settings))
+    summary, statements = _summaries(settings)
+    stem, overview = _overview(settings, known)
     return Document(
         title=str(scenario.get("title") or scenario["name"]),
         subtitle=" ".join(
             str(part).rstrip(".") + "." for part in _both(scenario, "summary", "reference")
         ),
         conclusion=words.conclusion(result),
-        summary=tables.summary(settings),
-        overview=Gallery((figures.sandwich.draw(settings, known),)),
-        sections=(*(_setting(setting, known) for setting in settings), *_end(result)),
+        summary=summary,
+        statements=statements,
+        overview=overview,
+        sections=(
+            *(
+                studies.section(setting, first_shown=stored.stem(setting) == stem)
+                if setting.get("study")
+                else _setting(setting, known)
+                for setting in settings
+            ),
+            *_end(result),
+        ),
     )
+
+
+def _summaries(settings: Sequence[Node]) -> tuple[Table, Table | None]:
+    """Return the first screen's table, and the second where the report mixes both kinds."""
+    compared, statements = stored.compared(settings), studies.summary(settings)
+    if statements and not compared:
+        return statements, None
+    return tables.summary(compared), statements
+
+
+def _overview(settings: Sequence[Node], known: dict[str, Look]) -> tuple[str, Gallery]:
+    """Return the first screen's figure, and the stem of the study that it is of."""
+    compared = stored.compared(settings)
+    if compared:
+        return "", Gallery((figures.sandwich.draw(compared, known),))
+    found = studies.overview(settings)
+    return ("", Gallery(())) if found is None else (found[0], Gallery((found[1],)))
 
 
 def _both(node: Node, *names: str) -> list[str]:
@@ -40,6 +70,7 @@ def _setting(setting: Node, known: dict[str, Look]) -> Section:
     parts += _present(tables.claims(setting), tables.inapplicable(setting))
     parts += _present(more_tables.estimators(setting), more_tables.positions(setting))
     parts += _present(tables.orders(setting), tables.renyi(setting))
+    parts += _present(more_tables.searched(setting))
     if setting.get("mu_lower") is not None:
         mu = number(setting["mu_lower"], 4, Rounding.DOWN)
         parts.append(

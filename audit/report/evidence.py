@@ -115,7 +115,29 @@ def provenance(result: Node) -> Table:
 
 
 def methods(result: Node) -> tuple[Text, ...]:
-    """Return how the three numbers were found and what a verdict means."""
+    """Return how the numbers were found and what a verdict means."""
+    settings = result["settings"]
+    return (
+        *(_of_comparisons(result) if stored.compared(settings) else ()),
+        *(_of_studies(result) if stored.studied(settings) else ()),
+    )
+
+
+def _of_studies(result: Node) -> tuple[Text, ...]:
+    return (
+        Text(
+            "Statements. A study checks statements one by one, each against a value that was "
+            "computed or sampled; the error that is allowed for stands beside it. Where samples "
+            "decide, the study's own words say which share of the error of "
+            f"{number(100 * (1 - result['confidence']), 3).rstrip('0').rstrip('.')}% is spent on "
+            "them. Refuted: what was found contradicts the statement even after every error is "
+            "taken in its favour. Holds: it does not, and what was found agrees within the error. "
+            "Inconclusive: the error is too large to tell."
+        ),
+    )
+
+
+def _of_comparisons(result: Node) -> tuple[Text, ...]:
     confidence = number(100 * result["confidence"], 4).rstrip("0").rstrip(".")
     return (
         Text(

@@ -14,6 +14,12 @@ if TYPE_CHECKING:
     from audit.report.runs import Run
 
 FORMAT = 1
+_KINDS: dict[type, str] = {str: "a word", list: "a list"}
+_PARTS_OF_STUDIES: dict[str, dict[str, type]] = {
+    "statements": {"claim": str, "citation": str, "outcome": str},
+    "tables": {"caption": str, "columns": list, "rows": list},
+    "charts": {"name": str, "title": str, "caption": str, "series": list},
+}
 RESULT = "result.json"
 
 
@@ -48,7 +54,8 @@ def check(result: Any) -> dict[str, Any]:
     """Return ``result`` if it has what every report needs; raise a one-line ``ValueError`` if not.
 
     Only the frame is checked: format, scenario, confidence, and for each setting its name,
-    mechanism and deltas. All else may be left out, and then its part of the report is, too.
+    mechanism and deltas, or its study. All else may be left out, and then its part of the report
+    is, too.
     """
     root = _mapping("result", result)
     if root.get("format") != FORMAT:
@@ -59,6 +66,9 @@ def check(result: Any) -> dict[str, Any]:
         setting = _mapping(f"settings[{i}]", item)
         _text(f"settings[{i}].name", setting.get("name"))
         _mapping(f"settings[{i}].mechanism", setting.get("mechanism"))
+        if setting.get("study") is not None:
+            _check_study(f"settings[{i}]", setting)
+            continue
         for j, row in enumerate(_filled(f"settings[{i}].deltas", setting.get("deltas"))):
             _check_row(f"settings[{i}].deltas[{j}]", _mapping(f"settings[{i}].deltas[{j}]", row))
     return root
@@ -140,6 +150,23 @@ def _check_row(name: str, row: dict[str, Any]) -> None:
     ends = _mapping(f"{name}.exact", row.get("exact")).get("worst")
     if not isinstance(ends, (list, tuple)) or len(ends) != 2:
         raise validate.fail(f"{name}.exact.worst", "a pair [low, high]", ends)
+
+
+def _check_study(name: str, setting: dict[str, Any]) -> None:
+    if setting.get("deltas") != []:
+        raise validate.fail(f"{name}.deltas", "an empty list beside a study", setting.get("deltas"))
+    study = _mapping(f"{name}.study", setting["study"])
+    _text(f"{name}.study.kind", study.get("kind"))
+    for part, needed in _PARTS_OF_STUDIES.items():
+        found = study.get(part, [])
+        if not isinstance(found, list):
+            raise validate.fail(f"{name}.study.{part}", "a list", found)
+        for i, item in enumerate(found):
+            place = f"{name}.study.{part}[{i}]"
+            for key, kind in needed.items():
+                value = _mapping(place, item).get(key)
+                if not isinstance(value, kind):
+                    raise validate.fail(f"{place}.{key}", _KINDS[kind], value)
 
 
 def _refuse(word: str) -> float:

@@ -134,7 +134,10 @@ class Section:
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A report: title, one sentence, one table, one figure, then the sections."""
+    """A report: title, one sentence, one table, one figure, then the sections.
+
+    ``statements`` is a second table of the first screen, where studies stand beside comparisons.
+    """
 
     title: str
     subtitle: str
@@ -142,6 +145,7 @@ class Document:
     summary: Table
     overview: Gallery
     sections: tuple[Section, ...]
+    statements: Table | None = None
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

@@ -12,6 +12,7 @@ Node = dict[str, Any]
 Ends = Sequence[float | None]
 
 CONSISTENT, REFUTED, NOT_APPLICABLE = "consistent", "refuted", "not applicable"
+INCONCLUSIVE, HOLDS = "inconclusive", "holds"
 _SOUND = ("as printed", "corrected", "own", "claimed")
 
 
@@ -163,6 +164,38 @@ def bound_ids(settings: Sequence[Node]) -> list[str]:
         for part in ("renyi", "positions"):
             found |= {b["id"] for row in setting.get(part) or () for b in row.get("bounds", ())}
     return sorted(found)
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A statement of a study, as stored, and the setting that asked."""
+
+    setting: Node
+    statement: Node
+
+    @property
+    def outcome(self) -> str:
+        """What became of it, in a word."""
+        return str(self.statement["outcome"])
+
+
+def compared(settings: Sequence[Node]) -> list[Node]:
+    """Return the settings that compare epsilons; a study has none to compare."""
+    return [setting for setting in settings if setting["deltas"]]
+
+
+def studied(settings: Sequence[Node]) -> list[Node]:
+    """Return the settings that hold a study."""
+    return [setting for setting in settings if setting.get("study")]
+
+
+def stated(settings: Sequence[Node]) -> list[Stated]:
+    """Return the statements of all studies, in their order."""
+    return [
+        Stated(setting, statement)
+        for setting in studied(settings)
+        for statement in setting["study"].get("statements", ())
+    ]
 
 
 def verdicts(node: Any) -> Iterator[str]:

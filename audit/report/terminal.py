@@ -3,19 +3,52 @@
 from __future__ import annotations
 
 import math
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from audit.report import stored
 from audit.report.words import refuted_elsewhere
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 
 def show(result: dict[str, Any]) -> None:
-    """Print one row for each setting and delta to standard output."""
+    """Print a row for each setting and delta, and for each statement, to standard output."""
     from rich.console import Console
-    from rich.table import Table
 
     console = Console()
     if not console.is_terminal:
         console = Console(width=140)  # a file or a pipe has no width of its own
+    if stored.compared(result["settings"]):
+        _show_compared(console, result)
+    if stored.studied(result["settings"]):
+        _show_stated(console, result)
+
+
+def _show_stated(console: Console, result: dict[str, Any]) -> None:
+    from rich.table import Table
+
+    table = Table(title=result["scenario"]["title"], title_justify="left")
+    table.add_column("setting")
+    table.add_column("statement")
+    for column in ("expected", "found"):
+        table.add_column(column, justify="right")
+    table.add_column("verdict")
+    for one in stored.stated(result["settings"]):
+        found = [_value(one.statement.get(key)) for key in ("expected", "found")]
+        table.add_row(one.setting["name"], str(one.statement["claim"]), *found, one.outcome)
+    console.print(table, markup=False)
+
+
+def _value(value: float | str | None) -> str:
+    if isinstance(value, str):
+        return value
+    return "inf" if value is None else f"{value:.6g}"
+
+
+def _show_compared(console: Console, result: dict[str, Any]) -> None:
+    from rich.table import Table
+
     table = Table(title=result["scenario"]["title"], title_justify="left")
     table.add_column("setting")
     for column in ("delta", "sampled", "exact", "worst pair", "claimed", "ratio"):

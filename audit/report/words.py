@@ -35,7 +35,9 @@ def conclusion(result: Node) -> str:
     """Return the one sentence that the report begins with."""
     settings = result["settings"]
     claims = list(stored.judged(settings))
-    clauses = [_judgement(claims, settings)]
+    clauses = _statements(settings)
+    if stored.compared(settings) or not clauses:
+        clauses.append(_judgement(claims, settings))
     rows = [(setting, row) for setting in settings for row in setting["deltas"]]
     clauses += _tightness(rows)
     clauses += _sampling([row for _, row in rows])
@@ -47,7 +49,51 @@ def conclusion(result: Node) -> str:
         clauses.append(
             f"{wrong} of {len(statements)} checked statements of the proof {verb} refuted"
         )
-    return "; ".join(clauses) + "."
+    text = "; ".join(clauses)
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _statements(settings: Sequence[Node]) -> list[str]:
+    """Return what became of the statements of studies, the refuted ones by name."""
+    stated = stored.stated(settings)
+    if not stated:
+        return []
+    wrong = [one for one in stated if one.outcome == stored.REFUTED]
+    unclear = sum(one.outcome == stored.INCONCLUSIVE for one in stated)
+    said = "the one statement" if len(stated) == 1 else f"{len(stated)} statements"
+    clauses = []
+    if wrong:
+        named = "; ".join(_stated(one, settings) for one in wrong[:_NAMED])
+        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+        verb = "is" if len(wrong) == 1 else "are"
+        clauses.append(f"{len(wrong)} of {said} {verb} refuted ({named}{more})")
+    if unclear:
+        verb = "is" if unclear == 1 else "are"
+        clauses.append(f"{unclear} of {said} {verb} inconclusive")
+    if not clauses:
+        clauses.append(_standing(stated, said))
+    return clauses
+
+
+def _standing(stated: Sequence[stored.Stated], said: str) -> str:
+    """Say "hold" only of statements that were computed in full, not of what samples let stand."""
+    alone = len(stated) == 1
+    if any(one.outcome != stored.HOLDS for one in stated):
+        return f"{said} is not refuted" if alone else f"none of {said} is refuted"
+    return f"{said} that was checked holds" if alone else f"all {said} that were checked hold"
+
+
+def _stated(one: stored.Stated, settings: Sequence[Node]) -> str:
+    statement = one.statement
+    text = (
+        f"{statement['claim']}: expected {_said(statement.get('expected'))}, "
+        f"found {_said(statement.get('found'))}"
+    )
+    return f"{text}, in “{stored.title(one.setting)}”" if len(settings) > 1 else text
+
+
+def _said(value: float | str | None) -> str:
+    return value if isinstance(value, str) else number(value, 4)
 
 
 def refuted_elsewhere(settings: Sequence[Node]) -> list[str]:
@@ -66,16 +112,16 @@ def refuted_elsewhere(settings: Sequence[Node]) -> list[str]:
 def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
     wrong = [claim for claim in claims if claim.bound.get("verdict") == stored.REFUTED]
     if not claims:
-        return "No claimed upper bound applies"
+        return "no claimed upper bound applies"
     known = all(stored.exact_known(row) for s in settings for row in s["deltas"])
     evidence = "the exact laws" if known else "the evidence"
     if not wrong:
         if any(claim.bound.get("verdict") != stored.CONSISTENT for claim in claims):
-            return f"None of the {len(claims)} claimed upper bounds is refuted by {evidence}"
+            return f"none of the {len(claims)} claimed upper bounds is refuted by {evidence}"
         every = (
-            "The one claimed upper bound is"
+            "the one claimed upper bound is"
             if len(claims) == 1
-            else (f"All {len(claims)} claimed upper bounds are")
+            else (f"all {len(claims)} claimed upper bounds are")
         )
         return f"{every} consistent with {evidence}"
     named = [

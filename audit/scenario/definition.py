@@ -1,13 +1,18 @@
-"""What a scenario is: a few settings, each a mechanism with a pair of neighbouring datasets."""
+"""What a scenario is: a few settings, each a mechanism with a pair, scores, or a study."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from audit import bounds, validate
 from audit.constructions import Construction
 from audit.scenario.own import OwnSetting
 from audit.scenario.positions import moved
+from audit.scenario.searched import SearchPlan
+from audit.scenario.study import StudySetting
+from audit.simulation import Kind, Parallel
+
+HERE = Parallel()  # threads of this process
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +39,8 @@ class Setting:
         Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
     check_proof
         Whether the statements of paper 000's proof (appendix A.4) are checked too.
+    search
+        The plan of a search whose best pair joins the other ones; None for no search.
     """
 
     name: str
@@ -47,6 +54,7 @@ class Setting:
     steps_shown: tuple[int, ...]
     check_proof: bool
     positions: tuple[int, ...] = ()
+    search: SearchPlan | None = None
 
     def __post_init__(self) -> None:
         if not self.deltas:
@@ -65,17 +73,19 @@ class Scenario:
     """A named list of settings, with the confidence and the seed of all its samples.
 
     ``bounds`` names the entries of `audit.bounds.CATALOGUE` that are held against the settings.
+    ``parallel`` says where blocks of samples run; no number depends on it.
     """
 
     name: str
     title: str
     summary: str
     reference: str
-    settings: tuple[Setting | OwnSetting, ...]
+    settings: tuple[Setting | OwnSetting | StudySetting, ...]
     bounds: tuple[str, ...]
     confidence: float
     seed: int
     threads: int
+    parallel: Parallel = HERE
 
     def __post_init__(self) -> None:
         validate.open_unit(confidence=self.confidence)
@@ -85,3 +95,11 @@ class Scenario:
             bounds.entry(name)  # an unknown id names its neighbours
         if not self.settings:
             raise ValueError(f"settings must hold one setting or more, got none in {self.name!r}")
+
+    @property
+    def backend(self) -> Parallel:
+        """``parallel``, with ``threads`` workers where it names none on this machine."""
+        here = self.parallel.kind in (Kind.THREADS, Kind.LOKY)
+        if here and self.parallel.workers is None:
+            return replace(self.parallel, workers=self.threads)
+        return self.parallel

@@ -4,7 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
+
+if TYPE_CHECKING:
+    from rich.console import Console
+    from rich.progress import Progress as Bars
 
 Report = Callable[[int, int], None]
 
@@ -12,28 +16,31 @@ Report = Callable[[int, int], None]
 class Progress(Protocol):
     """Shows named stages of work."""
 
-    def stage(self, name: str) -> Report:
-        """Begin a stage; the returned function takes (done, total)."""
+    def stage(self, name: str, unit: str | None = None) -> Report:
+        """Begin a stage; the returned function takes (done, total).
+
+        With a unit, in which both are, the rate is shown, too.
+        """
         ...
 
 
 class Silent:
     """Shows nothing."""
 
-    def stage(self, name: str) -> Report:
+    def stage(self, name: str, unit: str | None = None) -> Report:
         """Begin a stage of which nothing is shown."""
         return lambda done, total: None
 
 
 class _Terminal:
-    def __init__(self, bars: object) -> None:
+    def __init__(self, bars: Bars) -> None:
         self._bars = bars
 
-    def stage(self, name: str) -> Report:
-        task = self._bars.add_task(name, total=None)  # type: ignore[attr-defined]
+    def stage(self, name: str, unit: str | None = None) -> Report:
+        task = self._bars.add_task(name, total=None, unit=unit)
 
         def report(done: int, total: int) -> None:
-            self._bars.update(task, completed=done, total=total)  # type: ignore[attr-defined]
+            self._bars.update(task, completed=done, total=total)
 
         return report
 
@@ -42,24 +49,48 @@ class _Terminal:
 def on_terminal() -> Iterator[Progress]:
     """Progress bars on standard error if it is a terminal, else nothing."""
     from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        Progress,
-        TextColumn,
-        TimeElapsedColumn,
-        TimeRemainingColumn,
-    )
 
     console = Console(stderr=True)
     if not console.is_terminal:
         yield Silent()
         return
+    with _bars(console) as bars:
+        yield _Terminal(bars)
+
+
+def _bars(console: Console) -> Bars:
+    from rich.progress import (
+        BarColumn,
+        Progress,
+        ProgressColumn,
+        Task,
+        TextColumn,
+        TimeElapsedColumn,
+        TimeRemainingColumn,
+    )
+    from rich.text import Text
+
+    class Rate(ProgressColumn):
+        """How fast it goes, where the stage has a unit."""
+
+        def render(self, task: Task) -> Text:
+            unit, speed = task.fields["unit"], task.finished_speed or task.speed
+            return Text("" if unit is None or speed is None else rate(speed, unit))
+
     columns = (
         TextColumn("{task.description}"),
         BarColumn(),
         TextColumn("{task.percentage:>3.0f} %"),
+        Rate(),
         TimeElapsedColumn(),
         TimeRemainingColumn(),
     )
-    with Progress(*columns, console=console, transient=True) as bars:
-        yield _Terminal(bars)
+    return Progress(*columns, console=console, transient=True)
+
+
+def rate(speed: float, unit: str) -> str:
+    """Return a rate in three digits, such as ``1.24 M steps/s``."""
+    for size, prefix in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
+        if speed >= 0.9995 * size:  # 999,500 would be 1e+03 k
+            return f"{speed / size:.3g} {prefix}{unit}/s"
+    return f"{speed:.3g} {unit}/s"

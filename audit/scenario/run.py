@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import estimation, exact, simulation
+from audit import estimation, exact
 from audit.constructions import BiasedWalk, Construction, PiecewiseLinear
 from audit.mechanism import NoisySGD
 from audit.scenario import comparison, pictures, positions, proof
@@ -20,6 +20,9 @@ from audit.scenario.own import OwnSetting
 from audit.scenario.own_audit import audit_own
 from audit.scenario.progress import Progress, Silent
 from audit.scenario.provenance import provenance
+from audit.scenario.sampling import Sampling
+from audit.scenario.searched import found_by
+from audit.scenario.study import StudySetting, stored_study
 
 FORMAT = 1
 
@@ -28,7 +31,11 @@ _MOST_PROOF_TRIALS = 200_000
 
 
 def run(
-    scenario: Scenario, *, progress: Progress | None = None, command: str = ""
+    scenario: Scenario,
+    *,
+    progress: Progress | None = None,
+    command: str = "",
+    sampling: Sampling | None = None,
 ) -> dict[str, Any]:
     """Compute, sample and bound every setting of a scenario.
 
@@ -40,6 +47,9 @@ def run(
         Where to show how far it is; nowhere by default.
     command
         The command to note in the provenance.
+    sampling
+        The workers that draw samples, if they are ready already, and what long runs keep; by
+        default those of the scenario, and nothing.
 
     Returns
     -------
@@ -49,7 +59,7 @@ def run(
     shown = progress or Silent()
     started, clock = datetime.now(UTC), time.perf_counter()
     settings = [
-        _run_setting(setting, scenario, index, shown)
+        _run_setting(setting, scenario, index, shown, sampling or Sampling(scenario.backend))
         for index, setting in enumerate(scenario.settings)
     ]
     return {
@@ -74,21 +84,33 @@ def run(
 
 
 def _run_setting(
-    setting: Setting | OwnSetting, scenario: Scenario, index: int, progress: Progress
+    setting: Setting | OwnSetting | StudySetting,
+    scenario: Scenario,
+    index: int,
+    progress: Progress,
+    sampling: Sampling,
 ) -> dict[str, Any]:
     clock = time.perf_counter()
     seed = setting_seed(scenario.seed, index)
     if isinstance(setting, OwnSetting):
         progress.stage(f"{setting.name}: scores of {setting.source.described}")
         result = audit_own(setting, confidence=scenario.confidence, seed=seed)
+    elif isinstance(setting, StudySetting):
+        findings = setting.study.find(
+            seed=seed,
+            threads=scenario.threads,
+            confidence=scenario.confidence,
+            progress=progress.stage(f"{setting.name}: {setting.kind}"),
+        )
+        result = stored_study(setting, findings, seed)
     else:
-        result = _run_pair(setting, scenario, seed, progress)
+        result = _run_pair(setting, scenario, seed, progress, sampling)
     result["wall_seconds"] = round(time.perf_counter() - clock, 3)
     return result
 
 
 def _run_pair(
-    setting: Setting, scenario: Scenario, seed: int, progress: Progress
+    setting: Setting, scenario: Scenario, seed: int, progress: Progress, sampling: Sampling
 ) -> dict[str, Any]:
     mechanism, threads = setting.pair.mechanism, scenario.threads
     steps = sorted({*setting.steps_shown, mechanism.steps})
@@ -96,19 +118,23 @@ def _run_pair(
         setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
     )
     curve = curves[steps.index(mechanism.steps)]
-    x, x_prime = simulation.final_iterates(
-        setting.pair,
-        trials=setting.trials,
-        seed=seed,
-        threads=threads,
-        progress=progress.stage(f"{setting.name}: {setting.trials:,} samples a side"),
-    )
+    drawing = progress.stage(f"{setting.name}: {setting.trials:,} samples a side", "steps")
+    x, x_prime = sampling.final_iterates(setting.pair, setting.trials, seed, drawing)
     audited = estimation.audit_samples(
         x, x_prime, confidence=scenario.confidence, deltas=setting.deltas, seed=seed
     )
     claims = comparison.claimed_bounds(mechanism, scenario.bounds)
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
+    described = [_other_pair(*other, setting.deltas) for other in others]
+    compared = list(pairs)
+    if setting.search is not None:
+        report = progress.stage(f"{setting.name}: search")
+        found = setting.search.find(mechanism, seed, report)
+        best = (found.construction, found.law)
+        compared.append(best)
+        how = {"found_by": found_by(setting.search, found)}
+        described.append({**_other_pair(*best, setting.deltas), **how})
     result: dict[str, Any] = {
         "name": setting.name,
         "title": setting.title,
@@ -118,8 +144,8 @@ def _run_pair(
         "construction": _described(setting.pair),
         "trials": setting.trials,
         "seed": seed,
-        "deltas": [comparison.at_delta(d, pairs, audited, claims) for d in setting.deltas],
-        "other_pairs": [_other_pair(*other, setting.deltas) for other in others],
+        "deltas": [comparison.at_delta(d, compared, audited, claims) for d in setting.deltas],
+        "other_pairs": described,
         "renyi": [comparison.at_order(a, curve, audited, claims) for a in setting.renyi_orders],
         "mu_lower": audited.mu_lower(),
         "audit": audited.to_dict(),

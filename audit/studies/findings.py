@@ -13,11 +13,21 @@ Value = float | str
 
 
 class Outcome(enum.Enum):
-    """What became of one statement, said in a word."""
+    """What became of one statement, said in a word.
+
+    HOLDS is for what was computed in full; what samples or certificates only failed to refute is
+    CONSISTENT.
+    """
 
     HOLDS = "holds"
+    CONSISTENT = "consistent"
     REFUTED = "refuted"
     INCONCLUSIVE = "inconclusive"
+
+    @classmethod
+    def unless(cls, refuted: bool) -> Outcome:
+        """Return what a claim is when somebody tried to refute it: REFUTED, or CONSISTENT."""
+        return cls.REFUTED if refuted else cls.CONSISTENT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -15,8 +15,13 @@ from audit.report.figures import sweep
 from audit.report.parts import Table
 from audit.report.runs import status
 from audit.report_app import main
+from audit.scenario.store import to_json
+from audit.scenario.study import StudySetting, stored_study
+from tests.scenario.studies import Everything
 
 from .example import example
+
+QUANTITIES = ("epsilon", "Renyi divergence", "statement")
 
 
 def store(folder: Path, result: Any, *, page: bool = False) -> Path:
@@ -194,3 +199,138 @@ def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
         run("c", ""),
     )
     assert joined.labels(runs) == {"a": "steps=1", "b": "steps=2", "c": "c"}
+
+
+def studied(size: int = 20, *, wrong: bool = False) -> dict[str, Any]:
+    """A result that holds one study and nothing else."""
+    study = Everything(size=size, wrong=wrong)
+    setting = StudySetting(name="asked", title="A question", summary="", study=study)
+    found = study.find(seed=1, threads=1, confidence=0.9, progress=lambda done, total: None)
+    result = example()
+    result["scenario"]["name"] = result["scenario"]["title"] = "questions"
+    result["settings"] = [json.loads(to_json(stored_study(setting, found, 1)))]
+    return result
+
+
+def test_rows_say_of_what_quantity_they_are(tmp_path: Path) -> None:
+    store(tmp_path / "a", example())
+    store(tmp_path / "b", studied(wrong=True))
+    runs = report.gather([tmp_path])
+    rows = joined.rows(runs)
+    by_quantity = {name: [r for r in rows if r["quantity"] == name] for name in QUANTITIES}
+    assert sum(len(found) for found in by_quantity.values()) == len(rows)
+    epsilons, divergences, statements = by_quantity.values()
+    assert epsilons == joined.comparisons(runs)
+    assert all(row["order"] is None and row["delta"] for row in epsilons)
+    # order 2 of the first setting: one bound has a number, and it stands
+    order = example()["settings"][0]["renyi"][0]
+    (found,) = [r for r in divergences if (r["setting"], r["order"]) == ("full_batch", 2.0)]
+    assert found["delta"] is None
+    assert found["lower"] == order["sampled_lower"]
+    assert [found["exact_low"], found["exact_high"]] == list(order["forward"])
+    assert (found["claimed"], found["claimed_by"]) == (
+        order["bounds"][0]["value"],
+        "bsa24.theorem_4_1",
+    )
+    assert found["ratio"] == found["claimed"] / found["exact_low"]
+    assert found["verdict"] == "consistent"
+    stored = studied(wrong=True)["settings"][0]["study"]["statements"]
+    assert [row["statement"] for row in statements] == [one["claim"] for one in stored]
+    assert [row["verdict"] for row in statements] == [one["outcome"] for one in stored]
+    assert [row["found"] for row in statements] == [one["found"] for one in stored]
+    assert "refuted" in {row["verdict"] for row in statements}
+
+
+def test_the_larger_order_counts_and_what_is_infinite_is_absent(tmp_path: Path) -> None:
+    result = swept(10, 0.5, 1.5)
+    bounds = [
+        {"id": "a", "status": "as printed", "value": 3.0, "verdict": "consistent"},
+        {"id": "b", "status": "unproven", "value": 2.5, "verdict": "consistent"},
+        {"id": "c", "status": "refuted as printed", "value": 0.5, "verdict": "refuted"},
+    ]
+    result["settings"][0]["renyi"] = [
+        {"order": 2.0, "forward": [1.0, 1.1], "reverse": [2.0, None], "bounds": bounds},
+        {"order": 4.0, "forward": [None, None], "reverse": [2.0, 2.1], "bounds": []},
+    ]
+    store(tmp_path / "a", result)
+    found = [r for r in joined.rows(report.gather([tmp_path])) if r["quantity"] == QUANTITIES[1]]
+    assert [(r["claimed_by"], r["exact_low"], r["exact_high"], r["ratio"]) for r in found] == [
+        ("c", 2.0, None, 0.25),
+        ("a", 2.0, None, 1.5),
+        (None, None, None, None),
+    ]
+    assert [row["verdict"] for row in found] == ["refuted", "consistent", "not applicable"]
+
+
+@pytest.mark.parametrize(("wrong", "word"), [(False, "holds"), (True, "refuted")])
+def test_a_study_is_a_row_with_a_word(tmp_path: Path, wrong: bool, word: str) -> None:
+    result = studied(wrong=wrong)
+    outcomes = [one["outcome"] for one in result["settings"][0]["study"]["statements"]]
+    store(tmp_path / "b", result)
+    alone = joined.build(report.gather([tmp_path]), tmp_path)
+    (row,) = alone.summary.rows
+    assert alone.statements is None
+    expected = next(
+        (w for w in ("refuted", "inconclusive", "consistent") if w in outcomes), "holds"
+    )
+    assert row[-1].text == expected
+    assert (word == "refuted") is (expected == "refuted")
+    counts = [str(outcomes.count(w)) for w in ("holds", "consistent", "inconclusive", "refuted")]
+    assert [cell.text for cell in row[1:-1]] == counts
+    assert f"of {len(outcomes)} statements of studies " in alone.conclusion
+    store(tmp_path / "a", swept(10, 0.5, 1.5))
+    beside = joined.build(report.gather([tmp_path]), tmp_path)
+    assert beside.statements is not None
+    assert beside.statements.rows == (row,)
+    assert len(beside.summary.rows) == len(joined.comparisons(report.gather([tmp_path])))
+
+
+def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
+    for i in range(24):
+        result = swept(10 + i, 0.5, 1.5 + i)
+        result["scenario"]["name"] = result["scenario"]["title"] = f"scenario {i:02}"
+        if i == 3:  # refuted, and one of a user's own claims
+            for row in result["settings"][0]["deltas"]:
+                row["bounds"][0] |= {"ratio": 0.5, "verdict": "refuted", "status": "claimed"}
+        store(tmp_path / f"{i:02}", result)
+    store(tmp_path / "97", studied())
+    failed = status("steps must be ..., got 0", "audit scenario=broken")
+    store(tmp_path / "98", {})
+    (tmp_path / "98" / "result.json").unlink()
+    (tmp_path / "98" / "status.json").write_text(failed, encoding="utf-8")
+    document = joined.build(report.gather([tmp_path]), tmp_path)
+    rows = {row[0].note or row[0].text: row for row in document.summary.rows}
+    assert len(document.summary.rows) == 24 + 2
+    assert document.summary.rows[0][-1].text == "error"
+    assert rows["00"][1].text == "1.500"
+    assert rows["00"][2].text == "nothing is refuted"
+    own = rows["03"]
+    deltas = len(example()["settings"][0]["deltas"])
+    assert own[2].text == f"{deltas} claims about mechanisms of one's own are refuted"
+    assert own[-1].text == "refuted"
+    assert rows["97"][1].text == "–"
+    assert rows["97"][2].text == "of 2 statements 1 holds, 1 is inconclusive"
+    assert document.statements is None
+    assert "refuted somewhere" not in document.conclusion
+    assert f"{deltas} claims about mechanisms of one's own are refuted" in document.conclusion
+    (whole,) = [s for s in document.sections if s.ident == "rows"]
+    assert isinstance(whole.parts[0], Table)
+    assert len(whole.parts[0].rows) == 24 * deltas + 1
+
+
+def test_tables_for_latex(tmp_path: Path) -> None:
+    result = swept(10, 0.5, 0.9)
+    for drawn in ("laws", "tradeoff", "epsilon_against_steps"):
+        del result["settings"][0][drawn]
+    store(tmp_path / "run", result)
+    with pytest.raises(SystemExit) as left:
+        main([str(tmp_path / "run"), "--latex", "--full", "--output", str(tmp_path / "out")])
+    assert left.value.code == 0
+    text = (tmp_path / "out" / "results.tex").read_text(encoding="utf-8")
+    rows = joined.comparisons(report.gather([tmp_path / "run"]))
+    assert text.count(r"\textbf{refuted}") == len(rows)
+    assert r"\toprule" in (tmp_path / "run" / "report.tex").read_text(encoding="utf-8")
+    plain = tmp_path / "plain"
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "run"), "--output", str(plain)])
+    assert not list(plain.glob("*.tex"))

@@ -4,6 +4,7 @@ Each module holds a drawing and the caption that says what to conclude from it.
 """
 
 from audit.report.figures import (
+    charts,
     domination,
     laws,
     positions,
@@ -16,6 +17,7 @@ from audit.report.figures import (
 )
 
 __all__ = [
+    "charts",
     "domination",
     "laws",
     "positions",

@@ -87,6 +87,8 @@ def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
     for run in runs:
         for setting in (run.result or {}).get("settings", ()):
             assert run.result is not None  # it has settings
+            if not setting["deltas"]:  # a study has no ratio
+                continue
             key = (str(run.result["scenario"]["name"]), str(setting["name"]))
             groups.setdefault(key, []).append(_point(setting))
     drawn = [_map(key, points) for key, points in groups.items()]

@@ -1,0 +1,83 @@
+"""The charts of a study: named series on two axes, told apart without colours."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.colors import to_rgba
+from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator, ScalarFormatter
+from numpy.typing import NDArray
+
+from audit.report.figures import style
+from audit.report.figures.style import Look
+from audit.report.parts import Picture
+from audit.report.stored import Node
+
+Array = NDArray[np.float64]
+
+_HEIGHT = 3.0  # inches
+_FEW_DECADES = 100.0
+_MARKED = 12  # markers on a line
+_HATCHES = ("////", "\\\\\\\\", "....", "xxxx")
+
+
+def draw(chart: Node, stem: str) -> Picture:
+    """Draw a stored chart; ``stem`` comes before its name in the file's name."""
+    shown = style.looks([str(one["name"]) for one in chart["series"]])
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        if chart.get("x_logarithmic"):
+            axes.set_xscale("log")
+            style.logarithmic(axes.xaxis)
+        if chart.get("y_logarithmic"):
+            axes.set_yscale("log")
+            style.logarithmic(axes.yaxis)
+        for i, one in enumerate(chart["series"]):
+            _series(axes, one, shown[str(one["name"])], i)
+        readable(axes)
+        axes.set_xlabel(str(chart["x_label"]))
+        axes.set_ylabel(str(chart["y_label"]))
+        style.legend_below(figure, axes)
+
+    name = f"{stem}-{chart['name']}"
+    return style.picture(name, str(chart["title"]), str(chart["caption"]), on, _HEIGHT)
+
+
+def readable(axes: Axes) -> None:
+    """Write numbers out in full, and between the decades where there are hardly two."""
+    for axis in (axes.xaxis, axes.yaxis):
+        if axis.get_scale() != "log":
+            axis.set_major_formatter(ScalarFormatter(useOffset=False))
+            continue
+        low, high = sorted(axis.get_view_interval())
+        if high < _FEW_DECADES * low:
+            axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
+            axis.set_minor_formatter(axis.get_major_formatter())
+
+
+def _series(axes: Axes, one: Node, look: Look, place: int) -> None:
+    x, y = _values(one["x"]), _values(one["y"])
+    name = str(one["name"])
+    drawn = one["drawn"]
+    if drawn == "band":
+        axes.fill_between(
+            x, y, _values(one["top"]), facecolor=to_rgba(look.colour, 0.15),
+            edgecolor=to_rgba(look.colour, 0.45), lw=0, label=name,
+            hatch=_HATCHES[place % len(_HATCHES)],
+        )  # fmt: skip
+    elif drawn == "points":
+        axes.plot(x, y, look.marker, color=look.colour, mec="white", mew=0.6, label=name)
+    else:
+        # fewer markers than points where the points are many, from another first one each
+        every = max(1, len(x) // _MARKED)
+        axes.plot(
+            x, y, color=look.colour, ls=look.line, marker=look.marker, ms=4.5,
+            markevery=(place % every, every), label=name,
+            drawstyle="steps-post" if drawn == "steps" else "default",
+        )  # fmt: skip
+
+
+def _values(stored: list[float | None]) -> Array:
+    return np.array([np.nan if value is None else value for value in stored], dtype=np.float64)

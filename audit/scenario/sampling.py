@@ -1,0 +1,82 @@
+"""Where a scenario's samples are drawn, and where those of long runs wait for its end."""
+
+from __future__ import annotations
+
+import contextlib
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions import Construction
+from audit.scenario.progress import Report
+from audit.simulation import Parallel, final_iterates
+from audit.simulation.parallel_answers import Pool
+
+SECONDS = 5.0  # a run that is over sooner keeps nothing; a kill costs so much, or a fiftieth
+_TOGETHER = ".unfinished"  # no run's name begins with a dot
+
+
+@dataclass(frozen=True)
+class Sampling:
+    """Where blocks run, and the folder in which long runs keep those that are finished.
+
+    Without a folder nothing is kept.
+    """
+
+    workers: Parallel | Pool
+    folder: Path | None = None
+
+    def final_iterates(
+        self, pair: Construction, trials: int, seed: int, progress: Report
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return the samples of one setting; see `audit.simulation.final_iterates`."""
+        return final_iterates(
+            pair,
+            trials=trials,
+            seed=seed,
+            backend=self.workers,
+            folder=None if self.folder is None else self.folder / str(seed),
+            progress=progress,
+            record_every=SECONDS,
+        )
+
+
+@dataclass(frozen=True)
+class Unfinished:
+    """The samples that one configuration's run has drawn so far, below the folder of all runs.
+
+    Parameters
+    ----------
+    output
+        The folder of all runs.
+    name
+        One for each configuration.
+    """
+
+    output: Path
+    name: str
+
+    @property
+    def folder(self) -> Path:
+        """The folder, which is there only for a run that takes long."""
+        return self.output / _TOGETHER / self.name
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """Remove the folder once all is well; an error is told that it is there, as a note."""
+        try:
+            yield
+        except BaseException as error:
+            if self.folder.is_dir():
+                error.add_note(
+                    f"samples drawn so far are kept in {self.folder}, "
+                    "and the same command goes on from them"
+                )
+            raise
+        shutil.rmtree(self.folder, ignore_errors=True)
+        with contextlib.suppress(OSError):  # others are unfinished, or none ever was
+            self.folder.parent.rmdir()

@@ -1,0 +1,58 @@
+"""What the studies of the papers' figures share."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from audit import bounds, validate
+from audit.mechanism import NoisySGD
+from audit.studies.findings import Drawn, Outcome, Series
+
+SAME = 1e-9  # relative error that two closed forms of one number may differ by
+
+
+def checked_times(times: Sequence[int]) -> None:
+    """Raise ``ValueError`` unless ``times`` are rising whole numbers of at least 1."""
+    validate.integer(1, **{f"times[{i}]": time for i, time in enumerate(times)})
+    if len(times) < 2 or list(times) != sorted(set(times)):
+        raise validate.fail("times", "two or more rising whole numbers", tuple(times))
+
+
+def renyi(id: str, mechanism: NoisySGD, order: float) -> float:
+    """Return what an entry of the catalogue says at a Renyi order."""
+    return float(bounds.evaluate(id, mechanism).renyi(order))
+
+
+def over_times(
+    id: str, mechanism: NoisySGD, order: float, times: Sequence[int]
+) -> tuple[float, ...]:
+    """Return what an entry says at a Renyi order after each number of steps."""
+    return tuple(renyi(id, replace(mechanism, steps=time), order) for time in times)
+
+
+def line(
+    name: str, times: Sequence[float], values: Sequence[float], drawn: Drawn = Drawn.LINE
+) -> Series:
+    """Return a named series over times."""
+    return Series(name=name, x=tuple(float(t) for t in times), y=tuple(values), drawn=drawn)
+
+
+def knee(loss: Callable[[int], float], late: int) -> float:
+    """Return where the straight line of the first steps meets the value at a late time.
+
+    For a loss that grows linearly and then is constant it is the time where that changes.
+    """
+    first, second = loss(1), loss(2)
+    return 1 + (loss(late) - first) / (second - first)
+
+
+def holds_if(true: bool) -> Outcome:
+    """Return the outcome of what was computed in full."""
+    return Outcome.HOLDS if true else Outcome.REFUTED
+
+
+def close(found: float, expected: float) -> bool:
+    """Whether two numbers agree up to rounding."""
+    return math.isclose(found, expected, rel_tol=SAME)

@@ -1,0 +1,368 @@
+"""What the Hölder constants on Iris are, and are not, as statements, tables and charts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.studies.findings import (
+    Chart,
+    Drawn,
+    Findings,
+    FoundTable,
+    Outcome,
+    Series,
+    Statement,
+)
+from audit.studies.holder_constants import Around, Differences
+from audit.studies.mlp import Activation
+
+Array = NDArray[np.float64]
+
+_PAPER = "Chien and Li 2025"
+_BINS = 16
+_SMALL_ORDER = 0.5  # below it the paper finds the bound to become worse (A.13)
+_APPRECIABLY = 0.9
+_ONE_CONSTANT = 1.05
+_ROUNDING = 1e-6  # of gradient differences, relatively
+
+
+@dataclass(frozen=True, kw_only=True)
+class Curves:
+    """Renyi bounds for each number of steps; ``holder`` has one curve for each Hölder order."""
+
+    steps: tuple[int, ...]
+    constants: Mapping[float, float]
+    holder: Mapping[float, tuple[float, ...]]
+    composition: tuple[float, ...]
+    last_step: tuple[float, ...]
+    last_step_corrected: tuple[float, ...]
+
+
+@dataclass(frozen=True)
+class Fit:
+    """The line log difference = log constant + order log distance through bin maxima."""
+
+    constant: float
+    order: float
+
+
+def findings(
+    around: Mapping[Around, Differences],
+    kink: Differences,
+    steepest: Differences,
+    *,
+    orders: tuple[float, ...],
+    renyi_order: float,
+    dimension: int,
+    activation: Activation,
+    curves: Curves,
+) -> Findings:
+    """Put in words what was found; the parameters are those of `IrisHolder`."""
+    near = around[Around.DISTANCES]
+    centres, tops = bin_maxima(near.distance, near.record)
+    fit = fitted(centres, tops)
+    return Findings(
+        statements=(
+            _rim(around[Around.BALL], dimension),
+            _smaller_orders(near, orders),
+            _exceeded(around, (kink, steepest), orders),
+            *_levels_off(curves),
+        ),
+        tables=(
+            _constants_table(around, kink, steepest, orders),
+            _bounds_table(curves, renyi_order),
+        ),
+        charts=(
+            _differences_chart(around, kink, steepest, fit),
+            _bounds_chart(curves, renyi_order),
+        ),
+        notes=_notes(activation, dimension, fit),
+        numbers={
+            "fitted_order": fit.order,
+            "fitted_constant": fit.constant,
+            "nearest_in_ball": float(np.min(around[Around.BALL].distance)),
+        },
+    )
+
+
+def bin_maxima(distance: Array, size: Array) -> tuple[Array, Array]:
+    """Return the places of the largest ``size`` in bins of log distance, and those sizes.
+
+    Empty bins are left out. A maximum is shown at its own distance, not at the bin's middle.
+    """
+    logs = np.log(distance)
+    edges = np.linspace(np.min(logs), np.max(logs), _BINS + 1)
+    index = np.clip(np.searchsorted(edges, logs, side="right") - 1, 0, _BINS - 1)
+    best = [
+        int(np.flatnonzero(index == b)[np.argmax(size[index == b])])
+        for b in range(_BINS)
+        if np.any(index == b)
+    ]
+    return distance[best], size[best]
+
+
+def fitted(distance: Array, size: Array) -> Fit:
+    """Fit a power of the distance by least squares on log axes; zeros are left out."""
+    kept = size > 0
+    order, log_constant = np.polyfit(np.log(distance[kept]), np.log(size[kept]), 1)
+    return Fit(float(np.exp(log_constant)), float(order))
+
+
+def _rim(ball: Differences, dimension: int) -> Statement:
+    low = float(np.min(ball.distance))
+    low_order, high_order = (ball.constant(order, record=False) for order in (0.0, 1.0))
+    return Statement(
+        claim=(
+            f"the printed procedure finds one constant for all orders (largest over smallest), as "
+            f"its points in {dimension} dimensions all lie beyond {low:.3f} of the radius"
+        ),
+        citation="this package, on appendix A.13",
+        expected=f"at most {_ONE_CONSTANT:g}",
+        found=high_order / low_order,
+        outcome=Outcome.HOLDS if high_order / low_order <= _ONE_CONSTANT else Outcome.INCONCLUSIVE,
+    )
+
+
+def _smaller_orders(near: Differences, orders: tuple[float, ...]) -> Statement:
+    small, large = (near.constant(order, record=True) for order in (orders[0], orders[-1]))
+    return Statement(
+        claim=(
+            f"estimates of order {orders[0]:g} may be much smaller than of order {orders[-1]:g} "
+            "(one record, over all distances)"
+        ),
+        citation=f"{_PAPER}, section 1.1 and Figure 2(a)",
+        expected=f"below {large:.4g}",
+        found=small,
+        outcome=Outcome.HOLDS if small < _APPRECIABLY * large else Outcome.INCONCLUSIVE,
+    )
+
+
+def _exceeded(
+    around: Mapping[Around, Differences],
+    others: tuple[Differences, ...],
+    orders: tuple[float, ...],
+) -> Statement:
+    """Compare estimates with differences that were met elsewhere; none proves an estimate right."""
+    ball = around[Around.BALL]
+    elsewhere = Differences.joined([around[Around.DISTANCES], *others])
+    least = min(
+        elsewhere.constant(order, record=True) / ball.constant(order, record=True)
+        for order in orders
+    )
+    return Statement(
+        claim=(
+            "the estimates are too small for a guarantee: for every order some pair of weights, at "
+            "most 1 apart, differs by more (times the estimate)"
+        ),
+        citation="this package, on appendix A.13",
+        expected="above 1",
+        found=least,
+        outcome=Outcome.HOLDS if least > 1 + _ROUNDING else Outcome.INCONCLUSIVE,
+    )
+
+
+def _levels_off(curves: Curves) -> list[Statement]:
+    last = curves.steps[-1]
+    ends = {order: values[-1] for order, values in curves.holder.items()}
+    best = min(ends, key=lambda order: ends[order])
+    found = [
+        Statement(
+            claim=(
+                f"with these constants, were they true, Theorem 3.7 is below composition after "
+                f"{last} steps (order {best:g})"
+            ),
+            citation=f"{_PAPER}, Figure 2(a)",
+            expected=f"below {curves.composition[-1]:.6g}",
+            found=ends[best],
+            outcome=Outcome.HOLDS if ends[best] < curves.composition[-1] else Outcome.INCONCLUSIVE,
+        )
+    ]
+    small = [order for order in ends if order < _SMALL_ORDER]
+    if small and _SMALL_ORDER in ends:
+        worse = ends[min(small)] > ends[_SMALL_ORDER]
+        found.append(
+            Statement(
+                claim=(
+                    f"the bound of order {min(small):g} is worse than that of order "
+                    f"{_SMALL_ORDER:g}"
+                ),
+                citation=f"{_PAPER}, appendix A.13",
+                expected=f"above {ends[_SMALL_ORDER]:.6g}",
+                found=ends[min(small)],
+                outcome=Outcome.HOLDS if worse else Outcome.INCONCLUSIVE,
+            )
+        )
+    return found
+
+
+def _constants_table(
+    around: Mapping[Around, Differences],
+    kink: Differences,
+    steepest: Differences,
+    orders: tuple[float, ...],
+) -> FoundTable:
+    ball, near = around[Around.BALL], around[Around.DISTANCES]
+    return FoundTable(
+        caption=(
+            "Estimated Hölder constants: each is the largest ratio met, so the true one is at "
+            "least as large. The first column is the printed procedure; Theorem 3.7 needs the "
+            "largest over records, distances and directions."
+        ),
+        columns=(
+            "order",
+            "ball, mean gradient",
+            "ball, one record",
+            "all distances, mean gradient",
+            "all distances, one record",
+            "steepest direction, one record",
+            "across one switch, one record",
+        ),
+        rows=tuple(
+            (
+                order,
+                ball.constant(order, record=False),
+                ball.constant(order, record=True),
+                near.constant(order, record=False),
+                near.constant(order, record=True),
+                steepest.constant(order, record=True),
+                kink.constant(order, record=True),
+            )
+            for order in orders
+        ),
+    )
+
+
+def _bounds_table(curves: Curves, renyi_order: float) -> FoundTable:
+    last = curves.steps[-1]
+    return FoundTable(
+        caption=(
+            f"Renyi bounds of order {renyi_order:g} after {last} steps in the setting of Figure 1, "
+            "with constants of the printed procedure (ball, mean gradient). They are no guarantee "
+            "for this network; the printed bound of the last step is false in general."
+        ),
+        columns=(
+            "order",
+            "constant",
+            "Theorem 3.7",
+            "composition",
+            "last step, printed",
+            "last step, corrected",
+        ),
+        rows=tuple(
+            (
+                order,
+                curves.constants[order],
+                values[-1],
+                curves.composition[-1],
+                curves.last_step[-1],
+                curves.last_step_corrected[-1],
+            )
+            for order, values in curves.holder.items()
+        ),
+    )
+
+
+def _differences_chart(
+    around: Mapping[Around, Differences], kink: Differences, steepest: Differences, fit: Fit
+) -> Chart:
+    def maxima(name: str, found: Differences, size: Array) -> Series:
+        x, y = bin_maxima(found.distance, size)
+        return Series(
+            name=name,
+            x=tuple(x.tolist()),
+            y=tuple(y.tolist()),
+            drawn=Drawn.POINTS,
+        )
+
+    near = around[Around.DISTANCES]
+    ends = np.array([np.min(near.distance), np.max(near.distance)])
+    line = fit.constant * ends**fit.order
+    # the switch is drawn where the other points are; it goes on to the left as it is
+    shown = kink.distance >= 1e-4
+    return Chart(
+        name="gradient_differences",
+        title="Largest gradient differences against distance",
+        caption=(
+            "The printed procedure looks at the right edge only. A Hölder constant of order p is "
+            "the height at distance 1 of a line with slope p above all points; where one switch of "
+            "a unit gives a level line, no order has one."
+        ),
+        x_label="distance of the weights",
+        y_label="largest gradient difference",
+        series=(
+            maxima("one record", near, near.record),
+            maxima("one record, steepest direction", steepest, steepest.record),
+            maxima("mean gradient", near, near.mean),
+            maxima("ball, mean gradient", around[Around.BALL], around[Around.BALL].mean),
+            Series(
+                name="across one switch",
+                x=tuple(kink.distance[shown].tolist()),
+                y=tuple(kink.record[shown].tolist()),
+            ),
+            Series(
+                name=f"fit, order {fit.order:.2f}",
+                x=tuple(ends.tolist()),
+                y=tuple(line.tolist()),
+            ),
+        ),
+        x_logarithmic=True,
+        y_logarithmic=True,
+    )
+
+
+def _bounds_chart(curves: Curves, renyi_order: float) -> Chart:
+    x = tuple(float(t) for t in curves.steps)
+    series = [
+        Series(name=f"Theorem 3.7, order {order:g}", x=x, y=values)
+        for order, values in curves.holder.items()
+    ]
+    series += [
+        Series(name="composition", x=x, y=curves.composition),
+        Series(name="last step, corrected", x=x, y=curves.last_step_corrected),
+    ]
+    return Chart(
+        name="bounds",
+        title="Bounds with estimated constants, were they true",
+        caption=(
+            "The bounds follow composition and then stay level. They are no guarantee: estimated "
+            "constants are lower bounds."
+        ),
+        x_label="steps",
+        y_label=f"Renyi divergence of order {renyi_order:g}",
+        series=tuple(series),
+        x_logarithmic=True,
+    )
+
+
+def _notes(activation: Activation, dimension: int, fit: Fit) -> tuple[str, ...]:
+    switch = (
+        "The gradient of a ReLU network jumps where a unit switches, so it is Hölder continuous of "
+        "no order, and its true constants are infinite: the jump is shown at distances down to "
+        "1e-12."
+        if activation is Activation.RELU
+        else "Gradients of a tanh network are smooth, so true constants exist on a bounded set; "
+        "they are at least the largest number of a row of the table."
+    )
+    return (
+        "An estimated Hölder constant is a lower bound on the true one. An epsilon computed from "
+        "it can be too small, and is no guarantee. The paper says as much: a proof of concept that "
+        "does not assert that networks have Hölder continuous gradients.",
+        switch,
+        f"Uniform points in a ball of {dimension} dimensions lie within a few hundredths of its "
+        "rim, so distance^order is about 1 for all of them and the printed procedure cannot tell "
+        "orders apart. With one constant for all orders, order 1 has the smallest bound, as "
+        "distances are below 1. Points at all distances are this package's addition; the fitted "
+        f"order of their largest differences is {fit.order:.2f}. Directions matter as much: random "
+        "ones hardly meet the few along which a gradient changes most.",
+        "Theorem 3.7 assumes the constant of each record's loss; the mean gradient's is smaller. "
+        "The paper leaves open which it took, the activation, the start, the batches and the "
+        "scaling of the data, and gives no numbers of Figure 2(a) in its text: the figure's shape "
+        "can be compared, its values cannot.",
+        "The bound is for the setting of Figure 1 (n = 5, clip norm 2, a domain of diameter 1), "
+        "not for the training that the constants come from (150 records, clip norm 1, no noise, "
+        "no domain).",
+    )

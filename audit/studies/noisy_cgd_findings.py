@@ -1,0 +1,291 @@
+"""What a NoisyCGD training found, as statements, tables and charts beside the paper's."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.studies.findings import (
+    Chart,
+    Drawn,
+    Findings,
+    FoundTable,
+    Outcome,
+    Series,
+    Statement,
+)
+
+Array = NDArray[np.float64]
+
+_CITED = "Bok, Su and Altschuler 2024"
+# Table 1: epsilon at delta = 1e-5 by composition, by Renyi divergences, and theirs.
+TABLE_1 = {50: (30.51, 5.82, 4.34), 100: (49.88, 7.61, 5.60), 200: (83.83, 9.88, 7.58)}
+# Table 2: accuracy in training and in tests, in percent, each with its standard deviation.
+TABLE_2 = {
+    50: ((89.36, 0.03), (90.12, 0.04)),
+    100: ((90.24, 0.03), (90.94, 0.07)),
+    200: ((90.85, 0.02), (91.37, 0.08)),
+}
+_TABLE_1_DELTA = 1e-5
+
+
+@dataclass(frozen=True, kw_only=True)
+class Level:
+    """Three epsilons of one mechanism: Theorem 4.4, the Renyi bound, and Theorem 4.5."""
+
+    composition: float
+    renyi: float
+    convergent: float
+
+    @property
+    def values(self) -> tuple[float, float, float]:
+        """In the order of Table 1's columns."""
+        return self.composition, self.renyi, self.convergent
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class Measured:
+    """Accuracies of all runs, shape (runs,), after some epochs, and the epsilons of that release.
+
+    ``largest_difference`` is the largest distance of two records' gradients at the first model.
+    """
+
+    noise_std: float
+    epochs: int
+    train: Array
+    test: Array
+    level: Level
+    largest_difference: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Improvement:
+    """The least certain gain of accuracy from one release to the next: its mean and its margin."""
+
+    mean: float
+    margin: float
+
+
+def findings(
+    measured: Sequence[Measured],
+    *,
+    data: str,
+    dataset_size: int,
+    tested: int,
+    asked: tuple[int, ...],
+    runs: int,
+    delta: float,
+    sensitivity: float,
+    feature_norm: float,
+    published: Mapping[int, Level],
+    improvements: Mapping[float, Improvement | None],
+) -> Findings:
+    """Put in words what was measured; the parameters are those of `NoisyCGDTraining`."""
+    released = [one for one in measured if one.epochs in asked]
+    return Findings(
+        statements=(
+            *_accounting(published, delta),
+            _sensitivity(released, sensitivity),
+            *(_improves(noise, one, data) for noise, one in improvements.items()),
+        ),
+        tables=(
+            _accuracy_table(released, data, dataset_size, tested, runs, delta),
+            _accounting_table(published, delta),
+        ),
+        charts=(_accuracy_chart(measured, data, runs), _privacy_chart(measured, delta)),
+        notes=_notes(feature_norm, sensitivity),
+        numbers={"dataset_size": dataset_size, "tested": tested, "feature_norm": feature_norm},
+    )
+
+
+def _accounting(published: Mapping[int, Level], delta: float) -> list[Statement]:
+    """Compare digit for digit, where delta and epochs are those of the table."""
+    found = []
+    for epochs, level in published.items():
+        if epochs not in TABLE_1 or delta != _TABLE_1_DELTA:
+            continue
+        printed = _spelled(TABLE_1[epochs])
+        computed = _spelled(level.values)
+        found.append(
+            Statement(
+                claim=(
+                    f"epsilon after {epochs} epochs at n = 60000, delta = 1e-5: composition, "
+                    "Renyi, Theorem 4.5"
+                ),
+                citation=f"{_CITED}, Table 1",
+                expected=printed,
+                found=computed,
+                outcome=Outcome.HOLDS if printed == computed else Outcome.REFUTED,
+            )
+        )
+    return found
+
+
+def _spelled(values: tuple[float, ...]) -> str:
+    return ", ".join(f"{value:.2f}" for value in values)
+
+
+def _sensitivity(released: Sequence[Measured], sensitivity: float) -> Statement:
+    largest = max(one.largest_difference or 0.0 for one in released)
+    within = largest <= sensitivity * (1 + 1e-9)  # rounding of gradients near the limit
+    return Statement(
+        claim="no two records' gradients differ by more than the sensitivity, at trained weights",
+        citation="the assumption that this training is accounted with",
+        expected=f"at most {sensitivity:g}",
+        found=largest,
+        outcome=Outcome.HOLDS if within else Outcome.REFUTED,
+    )
+
+
+def _improves(noise: float, one: Improvement | None, data: str) -> Statement:
+    """Say whether accuracy rises; other data or another preprocessing refute nothing."""
+    rises = one is not None and one.mean > one.margin
+    return Statement(
+        claim=(
+            f"accuracy rises with the epochs on {data}, noise {noise:.3g} (said of MNIST; percent "
+            "gained, the least certain gain)"
+        ),
+        citation=f"{_CITED}, Table 2",
+        expected="above 0",
+        found="one number of epochs" if one is None else 100 * one.mean,
+        error=None if one is None else 100 * one.margin,
+        outcome=Outcome.HOLDS if rises else Outcome.INCONCLUSIVE,
+    )
+
+
+def _accuracy_table(
+    released: Sequence[Measured], data: str, size: int, tested: int, runs: int, delta: float
+) -> FoundTable:
+    return FoundTable(
+        caption=(
+            f"Table 2 on {data}: n = {size}, {tested} pictures for tests, mean and standard "
+            f"deviation of {runs} runs in percent. Epsilons are for these n at delta = {delta:g}; "
+            "the paper's numbers are for MNIST with n = 60000 and noise 0.01."
+        ),
+        columns=(
+            "noise",
+            "epochs",
+            "training",
+            "test",
+            "epsilon, Theorem 4.5",
+            "epsilon, Renyi",
+            "epsilon, composition",
+            "paper: training",
+            "paper: test",
+            "paper: epsilon",
+        ),
+        rows=tuple(
+            (
+                one.noise_std,
+                one.epochs,
+                _percent(one.train),
+                _percent(one.test),
+                one.level.convergent,
+                one.level.renyi,
+                one.level.composition,
+                *_paper(one.epochs),
+            )
+            for one in released
+        ),
+    )
+
+
+def _percent(accuracies: Array) -> str:
+    return f"{100 * np.mean(accuracies):.2f} ± {100 * np.std(accuracies, ddof=1):.2f}"
+
+
+def _paper(epochs: int) -> tuple[str, str, float | str]:
+    if epochs not in TABLE_2:
+        return "none", "none", "none"
+    train, test = (f"{mean:.2f} ± {spread:.2f}" for mean, spread in TABLE_2[epochs])
+    return train, test, TABLE_1[epochs][2]
+
+
+def _accounting_table(published: Mapping[int, Level], delta: float) -> FoundTable:
+    return FoundTable(
+        caption=(
+            f"Table 1 at the paper's parameters (n = 60000), delta = {delta:g}: Theorem 4.5 is "
+            "the smallest in every row."
+        ),
+        columns=("epochs", "composition", "Renyi", "Theorem 4.5"),
+        rows=tuple((epochs, *level.values) for epochs, level in published.items()),
+    )
+
+
+def _accuracy_chart(measured: Sequence[Measured], data: str, runs: int) -> Chart:
+    series = []
+    for noise in dict.fromkeys(one.noise_std for one in measured):
+        rows = [one for one in measured if one.noise_std == noise]
+        x = tuple(float(one.epochs) for one in rows)
+        for word, values in (
+            ("training", [one.train for one in rows]),
+            ("test", [one.test for one in rows]),
+        ):
+            means = [100 * float(np.mean(v)) for v in values]
+            series.append(Series(name=f"{word}, noise {noise:.3g}", x=x, y=tuple(means)))
+    return Chart(
+        name="accuracy",
+        title=f"Accuracy on {data}",
+        caption=(
+            f"Mean of {runs} runs. Accuracy rises with the epochs; more noise, which fewer records "
+            "need for the same epsilon, lowers it."
+        ),
+        x_label="epochs",
+        y_label="accuracy (percent)",
+        series=tuple(series),
+        x_logarithmic=True,
+    )
+
+
+def _privacy_chart(measured: Sequence[Measured], delta: float) -> Chart:
+    noise = measured[-1].noise_std
+    rows = [one for one in measured if one.noise_std == noise]
+    x = tuple(float(one.epochs) for one in rows)
+    names = ("composition (Theorem 4.4)", "Renyi", "Theorem 4.5")
+    printed = [e for e in TABLE_1 if e in [one.epochs for one in rows]]
+    series = [
+        Series(name=name, x=x, y=tuple(one.level.values[i] for one in rows))
+        for i, name in enumerate(names)
+    ]
+    if printed and delta == _TABLE_1_DELTA:
+        series.append(
+            Series(
+                name="Table 1, Theorem 4.5",
+                x=tuple(float(e) for e in printed),
+                y=tuple(TABLE_1[e][2] for e in printed),
+                drawn=Drawn.POINTS,
+            )
+        )
+    return Chart(
+        name="privacy",
+        title=f"Epsilon at delta = {delta:g}, noise {noise:.4g}",
+        caption=(
+            "Composition keeps growing with the epochs, while the bounds that use the contraction "
+            "of the steps level off."
+        ),
+        x_label="epochs",
+        y_label="epsilon",
+        series=tuple(series),
+        x_logarithmic=True,
+        y_logarithmic=True,
+    )
+
+
+def _notes(feature_norm: float, sensitivity: float) -> tuple[str, ...]:
+    return (
+        "The accounting of Table 1 follows from its parameters alone. The accuracies of Table 2 "
+        "also depend on the data and on the preprocessing, which the text at hand does not give "
+        "(its appendix D.2 is not part of it): they are printed beside, not compared.",
+        f"Here features are pixels in [0, 1] with a constant 1, scaled down to norm "
+        f"{feature_norm:.4g}. A gradient z (p - e_y)' is then at most {sensitivity / 2:g} long, "
+        f"two differ by at most {sensitivity:g}, and no gradient is clipped, so the losses stay "
+        "convex as Theorem 4.5 needs. There is no projection; the theorem needs none.",
+        "Each row is the release of one model. The runs of a noise level go on from row to row, "
+        "which saves time; releasing several of these models together would cost more privacy.",
+        "With the noise as printed, fewer records mean a far larger epsilon: it depends on n "
+        "through the batch size only. The rows with more noise have the paper's S/(b sigma), so "
+        "its epsilons, and show what that privacy costs at this n.",
+    )

@@ -1,0 +1,280 @@
+"""The shifted interpolated process of paper 004, section 3, held against Theorem 3.3."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import bounds, exact, validate
+from audit.constructions.base import checked_start
+from audit.curves import GaussianCurve, PrivacyCurve
+from audit.mechanism import NoisySGD
+from audit.studies import shifted_laws, shifted_words
+from audit.studies.findings import Findings, Outcome, Report, Statement
+from audit.studies.shifted_laws import Compared
+from audit.studies.shifted_losses import Losses, LossPair, rounding_of
+from audit.studies.shifted_process import (
+    Plan,
+    Simulated,
+    cheapest,
+    directly,
+    distances,
+    plan_from,
+    simulate,
+)
+
+Array = NDArray[np.float64]
+
+ENTRY = "bsa24.theorem_3_3"
+CITATION = "Bok, Su and Altschuler 2024, Theorem 3.3"
+WRONG_LAST = 0.9  # a slip that the check must catch: a last shift that does not close
+_PATHS_OF_SLIPS = 1000
+_SAME = 1e-9  # relative distance of two ways to the same closed form
+
+
+@dataclass(frozen=True)
+class ShiftedInterpolation:
+    """Simulate X, X' and the process X~ between them, and check what Theorem 3.3 says of it.
+
+    X~ starts at X' at the time tau, ends at X, and stays within z_k of X on every path; each step
+    adds at most a_k to what X' does. In one dimension the laws at both ends are held against
+    computed ones, else against samples drawn directly. Slips that are planted must be caught.
+
+    Parameters
+    ----------
+    mechanism
+        Full batches, convex smooth losses, one step size.
+    losses, bend
+        See `audit.studies.shifted_losses.LossPair`.
+    delta
+        Where the theorem's epsilon is compared with the computed one, in one dimension.
+    paths
+        How many are simulated.
+    dimensions, start
+        Of the space, and where on the first axis both processes start.
+    tau
+        When the interpolation begins; None for the time at which the bound is least.
+    wrong_contraction
+        The share of c with which z_k must be seen to be too small, another planted slip. Below
+        0.9 where the pair does not come near its c.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+    """
+
+    mechanism: NoisySGD
+    losses: Losses
+    delta: float
+    paths: int
+    dimensions: int = 1
+    start: float = 0.0
+    bend: float = 1.0
+    tau: int | None = None
+    wrong_contraction: float = 0.9
+
+    def __post_init__(self) -> None:
+        validate.open_unit(wrong_contraction=self.wrong_contraction)
+        validate.open_unit(delta=self.delta)
+        validate.integer(1000, paths=self.paths)
+        validate.integer(1, dimensions=self.dimensions)
+        checked_start(self.mechanism, self.start)
+        if self.tau is not None:
+            validate.integer(0, tau=self.tau)
+            if self.tau >= self.mechanism.steps:
+                raise validate.fail("tau", f"below steps = {self.mechanism.steps}", self.tau)
+        LossPair(self.mechanism, self.losses, self.bend)  # refuses what it is not made for
+
+    def find(self, *, seed: int, threads: int, confidence: float, progress: Report) -> Findings:
+        """Simulate, and check; the same settings and seed give the same findings."""
+        pair = LossPair(self.mechanism, self.losses, self.bend)
+        plan = cheapest(pair) if self.tau is None else plan_from(pair, self.tau)
+        start = np.zeros(self.dimensions)
+        start[0] = self.start
+        seeds = [int(s) for s in np.random.SeedSequence(seed).generate_state(4, np.uint32)]
+        found = simulate(
+            pair, plan, start, paths=self.paths, seed=seeds[0], threads=threads, progress=progress
+        )
+        statements = (
+            *_on_every_path(pair, plan, found),
+            *self._laws(pair, plan, found, start, seeds, 1 - confidence),
+            *self._slips(pair, plan, found, start, seeds[3]),
+            *self._accounting(pair, plan),
+        )
+        return shifted_words.findings(pair, plan, found, statements, self.paths)
+
+    def _laws(
+        self,
+        pair: LossPair,
+        plan: Plan,
+        found: Simulated,
+        start: Array,
+        seeds: list[int],
+        error: float,
+    ) -> tuple[Statement, ...]:
+        steps = self.mechanism.steps
+        level = error / (3 * (1 if self.dimensions == 1 else 4))
+        truth = self._truth(pair, sorted({plan.tau, steps} - {0}), start, seeds[1:3])
+
+        def compare(points: Array, time: int, *, first: bool) -> Compared:
+            compared = [
+                shifted_laws.against_sample(one, other, level)
+                if isinstance(other, np.ndarray)
+                else shifted_laws.against_law(one, other, level)
+                for one, other in zip(
+                    shifted_laws.projections(points), truth[time, first], strict=True
+                )
+            ]
+            return max(compared, key=lambda one: one.distance / one.allowed)
+
+        said = []
+        if plan.tau:
+            begun = compare(found.begun, plan.tau, first=False)
+            said.append(_law("X~ at tau has the law of X' at tau", begun))
+        ended = compare(found.ended, steps, first=True)
+        said.append(_law("X~ at t has the law of X at t", ended))
+        wrong = compare(found.prime, steps, first=True)
+        said.append(
+            Statement(
+                claim="The same test tells X' at t from X at t",
+                citation="this package, a check of the test",
+                expected=f"above {wrong.allowed:.3g}",
+                found=wrong.distance,
+                outcome=Outcome.HOLDS if wrong.differs else Outcome.INCONCLUSIVE,
+            )
+        )
+        return tuple(said)
+
+    def _truth(
+        self, pair: LossPair, times: list[int], start: Array, seeds: list[int]
+    ) -> dict[tuple[int, bool], list[Array | shifted_laws.Law]]:
+        """Return, by time and process, computed laws or else projections of direct samples."""
+        steps = self.mechanism.steps
+        if self.dimensions == 1:
+            curves = exact.curves(pair.in_one_dimension(self.start), times)
+            return {
+                (time, first): [curve.first if first else curve.second]
+                for time, curve in zip(times, curves, strict=True)
+                for first in (True, False)
+            }
+        wanted = [(steps, True)] + [(time, False) for time in times if time < steps]
+        return {
+            (time, first): list(
+                shifted_laws.projections(
+                    directly(pair, start, time, first=first, paths=self.paths, seed=seed)
+                )
+            )
+            for (time, first), seed in zip(wanted, seeds, strict=False)
+        }
+
+    def _slips(
+        self, pair: LossPair, plan: Plan, found: Simulated, start: Array, seed: int
+    ) -> tuple[Statement, ...]:
+        """Return whether planted slips are caught by the checks that the process passed."""
+        open_end = simulate(
+            pair, plan.ended_at(WRONG_LAST), start, paths=_PATHS_OF_SLIPS, seed=seed, threads=1,
+            progress=_nowhere,
+        )  # fmt: skip
+        slip = distances(plan.shifts, pair, self.wrong_contraction * pair.contraction, plan.tau)
+        excess = float(np.max(found.largest - slip))
+        checks = (
+            (f"With a last shift of {WRONG_LAST:g} the process does not end at X",
+             float(open_end.largest[-1])),
+            (f"A z_k with {self.wrong_contraction:g} c in place of c is exceeded", excess),
+        )  # fmt: skip
+        allowed = rounding_of(self.mechanism.steps, found.size + float(plan.distances.max()))
+        return tuple(
+            Statement(
+                claim=claim,
+                citation="this package, a check of the check",
+                expected="above rounding",
+                found=value,
+                error=allowed,
+                outcome=Outcome.HOLDS if value > allowed else Outcome.INCONCLUSIVE,
+            )
+            for claim, value in checks
+        )
+
+    def _accounting(self, pair: LossPair, plan: Plan) -> tuple[Statement, ...]:
+        m = self.mechanism
+        mu = plan.total / m.step_std
+        given = _mu(bounds.evaluate(ENTRY, m, tau=plan.tau, shifts=tuple(plan.shifts)))
+        said = [_same("The costs a_k add up to the engine's mu for these shifts", given, mu)]
+        if self.tau is None:
+            best = _mu(bounds.evaluate(ENTRY, m))
+            said.append(_same("Over all tau the least of them is the engine's best mu", best, mu))
+        if self.dimensions == 1:
+            curve = exact.curve(pair.in_one_dimension(self.start))
+            low, _ = curve.epsilon_bracket(self.delta)
+            claimed = GaussianCurve(mu).epsilon(self.delta)
+            refuted = low > claimed * (1 + _SAME)
+            said.append(
+                Statement(
+                    claim=f"The pair's epsilon at delta {self.delta:g} is at most that of G(mu)",
+                    citation=CITATION,
+                    expected=claimed,
+                    found=low,
+                    error=claimed * _SAME,
+                    outcome=Outcome.unless(refuted),
+                )
+            )
+        return tuple(said)
+
+
+def _on_every_path(pair: LossPair, plan: Plan, found: Simulated) -> tuple[Statement, ...]:
+    allowed = rounding_of(pair.mechanism.steps, found.size + float(plan.distances.max()))
+    paths = f"{len(found.ended):,} paths"
+    checks = (
+        (f"X~ at t is X on every one of {paths}: the largest distance",
+         float(np.linalg.norm(found.ended - found.target, axis=1).max())),
+        (f"|X~ - X| <= z_k at every step of {paths}: the largest excess",
+         float(np.max(found.largest - plan.distances))),
+        ("lambda_k |phi(X) - phi'(X~)| <= a_k, which each step costs: the largest excess",
+         float(np.max(found.pushes - plan.costs))),
+    )  # fmt: skip
+    return tuple(
+        Statement(
+            claim=claim,
+            citation=CITATION,
+            expected="at most 0",
+            found=value,
+            error=allowed,
+            outcome=Outcome.REFUTED if value > allowed else Outcome.HOLDS,
+        )
+        for claim, value in checks
+    )
+
+
+def _law(claim: str, compared: Compared) -> Statement:
+    return Statement(
+        claim=f"{claim}: distance of the distribution functions",
+        citation=CITATION,
+        expected=0.0,
+        found=compared.distance,
+        error=compared.allowed,
+        outcome=Outcome.unless(compared.differs),
+    )
+
+
+def _mu(curve: PrivacyCurve) -> float:
+    assert isinstance(curve, GaussianCurve)  # Theorem 3.3 is mu-GDP
+    return curve.mu
+
+
+def _same(claim: str, expected: float, found: float) -> Statement:
+    error = _SAME * expected
+    return Statement(
+        claim=claim,
+        citation="this package, against Theorem 3.3",
+        expected=expected,
+        found=found,
+        error=error,
+        outcome=Outcome.HOLDS if abs(found - expected) <= error else Outcome.REFUTED,
+    )
+
+
+def _nowhere(done: int, total: int) -> None:
+    """Show nothing."""

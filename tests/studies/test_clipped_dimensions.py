@@ -1,0 +1,83 @@
+"""DP-SGD in d dimensions: samples have the exact law, and a planted error is found."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import audit
+from audit.studies import Outcome
+from audit.studies.clipped_dimensions import ClippedInDimensions, Shape, agreement
+
+MECHANISM = audit.NoisySGD(
+    steps=20,
+    dataset_size=20,
+    batch_size=4,
+    step_size=0.1,
+    noise_std=1.0,
+    clip_norm=1.0,
+    diameter=1.0,
+    batching=audit.Batching.POISSON,
+    relation=audit.Relation.ZERO_OUT,
+)
+STUDY = ClippedInDimensions(
+    dimensions=(1, 3),
+    mechanism=MECHANISM,
+    pull=0.3,
+    start=0.3,
+    claims=("survey.sampled_gaussian_mtz19", "survey.moments_accountant"),
+    delta=1e-2,
+    trials=20_000,
+)
+
+
+def found(study: ClippedInDimensions):
+    return study.find(seed=11, threads=1, confidence=0.999, progress=lambda done, total: None)
+
+
+def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
+    findings = found(STUDY)
+    assert [s.outcome for s in findings.statements] == [Outcome.CONSISTENT] * 4
+    low, high = findings.numbers["exact"]
+    boxes = [row[2] for row in findings.tables[0].rows if row[1] == Shape.BOX.value]
+    assert len(boxes) == 2
+    # a sampled bound above the exact value has a chance below 1 in 1000
+    assert all(0 < value <= high for value in boxes)
+    assert low <= high < min(float(s.expected) for s in findings.statements[2:])
+
+
+def test_the_same_seed_gives_the_same_findings() -> None:
+    assert found(STUDY) == found(STUDY)
+
+
+def test_noise_off_by_five_percent_is_found() -> None:
+    curve = audit.exact.curve(
+        audit.constructions.DriftedWalk(MECHANISM, drift=-0.03, start=STUDY.start)
+    )
+    wrong = dataclasses.replace(STUDY, mechanism=dataclasses.replace(MECHANISM, noise_std=1.05))
+    for study, fits in ((STUDY, True), (wrong, False)):
+        x, _ = audit.simulation.dimensions.scores(
+            study.pair(1, Shape.BOX), np.ones(1), trials=200_000, seed=5
+        )
+        # false alarms: 1 in 1000
+        assert (agreement(curve.first, x) >= 1e-3) is fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dimensions": ()}, "dimensions must be one or more whole numbers, got"),
+        ({"dimensions": (0,)}, r"dimensions\[0\] must be"),
+        ({"pull": 1.5}, r"pull must be in \[0, clip_norm=1.0\], got 1.5"),
+        ({"start": 0.6}, "start must be in the domain, got 0.6"),
+        (
+            {"mechanism": dataclasses.replace(MECHANISM, clip_norm=None, lipschitz=1.0)},
+            "mechanism must have Poisson batches, ZERO_OUT, a clip_norm and a diameter, got",
+        ),
+    ],
+)
+def test_bad_input_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(STUDY, **changes)

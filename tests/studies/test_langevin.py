@@ -1,0 +1,188 @@
+"""Langevin Monte Carlo and exponential mechanisms: limits, closed forms, and planted errors."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
+
+from audit import bounds
+from audit.bounds.bsa24_langevin import threshold_5_4
+from audit.curves import GaussianCurve
+from audit.studies import Findings, Outcome
+from audit.studies.langevin import LangevinOnQuadratics, langevin
+from audit.studies.langevin_cones import ExponentialMechanismOfCones
+from audit.studies.langevin_targets import LinearPair, TruncatedExponential, log_integral
+from audit.studies.langevin_walls import LangevinBetweenWalls
+
+QUADRATICS = LangevinOnQuadratics(
+    strong_convexity=2.0,
+    lipschitz=1.5,
+    step_sizes=(0.4, 0.05, 0.001),
+    times=(0.5, 1.0, 8.0),
+    delta=1e-5,
+    renyi_order=3.0,
+)
+WALLS = LangevinBetweenWalls(
+    lipschitz=1.5, diameter=1.0, step_sizes=(0.01, 0.003, 0.001), deltas=(1e-2, 1e-5)
+)
+CONES = ExponentialMechanismOfCones(
+    lipschitz=0.02, height=100.0, radius=2.1, dimensions=(1, 2, 10, 1000), delta=1e-5
+)
+
+
+STANDING = (Outcome.HOLDS, Outcome.CONSISTENT)
+
+
+def found(study: Any) -> Findings:
+    findings = study.find(seed=0, threads=1, confidence=0.99, progress=lambda done, total: None)
+    assert isinstance(findings, Findings)
+    return findings
+
+
+@pytest.mark.parametrize("study", [QUADRATICS, WALLS, CONES], ids=["quadratic", "walls", "cones"])
+def test_every_statement_holds(study: Any) -> None:
+    findings = found(study)
+    assert [s.claim for s in findings.statements if s.outcome not in STANDING] == []
+    assert found(study) == findings
+    assert all(len(chart.caption) > 60 for chart in findings.charts)
+
+
+@pytest.mark.parametrize(("eta", "steps"), [(0.4, 1), (0.05, 20), (0.001, 3000)])
+def test_a_chain_on_a_quadratic_by_its_recursion(eta: float, steps: int) -> None:
+    """Mean and variance step by step, against the exact law that the study takes."""
+    m, L = 2.0, 1.5
+    gap = variance = 0.0
+    for _ in range(steps):
+        gap = (1 - eta * m) * gap + eta * L
+        variance = (1 - eta * m) ** 2 * variance + 2 * eta
+    row = QUADRATICS._row(eta, steps, steps * eta)
+    assert row["mu"] == pytest.approx(gap / math.sqrt(variance), rel=1e-11)
+    assert row["mu_claimed"] == pytest.approx(math.sqrt((2 - eta * m) / 2) * L / math.sqrt(m))
+
+
+def test_a_bound_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -> None:
+    evaluate = bounds.evaluate
+
+    def smaller(name: str, mechanism: Any, **options: Any) -> Any:
+        curve = evaluate(name, mechanism, **options)
+        if isinstance(curve, GaussianCurve):
+            return GaussianCurve(0.999 * curve.mu)
+        return curve
+
+    monkeypatch.setattr(bounds, "evaluate", smaller)
+    refuted = [s.citation for s in found(QUADRATICS).statements if s.outcome is Outcome.REFUTED]
+    assert any("Proposition 5.1" in one for one in refuted)
+    assert sum("Corollary 5.2" in one for one in refuted) == 2
+
+
+def test_short_times_are_not_yet_tight() -> None:
+    short = replace(QUADRATICS, times=(0.5, 1.0))
+    outcomes = {s.claim[:20]: s.outcome for s in found(short).statements}
+    assert outcomes["The bound is reached"] is Outcome.INCONCLUSIVE
+
+
+@pytest.mark.parametrize("dimensions", [1, 2, 7, 1000, 10_000])
+@pytest.mark.parametrize("rate", [-6.0, -0.3, 0.3, 6.0])
+def test_the_integral_over_a_cone(dimensions: int, rate: float) -> None:
+    """With v = u^d the integral has no peak: quadrature is good to 1e-12."""
+    for top in (1.0, 0.999):
+        end = top**dimensions
+        value, _ = quad(
+            lambda v: math.exp(-rate * v ** (1 / dimensions)), 0.0, end, epsabs=0, epsrel=1e-12,
+            limit=400,
+        )  # fmt: skip
+        assert log_integral(dimensions, rate, top) == pytest.approx(math.log(value), abs=1e-10)
+
+
+def test_an_interval_in_closed_form() -> None:
+    """delta = P(x < -e/2L) - e^e P'(...) of two truncated exponentials; pure epsilon is LD."""
+    pair = LinearPair(1, 2.0)
+    assert pair.pure_epsilon == pytest.approx(2.0, rel=1e-14)
+    law, prime = TruncatedExponential(-1.0, 1.0), TruncatedExponential(1.0, 1.0)
+    for epsilon in (0.0, 0.5, 1.9):
+        place = -epsilon / 2
+        expected = float(law.cdf(place)) - math.exp(epsilon) * float(prime.cdf(place))
+        assert pair.delta(epsilon) == pytest.approx(expected, rel=1e-12)
+    assert pair.delta(2.0) == pytest.approx(0.0, abs=1e-15)
+    assert pair.delta(pair.epsilon(1e-5)) == pytest.approx(1e-5, rel=1e-6)
+    area, _ = quad(lambda x: float(law.density(x)), -1, 1)
+    assert area == pytest.approx(1, rel=1e-12)
+
+
+@pytest.mark.parametrize("dimensions", [2, 30])
+def test_delta_on_a_cone_by_quadrature(dimensions: int) -> None:
+    pair = LinearPair(dimensions, 2.0)
+    total = [
+        quad(lambda u, s=sign: u ** (dimensions - 1) * math.exp(s * 2 * u), 0, 1)[0]
+        for sign in (-1, 1)
+    ]
+    grid = (np.arange(200_000) + 0.5) / 200_000
+    laws = [
+        grid ** (dimensions - 1) * np.exp(sign * 2 * grid) / value
+        for sign, value in zip((-1, 1), total, strict=True)
+    ]
+    for epsilon in (0.1, 0.4):
+        both = [
+            float(np.mean(np.maximum(a - math.exp(epsilon) * b, 0))) for a, b in (laws, laws[::-1])
+        ]
+        # the rule errs by the square of a cell's width, at the kink
+        assert pair.delta(epsilon) == pytest.approx(max(both), abs=1e-9)
+
+
+def test_cones_approach_2ld_and_no_more() -> None:
+    near = [LinearPair(d, 2.0).pure_epsilon / 4.0 for d in (1, 10, 100, 10_000)]
+    assert near[0] == pytest.approx(0.5, rel=1e-14)
+    assert near == sorted(near)
+    # for a large d it is 1 - 1/(d + 1), up to a term of the order 1/d^2
+    assert near[-1] == pytest.approx(1 - 1 / 10_001, abs=1e-8)
+    assert near[-1] < 1
+
+
+def test_the_threshold_two_ways() -> None:
+    (statement,) = [s for s in found(WALLS).statements if "0.677" in s.claim]
+    assert statement.found == pytest.approx(threshold_5_4(), rel=1e-12)
+    assert round(float(statement.found), 4) == 0.6764
+    for x, better in ((0.67, False), (0.68, True)):
+        total_variation = 2 * norm.cdf(math.sqrt(x)) - 1
+        assert bool(total_variation < math.tanh(x)) is better
+
+
+def test_a_clamped_walk_is_near_the_truncated_exponential() -> None:
+    rows = [WALLS._row(eta, 1) for eta in WALLS.step_sizes]
+    distances = [row.distance for row in rows]
+    assert distances == sorted(distances, reverse=True)
+    assert distances[-1] < 0.1
+    # the other sign of the loss is the other law: far away
+    wrong = TruncatedExponential(-1.5, 0.5).density(rows[-1].places)
+    right = TruncatedExponential(1.5, 0.5).density(rows[-1].places)
+    assert np.abs(rows[-1].density - right).mean() < 0.2 * np.abs(rows[-1].density - wrong).mean()
+
+
+@pytest.mark.parametrize(
+    ("study", "changes", "message"),
+    [
+        (QUADRATICS, {"step_sizes": (0.6,)}, "step_sizes must be at most 1/m = 0.5"),
+        (QUADRATICS, {"times": ()}, "times must be one or more numbers"),
+        (QUADRATICS, {"times": (2.0, 1.0)}, "times must be rising, from the largest step size on"),
+        (QUADRATICS, {"delta": 1.0}, r"delta must be in \(0, 1\)"),
+        (WALLS, {"step_sizes": (0.1, 0.2, 0.3)}, "step_sizes must be three or more, falling"),
+        (WALLS, {"deltas": ()}, "deltas must be one or more numbers"),
+        (CONES, {"radius": 0.5}, "radius must leave room for a unit ball, got one of radius 0.49"),
+        (CONES, {"dimensions": (2, 3)}, "dimensions must be rising, from 1 on"),
+    ],
+)
+def test_refusals(study: Any, changes: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        replace(study, **changes)
+
+
+def test_langevin_as_noisy_sgd() -> None:
+    m = langevin(3, 0.1, 1.0, 2.0)
+    assert m.step_std == pytest.approx(math.sqrt(2 * 0.1), rel=1e-15)
+    assert m.sensitivity == 2.0
