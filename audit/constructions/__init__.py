@@ -3,6 +3,7 @@
 from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
+from audit.constructions.holder import HolderForm, HolderPair
 from audit.constructions.process import (
     Affine,
     Mapped,
@@ -26,6 +27,8 @@ __all__ = [
     "CyclicQuadraticPair",
     "DriftedWalk",
     "GradientPair",
+    "HolderForm",
+    "HolderPair",
     "Inadmissible",
     "Mapped",
     "PiecewiseLinear",

@@ -8,9 +8,8 @@ from collections.abc import Mapping
 from typing import Any, get_type_hints
 
 from audit import constructions, validate
-from audit.constructions import Construction, PiecewiseLinear
+from audit.constructions import Construction, HolderForm, PiecewiseLinear
 from audit.mechanism import NoisySGD
-from audit.scenario.holder import HolderForm, HolderPair
 
 KINDS: Mapping[str, type[Construction]] = {
     kind.__name__: kind
@@ -23,7 +22,7 @@ KINDS: Mapping[str, type[Construction]] = {
         constructions.QuadraticPair,
         constructions.CyclicQuadraticPair,
         constructions.GradientPair,
-        HolderPair,
+        constructions.HolderPair,
     )
 }
 # Without these the pair is another, simpler one: leaving them out is a slip.

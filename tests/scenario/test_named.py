@@ -8,8 +8,7 @@ import pytest
 
 import audit
 from audit.config import Kind, MechanismConfig, to_mechanism
-from audit.constructions import GradientPair, PiecewiseLinear, ResetWalk
-from audit.scenario.holder import HolderForm, HolderPair
+from audit.constructions import GradientPair, HolderForm, HolderPair, PiecewiseLinear, ResetWalk
 from audit.scenario.named import KINDS, named_pair
 
 M = audit.NoisySGD(
@@ -119,7 +118,7 @@ def test_holder_updates_have_the_constant_that_they_claim() -> None:
     x = np.linspace(-0.5, 0.5, 401)
     gaps = np.abs(x[:, None] - x)
     for form in HolderForm:
-        from audit.scenario.holder import HolderUpdate
+        from audit.constructions.holder import HolderUpdate
 
         gradient = x - HolderUpdate(0.0, 1.0, 1 / 3, form, 0.5)(x)
         rises = np.abs(gradient[:, None] - gradient)

@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.constructions import Affine, Construction, Inadmissible, Process, UpdateMap
-from audit.constructions.base import checked_start
+from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
+from audit.constructions.process import Affine, Process, UpdateMap
 from audit.constructions.records import SLACK, check_others, record_pushes
 
 Array = NDArray[np.float64]
