@@ -76,6 +76,16 @@ def integer(minimum: int, **named: Any) -> None:
             raise fail(name, f"a whole number of at least {minimum}", value)
 
 
+def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64]:
+    try:
+        given = np.asarray(value)
+        if np.iscomplexobj(given):  # a cast would drop the imaginary part
+            raise fail(name, requirement, value)
+        return np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        raise fail(name, requirement, value) from None
+
+
 def array_in(
     low: float, high: float, *, open_ends: bool, **named: ArrayLike
 ) -> NDArray[np.float64]:
@@ -83,10 +93,7 @@ def array_in(
     ((name, value),) = named.items()
     brackets = "()" if open_ends else "[]"
     requirement = f"in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail(name, requirement, value) from None
+    array = _floats(name, requirement, value)
     inside = (array > low) & (array < high) if open_ends else (array >= low) & (array <= high)
     if not np.all(inside):
         bad = array[~inside].flat[0] if array.ndim else array[()]
@@ -97,10 +104,7 @@ def array_in(
 def sample(**named: ArrayLike) -> NDArray[np.float64]:
     """Return the one named value as a non-empty one-dimensional float array of finite numbers."""
     ((name, value),) = named.items()
-    try:
-        array = np.asarray(value, dtype=np.float64)
-    except (TypeError, ValueError):
-        raise fail(name, "a one-dimensional array of numbers", value) from None
+    array = _floats(name, "a one-dimensional array of numbers", value)
     if array.ndim != 1 or array.size == 0:
         raise ValueError(
             f"{name} must be a non-empty one-dimensional array, got shape {array.shape}"

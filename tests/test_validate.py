@@ -71,6 +71,22 @@ def test_samples() -> None:
             validate.sample(x=value)
 
 
+@pytest.mark.parametrize(
+    "value", [[0.5 + 0j], np.array([0.5j]), 0.5 + 1j, np.complex64(0.5), [10**400], [[0.5], [1, 2]]]
+)
+def test_arrays_that_are_no_floats(value) -> None:  # type: ignore[no-untyped-def]
+    """Complex numbers would lose their imaginary part, with a warning, which is an error here."""
+    with pytest.raises(ValueError, match=r"^alpha must be in \[0, 1\], got "):
+        validate.array_in(0, 1, open_ends=False, alpha=value)
+    with pytest.raises(ValueError, match=r"^x must be a one-dimensional array of numbers, got "):
+        validate.sample(x=value)
+
+
+def test_arrays_are_not_copied() -> None:
+    given = np.array([0.25, 0.5])
+    assert validate.sample(x=given) is given
+
+
 def test_choices_and_kinds() -> None:
     validate.one_of(("a", "b"), kind="a")
     with pytest.raises(ValueError, match=r"^kind must be one of a, b, got 'c'$"):

@@ -72,6 +72,7 @@ def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
     return renyi_curve(divergence)
 
 
+@functools.lru_cache(maxsize=1024)  # the range of an entry asks for it, and then its value
 def largest_order(rate: float, sigma: float) -> float:
     """Return alpha*(q, sigma), the largest order that Lemma 2.12 covers, or 1 if there is none.
 
@@ -98,6 +99,8 @@ def largest_order(rate: float, sigma: float) -> float:
     high = float(grid[min(inside[-1] + 1, grid.size - 1)])
     for _ in range(60):
         middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
         low, high = (middle, high) if covered(np.array([middle]))[0] else (low, middle)
     return 1 + low
 

@@ -175,13 +175,14 @@ def theorem_a_1(
 
 
 @dataclass(frozen=True, eq=False)
-class _MixedDivergence:
+class MixedDivergence:
     """log of the mean of e^((alpha - 1) alpha rho), over alpha - 1."""
 
     rhos: Array
     weights: Array
 
     def __call__(self, alpha: Array) -> Array:
+        """Return the divergence at each order."""
         exponent = ((alpha - 1) * alpha)[:, None] * self.rhos
         top = exponent.max(axis=1)
         result = np.full(alpha.shape, np.inf)
@@ -207,7 +208,7 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     for after in edges[:-1]:
         meetings = Meetings(mechanism.steps, period, (mechanism.steps - 1 - int(after)) % period)
         squares.append(_cyclic_square(mechanism, meetings, losses, None))
-    divergence = _MixedDivergence(np.array(squares) / 2, np.diff(edges) / period)
+    divergence = MixedDivergence(np.array(squares) / 2, np.diff(edges) / period)
     return RenyiCurve(divergence, points=101)
 
 

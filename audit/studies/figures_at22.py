@@ -21,7 +21,7 @@ from audit.studies.figures_shared import (
     over_times,
     renyi,
 )
-from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Statement
+from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Series, Statement
 
 PAPER = "Altschuler and Talwar 2022"
 _LATE = 100  # times the burn-in, where curves are flat
@@ -40,6 +40,11 @@ def burn_in(mechanism: NoisySGD) -> int:
     assert mechanism.diameter is not None
     crossing = mechanism.diameter * mechanism.dataset_size
     return math.ceil(crossing / (mechanism.lipschitz * mechanism.constant_step_size) * (1 - 1e-12))
+
+
+def _marked(time: float, low: float, high: float) -> Series:
+    """Return an upright line where the burn-in ends."""
+    return line("burn-in time T-bar", [time, time], [low, high])
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -225,6 +230,7 @@ class AltschulerTalwarFigures:
                 line(
                     "Theorem 3.1", self.times, over_times("at22.theorem_3_1", m, order, self.times)
                 ),
+                _marked(burn_in(m), rate(m, order, 1), rate(m, order, burn_in(m))),
             ),
         )
 
@@ -251,6 +257,7 @@ class AltschulerTalwarFigures:
                 line("rate (5.5)", self.times, over_times("at22.eq_5_5", m, order, self.times)),
                 line("(5.4) with constants", whole, over_times("at22.eq_5_4", m, order, whole)),
                 line("Theorem 5.6", whole, over_times("at22.theorem_5_6", m, order, whole)),
+                _marked(burn_in(m), once, once + rate(m, order, burn_in(m))),
             ),
         )
 
@@ -278,5 +285,6 @@ class AltschulerTalwarFigures:
                     over_times("at22.theorem_3_1", convex, order, self.times),
                 ),
                 line("strongly convex, Theorem 5.1", self.times, values),
+                _marked(stop, values[0], values[-1]),
             ),
         )
