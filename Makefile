@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit test test-floors lint bench calibrate map clean
+.PHONY: audit test test-floors lint bench calibrate map results clean
 
 audit: $(STAMP)
 	$(BIN)/audit
@@ -28,6 +28,10 @@ calibrate: $(STAMP)
 # The tightness map: some 750 searches; an interrupted run goes on where it was.
 map: $(STAMP)
 	$(BIN)/python -m audit.search
+
+# Every scenario with its report, and the table of the catalogue; a stopped run goes on.
+results: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m audit.results
 
 # The declared lower versions, in an environment of their own.
 test-floors:

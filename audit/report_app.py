@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit import report
-from audit.report import joined
+from audit.report import joined, latex
 
 _BROKEN_RUNS, _BROKEN_INPUT = 1, 2
 
@@ -20,7 +20,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """
     options = _parser().parse_args(arguments)
     try:
-        status = _join(options.runs, options.output, full=options.full)
+        status = _join(options.runs, options.output, full=options.full, tex=options.latex)
     except ValueError as error:
         print(f"audit-report: error: {error}", file=sys.stderr)
         sys.exit(_BROKEN_INPUT)
@@ -48,16 +48,25 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--full", action="store_true", help="draw each run's own report again, too, in its folder"
     )
+    parser.add_argument(
+        "--latex",
+        action="store_true",
+        help="write results.tex, too, and with --full each run's report.tex",
+    )
     return parser
 
 
-def _join(places: Sequence[Path], output: Path, *, full: bool) -> int:
+def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:
     runs = report.gather(places)
     if full:
         for run in runs:
             if run.result is not None:
                 report.write(run.result, run.folder)
+                if tex:
+                    (run.folder / "report.tex").write_bytes(latex.of_run(run.result))
     report.write_joined(runs, output)
+    if tex:
+        (output / "results.tex").write_bytes(latex.document([joined.table(runs)]))
     return tell(runs, output)
 
 

@@ -2,89 +2,24 @@
 
 from __future__ import annotations
 
-import csv
-import io
-import json
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.report import stored
+from audit.report import joined_scenarios, stored
+from audit.report.joined_rows import COLUMNS, comparisons, rows, to_csv, to_json
 from audit.report.numbers import MISSING, Rounding, count, number, plain, ratio
 from audit.report.parts import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.runs import Run
-from audit.report.stored import Node
 from audit.report.tables import exact_cell, lower_cell, ratio_cell, upper_cell
 from audit.report.words import refuted_elsewhere
 
+__all__ = ["COLUMNS", "build", "comparisons", "conclusion", "labels", "rows", "shown", "to_csv",
+           "to_json"]  # fmt: skip
+
 _MOST_FIRST = 40  # rows of the first screen's table; of more, only the telling ones
-
-COLUMNS = (
-    "run",
-    "scenario",
-    "setting",
-    "delta",
-    "lower",
-    "exact_low",
-    "exact_high",
-    "certified",
-    "certified_by",
-    "claimed",
-    "claimed_by",
-    "ratio",
-    "verdict",
-    "error",
-)
-
-
-def rows(runs: Sequence[Run]) -> list[dict[str, Any]]:
-    """Return plain rows: one for each run, setting and delta, one more for each refuted bound.
-
-    A run with an error is one row whose verdict is ``error``. Infinite numbers are None.
-    """
-    found: list[dict[str, Any]] = []
-    for run in runs:
-        empty = {**dict.fromkeys(COLUMNS), "run": run.name}
-        if run.result is None:
-            found.append({**empty, "verdict": "error", "error": run.error})
-            continue
-        for setting in run.result["settings"]:
-            for row in setting["deltas"]:
-                known = {**empty, **_known(run.result, setting, row)}
-                best, refuted = stored.tightest(row), stored.refuted(row)
-                found += [{**known, **_claimed(bound)} for bound in refuted]
-                if best or not refuted:
-                    found.append({**known, **_claimed(best)})
-    return found
-
-
-def _known(result: Node, setting: Node, row: Node) -> dict[str, Any]:
-    low, high = stored.worst(row) if stored.exact_known(row) else (None, None)
-    value, by = stored.strongest(row)
-    own = (setting.get("construction") or {}).get("name", "samples")
-    return {
-        "scenario": result["scenario"]["name"],
-        "setting": setting["name"],
-        "delta": row["delta"],
-        "lower": stored.sampled_epsilon(row),
-        "exact_low": low,
-        "exact_high": high,
-        "certified": value,
-        "certified_by": by or own,
-    }
-
-
-def _claimed(bound: Node | None) -> dict[str, Any]:
-    if bound is None:
-        return {"verdict": stored.NOT_APPLICABLE}
-    return {
-        "claimed": bound.get("epsilon"),
-        "claimed_by": bound["id"],
-        "ratio": bound.get("ratio"),
-        "verdict": bound.get("verdict"),
-    }
 
 
 def conclusion(runs: Sequence[Run]) -> str:
@@ -92,8 +27,8 @@ def conclusion(runs: Sequence[Run]) -> str:
     errors = sum(run.error is not None for run in runs)
     results = len(runs) - errors
     parts = [f"{_many(results, 'result')} and {_many(errors, 'error')}"]
-    found = rows(runs)
-    wrong = sorted({str(r["claimed_by"]) for r in found if r["verdict"] == stored.REFUTED})
+    found = comparisons(runs)
+    wrong, own = joined_scenarios.refuted_ids(found), joined_scenarios.refuted_own(found)
     standing = [
         (float(r["ratio"]), str(r["claimed_by"]))
         for r in found
@@ -104,7 +39,9 @@ def conclusion(runs: Sequence[Run]) -> str:
     if wrong:
         parts.append(f"refuted somewhere: {', '.join(wrong)}")
     parts += elsewhere
-    if standing and not wrong and not elsewhere:
+    if own:
+        parts.append(joined_scenarios.own_in_words(own))
+    if standing and not (wrong or own or elsewhere):
         parts.append("no claim is refuted")
     if standing:
         least, most = min(standing), max(standing)
@@ -116,6 +53,7 @@ def conclusion(runs: Sequence[Run]) -> str:
                 "what is certain"
             )
         parts.append(f"the tightest claim that stands is {between}")
+    parts += joined_scenarios.statements_in_words(settings)
     return "; ".join(parts) + "."
 
 
@@ -135,18 +73,26 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
 
     if not runs:
         raise validate.fail("runs", "one or more", runs)
-    found = rows(runs)
+    found = comparisons(runs)
     overview, more = sweep.draw(found), sweep.maps(runs)
+    links = {run.name: _link(run, folder) for run in runs}
+    many = len(found) > _MOST_FIRST and joined_scenarios.different(runs)
     first = _first(found)
     caption = "Epsilon: what samples certify, what the strongest pair has, and what is claimed"
     whole: tuple[Section, ...] = ()
-    if len(first) < len(found):
+    if many or len(first) < len(found):
         caption += (
             f"; of {len(found)} rows those with errors or refuted claims, and the tightest and the "
             "loosest claim of each setting"
         )
-        table = _table(runs, found, folder, "Each run, setting and delta")
-        whole = (Section(ident="rows", title="Every row", parts=(table,)),)
+        every = _table(runs, found, links, "Each run, setting and delta")
+        whole = (Section(ident="rows", title="Every row", parts=(every,)),)
+    statements = joined_scenarios.studies(runs, links)
+    summary = _table(runs, first, links, caption)
+    if many:
+        summary, statements = joined_scenarios.by_scenario(runs, links), None
+    elif statements and not found:
+        summary, statements = statements, None
     sections = (
         [Section(ident="maps", title="Over the sweep", parts=(Gallery(more),))] if more else []
     )
@@ -154,7 +100,8 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         title="Tightness of the claims: an index of stored runs",
         subtitle="Every number is read from the stored results; nothing was run again.",
         conclusion=conclusion(runs),
-        summary=_table(runs, first, folder, caption),
+        summary=summary,
+        statements=statements,
         overview=Gallery((overview,) if overview else ()),
         sections=(*sections, *whole, _runs(runs), _methods()),
     )
@@ -177,6 +124,12 @@ def _first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [*wrong, *extremes]
 
 
+def table(runs: Sequence[Run]) -> Table:
+    """Return every comparison as one table, without links."""
+    links = {run.name: "" for run in runs}
+    return _table(runs, comparisons(runs), links, "Each run, setting and delta")
+
+
 def labels(runs: Sequence[Run]) -> dict[str, str]:
     """Return what tells the runs apart: the words of its command that not all of them share."""
     words = {run.name: [w.removesuffix("=null") for w in run.command.split()] for run in runs}
@@ -196,9 +149,11 @@ def _short(word: str) -> str:
 
 
 def _table(
-    runs: Sequence[Run], found: Sequence[dict[str, Any]], folder: Path, caption: str
+    runs: Sequence[Run],
+    found: Sequence[dict[str, Any]],
+    links: Mapping[str, str],
+    caption: str,
 ) -> Table:
-    links = {run.name: _link(run, folder) for run in runs}
     notes = labels(runs)
     titles = {
         (run.name, setting["name"]): stored.title(setting)
@@ -272,12 +227,12 @@ def _runs(runs: Sequence[Run]) -> Section:
                 Cell.verdict("error") if run.error is not None else Cell(text="done"),
             )
         )
-    table = Table(
+    listed = Table(
         caption="The runs and the commands that repeat them",
         columns=tuple(Column(label=word) for word in ("Run", "Command", "What", "Status")),
         rows=tuple(lines),
     )
-    return Section(ident="runs", title="Runs", parts=(table,))
+    return Section(ident="runs", title="Runs", parts=(listed,))
 
 
 def _methods() -> Section:
@@ -288,22 +243,6 @@ def _methods() -> Section:
         "is not, which is no proof of it. Error: the run stored no result, for the reason given."
     )
     return Section(ident="methods", title="Methods", parts=(Text(text),))
-
-
-def to_csv(found: Sequence[dict[str, Any]]) -> bytes:
-    """Return the rows as CSV, numbers in full; what is absent or infinite is empty."""
-    text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(found)
-    return text.getvalue().encode("utf-8")
-
-
-def to_json(runs: Sequence[Run], found: Sequence[dict[str, Any]]) -> bytes:
-    """Return the rows and the counts as JSON."""
-    errors = sum(run.error is not None for run in runs)
-    content = {"results": len(runs) - errors, "errors": errors, "rows": list(found)}
-    return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("utf-8")
 
 
 def shown(found: Sequence[dict[str, Any]]) -> str:

@@ -41,6 +41,41 @@ def estimators(setting: Node) -> Table | None:
     )
 
 
+def searched(setting: Node) -> Table | None:
+    """Return the pair that a search found, by its parameters."""
+    for pair in setting.get("other_pairs") or ():
+        how = pair.get("found_by")
+        if not how:
+            continue
+        rows: list[tuple[Cell, ...]] = [
+            (Cell(text="pair"), Cell(text=str(pair["name"]))),
+            (Cell(text="pairs tried"), Cell.number(count(how["evaluations"]), how["evaluations"])),
+            (Cell(text="seed"), Cell.number(str(how["seed"]), how["seed"])),
+        ]
+        for name, value in (pair.get("parameters") or {}).items():
+            rows += [
+                (Cell(text=f"{name} {part}".strip()), Cell.number(plain(item), item))
+                for part, item in _lines(value)
+                if item is not None
+            ]
+        return Table(
+            caption=f"A pair found by search, for the largest epsilon at δ = {plain(how['delta'])}",
+            columns=(Column(label="Parameter"), Column(label="Value")),
+            rows=tuple(rows),
+            stacked=False,
+        )
+    return None
+
+
+def _lines(value: object) -> list[tuple[str, object]]:
+    """Return a parameter line by line: a gradient that is a constant is one number."""
+    if not isinstance(value, dict):
+        return [("", value)]
+    if len(value["values"]) == 1 and not any(value["slopes"]):
+        return [("", value["values"][0])]
+    return list(value.items())
+
+
 def positions(setting: Node) -> Table | None:
     """Return the exact epsilon of the strongest pair and the tightest claim, record by record."""
     rows = []

@@ -236,7 +236,9 @@ def orders(setting: Node) -> Table | None:
         for entry in other.get("epsilon", ()):
             delta = Cell.number(plain(entry["delta"]), entry["delta"])
             worst = exact_cell(entry["worst"], _FULL_DIGITS)
-            rows.append((Cell(text=_called(other)), delta, *[Cell(text=MISSING)] * 2, worst))
+            searched = f"{other['name']}, found by search" if other.get("found_by") else ""
+            name = Cell(text=searched or _called(other))
+            rows.append((name, delta, *[Cell(text=MISSING)] * 2, worst))
     return Table(
         caption="Exact epsilon in both orders, to the digits that are certain",
         columns=(

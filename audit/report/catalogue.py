@@ -1,0 +1,230 @@
+"""The table of the catalogue as Markdown and CSV, from plain rows."""
+
+from __future__ import annotations
+
+import csv
+import enum
+import io
+import re
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from audit.claims.words import apart
+from audit.report.numbers import MISSING, ratio
+from audit.report.published import SHOWN
+
+Row = dict[str, Any]
+
+
+class Kind(enum.Enum):
+    """What a row is about."""
+
+    UPPER = "upper bound"
+    LOWER = "lower bound"
+    PRINTED = "printed number"
+    SIDE = "statement"
+
+
+COLUMNS = (
+    "kind",
+    "id",
+    "claim",
+    "citation",
+    "statement",
+    "status",
+    "mechanism",
+    "quantity",
+    "at",
+    "pair",
+    "evidence",
+    "certified",
+    "claimed",
+    "ratio",
+    "verdict",
+    "why",
+    "tests",
+    "scenarios",
+)
+_DIGITS = 10  # of numbers in CSV: more would change with the libraries beneath
+_SHOWN = 6  # of numbers in Markdown, at most
+_EXACT = 1e-6  # a ratio this close to 1 is equality
+_PAPERS = {
+    "fmtt18": "Feldman, Mironov, Talwar, Thakurta (2018): Privacy Amplification by Iteration",
+    "at22": "Altschuler, Talwar (2022): Privacy of Noisy Stochastic Gradient Descent",
+    "cl25": "Chien, Li (2025): convergent privacy loss without convexity and smoothness",
+    "survey": "Boninsegna: a survey",
+    "bsa24": "Bok, Su, Altschuler (2024): Shifted Interpolation for Differential Privacy",
+    "own": "Proven in this package",
+}
+_INTRODUCTION = """\
+# What became of every statement
+
+Each row of the first tables sets one printed statement beside a pair of neighbouring datasets
+that its assumptions allow. *Certified* is what that pair has at least (exact: its laws are
+computed, and every error is taken off), *claimed* what the statement allows at most, and the
+ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. Consistent means
+not refuted by the pair named, which is no proof. The claims are those of
+[published.claims.yaml](../scenarios/claims/published.claims.yaml) and
+[own.claims.yaml](../scenarios/claims/own.claims.yaml); [catalogue.csv](catalogue.csv) holds the
+whole rows: what each statement says, and the mechanism at which it is judged.
+
+This file is made by `make results`; no number in it is typed."""
+
+
+def to_csv(rows: Sequence[Row]) -> str:
+    """Return the rows as CSV; numbers have ten digits, what is absent is empty."""
+    text = io.StringIO()
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in rows:
+        writer.writerow([_plain(row[name]) for name in COLUMNS])
+    return text.getvalue()
+
+
+def _plain(value: Any) -> str:
+    if value is None:
+        return ""
+    if isinstance(value, enum.Enum):
+        return str(value.value)
+    if isinstance(value, float):
+        return f"{value:.{_DIGITS}g}"
+    return " ".join(value) if isinstance(value, (tuple, list)) else str(value)
+
+
+def to_markdown(rows: Sequence[Row]) -> str:
+    """Return the page: counts, a table a paper, then what is no entry of the catalogue."""
+    judged = [row for row in rows if row["kind"] in (Kind.UPPER, Kind.LOWER)]
+    parts = [_INTRODUCTION, _counts(judged)]
+    for paper, title in _PAPERS.items():
+        own = [row for row in judged if row["id"].startswith(f"{paper}.")]
+        if own:
+            parts += [f"## {title}", _table(_JUDGED, own)]
+    printed = [row for row in rows if row["kind"] is Kind.PRINTED]
+    side = [row for row in rows if row["kind"] is Kind.SIDE]
+    parts += ["## Printed numbers and choices, computed again", _table(_PRINTED, printed)]
+    processes = [row for row in side if row["status"] == "process"]
+    others = [row for row in side if row["status"] != "process"]
+    parts += ["## Constructions and processes, run as scenarios", _table(_SIDE, processes)]
+    parts += ["## Other statements, and where each is checked", _table(_SIDE, others)]
+    return "\n\n".join(parts) + "\n"
+
+
+def _counts(rows: Sequence[Row]) -> str:
+    words = sorted({str(row["verdict"]) for row in rows})
+    counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in words)
+    tight = sum(_is_exact(row) for row in rows)
+    entries = len({row["id"] for row in rows})
+    return (
+        f"{len(rows)} judgements of {entries} statements: {counts}. "
+        f"{tight} claims are reached exactly: their ratio is 1 to six digits or more."
+    )
+
+
+def _is_exact(row: Row) -> bool:
+    return row["ratio"] is not None and 0 <= row["ratio"] - 1 < _EXACT
+
+
+def _certified(row: Row) -> str:
+    return _numbers(row)[0]
+
+
+def _claimed(row: Row) -> str:
+    return _numbers(row)[1]
+
+
+def _numbers(row: Row) -> tuple[str, str]:
+    """Return certified and claimed with as few digits as tell them apart."""
+    if row["certified"] is None or row["claimed"] is None:
+        return "", ""
+    return apart(row["certified"], row["claimed"], _SHOWN)
+
+
+def _ratio(row: Row) -> str:
+    return MISSING if row["ratio"] is None else ratio(row["ratio"])
+
+
+def _verdict(row: Row) -> str:
+    word = str(row["verdict"])
+    return f"**{word}**" if word.startswith("refuted") else word
+
+
+def _name(row: Row) -> str:
+    shown = f"`{row['claim']}`"
+    return shown if row["kind"] is Kind.UPPER else f"{shown} (a lower bound)"
+
+
+def _where(row: Row) -> str:
+    return f"{row['quantity']}, {row['at']}" if row["at"] else MISSING
+
+
+def _by(row: Row) -> str:
+    if row["pair"]:
+        return f"{row['pair']}, {row['evidence']}"
+    tests = f"; tested by {_links(row['tests'])}" if row["tests"] else ""
+    return f"{row['why']}{tests}"
+
+
+def _links(tests: Sequence[str]) -> str:
+    found = []
+    for test in tests:
+        file, _, name = test.partition("::")
+        found.append(f"[{name or file}](../{file})")
+    return ", ".join(found)
+
+
+def _scenario(name: str) -> str:
+    """Return a link to a scenario's committed report, from the folder of the results."""
+    folder = name if name == SHOWN else f"scenarios/{name}"
+    return f"[scenario {name}]({folder}/report.md)"
+
+
+def _checked(row: Row) -> str:
+    scenarios = ", ".join(_scenario(name) for name in row["scenarios"])
+    why = f"{row['why'][:1].upper()}{row['why'][1:]}." if row["why"] else ""
+    where = ", ".join(part for part in (scenarios, _links(row["tests"])) if part)
+    return " ".join(part for part in (why, where) if part)
+
+
+# heading, whether it is a number, and its text, which may hold links and code
+_Column = tuple[str, bool, Callable[[Row], str]]
+_JUDGED: tuple[_Column, ...] = (
+    ("statement", False, _name),
+    ("status", False, lambda row: str(row["status"])),
+    ("at", False, _where),
+    ("certified", True, _certified),
+    ("claimed", True, _claimed),
+    ("ratio", True, _ratio),
+    ("verdict", False, _verdict),
+    ("by", False, _by),
+)
+_PRINTED: tuple[_Column, ...] = (
+    ("number", False, lambda row: f"`{row['id']}`"),
+    ("what", False, lambda row: str(row["statement"])),
+    ("printed", True, lambda row: f"{row['claimed']:.6g}"),
+    ("computed", True, lambda row: f"{row['certified']:.6g}"),
+    ("verdict", False, _verdict),
+)
+_SIDE: tuple[_Column, ...] = (
+    ("statement", False, lambda row: f"`{row['id']}`"),
+    ("what", False, lambda row: str(row["statement"])),
+    ("found", False, _verdict),
+    ("checked by", False, _checked),
+)
+
+
+def _table(columns: Sequence[_Column], rows: Sequence[Row]) -> str:
+    def line(cells: Sequence[str]) -> str:
+        return "| " + " | ".join(_escaped(cell) for cell in cells) + " |"
+
+    head = [line([name for name, _, _ in columns])]
+    head.append("| " + " | ".join("---:" if right else "---" for _, right, _ in columns) + " |")
+    return "\n".join([*head, *(line([text(row) for _, _, text in columns]) for row in rows)])
+
+
+def _escaped(text: str) -> str:
+    """Keep bars and line breaks from ending a cell; in code, all else stays what it is."""
+    pieces = re.split(r"(`[^`]*`|\[[^\]]*\]\([^)]*\)|\*\*[^*]*\*\*)", " ".join(text.split()))
+    return "".join(
+        piece.replace("|", r"\|") if i % 2 else re.sub(r"([|\\*<_])", r"\\\1", piece)
+        for i, piece in enumerate(pieces)
+    )

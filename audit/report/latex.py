@@ -1,0 +1,126 @@
+r"""Tables of a report for LaTeX, in the style of the booktabs package.
+
+The text needs ``\usepackage{booktabs,longtable}`` and any engine that reads UTF-8.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from typing import Any
+
+from audit.report.parts import Cell, Column, Style, Table
+
+_SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "~": r"\textasciitilde{}",
+    "^": r"\textasciicircum{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    "\u201c": "``",
+    "\u201d": "''",
+    "\u2013": "--",
+    "\u2026": r"\ldots{}",
+    "\u2265": r"$\geq$",
+    "\u2264": r"$\leq$",
+    "\u00d7": r"$\times$",
+    "\u2212": r"$-$",
+    "\u221e": r"$\infty$",
+    "\u221a": r"$\surd$",
+    "δ": r"$\delta$",
+    "ε": r"$\varepsilon$",
+    "η": r"$\eta$",
+    "σ": r"$\sigma$",
+    "μ": r"$\mu$",
+    "α": r"$\alpha$",
+    "β": r"$\beta$",
+    "λ": r"$\lambda$",
+    "τ": r"$\tau$",
+    "κ": r"$\kappa$",
+}
+_PACKAGES = "% needs \\usepackage{booktabs,longtable}\n"
+_LONGEST_LINE = 24  # letters of a column beyond which its lines are broken
+_IDENTIFIER = re.compile(r"[a-z0-9]+(\.[a-z0-9_]+)+")
+
+
+def document(tables: Sequence[Table]) -> bytes:
+    r"""Return tables as one file for ``\input``; numbers and words are those of the report."""
+    return ("\n".join([_PACKAGES, *(table(one) for one in tables)])).encode("utf-8")
+
+
+def table(content: Table) -> str:
+    """Return one table as a ``longtable``, which breaks over pages."""
+    head = " & ".join(escaped(column.label) for column in content.columns)
+    lines = [
+        rf"\begin{{longtable}}{{{_widths(content)}}}",
+        rf"\caption{{{escaped(content.caption)}}} \\",
+        r"\toprule",
+        rf"{head} \\",
+        r"\midrule",
+        r"\endfirsthead",
+        r"\toprule",
+        rf"{head} \\",
+        r"\midrule",
+        r"\endhead",
+        r"\bottomrule",
+        r"\endfoot",
+        *(" & ".join(_cell(cell) for cell in row) + r" \\" for row in content.rows),
+        r"\end{longtable}",
+    ]
+    return "\n".join(lines) + "\n"
+
+
+def escaped(text: str) -> str:
+    """Return text that LaTeX sets as it is, on one line."""
+    return "".join(_SPECIAL.get(letter, letter) for letter in " ".join(text.split()))
+
+
+def _cell(cell: Cell) -> str:
+    text = _word(cell.text, code=cell.style is Style.CODE)
+    if cell.style is Style.VERDICT and cell.text in ("refuted", "error"):
+        text = rf"\textbf{{{text}}}"
+    if not cell.note:
+        return text
+    note = _word(cell.note, code=_IDENTIFIER.fullmatch(cell.note) is not None)
+    return rf"{text} {{\footnotesize {note}}}".strip()
+
+
+def _word(text: str, *, code: bool) -> str:
+    """Return text, an identifier in a fixed width that may break after its dots."""
+    if not code:
+        return escaped(text)
+    pieces = (escaped(piece) for piece in text.split("."))
+    return r"\texttt{" + r".\allowbreak{}".join(pieces) + "}"
+
+
+def _widths(content: Table) -> str:
+    """Return the column types: numbers to the right, long text in lines of a quarter's width."""
+    found = []
+    for i, column in enumerate(content.columns):
+        found.append(_width(column, [row[i] for row in content.rows]))
+    return "@{}" + "".join(found) + "@{}"
+
+
+def _width(column: Column, cells: Sequence[Cell]) -> str:
+    longest = max((len(cell.text) + len(cell.note) for cell in cells), default=0)
+    if longest > _LONGEST_LINE:
+        return r"p{0.2\linewidth}"
+    return "r" if column.numeric else "l"
+
+
+def of_run(result: dict[str, Any]) -> bytes:
+    """Return the first screen's tables of one result."""
+    from audit.report import stored, studies, tables
+
+    settings = stored.stemmed(result["settings"])
+    compared, summed = stored.compared(settings), studies.summary(settings)
+    found = [tables.summary(compared)] if compared else []
+    return document([*found, *([summed] if summed else [])])

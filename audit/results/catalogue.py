@@ -1,0 +1,198 @@
+"""The table of the catalogue: what became of every statement of the papers, as plain rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from audit.bounds import CATALOGUE
+from audit.bounds.registry import Entry
+from audit.claims import words
+from audit.claims.claim import CatalogueBound, NotPrivate, NotRenyi
+from audit.claims.judgement import Judgement
+from audit.claims.settings import settings
+from audit.claims.verdicts import Verdict
+from audit.report.catalogue import Kind
+from audit.report.numbers import plain
+from audit.results.printed import Printed
+from audit.results.statements import SideStatement
+
+Row = dict[str, Any]
+
+_SYMBOLS = {
+    "steps": "T",
+    "dataset_size": "n",
+    "batch_size": "b",
+    "step_size": "eta",
+    "noise_std": "sigma",
+    "lipschitz": "L",
+    "gradient_sensitivity": "S",
+    "smoothness": "M",
+    "strong_convexity": "m",
+    "diameter": "D",
+    "holder": "Hoelder",
+    "clip_norm": "clip norm",
+}
+_LOWER = (NotRenyi, NotPrivate)
+
+
+def rows(
+    judgements: Sequence[Judgement],
+    statements: Sequence[SideStatement],
+    printed: Sequence[Printed],
+) -> tuple[Row, ...]:
+    """Return the rows of the table.
+
+    Parameters
+    ----------
+    judgements
+        Of the claims that stand for the catalogue's entries, one row each. A row comes under the
+        entry that its claim names, in the catalogue's order.
+    statements
+        Statements without an entry, and tests for entries that are not judged.
+    printed
+        Numbers that papers print, computed again.
+
+    Raises
+    ------
+    ValueError
+        If an entry of the catalogue has no judgement.
+    """
+    extra = {one.id: one for one in statements}
+    of_entries: dict[str, list[Row]] = {id: [] for id in CATALOGUE}
+    others: list[Row] = []
+    for judgement in judgements:
+        entry = _entry(judgement)
+        row = _judged(judgement, entry, extra)
+        (others if entry is None else of_entries[entry.id]).append(row)
+    missing = [id for id, found in of_entries.items() if not found]
+    if missing:
+        raise ValueError(f"every entry must have a claim, got none for {', '.join(missing)}")
+    return (
+        *(row for found in of_entries.values() for row in found),
+        *others,
+        *(_printed(one) for one in printed),
+        *(_said(one) for one in statements if one.id not in CATALOGUE),
+    )
+
+
+def _entry(judgement: Judgement) -> Entry | None:
+    """Return the entry that a claim is about: its bound's, or the one its id begins with."""
+    statement = judgement.claim.statement
+    if isinstance(statement, CatalogueBound):
+        return CATALOGUE[statement.id]
+    return CATALOGUE.get(_stem(judgement.claim.id))
+
+
+def _stem(name: str) -> str:
+    """Return a claim's id without the word on its setting."""
+    return ".".join(name.split(".")[:2])
+
+
+def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideStatement]) -> Row:
+    claim = judgement.claim
+    lower = isinstance(claim.statement, _LOWER)
+    beside = extra.get(entry.id if entry else _stem(claim.id))
+    stated = entry.statement if entry else beside.statement if beside else ""
+    ratio = judgement.tightness
+    return {
+        **_EMPTY,
+        "kind": Kind.LOWER if lower else Kind.UPPER,
+        "id": entry.id if entry else _stem(claim.id),
+        "claim": claim.id,
+        "citation": claim.citation or (str(entry.cite) if entry else ""),
+        "statement": stated,
+        "status": entry.status.value if entry else "as printed",
+        "mechanism": _mechanism(judgement) if judgement.claimed is not None else "",
+        "at": words.where(judgement),
+        "quantity": words.quantity(judgement) if judgement.claimed is not None else "",
+        "pair": judgement.pair,
+        "evidence": judgement.evidence,
+        "certified": judgement.certified,
+        "claimed": judgement.claimed,
+        "ratio": None if lower or ratio is None or math.isinf(ratio) else ratio,
+        "verdict": _verdict(judgement, lower=lower),
+        "why": judgement.message if judgement.verdict is Verdict.NOT_APPLICABLE else "",
+        "tests": beside.tests if beside else (),
+        "scenarios": beside.scenarios if beside else (),
+    }
+
+
+def _verdict(judgement: Judgement, *, lower: bool) -> str:
+    """Return the verdict's word; a lower bound that a pair exceeds is proven."""
+    if lower and judgement.verdict is Verdict.CONSISTENT:
+        return "holds"
+    return judgement.verdict.value
+
+
+def _mechanism(judgement: Judgement) -> str:
+    """Return the mechanism in symbols, as ``T=40, n=100, full batches``."""
+    fields = settings(judgement.claim)["mechanism"]
+    if fields is None:
+        return "two laws given by numbers"
+    found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
+    found += [
+        f"{name.replace('_', ' ')}: {fields[name]}"
+        for name in ("batching", "relation", "release")
+        if name in fields
+    ]
+    return ", ".join([*found, *([] if fields.get("convex", True) else ["not convex"])])
+
+
+def _value(value: Any) -> str:
+    return "/".join(plain(item) for item in value) if isinstance(value, list) else plain(value)
+
+
+def _printed(one: Printed) -> Row:
+    return {
+        **_EMPTY,
+        "kind": Kind.PRINTED,
+        "id": one.id,
+        "claim": one.id,
+        "citation": one.citation,
+        "statement": one.statement,
+        "status": "as printed",
+        "certified": one.found,
+        "claimed": one.expected,
+        "verdict": one.verdict,
+        "evidence": "exact",
+    }
+
+
+def _said(one: SideStatement) -> Row:
+    return {
+        **_EMPTY,
+        "kind": Kind.SIDE,
+        "id": one.id,
+        "claim": one.id,
+        "citation": one.citation,
+        "statement": one.statement,
+        "status": one.kind,
+        "verdict": one.found,
+        "why": one.why,
+        "tests": one.tests,
+        "scenarios": one.scenarios,
+    }
+
+
+_EMPTY: Row = {
+    "kind": None,
+    "id": "",
+    "claim": "",
+    "citation": "",
+    "statement": "",
+    "status": "",
+    "mechanism": "",
+    "at": "",
+    "quantity": "",
+    "pair": "",
+    "evidence": "",
+    "certified": None,
+    "claimed": None,
+    "ratio": None,
+    "verdict": "",
+    "why": "",
+    "tests": (),
+    "scenarios": (),
+}

@@ -1,0 +1,135 @@
+"""From runs to the committed folders: the same numbers give the same bytes.
+
+What differs from run to run (dates, times, commit, versions of libraries) is taken out of the
+results and kept in one file beside the index.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from audit import report
+from audit.report import published
+from audit.report.files import RESULT
+from audit.report.published import SHOWN
+from audit.report.runs import STATUS, status
+from audit.results.scenarios import Outcome
+from audit.scenario.store import to_json
+
+PROVENANCE = "provenance.json"
+_KEPT = ("version", "seed", "command")
+_OF_A_RUN = re.compile(r"^(output|sweep|draw|threads):.*\n", flags=re.MULTILINE)
+_README = """\
+# Every scenario, as it was run
+
+[index.md](index.md) (and index.html) joins the reports in the folders beside it;
+[results.csv](results.csv) holds every number of theirs in one table: epsilon, Renyi divergences
+and the statements of studies. `make results` makes all of it again.
+
+The same source and seed give the same bytes. Dates, wall times, commit and library versions are
+in [provenance.json](provenance.json) and nowhere else. Reports here show their figures as the
+files in `figures/`; `audit-report --full results/scenarios` draws the self-contained pages.
+The run of `at22_lower_bound` is in [its own folder](../at22_lower_bound/report.md).
+"""
+
+
+def place_of(name: str, results: Path) -> Path:
+    """Return the committed folder of a scenario."""
+    return results / name if name == SHOWN else results / "scenarios" / name
+
+
+def publish(
+    outcomes: Sequence[Outcome], known: Sequence[str], results: Path
+) -> tuple[report.Run, ...]:
+    """Write the folder of each scenario, the joined report and where the numbers come from.
+
+    Parameters
+    ----------
+    outcomes
+        What was run. Scenarios that were not run keep the folders that they have.
+    known
+        Names of all scenarios: folders of others are removed.
+    results
+        The folder of all results.
+
+    Returns
+    -------
+    tuple of Run
+        The runs of the joined report.
+    """
+    index = results / "scenarios"
+    index.mkdir(parents=True, exist_ok=True)
+    details = {n: found for n, found in _read(index / PROVENANCE).items() if n in known}
+    for folder in index.iterdir():
+        if (folder / STATUS).is_file() and folder.name not in known:
+            shutil.rmtree(folder)
+    for outcome in outcomes:
+        place = place_of(outcome.name, results)
+        if outcome.folder is None:
+            details.pop(outcome.name, None)
+            _write_error(outcome, place)
+        else:
+            result = report.load(outcome.folder)
+            details[outcome.name] = run_details(result, outcome.seconds)
+            _write(outcome, stable(result, outcome.name), place)
+    (index / PROVENANCE).write_text(
+        json.dumps(details, indent=1, sort_keys=True) + "\n", encoding="utf-8"
+    )
+    (index / "README.md").write_text(_README, encoding="utf-8")
+    places = [place_of(SHOWN, results), index]
+    runs = report.gather([place for place in places if place.is_dir()])
+    report.write_joined(runs, index)
+    return runs
+
+
+def stable(result: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """Return a result without what differs from run to run."""
+    told = {key: value for key, value in result["provenance"].items() if key in _KEPT}
+    told |= {"command": f"audit scenario={name}", "commit": f"see {PROVENANCE}"}
+    settings = [
+        {key: value for key, value in setting.items() if key != "wall_seconds"}
+        for setting in result["settings"]
+    ]
+    return {**result, "provenance": told, "settings": settings}
+
+
+def run_details(result: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+    """Return what `stable` leaves out, and how long the process took."""
+    told = {key: value for key, value in result["provenance"].items() if key not in _KEPT}
+    times = {setting["name"]: setting.get("wall_seconds") for setting in result["settings"]}
+    return {**told, "seconds_of_settings": times, "seconds_of_process": round(seconds, 1)}
+
+
+def _write(outcome: Outcome, result: dict[str, Any], place: Path) -> None:
+    assert outcome.folder is not None
+    config = (outcome.folder / "config.yaml").read_text(encoding="utf-8")
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    if outcome.name == SHOWN:
+        report.write(result, place)
+    else:
+        published.write(result, place)
+    (place / RESULT).write_text(to_json(result), encoding="utf-8")
+    (place / "config.yaml").write_text(_OF_A_RUN.sub("", config), encoding="utf-8")
+    told = status(None, str(result["provenance"]["command"]))
+    (place / STATUS).write_text(told, encoding="utf-8")
+
+
+def _write_error(outcome: Outcome, place: Path) -> None:
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    told = status(outcome.error, f"audit scenario={outcome.name}")
+    (place / STATUS).write_text(told, encoding="utf-8")
+
+
+def _read(file: Path) -> dict[str, Any]:
+    try:
+        found = json.loads(file.read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,142 @@
+"""Run every scenario in a process of its own; what was run by the same source is kept."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+
+from audit.report.files import RESULT
+
+# Longer than any shipped scenario takes on two cores; beyond it a run is broken.
+LONGEST = 1200.0
+_MARK = "run.json"
+_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "statsmodels")
+_DRAWN_LATER = ("report", "results")  # parts of the package that no result depends on
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a scenario: the folder with its result, or an error in one line."""
+
+    name: str
+    folder: Path | None
+    error: str | None
+    seconds: float
+    kept: bool = False
+
+
+def names(folder: Path) -> tuple[str, ...]:
+    """Return the names of the scenarios in a folder, sorted.
+
+    Raises
+    ------
+    ValueError
+        If there is none.
+    """
+    found = tuple(sorted(file.stem for file in folder.glob("*.yaml")))
+    if not found:
+        raise ValueError(f"scenarios must be a folder of YAML files, got {str(folder)!r}")
+    return found
+
+
+def run_all(
+    chosen: Sequence[str], scenarios: Path, work: Path, *, jobs: int, fresh: bool, tell: Tell
+) -> tuple[Outcome, ...]:
+    """Run the scenarios, several at a time, and return what became of each, in their order.
+
+    Parameters
+    ----------
+    chosen
+        Names of files in ``scenarios``.
+    scenarios, work
+        The folder of scenario files, and the one for runs: a folder each, kept between calls.
+    jobs
+        How many run at a time, one thread each; samples do not depend on it.
+    fresh
+        Whether to run again what the same source has run already.
+    tell
+        Called with a line when a scenario is done.
+    """
+    done: list[str] = []
+
+    def one(name: str) -> Outcome:
+        outcome = _run(name, work / name, _source(name, scenarios), fresh=fresh)
+        done.append(name)
+        word = outcome.error or ("kept" if outcome.kept else "done")
+        tell(f"[{len(done)}/{len(chosen)}] {name}: {word}, {outcome.seconds:.0f} s")
+        return outcome
+
+    with ThreadPoolExecutor(jobs) as pool:
+        return tuple(pool.map(one, chosen))
+
+
+def _run(name: str, place: Path, source: str, *, fresh: bool) -> Outcome:
+    kept = None if fresh else _kept(name, place, source)
+    if kept is not None:
+        return kept
+    shutil.rmtree(place, ignore_errors=True)
+    place.mkdir(parents=True)
+    words = [f"scenario={name}", f"output={place / 'run'}", "draw=false", "threads=1"]
+    began = time.perf_counter()
+    try:
+        ended = subprocess.run(
+            [sys.executable, "-m", "audit.app", *words],
+            capture_output=True,
+            text=True,
+            timeout=LONGEST,
+            check=False,
+            env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+        )
+    except subprocess.TimeoutExpired:
+        return Outcome(name, None, f"it took longer than {LONGEST:g} s", LONGEST)
+    seconds = time.perf_counter() - began
+    folders = list((place / "run").glob(f"*/{RESULT}"))
+    if ended.returncode or len(folders) != 1:
+        lines = ended.stderr.strip().splitlines() or [f"exit status {ended.returncode}"]
+        return Outcome(name, None, lines[-1].removeprefix("audit: error: "), seconds)
+    mark = {"source": source, "seconds": round(seconds, 1)}
+    (place / _MARK).write_text(json.dumps(mark) + "\n", encoding="utf-8")
+    return Outcome(name, folders[0].parent, None, seconds)
+
+
+def _kept(name: str, place: Path, source: str) -> Outcome | None:
+    """Return an earlier run by the same source; the mark is written after all else."""
+    try:
+        mark = json.loads((place / _MARK).read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        return None
+    folders = list((place / "run").glob(f"*/{RESULT}"))
+    if mark.get("source") != source or len(folders) != 1:
+        return None
+    return Outcome(name, folders[0].parent, None, float(mark["seconds"]), kept=True)
+
+
+def _source(name: str, scenarios: Path) -> str:
+    """Return a hash of all that a scenario's numbers come from."""
+    package = Path(__file__).resolve().parents[1]
+    files = [
+        file
+        for file in sorted(package.rglob("*"))
+        if file.is_file()
+        and file.suffix != ".pyc"
+        and file.relative_to(package).parts[0] not in _DRAWN_LATER
+    ]
+    digest = hashlib.sha256()
+    for file in [*files, *sorted((scenarios / "found").rglob("*")), scenarios / f"{name}.yaml"]:
+        if file.is_file():
+            digest.update(f"{file.name}\0".encode() + file.read_bytes())
+    for library in _LIBRARIES:
+        digest.update(f"{library} {version(library)}\0".encode())
+    return digest.hexdigest()

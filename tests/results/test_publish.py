@@ -1,0 +1,149 @@
+"""The committed folders: the same numbers give the same bytes, and nothing is lost."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+from io import BytesIO
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+from audit import report
+from audit.report import published
+from audit.report.parts import Picture
+from audit.results.publish import place_of, publish, stable
+from audit.results.scenarios import Outcome
+from tests.report.example import example
+
+CONFIG = "output: results/runs\nsweep: null\ndraw: false\nthreads: 1\nname: a\nseed: 7\n"
+
+
+def result(name: str, started: str = "2001-02-03", threads: int = 1) -> dict[str, Any]:
+    made = copy.deepcopy(example())
+    made["settings"] = made["settings"][:1]
+    for drawn in ("laws", "tradeoff", "epsilon_against_steps"):  # two figures are enough
+        del made["settings"][0][drawn]
+    made["scenario"]["name"] = name
+    made["provenance"] |= {"started": started, "wall_seconds": 12.5, "threads": threads}
+    made["settings"][0]["wall_seconds"] = 11.25
+    return made
+
+
+def outcome(folder: Path, name: str, **other: Any) -> Outcome:
+    folder.mkdir(parents=True)
+    (folder / "result.json").write_text(json.dumps(result(name, **other)), encoding="utf-8")
+    (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
+    return Outcome(name, folder, None, 13.0)
+
+
+def contents(folder: Path) -> dict[str, bytes]:
+    return {
+        str(file.relative_to(folder)): file.read_bytes()
+        for file in sorted(folder.rglob("*"))
+        if file.is_file()
+    }
+
+
+def test_only_the_provenance_changes_from_run_to_run(tmp_path: Path) -> None:
+    for time, place in (("2001-02-03", "one"), ("2026-05-06", "two")):
+        made = outcome(tmp_path / "runs" / place, "a", started=time, threads=len(time) % 3)
+        publish([made], ["a"], tmp_path / place)
+    one, two = (contents(tmp_path / place) for place in ("one", "two"))
+    assert set(one) == set(two)
+    assert {name for name in one if one[name] != two[name]} == {"scenarios/provenance.json"}
+    for name, text in one.items():
+        if name != "scenarios/provenance.json" and not name.endswith(".png"):
+            assert b"2001" not in text, name
+    told = json.loads(one["scenarios/provenance.json"])["a"]
+    assert told["started"] == "2001-02-03"
+    assert set(told["seconds_of_settings"].values()) == {11.25}
+    assert told["seconds_of_process"] == 13.0
+
+
+def test_numbers_are_those_of_the_run(tmp_path: Path) -> None:
+    publish([outcome(tmp_path / "run", "a")], ["a"], tmp_path / "results")
+    place = place_of("a", tmp_path / "results")
+    kept, was = report.load(place), result("a")
+    assert kept["settings"][0]["deltas"] == was["settings"][0]["deltas"]
+    assert kept["confidence"] == was["confidence"]
+    assert (place / "config.yaml").read_text(encoding="utf-8") == "name: a\nseed: 7\n"
+    page = (place / "report.html").read_text(encoding="utf-8")
+    assert "<script" not in page
+    assert "<svg" not in page
+    shown = re.findall(r'src="([^"]+)"', page)
+    assert shown
+    assert all((place / name).is_file() for name in shown)
+    assert {name.name for name in (place / "figures").iterdir()} == {Path(n).name for n in shown}
+
+
+def test_errors_are_rows_and_folders_of_unknown_scenarios_go(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    publish([outcome(tmp_path / "a", "a"), outcome(tmp_path / "b", "b")], ["a", "b"], results)
+    runs = publish([Outcome("a", None, "steps must be ..., got 0", 1.0)], ["a"], results)
+    assert [(run.name, run.error) for run in runs] == [("a", "steps must be ..., got 0")]
+    assert not place_of("b", results).exists()
+    rows = json.loads((results / "scenarios" / "results.json").read_text(encoding="utf-8"))["rows"]
+    assert [row["verdict"] for row in rows] == ["error"]
+    assert json.loads((results / "scenarios" / "provenance.json").read_text("utf-8")) == {}
+
+
+def test_what_was_not_run_stays(tmp_path: Path) -> None:
+    results = tmp_path / "results"
+    both = [outcome(tmp_path / "a", "a"), outcome(tmp_path / "b", "b")]
+    publish(both, ["a", "b"], results)
+    before = contents(results)
+    runs = publish(both[:1], ["a", "b"], results)
+    assert [run.name for run in runs] == ["a", "b"]
+    assert contents(results) == before
+
+
+def test_the_shown_example_has_a_place_of_its_own(tmp_path: Path) -> None:
+    made = outcome(tmp_path / "run", "at22_lower_bound")
+    publish([made], ["at22_lower_bound"], tmp_path / "results")
+    place = tmp_path / "results" / "at22_lower_bound"
+    assert list(place.glob("figures/*.svg"))
+    assert "<svg" in (place / "report.html").read_text(encoding="utf-8")
+    index = (tmp_path / "results" / "scenarios" / "index.html").read_text(encoding="utf-8")
+    assert 'href="../at22_lower_bound/report.html"' in index
+
+
+def test_nothing_but_the_provenance_is_taken_out() -> None:
+    was = result("a")
+    kept = stable(was, "a")
+    assert kept["provenance"]["command"] == "audit scenario=a"
+    assert "started" not in kept["provenance"]
+    for key in set(was) - {"provenance", "settings"}:
+        assert kept[key] == was[key]
+    (left,) = [set(was["settings"][0]) - set(kept["settings"][0])]
+    assert left == {"wall_seconds"}
+
+
+def test_drawings_are_linked_in_their_order() -> None:
+    pictures = [
+        Picture(name=name, title=title, caption="", svg=b"", png=b"")
+        for name, title in (("a", 'one & "two"'), ("b", "three"))
+    ]
+    text = published.linked("x<svg one></svg>y<svg>\n</svg>z", iter(pictures))
+    assert text.index("figures/a.png") < text.index("y") < text.index("figures/b.png")
+    assert 'alt="one &amp; &#34;two&#34;"' in text
+    with pytest.raises(ValueError, match="got fewer"):
+        published.linked("<svg></svg><svg></svg>", iter(pictures[:1]))
+    with pytest.raises(ValueError, match="got more"):
+        published.linked("<svg></svg>", iter(pictures))
+
+
+def test_fewer_colours_look_the_same() -> None:
+    shades = np.linspace(0, 255, 300).astype(np.uint8)
+    pixels = np.stack([np.tile(shades, (60, 1))] * 3, axis=-1)
+    pixels[20:40] = (0, 90, 160)
+    written = BytesIO()
+    Image.fromarray(pixels).save(written, "PNG")
+    small = published.fewer_colours(written.getvalue())
+    seen = np.asarray(Image.open(BytesIO(small)).convert("RGB")).astype(int)
+    # 64 colours for 256 greys and a blue: four shades share one, a few more where boxes are split
+    assert np.max(np.abs(seen - pixels.astype(int))) <= 8
