@@ -8,14 +8,18 @@ convex losses whose updates are contractions, on a bounded domain or with steps 
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from audit import validate
+from audit.bounds.errors import NotApplicable
 from audit.bounds.own_forgetting import forgetting_curve
 from audit.bounds.own_shared import ASSUMPTIONS, Run, cite
 from audit.bounds.registry import Entry, Status
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
 
-__all__ = ["ENTRIES", "coupling", "forgetting"]
+__all__ = ["ENTRIES", "coupling", "coupling_at", "forgetting"]
 
 
 def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
@@ -48,7 +52,8 @@ def coupling(
     """Return the bound of the coupling recursion, or that of forgetting or of shifts if better.
 
     It takes seconds, and is computed when the curve is first asked. Where the other two allow an
-    epsilon above 300 at delta = 1e-9 there is no recursion.
+    epsilon above 300 at delta = 1e-9 there is no recursion, nor for sampled batches where the noise
+    of a step is below the spacing of the distances.
 
     Parameters
     ----------
@@ -65,13 +70,57 @@ def coupling(
     ValueError
         If an option is out of its range.
     """
+    _check_grid(distances, weights)
+    from audit.bounds.own_coupling import coupling_curve  # compiled loops are slow to import
+
+    return coupling_curve(Run.of(mechanism), distances, weights)
+
+
+def coupling_at(
+    mechanism: NoisySGD,
+    steps: Sequence[int],
+    *,
+    distances: int | None = None,
+    weights: int | None = None,
+) -> tuple[PrivacyCurve, ...]:
+    """Return `coupling` of mechanisms that differ in the number of steps, from one recursion.
+
+    Parameters
+    ----------
+    mechanism
+        All other parameters.
+    steps
+        The numbers of steps.
+    distances, weights
+        As for `coupling`.
+
+    Raises
+    ------
+    NotApplicable
+        If a mechanism fails an assumption.
+    ValueError
+        If an argument is out of its range.
+    """
+    if not steps:
+        raise validate.fail("steps", "one or more whole numbers", steps)
+    validate.integer(1, **{f"steps[{i}]": count for i, count in enumerate(steps)})
+    _check_grid(distances, weights)
+    runs = [replace(mechanism, steps=count) for count in steps]
+    for run in runs:
+        for assumption in ASSUMPTIONS:
+            failure = assumption.failure(run)
+            if failure is not None:
+                raise NotApplicable(f"own.coupling {failure}")
+    from audit.bounds.own_coupling import coupling_curves  # compiled loops are slow to import
+
+    return coupling_curves(Run.of(runs[0]), steps, distances, weights)
+
+
+def _check_grid(distances: int | None, weights: int | None) -> None:
     if distances is not None:
         validate.integer(8, distances=distances)
     if weights is not None:
         validate.integer(32, weights=weights)
-    from audit.bounds.own_coupling import coupling_curve  # compiled loops are slow to import
-
-    return coupling_curve(Run.of(mechanism), distances, weights)
 
 
 ENTRIES = (

@@ -56,21 +56,28 @@ z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20
 17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
 local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these were left out.
 Steps in a row are merged where noise is small (`audit.bounds.own_stretches`).
+
+In every round the table is met with what closed forms bound (`audit.bounds.own_known`): parallel
+moves, and reflection beside composition, kept to the end. What the recursion builds on them is
+below either: at A = .1, s = .05 and T = 12000 the recursion alone gives .650, forgetting .627, and
+the two together .571; the two settings above come to 5.55 and 15.33.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.bounds.own_forgetting import forgetting_curve
+from audit.bounds.own_known import Known
 from audit.bounds.own_shared import Run
 from audit.bounds.own_stretches import merging, stretches
-from audit.bounds.own_table import Grid, coupling_profile
+from audit.bounds.own_table import Grid, coupling_profiles
 from audit.bounds.shift_allocation import LipschitzShifts, Meetings, geometric, smallest
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile
@@ -93,20 +100,52 @@ _SLACK = 1e-9  # of log weights, for the rounding of budgets
 
 
 @dataclass(frozen=True, eq=False)
-class TableCurve(PrivacyCurve):
-    """H_T(0, e^epsilon) by the recursion, with chords in e^epsilon between the grid's weights.
+class Table:
+    """One recursion for runs of several lengths.
 
     Parameters
     ----------
     run, grid
-        What is bounded, and on which grid.
+        What is bounded, and on which grid; the run has the largest of the lengths.
     merged
         How many steps are taken as one.
+    lengths
+        The numbers of steps.
     """
 
     run: Run
     grid: Grid
     merged: int
+    lengths: tuple[int, ...]
+
+    @cached_property
+    def profiles(self) -> Mapping[int, Array]:
+        """The bound on delta at each weight of the grid, by length."""
+        found = coupling_profiles(
+            self.run,
+            self.lengths,
+            self.grid,
+            stretches(self.run, self.merged),
+            _MOST_ROUNDS,
+            Known(self.run, self.grid).before,
+        )
+        return dict(zip(self.lengths, found, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class TableCurve(PrivacyCurve):
+    """H_T(0, e^epsilon) by the recursion, with chords in e^epsilon between the grid's weights.
+
+    Parameters
+    ----------
+    table
+        The recursion, which is run when the curve is first asked.
+    steps
+        T, one of the table's lengths.
+    """
+
+    table: Table
+    steps: int
 
     @property
     def symmetric(self) -> bool:
@@ -116,10 +155,7 @@ class TableCurve(PrivacyCurve):
     @cached_property
     def profile(self) -> tuple[Array, Array]:
         """Epsilons from 0, and the bound on delta at each."""
-        values = coupling_profile(
-            self.run, self.grid, stretches(self.run, self.merged), _MOST_ROUNDS
-        )
-        return self.grid.log_weights + _SLACK, values
+        return self.table.grid.log_weights + _SLACK, self.table.profiles[self.steps]
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         points, values = self.profile
@@ -183,33 +219,67 @@ def reach(run: Run) -> tuple[float, bool]:
     return (run.diameter, False) if run.diameter <= top else (top, True)
 
 
+def _merged(run: Run) -> int:
+    top, _ = reach(run)
+    return merging(run, _WIDTH * top, _LEAST_ROUNDS)
+
+
 def grid_of(
-    run: Run, known: PrivacyCurve, distances: int | None, weights: int | None
-) -> tuple[Grid, int]:
-    """Return the grid of a run, and how many steps to merge."""
+    run: Run, known: PrivacyCurve, merged: int, distances: int | None, weights: int | None
+) -> Grid:
+    """Return the grid of a run, of which ``merged`` steps are taken as one."""
     top, open_end = reach(run)
-    merged = merging(run, _WIDTH * top, _LEAST_ROUNDS)
     largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
         losses = [s.parallel(0.0, 0.0) for s in stretches(run, merged)]
         wanted = largest / (_PER_LOSS * max(losses))
         weights = int(min(max(wanted, _FEWEST), _MOST))
-    return Grid(top, distances or DISTANCES, largest / weights, weights, open_end), merged
+    return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)
 
 
 def coupling_curve(
     run: Run, distances: int | None = None, weights: int | None = None
 ) -> MinimumCurve:
     """Return the better of the recursion, parallel moves and forgetting."""
+    (curve,) = coupling_curves(run, (run.steps,), distances, weights)
+    return curve
+
+
+def coupling_curves(
+    run: Run, lengths: Sequence[int], distances: int | None = None, weights: int | None = None
+) -> tuple[MinimumCurve, ...]:
+    """Return `coupling_curve` of runs that differ in their lengths alone.
+
+    Lengths for which the same number of steps is merged share one recursion, on the grid of the
+    longest of them.
+    """
+    runs = {length: replace(run, steps=length) for length in lengths}
+    known = {length: _without_recursion(own) for length, own in runs.items()}
+    shared: dict[int, list[int]] = {}
+    for length, own in runs.items():
+        if float(known[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
+            shared.setdefault(_merged(own), []).append(length)
+    tables: dict[int, Table] = {}
+    for merged, members in shared.items():
+        longest = max(members)
+        grid = grid_of(runs[longest], known[longest], merged, distances, weights)
+        if run.rate < 1 and run.noise < grid.top / grid.distances:
+            continue  # sampled steps are not merged, and to round distances up undoes each
+        table = Table(runs[longest], grid, merged, tuple(sorted(members)))
+        tables.update(dict.fromkeys(members, table))
+    return tuple(
+        MinimumCurve(
+            (TableCurve(tables[length], length), *known[length].curves),
+            ("couplings", *known[length].labels),
+        )
+        if length in tables
+        else known[length]
+        for length in lengths
+    )
+
+
+def _without_recursion(run: Run) -> MinimumCurve:
     forgetting = forgetting_curve(run)
-    known: list[PrivacyCurve] = [forgetting]
-    labels = ["forgetting"]
-    if run.rate == 1:
-        known.append(shifts_curve(run))
-        labels.append("parallel moves")
-    best = MinimumCurve(tuple(known), tuple(labels)) if run.rate == 1 else forgetting.composition
-    if float(best.epsilon(_RANGE_DELTA)) > _LARGEST_RANGE:
-        return MinimumCurve(tuple(known), tuple(labels))  # the weights would overflow
-    grid, merged = grid_of(run, best, distances, weights)
-    table = TableCurve(run, grid, merged)
-    return MinimumCurve((table, *known), ("couplings", *labels))
+    if run.rate < 1:
+        return MinimumCurve((forgetting,), ("forgetting",))
+    return MinimumCurve((forgetting, shifts_curve(run)), ("forgetting", "parallel moves"))

@@ -89,14 +89,19 @@ class KilledWalk:
         upper = upper * -np.expm1(np.minimum(other, 0.0))
         return np.concatenate([density * weights, upper[:, None]], axis=1)
 
-    def survival(self, distances: Array, order: int) -> Array:
-        """Return the chance to be alive after 1, 2, ... steps, each from its own distance."""
+    def _operator(self, order: int) -> tuple[Array, Array, Panels]:
+        """Return the walk's operator on nodes and the top, these places, and the nodes' panels."""
         panels = Panels.covering(0.0, self.top, _WIDTH * self.deviation, order)
         places = np.append(panels.nodes.ravel(), self.top)
         operator = self.rows(places, panels)
         if self.absorbed:
             operator[-1] = 0.0
             operator[-1, -1] = 1.0
+        return operator, places, panels
+
+    def survival(self, distances: Array, order: int) -> Array:
+        """Return the chance to be alive after 1, 2, ... steps, each from its own distance."""
+        operator, places, panels = self._operator(order)
         count = distances.size
         size = max(math.isqrt(count), 1)
         leap = np.linalg.matrix_power(operator, size)
@@ -131,6 +136,28 @@ class KilledWalk:
         rounding = 4 * _UNIT * (nodes + 64) * np.arange(1, distances.size + 1)
         result = np.maximum(fine, coarse) + np.abs(fine - coarse)
         return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
+
+    def chances(self, distances: Array, stride: int, count: int) -> Array:
+        """Return upper bounds on the chance to be alive after stride, 2 stride, ... steps.
+
+        Shape (count, distances); as `bounds`, with all starts at once.
+        """
+        fine, coarse = (self._chances(distances, stride, count, order) for order in _ORDERS)
+        nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
+        rounding = 4 * _UNIT * (nodes + 64) * stride * np.arange(1, count + 1)[:, None]
+        result = np.maximum(fine, coarse) + np.abs(fine - coarse)
+        return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
+
+    def _chances(self, distances: Array, stride: int, count: int, order: int) -> Array:
+        operator, places, panels = self._operator(order)
+        first = self.rows(np.minimum(distances, self.top), panels)
+        leap = np.linalg.matrix_power(operator, stride)
+        state = np.linalg.matrix_power(operator, stride - 1) @ np.ones(places.size)
+        result = np.empty((count, distances.size))
+        for j in range(count):
+            result[j] = first @ state
+            state = leap @ state
+        return result
 
 
 def walk_of(contraction: float, noise: float, diameter: float, start: float) -> KilledWalk:

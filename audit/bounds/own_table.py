@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -275,28 +276,39 @@ class Step:
         return np.asarray(result[self.grid.count :])
 
 
-def coupling_profile(
-    run: Run, grid: Grid, round_of: tuple[Stretch, ...], most_rounds: int
-) -> Array:
-    """Return upper bounds on delta at the grid's weights.
+def coupling_profiles(
+    run: Run,
+    lengths: Sequence[int],
+    grid: Grid,
+    round_of: tuple[Stretch, ...],
+    most_rounds: int,
+    known: Callable[[int], Array],
+) -> tuple[Array, ...]:
+    """Return upper bounds on delta at the grid's weights, for runs of each of the ``lengths``.
 
-    Stretches are laid from the last step backward. With k steps covered, the two iterates before
-    them are at most as far apart as `Run.tracked` says, so that every k up to T gives a bound; a
-    run of fewer steps than the stretches cover is bounded by theirs (its first steps may be added,
-    with constant updates). The recursion ends when all T steps are covered, when the start no
-    longer matters, or after ``most_rounds``.
+    Stretches are laid from the last step backward, so that one recursion serves all lengths T. With
+    k steps covered, the two iterates before them are at most as far apart as `Run.tracked` says of
+    T - k steps, so that every k up to T gives a bound; a run of fewer steps than the stretches
+    cover is bounded by theirs (its first steps may be added, with constant updates). Each round is
+    met with what is ``known`` of H_k, by k, on the same grid. A length is done when all its steps
+    are covered, when the start no longer matters, or after ``most_rounds``.
     """
     steps = [Step(grid, stretch) for stretch in round_of]
-    best: Array = np.ones(grid.count + 1)
+    best = {length: np.ones(grid.count + 1) for length in lengths}
+    left = set(lengths)
     values = steps[0].last()
     covered, place, rounds = steps[0].stretch.count, 0, 0
     while True:
-        row = grid.row_above(float(run.tracked(max(run.steps - covered, 0))))
-        best = np.minimum(best, values[row])
-        done = covered >= run.steps or rounds >= most_rounds
-        if done or np.max(values[row] - values[0] * (1 + _CONVERGED)) <= 1e-13:
-            return best
+        for length in sorted(left):
+            row = grid.row_above(float(run.tracked(max(length - covered, 0))))
+            best[length] = np.minimum(best[length], values[row])
+            apart = float(np.max(values[row] - values[0] * (1 + _CONVERGED)))
+            if covered >= length or rounds >= most_rounds or apart <= 1e-13:
+                left.remove(length)
+        if not left:
+            return tuple(best[length] for length in lengths)
         place = (place + 1) % len(steps)
         rounds += place == 0
         values = steps[place].before(values)
         covered += steps[place].stretch.count
+        values = np.minimum(values, known(covered))

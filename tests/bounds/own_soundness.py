@@ -137,6 +137,8 @@ def check_grid(first: int, last: int) -> list[str]:
         recursion = float(coupling.curves[0].epsilon(DELTA))
         if own > 1.01 * min(values.values()):
             wrong.append(f"own.coupling: {own} above 1.01 of {values} for {m}")
+        if recursion > 1.01 * min(values.values()):
+            wrong.append(f"the recursion: {recursion} above 1.01 of {values} for {m}")
         forgetting = values.pop("own.forgetting")
         print(
             f"{place:4} s={m.noise_std:<5g} T={m.steps:<5} c={1 - m.strong_convexity:<5g} "

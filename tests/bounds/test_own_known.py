@@ -1,0 +1,158 @@
+"""What the recursion meets in closed form: against exact laws from two starts, and by hand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from audit import Batching, Order, bounds, exact
+from audit.bounds import own
+from audit.bounds.own_coupling import shifts_curve
+from audit.bounds.own_known import Known
+from audit.bounds.own_shared import Run
+from audit.bounds.own_survival import walk_of
+from audit.bounds.own_table import Grid
+from audit.constructions import Construction, DriftedWalk, Process
+from audit.numerics.normal import gaussian_delta
+from tests.bounds.own_soundness import mechanism, settings
+
+GRID = Grid(top=1.0, distances=32, spacing=0.05, count=120, open_end=False)
+
+
+@dataclass(frozen=True)
+class Apart(Construction):
+    """The two-sided walk from two starts, which H_k bounds and no pair of datasets is."""
+
+    citation: ClassVar[str] = "a test"
+    is_neighbouring: ClassVar[bool] = False
+
+    distance: float
+    drift: float
+
+    def processes(self) -> tuple[Process, Process]:
+        half = self.distance / 2
+        starts = (-half, half) if self.drift < 0 else (half, -half)
+        walks = [DriftedWalk(self.mechanism, self.drift, start).processes() for start in starts]
+        return walks[0][0], walks[1][1]
+
+
+def below_exact(known, m, steps):
+    """Places where the bounds are below the exact E_g of walks from points that far apart."""
+    values = known.before(steps)
+    wrong = []
+    m = replace(m, steps=steps)
+    for row in (0, 3, 12, 32):
+        for drift in (-0.004, 0.0, 0.004):
+            law = exact.curve(Apart(m, float(GRID.rows[row]), drift))
+            for j in (0, 10, 40, 80):
+                for order in Order:
+                    least = law.delta_bracket(float(GRID.log_weights[j]), order)[0]
+                    if least > values[row, j] * (1 + 1e-9) + 1e-14:
+                        wrong.append((steps, row, drift, j, least, values[row, j]))
+    return wrong
+
+
+@pytest.mark.parametrize("steps", [1, 6, 40])
+def test_walks_from_two_starts_are_not_above_it(steps):
+    m = mechanism(1.0, 0.2, 100)
+    assert not below_exact(Known(Run.of(m), GRID), m, steps)
+
+
+def test_a_bound_for_smaller_shifts_is_found_below():
+    m = mechanism(1.0, 0.2, 100)
+    smaller = replace(Run.of(m), shift=0.5 * Run.of(m).shift)
+    assert below_exact(Known(smaller, GRID), m, 6)
+
+
+def test_it_is_the_formulas():
+    run = Run.of(mechanism(1.0, 0.2, 100))
+    values = Known(run, GRID).before(50)
+    # all together from the start: (r + 50 v)/(s sqrt(50)), and from any later step
+    for row in (0, 16):
+        mus = [
+            (min(GRID.rows[row] + (50 - j) * run.shift, 1.0) + j * run.shift)
+            / (run.noise * math.sqrt(j))
+            for j in range(1, 51)
+        ]
+        walk = walk_of(1.0, run.noise, 1.0, 1.0)
+        sums = []
+        for j in range(1, 51):
+            start = min(GRID.rows[row] + (50 - j) * run.shift, 1.0)
+            alive = walk.bounds(np.full(j, start))[-1] if start > 0 else 0.0
+            mu = np.array(run.shift / run.noise * math.sqrt(j))
+            sums.append(gaussian_delta(GRID.log_weights, mu) + alive)
+        best = np.min([gaussian_delta(GRID.log_weights, np.array(min(mus))), *sums], axis=0)
+        # not every j is tried, and starts are rounded up to 1/512
+        assert np.all(values[row] >= best * (1 - 1e-9))
+        assert np.all(values[row] <= best * 1.05 + 1e-12)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"strong_convexity": 0.1},
+        {"strong_convexity": 0.2, "diameter": None},
+        {"batching": Batching.CYCLIC, "batch_size": 5, "gradient_sensitivity": 0.6},
+        {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 2},
+    ],
+)
+def test_bounds_fall_in_weight_rise_in_distance_and_are_no_better_than_forgetting(changes):
+    m = mechanism(1.0, 0.2, 16, **changes)
+    run = Run.of(m)
+    grid = replace(GRID, open_end=m.diameter is None)
+    values = Known(run, grid).before(16)
+    assert np.all(np.diff(values, axis=1) <= 1e-15)
+    assert np.all(np.diff(values, axis=0) >= -1e-12)
+    assert np.all((values >= 0) & (values <= 1))
+    if m.diameter is None:
+        assert np.all(values[-1] == 1)  # whatever is above the grid
+    every = [bounds.evaluate("own.forgetting", m, m=j) for j in range(1, 17)]
+    curves = [c.delta(grid.log_weights) for c in every]
+    if run.rate == 1:
+        curves += [shifts_curve(run).delta(grid.log_weights)]
+    # the same bounds, on fewer lengths, and compositions on coarser grids
+    assert np.all(values[0] >= np.min(curves, axis=0) * (1 - 1e-7) - 1e-15)
+
+
+def test_the_recursion_alone_is_no_worse_than_what_is_known():
+    """A few of the 200 settings that `tests.bounds.own_soundness` checks."""
+    for m in settings()[7:200:90]:
+        curve = bounds.evaluate("own.coupling", m, distances=32, weights=240)
+        recursion, *known = (float(c.epsilon(1e-5)) for c in curve.curves)
+        papers = [
+            float(bounds.evaluate(id, m).epsilon(1e-5))
+            for id in ("bsa24.theorem_4_1", "bsa24.theorem_4_2", "bsa24.theorem_4_3")
+            if id in bounds.applicable(m)
+        ]
+        assert recursion <= 1.01 * min(*known, *papers)
+
+
+def test_one_recursion_serves_runs_of_many_lengths():
+    m = mechanism(3.0, 0.2, 1)
+    lengths = (2, 10, 30)
+    together = own.coupling_at(m, lengths, distances=24, weights=240)
+    for steps, curve in zip(lengths, together, strict=True):
+        alone = own.coupling(replace(m, steps=steps), distances=24, weights=240)
+        assert curve.labels == alone.labels
+        # weights of the longest run are farther apart than those of shorter ones
+        assert curve.epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=0.02)
+        assert curve.epsilon(1e-5) >= alone.epsilon(1e-5) * (1 - 1e-3)
+        law = exact.curve(DriftedWalk(replace(m, steps=steps), drift=0.5, start=-0.5))
+        assert curve.epsilon(1e-5) >= law.epsilon_bracket(1e-5)[0]
+    assert together[-1].epsilon(1e-5) == alone.epsilon(1e-5)
+
+
+def test_lengths_that_are_none():
+    m = mechanism(3.0, 0.2, 1)
+    with pytest.raises(ValueError, match="steps must be one or more whole numbers, got "):
+        own.coupling_at(m, ())
+    with pytest.raises(ValueError, match=r"steps\[1\] must be .* got 0"):
+        own.coupling_at(m, (1, 0))
+    with pytest.raises(ValueError, match="distances must be a whole number of at least 8, got 4"):
+        own.coupling_at(m, (1,), distances=4)
+    with pytest.raises(bounds.NotApplicable, match=r"own\.coupling needs"):
+        own.coupling_at(replace(m, convex=False), (1, 2))
