@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -21,12 +22,16 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.config import AuditConfig, to_scenario
 from audit.scenario.definition import Scenario
 from audit.scenario.progress import Progress
+from audit.scenario.sampling import Sampling, Unfinished
 from audit.scenario.store import RunFolder, to_json
+from audit.simulation import Kind, pool
+from audit.simulation.parallel_answers import Pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
 # Hydra itself writes nothing: a run's folder appears whole, or not at all.
 QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
 _BROKEN_RUNS, _BROKEN_INPUT = 1, 2
+_NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")  # keys no number depends on
 
 
 def scenarios_folder() -> Path:
@@ -46,6 +51,7 @@ def register(sweep: str | None = None) -> None:
             "defaults": [
                 "schema",
                 {"scenario": DEFAULT_SCENARIO},
+                {"parallel": Kind.THREADS.value},
                 {"override hydra/job_logging": "none"},
                 {"override hydra/hydra_logging": "none"},
                 "_self_",
@@ -54,6 +60,8 @@ def register(sweep: str | None = None) -> None:
             "hydra": {**QUIET, "job": {"name": "audit"}},
         },
     )
+    for kind in Kind:
+        store.store(group="parallel", name=kind.value, node={"kind": kind})
     for file in sorted(scenarios_folder().glob("*.yaml")):
         store.store(
             group="scenario",
@@ -77,11 +85,12 @@ def _job(config: DictConfig) -> None:
 
     composed: Any = OmegaConf.to_object(config)
     name = f"{composed.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(config)}"
-    # a bad value is told before the folder is made, a bad folder before hours of work
+    # a bad value is told before the folder is made, a bad folder or cluster before hours of work
     scenario = to_scenario(composed)
-    folder = RunFolder(Path(composed.output), name)
-    with progress.on_terminal() as bars:
-        _run_into(folder, scenario, config, bars)
+    with _workers(scenario) as workers:
+        folder = RunFolder(Path(composed.output), name)
+        with progress.on_terminal() as bars:
+            _run_into(folder, scenario, config, bars, workers)
     terminal.show(load(folder.place))
     report = "report.html" if composed.draw else "result.json"
     print(f"Report: {folder.place / report}")
@@ -96,7 +105,9 @@ def _sweep_job(config: DictConfig) -> None:
     name = f"{composed.name}-{_digest(config)}"
     folder = RunFolder(Path(composed.output) / composed.sweep, name)
     try:
-        _run_into(folder, to_scenario(composed), config, Silent())
+        scenario = to_scenario(composed)
+        with _workers(scenario) as workers:
+            _run_into(folder, scenario, config, Silent(), workers)
     except Exception as error:  # one broken run must not end the others
         line = _one_line(error)
         with folder.write() as draft:
@@ -108,19 +119,37 @@ def _sweep_job(config: DictConfig) -> None:
 
 
 def _run_into(
-    folder: RunFolder, scenario: Scenario, config: DictConfig, progress: Progress
+    folder: RunFolder,
+    scenario: Scenario,
+    config: DictConfig,
+    progress: Progress,
+    workers: Pool,
 ) -> None:
     from audit import report
     from audit.report.runs import status
     from audit.scenario import run
 
-    result = run(scenario, progress=progress, command=_command())
-    with folder.write() as draft:
-        (draft / "result.json").write_text(to_json(result))
-        (draft / "status.json").write_text(status(None, _command()))
-        (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
-        if config.draw:
-            report.write(report.load(draft), draft)
+    unfinished = Unfinished(Path(config.output), f"{config.name}-{_digest(config)}")
+    with unfinished.kept():
+        sampling = Sampling(workers, unfinished.folder)
+        result = run(scenario, progress=progress, command=_command(), sampling=sampling)
+        with folder.write() as draft:
+            (draft / "result.json").write_text(to_json(result))
+            (draft / "status.json").write_text(status(None, _command()))
+            (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
+            if config.draw:
+                report.write(report.load(draft), draft)
+
+
+@contextlib.contextmanager
+def _workers(scenario: Scenario) -> Iterator[Pool]:
+    """Yield the workers that the scenario names; a cluster that is not there is bad input."""
+    with contextlib.ExitStack() as stack:
+        try:
+            workers = stack.enter_context(pool(scenario.backend))
+        except ConnectionError as error:
+            raise ValueError(str(error)) from error
+        yield workers
 
 
 def _command() -> str:
@@ -129,12 +158,16 @@ def _command() -> str:
 
 def _digest(config: DictConfig) -> str:
     """Return a short hash of all that the numbers depend on."""
-    kept = {k: v for k, v in config.items() if k not in ("output", "sweep", "draw", "threads")}
+    kept = {key: value for key, value in config.items() if key not in _NO_NUMBER}
     return hashlib.sha256(OmegaConf.to_yaml(OmegaConf.create(kept)).encode()).hexdigest()[:8]
 
 
 def _one_line(error: BaseException) -> str:
-    """Reduce an error to what it says, in one line."""
+    """Reduce an error to what it says, in one line, with what was noted on it."""
+    return "; ".join([_said(error), *getattr(error, "__notes__", ())])
+
+
+def _said(error: BaseException) -> str:
     cause = error.__cause__
     if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
         error = cause
@@ -156,15 +189,23 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra raise instead of printing several lines
     try:
         command()
-    except KeyboardInterrupt:
-        print(f"{name}: interrupted; nothing was written", file=sys.stderr)
+    except KeyboardInterrupt as error:
+        print(f"{name}: interrupted; {_left(error)}", file=sys.stderr)
         sys.exit(130)
+    except MemoryError as error:
+        print(f"{name}: error: too little memory: {_said(error)}; {_left(error)}", file=sys.stderr)
+        sys.exit(1)
     except (ValueError, HydraException, OmegaConfBaseException) as error:
         print(f"{name}: error: {_one_line(error)}", file=sys.stderr)
         sys.exit(_BROKEN_INPUT)
     except OSError as error:
-        print(f"{name}: error: {_one_line(error)}; nothing was written", file=sys.stderr)
+        print(f"{name}: error: {_said(error)}; {_left(error)}", file=sys.stderr)
         sys.exit(1)
+
+
+def _left(error: BaseException) -> str:
+    """Return what was noted on an error: what a run that ended early has left behind."""
+    return "; ".join(getattr(error, "__notes__", ())) or "nothing was written"
 
 
 def main() -> None:
@@ -175,7 +216,7 @@ def main() -> None:
 def _compose_and_run() -> None:
     sweep = _argument("sweep") or f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
     register(sweep)
-    failures: list[ValueError | OSError] = []
+    failures: list[ValueError | OSError | MemoryError] = []
     swept: list[bool] = []
 
     def job(config: DictConfig) -> None:
@@ -184,14 +225,20 @@ def _compose_and_run() -> None:
             return
         try:
             _job(config)
-        except (ValueError, OSError) as error:
+        except (ValueError, OSError, MemoryError) as error:
             failures.append(error)  # raised in a job, Hydra would print a line of its own
 
+    # as if of a script: of a module, Hydra would take the package's folders for groups (bounds)
+    job.__module__ = "__main__"
+    place = Path(_argument("output") or AuditConfig.output) / sweep
     try:
         hydra.main(version_base="1.3", config_path=None, config_name="audit")(job)()
+    except KeyboardInterrupt as error:
+        if place.is_dir():
+            error.add_note(f"the runs of the sweep that ended are in {place}")
+        raise
     finally:
         # jobs may have run in other processes: what they stored is what there is
-        place = Path(_argument("output") or AuditConfig.output) / sweep
         if place.is_dir():
             swept.append(_joined(place))
     if failures:

@@ -18,7 +18,8 @@ SMALL = [
 
 
 def audit(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "audit.app", f"output={folder}", *words]
+    script = "from audit.app import main; main()"  # what the console command is
+    command = [sys.executable, "-c", script, f"output={folder}", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 
 
@@ -65,6 +66,12 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["seed=-1"], "seed must be a whole number of at least 0, got -1"),
         (["confidence=1"], "confidence must be in (0, 1), got 1.0"),
         (["scenario=nothing"], "Could not find 'scenario/nothing'"),
+        (["settings.paper.trials=0"], "trials must be a whole number of at least 1000, got 0"),
+        (["parallel=dask"], "parallel.address must be that of a running cluster, got None"),
+        (
+            ["parallel=dask", "parallel.address=tcp://127.0.0.1:1"],
+            "audit: error: no Dask cluster at tcp://127.0.0.1:1: [Errno 111] Connection refused",
+        ),
     ],
 )
 def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:

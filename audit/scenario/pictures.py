@@ -21,8 +21,10 @@ Report = Callable[[int, int], None]
 
 _SHOWN_MASS = 1e-7  # a law's picture leaves out tails lighter than this
 _BINS = 80
-# Burn-in of paper 000, Theorem 4.1: 0.75 D n / (L eta).
-_BURN_IN = 0.75
+# Paper 000: burn-in D n / (L eta) of Theorem 3.1, and 0.75 of it in the proof of Theorem 4.1.
+_LOWER_BURN_IN = 0.75
+_THEOREM_3_1 = "Altschuler and Talwar 2022, Theorem 3.1"
+_THEOREM_4_1 = "Altschuler and Talwar 2022, Theorem 4.1"
 
 
 def curves_against_steps(
@@ -72,21 +74,39 @@ def epsilon_against_steps(
             except bounds.NotApplicable:
                 row.append(None)
         progress(done + 1, len(steps))
+    burn_in, theorem = _burn_in(pair)
     shown = {name: row for name, row in values.items() if any(v is not None for v in row)}
     return {
         "delta": delta,
         "steps": list(steps),
         "exact": [curve.epsilon_bracket(delta) for curve in curves],
         "bounds": [{"id": name, "epsilon": row} for name, row in shown.items()],
-        "burn_in": _burn_in(pair),
+        "burn_in": burn_in,
+        "burn_in_of": theorem,
     }
 
 
-def _burn_in(pair: Construction) -> float | None:
+def _burn_in(pair: Construction) -> tuple[float | None, str | None]:
+    """Return paper 000's burn-in time and its theorem; None where no theorem has one.
+
+    Theorem 4.1 is on the biased walk; Theorem 3.1 takes convex, smooth and Lipschitz losses.
+    """
     m = pair.mechanism
-    if not isinstance(pair, BiasedWalk) or m.diameter is None or isinstance(m.step_size, tuple):
-        return None
-    return _BURN_IN * m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
+    if m.diameter is None or isinstance(m.step_size, tuple):
+        return None, None
+    time = m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
+    if isinstance(pair, BiasedWalk):
+        return _LOWER_BURN_IN * time, _THEOREM_4_1
+    meets = (
+        m.convex
+        and m.strong_convexity == 0
+        and m.lipschitz is not None
+        and m.smoothness is not None
+        and m.constant_step_size <= 2 / m.smoothness
+        and m.batching in (Batching.FULL, Batching.WITHOUT_REPLACEMENT)
+        and m.release is Release.LAST_ITERATE
+    )
+    return (time, _THEOREM_3_1) if meets else (None, None)
 
 
 def laws(curve: ExactCurve, x: Array, x_prime: Array) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 from audit.simulation.counts import WalkCounts, count_thresholds
 from audit.simulation.events import AuxiliaryEvents, auxiliary_events
 from audit.simulation.iterates import final_iterates, simulate
-from audit.simulation.parallel import Kind, Parallel
+from audit.simulation.parallel import Kind, Parallel, pool
 from audit.simulation.runs import run_job
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "auxiliary_events",
     "count_thresholds",
     "final_iterates",
+    "pool",
     "run_job",
     "simulate",
 ]

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import enum
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -22,10 +21,11 @@ from audit.simulation.blocks import (
     checked_run,
     run,
 )
+from audit.simulation.describing import described
 from audit.simulation.jobs import Counts
-from audit.simulation.walks import Walks, walks
+from audit.simulation.walks import DRAWS, Walks, walks
 
-_DRAWS = "xoshiro256++, 128 lanes"  # changes where a seed comes to mean other numbers
+_MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +41,7 @@ class WalkCounts:
     pair
         The neighbouring pair (X, X').
     thresholds
-        Distinct finite numbers, ascending, in the unit of the state.
+        Distinct finite numbers, ascending, in the unit of the state; at most a million.
     trials
         How many walks of each process.
     seed
@@ -60,7 +60,7 @@ class WalkCounts:
 
     def __post_init__(self) -> None:
         validate.instance(Construction, pair=self.pair)
-        thresholds = validate.sample(thresholds=self.thresholds)
+        thresholds = _few(self.thresholds)
         if np.any(np.diff(thresholds) <= 0):
             raise validate.fail("thresholds", "distinct and ascending", thresholds.tolist())
         object.__setattr__(self, "thresholds", tuple(thresholds.tolist()))
@@ -74,11 +74,12 @@ class WalkCounts:
         return {
             "job": type(self).__name__,
             "construction": self.pair.name,
-            "pair": _plain(asdict(self.pair)),
+            "pair": described(self.pair),
             "thresholds": list(self.thresholds),
             "trials": self.trials,
+            "block": self._size,
             "seed": self.seed,
-            "draws": _DRAWS,
+            "draws": DRAWS,
         }
 
     def __len__(self) -> int:
@@ -124,15 +125,12 @@ class WalkCounts:
         return _rebuilt, (self.pair, self.thresholds, self.trials, self.seed)
 
 
-def _plain(value: Any) -> Any:
-    """Return enum members by name, tuples as lists, and what is no plain data as its text."""
-    if isinstance(value, Mapping):
-        return {str(name): _plain(one) for name, one in value.items()}
-    if isinstance(value, (tuple, list)):
-        return [_plain(one) for one in value]
-    if isinstance(value, enum.Enum):
-        return value.name
-    return value if value is None or isinstance(value, (bool, int, float, str)) else repr(value)
+def _few(thresholds: ArrayLike) -> NDArray[np.float64]:
+    if np.size(thresholds) > _MOST_THRESHOLDS:
+        raise ValueError(
+            f"thresholds must be at most {_MOST_THRESHOLDS:,}, got {np.size(thresholds):,}"
+        )
+    return validate.sample(thresholds=thresholds)
 
 
 def _rebuilt(
@@ -174,7 +172,7 @@ def count_thresholds(
     """
     validate.instance(Construction, pair=pair)
     trials, seed, threads = checked_run(trials, seed, threads)
-    values = tuple(validate.sample(thresholds=thresholds).tolist())
+    values = tuple(_few(thresholds).tolist())
     job = WalkCounts(pair=pair, thresholds=values, trials=trials, seed=seed)
     total = np.zeros((2, len(job.thresholds)), dtype=np.int64)
     steps = trials * sum(len(process) for process in pair.processes())

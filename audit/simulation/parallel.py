@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from audit import validate
 from audit.simulation import parallel_clusters
 from audit.simulation.blocks import available_threads, run
-from audit.simulation.jobs import Job
-from audit.simulation.parallel_answers import Done, Pool, answer, first_line
+from audit.simulation.parallel_answers import Done, Pool, Work, answer, first_line
 
 
 class Kind(enum.Enum):
@@ -93,10 +92,10 @@ def pool(where: Parallel) -> Iterator[Pool]:
 class _Threads:
     workers: int
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         run(
             tasks,
-            lambda blocks: answer(job, blocks),
+            lambda blocks: answer(work, blocks),
             lambda _, result: done(result),
             threads=self.workers,
         )
@@ -106,7 +105,7 @@ class _Threads:
 class _Loky:
     workers: int
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         import joblib
 
         spread = joblib.Parallel(
@@ -117,7 +116,7 @@ class _Loky:
             max_nbytes=None,  # a job's arrays stay writable, as the compiled loops know them
         )
         try:
-            with contextlib.closing(spread(joblib.delayed(answer)(job, t) for t in tasks)) as all_:
+            with contextlib.closing(spread(joblib.delayed(answer)(work, t) for t in tasks)) as all_:
                 for result in all_:
                     done(result)
         except BrokenExecutor as error:

@@ -17,8 +17,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any
 
-from audit.simulation.jobs import Job
-from audit.simulation.parallel_answers import Done, Pool, answer, first_line
+from audit.simulation.parallel_answers import Done, Pool, Work, answer, first_line
 
 PATIENCE = 5.0  # seconds until a cluster that does not answer is taken as not there
 _AHEAD = 2  # tasks under way for each core: one that runs and one that waits
@@ -77,7 +76,7 @@ class _Dask:
         cores: dict[str, int] = self.client.ncores()
         return max(1, sum(cores.values()))
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         # the last two: a worker or the scheduler lacks what the job is made of
         lost = (self.distributed.KilledWorker, CancelledError, OSError, RuntimeError, ImportError)
         waiting = iter(tasks)
@@ -86,7 +85,7 @@ class _Dask:
         def submit() -> None:
             room = _AHEAD * self.workers - futures.count()  # workers come and go
             for blocks in islice(waiting, max(0, room)):
-                futures.add(self.client.submit(answer, job, blocks, pure=False))
+                futures.add(self.client.submit(answer, work, blocks, pure=False))
 
         with _lost("Dask", self.address, lost):
             submit()
@@ -129,10 +128,10 @@ class _Ray:
     def workers(self) -> int:
         return max(1, int(self.ray.cluster_resources().get("CPU", 1)))
 
-    def run(self, job: Job, tasks: Iterable[range], done: Done) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         errors = self.ray.exceptions
         remote = self.ray.remote(answer)
-        shared = self.ray.put(job)
+        shared = self.ray.put(work)
         waiting = iter(tasks)
         pending: list[Any] = []
         while True:

@@ -10,32 +10,21 @@ ever counted twice or left out, whenever the run is cut off.
 from __future__ import annotations
 
 import contextlib
-import os
 import time
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass
-from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-import audit
 from audit.simulation import records_files as files
 from audit.simulation.jobs import Counts, Job
+from audit.simulation.records_identity import claimed, identity_of, plain_errors
+from audit.simulation.records_ranges import joined, missing, size
 
-_FORMAT = 1
 _WRITING_SHARE = 0.05  # of the time, at most, goes into records
-
-
-def software() -> dict[str, str]:
-    """Return the versions of what random numbers and counts depend on."""
-    return {
-        "noisy-sgd-audit": audit.__version__,
-        "numpy": np.__version__,
-        "numba": metadata.version("numba"),  # without the second that its import takes
-    }
 
 
 @dataclass(frozen=True, eq=False)
@@ -54,7 +43,7 @@ class Tally:
     counts: Counts | None = None
 
     def __len__(self) -> int:
-        return sum(len(blocks) for blocks in self.finished)
+        return size(self.finished)
 
     def plus(self, blocks: range, counts: Counts) -> Tally:
         """Return the tally with these blocks added.
@@ -66,29 +55,12 @@ class Tally:
         OverflowError
             If a sum leaves the range of 64-bit integers.
         """
-        kept: list[range] = []
-        start, stop = blocks.start, blocks.stop
-        for done in self.finished:
-            if done.start < blocks.stop and blocks.start < done.stop:
-                raise ValueError(f"blocks must be counted once, got {blocks} beside {done}")
-            if done.stop == blocks.start:
-                start = done.start
-            elif done.start == blocks.stop:
-                stop = done.stop
-            else:
-                kept.append(done)
-        finished = tuple(sorted([*kept, range(start, stop)], key=lambda each: each.start))
+        finished = joined(self.finished, blocks)
         return Tally(finished, added(self.counts, counts))
 
     def missing(self, blocks: int) -> Iterator[range]:
         """Yield the ranges of block numbers below ``blocks`` that are not finished."""
-        start = 0
-        for done in self.finished:
-            if start < done.start:
-                yield range(start, done.start)
-            start = done.stop
-        if start < blocks:
-            yield range(start, blocks)
+        yield from missing(self.finished, blocks)
 
 
 def added(total: Counts | None, counts: Any) -> Counts:
@@ -173,7 +145,7 @@ class Records(Memory):
             "shape": list(tally.counts.shape),
             "counts": tally.counts.ravel().tolist(),
         }
-        with _plain_errors(self._folder, len(self._stored)):
+        with plain_errors(self._folder, len(self._stored)):
             files.write_sealed(_slots(self._folder)[self._slot], body)
         self._stored, self._slot = tally, 1 - self._slot
         now = time.monotonic()
@@ -203,86 +175,20 @@ def recorded(folder: Path, job: Job, *, seconds: float) -> Iterator[Records]:
     OSError
         If the folder cannot be written to.
     """
-    with _plain_errors(folder, None):
+    with plain_errors(folder, None):
         folder.mkdir(parents=True, exist_ok=True)
     with files.locked(folder):
-        identity = _identity(job)
-        known = _claimed(folder, identity)
+        identity = identity_of(job)
+        known = claimed(folder, identity)
         tally, slot = _latest(folder, files.digest(identity), len(job))
         if not known:
-            with _plain_errors(folder, None):
+            with plain_errors(folder, None):
                 files.write_sealed(folder / "job.json", identity)
         records = Records(folder, files.digest(identity), tally, slot, seconds)
         try:
             yield records
         finally:
             records.write()
-
-
-def _identity(job: Job) -> dict[str, Any]:
-    identity = {
-        "format": _FORMAT,
-        "blocks": len(job),
-        "software": software(),
-        "description": dict(job.description),
-    }
-    try:
-        files.canonical(identity)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"description of a job must be plain data, got {error}") from None
-    return identity
-
-
-def _claimed(folder: Path, identity: Mapping[str, Any]) -> bool:
-    """Whether the folder belongs to this job; False if it belongs to none."""
-    path = folder / "job.json"
-    try:
-        there = files.read_sealed(path)
-    except files.DamagedFile:
-        raise ValueError(
-            f"{path} is damaged; if it is the right folder, remove that file to go on: "
-            "each record knows which job it belongs to"
-        ) from None
-    if there is None:
-        return False
-    if files.digest(there) == files.digest(identity):
-        return True
-    differences = _differences(there, identity)
-    named = "; ".join(differences[:3])
-    more = f"; and {len(differences) - 3} more" if len(differences) > 3 else ""
-    raise ValueError(
-        "folder must be new or that of the same configuration, "
-        f"got {str(folder)!r}, where {named}{more}"
-    )
-
-
-def _differences(there: Mapping[str, Any], here: Mapping[str, Any]) -> list[str]:
-    """Name what two identities differ in: ``seed is 3 (here 4)``."""
-    old, new = dict(_leaves(there)), dict(_leaves(here))
-    return [
-        f"{name.removeprefix('description.')} is {_shown(old.get(name))} "
-        f"(here {_shown(new.get(name))})"
-        for name in {**new, **old}
-        if old.get(name) != new.get(name)
-    ]
-
-
-def _leaves(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
-    """Yield the dotted name and the text of everything in plain data that holds nothing else."""
-    if isinstance(value, Mapping) and value:
-        for key, item in value.items():
-            yield from _leaves(item, f"{name}.{key}" if name else str(key))
-    elif isinstance(value, (list, tuple)) and value:
-        for place, item in enumerate(value):
-            yield from _leaves(item, f"{name}[{place}]")
-    else:
-        yield name, files.canonical(value)
-
-
-def _shown(text: str | None) -> str:
-    if text is None:
-        return "absent"
-    return text if len(text) <= 60 else text[:57] + "..."
 
 
 def _slots(folder: Path) -> tuple[Path, Path]:
@@ -322,13 +228,3 @@ def _latest(folder: Path, job: str, blocks: int) -> tuple[Tally, int]:
             stacklevel=2,
         )
     return tally, 1 - slot
-
-
-@contextlib.contextmanager
-def _plain_errors(folder: Path, kept: int | None) -> Iterator[None]:
-    try:
-        yield
-    except OSError as error:
-        reason = error.strerror or str(error)
-        stays = "" if kept is None else f"; {kept} blocks stay recorded, and a new start goes on"
-        raise OSError(f"{os.fspath(folder)} cannot be written to: {reason}{stays}") from error

@@ -44,11 +44,20 @@ def write_sealed(path: Path, body: Any) -> None:
     OSError
         If the disk is full or cannot be written to; the old file stays.
     """
-    text = f'{{"sha256":"{digest(body)}",\n"body":{canonical(body)}}}\n'
+    write_whole(path, sealed(body))
+
+
+def sealed(body: Any) -> bytes:
+    """Return the two lines of plain data with their checksum."""
+    return f'{{"sha256":"{digest(body)}",\n"body":{canonical(body)}}}\n'.encode()
+
+
+def write_whole(path: Path, text: bytes) -> None:
+    """Write a file as `write_sealed` does."""
     draft = path.with_name(path.name + ".new")
     try:
         with open(draft, "wb") as file:
-            file.write(text.encode())
+            file.write(text)
             file.flush()
             os.fsync(file.fileno())
         os.replace(draft, path)
@@ -94,9 +103,9 @@ def unsealed(text: bytes) -> Any:
         If the data are not those that the checksum was made of.
     """
     try:
-        sealed = json.loads(text)
-        body = sealed["body"]
-        whole = sealed["sha256"] == digest(body)
+        found = json.loads(text)
+        body = found["body"]
+        whole = found["sha256"] == digest(body)
     except (ValueError, LookupError, TypeError, RecursionError):
         whole = False
     if not whole:

@@ -3,15 +3,22 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Iterable, Iterator
+import functools
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Any
+
+from numpy.typing import NDArray
 
 from audit import validate
 from audit.simulation.blocks import Progress
-from audit.simulation.jobs import Counts, Job
+from audit.simulation.jobs import Blocks, Counts, Job
 from audit.simulation.parallel import Parallel, pool
-from audit.simulation.parallel_answers import Answer
-from audit.simulation.records import Memory, recorded, software
+from audit.simulation.parallel_answers import Answer, Pool, Work, summed
+from audit.simulation.records import Memory, recorded
+from audit.simulation.records_identity import software
+from audit.simulation.records_ranges import Ranges, missing
 
 HERE = Parallel()  # the threads of this process
 
@@ -23,7 +30,7 @@ _TASKS = 16  # for each worker, at least: the last ones end at about the same ti
 def run_job(
     job: Job,
     *,
-    backend: Parallel = HERE,
+    backend: Parallel | Pool = HERE,
     folder: str | Path | None = None,
     progress: Progress | None = None,
     record_every: float = 1.0,
@@ -38,7 +45,7 @@ def run_job(
     job
         Numbered blocks, at least one.
     backend
-        Where they run.
+        Where they run: a `Parallel`, or the workers that `pool` has made ready.
     folder
         Where finished blocks are recorded; a run that finds its own records there goes on from
         them. None keeps no records.
@@ -69,35 +76,58 @@ def run_job(
             if folder is None
             else stack.enter_context(recorded(Path(folder), job, seconds=record_every))
         )
-        before = book.tally
-        left = list(before.missing(len(job)))
-        here = software()
-        finished, total, pace = 0, 0, Pace()
-        if progress is not None:
-            finished = sum(_steps(job, blocks) for blocks in before.finished)
-            total = finished + sum(_steps(job, blocks) for blocks in left)
-            progress(finished, total)
-
-        def done(result: Answer) -> None:
-            nonlocal finished
-            _check_software(here, result.software)
-            book.add(result.blocks, result.counts)
-            steps = _steps(job, result.blocks)
-            pace.learn(steps, result.seconds)
-            if progress is not None:
-                finished += steps
-                progress(finished, total)
-
-        if left:
-            workers = stack.enter_context(pool(backend))
-            workers.run(job, tasks(job, left, workers.workers, pace), done)
+        spread(
+            job,
+            functools.partial(summed, job),
+            book.add,
+            finished=book.tally.finished,
+            backend=backend,
+            progress=progress,
+        )
         counts = book.tally.counts
     if counts is None or len(book.tally) != len(job):
         raise RuntimeError(f"{len(book.tally)} of {len(job)} blocks came back")
     return counts
 
 
-def _steps(job: Job, blocks: range) -> int:
+def spread(
+    job: Blocks,
+    work: Work,
+    take: Callable[[range, NDArray[Any]], object],
+    *,
+    finished: Ranges,
+    backend: Parallel | Pool,
+    progress: Progress | None,
+) -> None:
+    """Run the blocks of a job that are not finished, and take each result as it comes.
+
+    ``take`` is called in the calling thread. Raises what the work, the workers and ``take`` raise,
+    and ``ValueError`` if workers run other versions of the software.
+    """
+    left = list(missing(finished, len(job)))
+    here = software()
+    done_steps, total, pace = 0, 0, Pace()
+    if progress is not None:
+        done_steps = sum(_steps(job, blocks) for blocks in finished)
+        total = done_steps + sum(_steps(job, blocks) for blocks in left)
+        progress(done_steps, total)
+
+    def done(result: Answer) -> None:
+        nonlocal done_steps
+        _check_software(here, result.software)
+        take(result.blocks, result.result)
+        steps = _steps(job, result.blocks)
+        pace.learn(steps, result.seconds)
+        if progress is not None:
+            done_steps += steps
+            progress(done_steps, total)
+
+    if left:
+        with pool(backend) if isinstance(backend, Parallel) else nullcontext(backend) as workers:
+            workers.run(work, tasks(job, left, workers.workers, pace), done)
+
+
+def _steps(job: Blocks, blocks: range) -> int:
     return sum(job.work(number) for number in blocks)
 
 
@@ -121,7 +151,7 @@ class Pace:
         self.steps_a_second = steps / max(seconds, 1e-3)
 
 
-def tasks(job: Job, left: Iterable[range], workers: int, pace: Pace) -> Iterator[range]:
+def tasks(job: Blocks, left: Iterable[range], workers: int, pace: Pace) -> Iterator[range]:
     """Cut the blocks that are left into ranges that are handed out as one.
 
     A task is large enough that its handing out costs little, and small enough that all workers

@@ -12,6 +12,8 @@ from audit.simulation import mapped
 from audit.simulation.blocks import Block, Stream
 from audit.simulation.program import Floats, Integers, Program, compiled, is_compilable
 
+DRAWS = "xoshiro256++, 128 lanes"  # changes where a seed comes to mean other numbers
+
 Walks = Callable[[Block, int, Stream], Floats]
 
 

@@ -79,15 +79,16 @@ def _torch_walk(shift: float, rate: float, std: float, trials: int, steps: int) 
     return x
 
 
-def _jax_walk(trials: int, steps: int) -> Callable[[float, float, float], Any]:
+def _jax_walk(rate: float, trials: int, steps: int) -> Callable[[float, float], Any]:
     import jax
 
     jax.config.update("jax_enable_x64", True)
 
-    def walk(shift: float, rate: float, std: float) -> Any:
+    def walk(shift: float, std: float) -> Any:
         def step(k: Any, x: Any) -> Any:
             one, two = jax.random.split(jax.random.fold_in(jax.random.key(1), k))
-            jump = shift * (jax.random.uniform(one, (trials,)) < rate)
+            jumps = 1.0 if rate == 1 else jax.random.uniform(one, (trials,)) < rate
+            jump = shift * jumps
             moved = x + jump + std * jax.random.normal(two, (trials,), dtype="float64")
             return jax.numpy.clip(moved, -0.5, 0.5)
 
@@ -140,16 +141,20 @@ def _speeds(name: str, process: Process, shift: float, rate: float) -> list[Meas
         "plain Numba": lambda: _plain_walk(rng, shift, rate, std, short, PAPER.steps),
         "NumPy": lambda: _numpy_walk(shift, rate, std, trials, PAPER.steps),
     }
+    short_steps = PAPER.steps // 8  # these two are faster with more walks than with more steps
     if importlib.util.find_spec("torch"):
-        calls["PyTorch"] = lambda: _torch_walk(shift, rate, std, trials, PAPER.steps)
+        calls["PyTorch"] = lambda: _torch_walk(shift, rate, std, TRIALS, short_steps)
     if importlib.util.find_spec("jax"):
-        jax_walk = _jax_walk(trials, PAPER.steps)
-        calls["JAX"] = lambda: jax_walk(shift, rate, std)
+        jax_walk = _jax_walk(rate, TRIALS, short_steps)
+        calls["JAX"] = lambda: jax_walk(shift, std)
     speeds = {
         way: (STEPS if way == "ours" else fewer) / seconds / 1e6
         for way, seconds in _seconds(calls).items()
     }
     rows = [Measured(f"{name} walk, {way}", speed, "M/s") for way, speed in speeds.items()]
+    for way in ("PyTorch", "JAX"):
+        if way not in speeds:
+            rows.append(Measured(f"{name} walk, {way}: not installed", math.nan, ""))
     for way, least in (("NumPy", 5.0), ("plain Numba", 2.5)):
         slower = speeds[way] / speeds["ours"]
         rows.append(Measured(f"  {way}'s speed, as a part of ours", slower, "", 1 / least))

@@ -7,18 +7,30 @@ import pickle
 import re
 import subprocess
 import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 import audit
-from audit.constructions import BiasedWalk, Construction, ResetWalk, TwoSidedWalk
-from audit.simulation import WalkCounts, count_thresholds, final_iterates
+from audit.constructions import (
+    BiasedWalk,
+    Construction,
+    Mapped,
+    Process,
+    ResetWalk,
+    Step,
+    TwoSidedWalk,
+)
+from audit.simulation import WalkCounts, count_thresholds, final_iterates, run_job
 from audit.simulation.jobs import Job
 
 from . import twin
-from .cases import mechanism, small_auxiliary
+from .cases import mechanism, process, small_auxiliary
 
 PAIRS: dict[str, Construction] = {
     "biased": BiasedWalk(mechanism()),
@@ -89,6 +101,35 @@ def test_description_tells_jobs_apart() -> None:
     assert len({json.dumps(job.description) for job in jobs}) == len(jobs)
 
 
+@dataclass(frozen=True)
+class Moved(Construction):
+    """Walks whose map is a function."""
+
+    function: Callable[[NDArray[np.float64]], NDArray[np.float64]]
+    citation = "a test"
+
+    def processes(self) -> tuple[Process, Process]:
+        step = Step((Mapped(self.function),), (1.0,), 1.0)
+        return process(step), process(step)
+
+
+def test_a_function_is_described_by_its_code_or_not_at_all(tmp_path: Path) -> None:
+    given = {"thresholds": (0.0,), "trials": 10, "seed": 3}
+    first, second = (
+        WalkCounts(pair=Moved(mechanism(), function), **given)  # type: ignore[arg-type]
+        for function in (lambda x: x / 2, lambda x: x / 4)
+    )
+    run_job(first, folder=tmp_path / "first")
+    with pytest.raises(ValueError, match=r"where pair\.function\.code is "):
+        run_job(second, folder=tmp_path / "first")
+    job = WalkCounts(pair=Moved(mechanism(), np.vectorize(np.sin)), **given)  # type: ignore[arg-type]
+    with pytest.raises(
+        ValueError, match=r"^a recorded job must be described .*: it is no plain data$"
+    ):
+        run_job(job, folder=tmp_path / "second")
+    assert run_job(job).shape == (2, 1)  # without records nothing need be known
+
+
 def test_progress_ends_at_the_total() -> None:
     seen: list[tuple[int, int]] = []
     count_thresholds(
@@ -138,6 +179,10 @@ assert many - few < 12_000, (few, many)  # KiB; the samples would take 32 MB
         (
             {"thresholds": ()},
             "thresholds must be a non-empty one-dimensional array, got shape (0,)",
+        ),
+        (
+            {"thresholds": np.arange(10.0**6 + 1)},
+            "thresholds must be at most 1,000,000, got 1,000,001",
         ),
         ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.simulation.blocks import Block, block_size, checked_run
+from audit.simulation.describing import described
 from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.pair import NoisySGDPair
 from audit.simulation.dimensions.points import (
@@ -72,15 +73,16 @@ class LinearScoreCounts:
         pair = self.pair
         return {
             "job": type(self).__name__,
-            "mechanism": _plain(asdict(pair.mechanism)),
-            "loss": repr(pair.loss),
-            "domain": repr(pair.domain),
+            "mechanism": described(pair.mechanism),
+            "loss": described(pair.loss),
+            "domain": described(pair.domain),
             "dataset": _digest(pair.dataset),
             "dataset_prime": _digest(pair.dataset_prime),
             "start": np.asarray(pair.start).tolist(),
             "direction": np.asarray(self.direction).tolist(),
             "thresholds": np.asarray(self.thresholds).tolist(),
             "trials": int(self.trials),
+            "block": self._size,
             "seed": int(self.seed),
         }
 
@@ -127,14 +129,3 @@ def _digest(dataset: Dataset) -> dict[str, Any]:
         "sha256": hashlib.sha256(held.tobytes()).hexdigest(),
         "zeroed": dataset.zeroed,
     }
-
-
-def _plain(fields: dict[str, Any]) -> dict[str, Any]:
-    """Return the values with enum members by name and tuples as lists."""
-
-    def one(value: Any) -> Any:
-        if isinstance(value, tuple):
-            return [one(v) for v in value]
-        return getattr(value, "name", value)
-
-    return {name: one(value) for name, value in fields.items()}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -13,7 +14,7 @@ import pytest
 from audit.simulation import runs
 from audit.simulation.blocks import available_threads
 from audit.simulation.parallel import Kind, Parallel, pool
-from audit.simulation.parallel_answers import answer
+from audit.simulation.parallel_answers import answer, summed
 from audit.simulation.records import Tally, added
 from audit.simulation.runs import Pace, run_job, tasks
 
@@ -133,7 +134,9 @@ def test_few_tasks_are_under_way_at_a_time() -> None:
         under_way -= 1
 
     with pool(Parallel(workers=4)) as workers:
-        workers.run(job, counted(range(n, n + 1) for n in range(200)), done)
+        workers.run(
+            functools.partial(summed, job), counted(range(n, n + 1) for n in range(200)), done
+        )
     assert under_way == 0
     assert 4 <= most <= 8
 

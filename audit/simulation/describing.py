@@ -1,0 +1,115 @@
+"""What fixes a job, told as plain data: the same text in every process, for the same job."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import functools
+import hashlib
+import types
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+
+def described(value: Any) -> Any:
+    """Return plain data that tell a value apart from others of its kind, in any process.
+
+    Numbers, strings, None and lists stay; dataclasses become their type and their fields, enums
+    their names, arrays a digest of their bytes. A function is its module, its name, a digest of its
+    compiled code (two lambdas of one line have one source text), its defaults and what it closes
+    over. What it reads from its module is not looked at: who changes that has to begin in a new
+    folder. Another version of Python compiles, and so describes, functions in another way.
+
+    Raises
+    ------
+    ValueError
+        If there is something else, whose only name may be a place in memory.
+    """
+    return _described(value, ())
+
+
+def _described(value: Any, outer: tuple[int, ...]) -> Any:
+    if isinstance(value, enum.Enum):
+        return value.name
+    if value is None or isinstance(value, (bool, int, float, str)):
+        return value
+    if id(value) in outer:
+        raise _indescribable(value, "it holds itself")
+    inner = functools.partial(_described, outer=(*outer, id(value)))
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {f.name: inner(getattr(value, f.name)) for f in dataclasses.fields(value)}
+        return {"type": _name(type(value)), **fields}
+    if isinstance(value, Mapping):
+        return {str(key): inner(item) for key, item in value.items()}
+    if isinstance(value, (tuple, list)):
+        return [inner(item) for item in value]
+    if isinstance(value, (np.ndarray, np.generic)):
+        return _array(np.asarray(value))
+    if isinstance(value, np.ufunc):
+        return {"type": "numpy.ufunc", "name": value.__name__}
+    if isinstance(value, functools.partial):
+        parts = (value.func, value.args, value.keywords)
+        return {"type": "functools.partial", "parts": inner(parts)}
+    if isinstance(value, types.MethodType):
+        return {"type": "method", "parts": inner((value.__func__, value.__self__))}
+    function = getattr(value, "py_func", value)  # what Numba compiles
+    if isinstance(function, types.FunctionType):
+        return _function(function, inner)
+    raise _indescribable(value, "it is no plain data")
+
+
+def _function(function: types.FunctionType, inner: Any) -> dict[str, Any]:
+    try:
+        closed = {name: cell.cell_contents for name, cell in _cells(function)}
+    except ValueError:  # a cell that is empty yet
+        raise _indescribable(function, "what it closes over is not there yet") from None
+    return {
+        "type": "function",
+        "name": _name(function),
+        "code": hashlib.sha256(repr(_code(function.__code__)).encode()).hexdigest(),
+        "defaults": inner((function.__defaults__ or (), function.__kwdefaults__ or {})),
+        "closure": inner(closed),
+    }
+
+
+def _code(code: types.CodeType) -> tuple[Any, ...]:
+    constants = tuple(_constant(constant) for constant in code.co_consts)
+    names = (code.co_names, code.co_varnames, code.co_freevars, code.co_cellvars)
+    return code.co_code, code.co_exceptiontable, code.co_flags, names, constants
+
+
+def _constant(value: Any) -> Any:
+    if isinstance(value, types.CodeType):
+        return _code(value)
+    if isinstance(value, tuple):
+        return tuple(_constant(item) for item in value)
+    if isinstance(value, frozenset):  # its order differs from process to process
+        return "frozenset", sorted(repr(_constant(item)) for item in value)
+    return value
+
+
+def _cells(function: types.FunctionType) -> zip[tuple[str, types.CellType]]:
+    return zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
+
+
+def _array(array: np.ndarray[Any, Any]) -> dict[str, Any]:
+    if array.dtype.hasobject:
+        raise _indescribable(array, "it holds objects")
+    little = np.ascontiguousarray(array, dtype=array.dtype.newbyteorder("<"))
+    return {
+        "type": str(array.dtype),
+        "shape": list(array.shape),
+        "sha256": hashlib.sha256(little.tobytes()).hexdigest(),
+    }
+
+
+def _name(thing: Any) -> str:
+    return f"{thing.__module__}:{thing.__qualname__}"
+
+
+def _indescribable(value: object, reason: str) -> ValueError:
+    return ValueError(
+        f"a recorded job must be described the same way in every process, got {value!r}: {reason}"
+    )

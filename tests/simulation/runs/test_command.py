@@ -1,0 +1,160 @@
+"""The ``audit`` command: killed, damaged, finished somewhere else, and what it says of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from audit import app
+from audit.scenario.sampling import Unfinished
+
+from .test_dask import ROOT, cluster
+
+WORDS = [
+    "scenario=drifted_walk",
+    "settings.full_batch.mechanism.steps=400",
+    "settings.full_batch.steps_shown=[]",
+    "settings.full_batch.other_pairs=[]",
+    "settings.full_batch.trials=800000",
+    "bounds=[cl25.theorem_3_1_gaussian]",
+    "threads=1",
+    "draw=false",
+]
+
+
+def start(output: Path, *words: str) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [sys.executable, "-m", "tests.simulation.runs.command", f"output={output}", *WORDS, *words],
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def kept(output: Path) -> list[Path]:
+    return sorted(output.glob(".unfinished/*/*/blocks-*.bin"))
+
+
+def kill(output: Path, files: int) -> None:
+    """Start the command, and kill it once it keeps so many files."""
+    process = start(output)
+    while len(kept(output)) < files and process.poll() is None:
+        time.sleep(0.002)
+    process.kill()
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == -9, said
+
+
+def sampled(output: Path) -> Any:
+    """What the samples say in the one run's folder."""
+    (folder,) = (path for path in output.iterdir() if not path.name.startswith("."))
+    (setting,) = json.loads((folder / "result.json").read_text(encoding="utf-8"))["settings"]
+    return {name: setting[name] for name in ("seed", "trials", "audit", "mu_lower")}
+
+
+@pytest.mark.slow
+def test_a_run_that_was_killed_ends_on_a_cluster_with_the_same_bits(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    output = tmp_path / "runs"
+    kill(output, 3)
+    assert [path.name for path in output.iterdir()] == [".unfinished"]  # no run's folder is there
+
+    broken = kept(output)[1]
+    whole = bytearray(broken.read_bytes())
+    whole[-1] ^= 1
+    broken.write_bytes(whole)
+    process = start(output)
+    _, said = process.communicate(timeout=200)
+    assert process.returncode == 2
+    (folder,) = output.glob(".unfinished/*")
+    assert said == (
+        f"audit: error: {broken} is damaged; remove that file to draw its samples again; "
+        f"samples drawn so far are kept in {folder}, and the same command goes on from them\n"
+    )
+    broken.unlink()
+    left = len(kept(output))
+    assert left >= 2
+
+    with cluster(n_workers=2) as running:
+        process = start(output, "parallel=dask", f"parallel.address={running.scheduler_address}")
+        _, said = process.communicate(timeout=200)
+    assert process.returncode == 0, said
+    assert not (output / ".unfinished").exists()
+
+    other = tmp_path / "other"  # uninterrupted, in the threads of this process
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "1")
+    monkeypatch.setattr(sys, "argv", ["audit", f"output={other}", *WORDS])
+    app.main()
+    assert sampled(output) == sampled(other)
+    names = [next(place.iterdir()).name for place in (output, other)]
+    assert names[0].rpartition("-")[2] == names[1].rpartition("-")[2]  # one configuration
+
+
+def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
+    monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
+    with pytest.raises(SystemExit) as exit_:
+        app.guarded(command)
+    return exit_.value.code
+
+
+def test_what_an_interrupted_run_leaves_is_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    unfinished = Unfinished(tmp_path, "mine-1")
+
+    def interrupted() -> None:
+        with unfinished.kept():
+            raise KeyboardInterrupt
+
+    assert ended(interrupted, monkeypatch) == 130
+    assert capsys.readouterr().err == "audit: interrupted; nothing was written\n"
+    unfinished.folder.mkdir(parents=True)
+    assert ended(interrupted, monkeypatch) == 130
+    assert capsys.readouterr().err == (
+        f"audit: interrupted; samples drawn so far are kept in {unfinished.folder}, "
+        "and the same command goes on from them\n"
+    )
+
+
+@pytest.mark.parametrize(
+    ("error", "status", "said"),
+    [
+        (OSError("the disk is full"), 1, "error: the disk is full; nothing was written"),
+        (MemoryError("1 TiB"), 1, "error: too little memory: 1 TiB; nothing was written"),
+        (ValueError("name must be"), 2, "error: name must be"),
+    ],
+)
+def test_errors_end_in_one_line(
+    error: Exception,
+    status: int,
+    said: str,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def broken() -> None:
+        raise error
+
+    assert ended(broken, monkeypatch) == status
+    assert capsys.readouterr().err == f"audit: {said}\n"
+
+
+def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
+    mine, other = Unfinished(tmp_path, "mine-1"), Unfinished(tmp_path, "mine-2")
+    for unfinished in (mine, other):
+        unfinished.folder.mkdir(parents=True)
+    with mine.kept():
+        pass
+    assert other.folder.exists()
+    assert not mine.folder.exists()
+    with other.kept():
+        pass
+    assert list(tmp_path.iterdir()) == []
