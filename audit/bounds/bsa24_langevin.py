@@ -93,6 +93,9 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     second, on the stationary law of projected Langevin Monte Carlo, G(sqrt(4 L D + 2 eta L^2)),
     which bounds every iterate before: it is the limit of Theorem 4.3, and below the threshold of
     that theorem composition gives less. 2L stands for the sensitivity, L for zero-out.
+
+    The unit ball that K must contain in print is no restriction: scaling space by r leaves L D and
+    eta L^2, and with them both sides, as they are.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     difference = _difference(mechanism)

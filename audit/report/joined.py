@@ -41,7 +41,8 @@ def conclusion(runs: Sequence[Run]) -> str:
     parts += elsewhere
     if own:
         parts.append(joined_scenarios.own_in_words(own))
-    if standing and not (wrong or own or elsewhere):
+    false = any(one.outcome == stored.REFUTED for one in stored.stated(settings))
+    if standing and not (wrong or own or elsewhere or false):
         parts.append("no claim is refuted")
     if standing:
         least, most = min(standing), max(standing)

@@ -119,7 +119,7 @@ def _scenario(run: Run, link: str) -> tuple[Cell, ...]:
     return (
         Cell(text=str(run.result["scenario"].get("title") or run.name), note=run.name, link=link),
         _between(standing, points),
-        _found(refuted, own, outcomes, points),
+        _found(refuted, own, outcomes, bool(standing)),
         Cell.verdict(_verdict(found, bool(refuted or own), outcomes)),
     )
 
@@ -142,13 +142,13 @@ def own_in_words(number: int) -> str:
     return f"{count(number)} claims about mechanisms of one's own are refuted"
 
 
-def _found(refuted: Sequence[str], own: int, outcomes: Sequence[str], points: int) -> Cell:
+def _found(refuted: Sequence[str], own: int, outcomes: Sequence[str], judged: bool) -> Cell:
     parts = []
     if refuted:
         parts.append(f"refuted: {', '.join(refuted)}")
     if own:
         parts.append(own_in_words(own))
-    if points and not parts:
+    if judged and not parts and stored.REFUTED not in outcomes:
         parts.append("nothing is refuted")
     if outcomes:
         every = len(set(outcomes)) == 1

@@ -318,6 +318,21 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
     assert len(whole.parts[0].rows) == 24 * deltas + 1
 
 
+def test_a_refuted_statement_of_a_study_is_never_told_away(tmp_path: Path) -> None:
+    for i in range(24):
+        result = swept(10 + i, 0.5, 1.5)
+        result["scenario"]["name"] = f"scenario {i:02}"
+        if i == 5:  # a study beside a claim that stands
+            result["settings"] += studied(wrong=True)["settings"]
+        store(tmp_path / f"{i:02}", result)
+    document = joined.build(report.gather([tmp_path]), tmp_path)
+    rows = {row[0].note: row for row in document.summary.rows}
+    assert rows["05"][2].text == "of 2 statements 1 is inconclusive, 1 is refuted"
+    assert rows["05"][-1].text == "refuted"
+    assert "no claim is refuted" not in document.conclusion
+    assert "nothing is refuted" not in document.conclusion
+
+
 def test_tables_for_latex(tmp_path: Path) -> None:
     result = swept(10, 0.5, 0.9)
     for drawn in ("laws", "tradeoff", "epsilon_against_steps"):
