@@ -62,13 +62,17 @@ _INTRODUCTION = """\
 Each row of the first tables sets one printed statement beside a pair of neighbouring datasets
 that its assumptions allow. *Certified* is what that pair has at least (exact: its laws are
 computed, and every error is taken off), *claimed* what the statement allows at most, and the
-ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. Consistent means
-not refuted by the pair named, which is no proof. The claims are those of
+ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. A ratio just
+above 1 has as many digits as it takes to see that. Consistent means not refuted by the pair named,
+which is no proof. The claims are those of
 [published.claims.yaml](../scenarios/claims/published.claims.yaml) and
 [own.claims.yaml](../scenarios/claims/own.claims.yaml); [catalogue.csv](catalogue.csv) holds the
 whole rows: what each statement says, and the mechanism at which it is judged.
 
-This file is made by `make results`; no number in it is typed."""
+This file is made by `make results`. Numbers in columns of numbers are computed. The last two tables
+are typed, their column *found* too, in
+[statements.yaml](../scenarios/claims/statements.yaml): what it says is what the tests and scenarios
+beside it check, and they can fail where this file cannot."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -140,7 +144,16 @@ def _numbers(row: Row) -> tuple[str, str]:
 
 
 def _ratio(row: Row) -> str:
-    return MISSING if row["ratio"] is None else ratio(row["ratio"])
+    """Return the ratio; only one that is exact reads as 1.000."""
+    value = row["ratio"]
+    if value is None:
+        return MISSING
+    text = ratio(value)
+    decimals = len(text.partition(".")[2])
+    while value > 1 and not _is_exact(row) and float(text) == 1:
+        decimals += 1
+        text = f"{value:.{decimals}f}"
+    return text
 
 
 def _verdict(row: Row) -> str:

@@ -21,6 +21,8 @@ from audit.results.scenarios import names, run_all
 
 PUBLISHED, OWN, SIDE = "published.claims.yaml", "own.claims.yaml", "statements.yaml"
 PARTS = ("scenarios", "catalogue")
+# Those that `audit` itself knows by name: another folder would be listed but not run.
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 _ERROR = 0.01
 _OK, _WRONG, _BROKEN_INPUT = 0, 1, 2
 
@@ -34,7 +36,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if "scenarios" in options.parts:
             status = max(status, _scenarios(options))
         if "catalogue" in options.parts:
-            status = max(status, _catalogue(options.scenarios / "claims", options.results))
+            status = max(status, _catalogue(SCENARIOS / "claims", options.results))
     except ValueError as error:
         print(f"audit.results: error: {error}", file=sys.stderr)
         return _BROKEN_INPUT
@@ -49,25 +51,24 @@ def _parser() -> argparse.ArgumentParser:
     add("--only", nargs="+", metavar="SCENARIO", help="these scenarios; the others stay as stored")
     add("--fresh", action="store_true", help="run again what the same source has run")
     add("--jobs", type=int, default=os.cpu_count() or 1, help="scenarios at a time")
-    add("--scenarios", type=Path, default=Path("scenarios"), help="their folder")
     add("--results", type=Path, default=Path("results"), help="where the results go")
     add("--work", type=Path, default=Path("results/runs/scenarios"), help="where runs are kept")
     return parser
 
 
 def _scenarios(options: argparse.Namespace) -> int:
-    known = names(options.scenarios)
+    known = names(SCENARIOS)
     chosen = options.only or known
     for name in chosen:
         if name not in known:
-            raise ValueError(f"--only must name scenarios of {options.scenarios}, got {name!r}")
+            raise ValueError(f"--only must name scenarios of {SCENARIOS}, got {name!r}")
 
     def tell(line: str) -> None:
         print(line, flush=True)
 
     outcomes = run_all(
         chosen,
-        options.scenarios,
+        SCENARIOS,
         options.work,
         jobs=options.jobs,
         fresh=options.fresh,

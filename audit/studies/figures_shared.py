@@ -1,4 +1,4 @@
-"""What the studies of the papers' figures share."""
+"""What studies of closed forms share."""
 
 from __future__ import annotations
 
@@ -45,12 +45,33 @@ def knee(loss: Callable[[int], float], late: int) -> float:
     For a loss that grows linearly and then is constant it is the time where that changes.
     """
     first, second = loss(1), loss(2)
+    if second == first:  # flat from the first step on
+        return 1.0
     return 1 + (loss(late) - first) / (second - first)
 
 
-def holds_if(true: bool) -> Outcome:
-    """Return the outcome of what was computed in full."""
+def computed(true: bool) -> Outcome:
+    """Return the outcome of what was computed in full: HOLDS, or REFUTED.
+
+    Every case of the claim, or an identity up to rounding. What a few cases failed to refute is
+    `Outcome.unless`.
+    """
     return Outcome.HOLDS if true else Outcome.REFUTED
+
+
+def shown(seen: bool) -> Outcome:
+    """Return the outcome of a claim that something exists or comes: HOLDS, or INCONCLUSIVE.
+
+    A pair that does not show it, or a run that is too short, does not contradict it.
+    """
+    return Outcome.HOLDS if seen else Outcome.INCONCLUSIVE
+
+
+def compared(refuted: bool, seen: bool) -> Outcome:
+    """Return the outcome of a strict comparison in a few cases: CONSISTENT where it is seen."""
+    if refuted:
+        return Outcome.REFUTED
+    return Outcome.CONSISTENT if seen else Outcome.INCONCLUSIVE
 
 
 def close(found: float, expected: float) -> bool:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
-from audit.studies import iris_findings
+from audit.studies import iris_findings, iris_words
 from audit.studies.findings import Findings, Report
 from audit.studies.holder_constants import (
     Around,
@@ -184,6 +184,13 @@ class IrisHolder:
             renyi_order=self.renyi_order,
             dimension=model.dimension,
             activation=self.activation,
+            setup=iris_words.Setup(
+                records=len(labels),
+                clip_norm=self.clip_norm,
+                bound_size=self.figure.dataset_size,
+                bound_clip_norm=self.figure.clip_norm,
+                bound_diameter=self.figure.diameter,
+            ),
             curves=bound_curves(self.figure, printed, self.renyi_order),
         )
 
@@ -201,7 +208,7 @@ def shown_steps(longest: int) -> tuple[int, ...]:
 
 def bound_curves(
     figure: Figure1, constants: Mapping[float, float], renyi_order: float
-) -> iris_findings.Curves:
+) -> iris_words.Curves:
     """Bound the Renyi divergence for every number of steps shown.
 
     Theorem 3.7 with each order and its constant, composition, and the last step alone (the printed
@@ -218,7 +225,7 @@ def bound_curves(
         )
 
     reference = (constants[largest], largest)
-    return iris_findings.Curves(
+    return iris_words.Curves(
         steps=steps,
         constants=dict(constants),
         holder={

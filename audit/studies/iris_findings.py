@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +17,7 @@ from audit.studies.findings import (
     Statement,
 )
 from audit.studies.holder_constants import Around, Differences
+from audit.studies.iris_words import ONE_CONSTANT, Curves, Fit, Setup, course, ends, notes
 from audit.studies.mlp import Activation
 
 Array = NDArray[np.float64]
@@ -25,29 +25,8 @@ Array = NDArray[np.float64]
 _PAPER = "Chien and Li 2025"
 _BINS = 16
 _SMALL_ORDER = 0.5  # below it the paper finds the bound to become worse (A.13)
-_APPRECIABLY = 0.9
-_ONE_CONSTANT = 1.05
+_MUCH = 0.5  # times: "much smaller"
 _ROUNDING = 1e-6  # of gradient differences, relatively
-
-
-@dataclass(frozen=True, kw_only=True)
-class Curves:
-    """Renyi bounds for each number of steps; ``holder`` has one curve for each Hölder order."""
-
-    steps: tuple[int, ...]
-    constants: Mapping[float, float]
-    holder: Mapping[float, tuple[float, ...]]
-    composition: tuple[float, ...]
-    last_step: tuple[float, ...]
-    last_step_corrected: tuple[float, ...]
-
-
-@dataclass(frozen=True)
-class Fit:
-    """The line log difference = log constant + order log distance through bin maxima."""
-
-    constant: float
-    order: float
 
 
 def findings(
@@ -59,6 +38,7 @@ def findings(
     renyi_order: float,
     dimension: int,
     activation: Activation,
+    setup: Setup,
     curves: Curves,
 ) -> Findings:
     """Put in words what was found; the parameters are those of `IrisHolder`."""
@@ -80,7 +60,7 @@ def findings(
             _differences_chart(around, kink, steepest, fit),
             _bounds_chart(curves, renyi_order),
         ),
-        notes=_notes(activation, dimension, fit),
+        notes=notes(activation, dimension, around[Around.BALL], fit, setup, curves),
         numbers={
             "fitted_order": fit.order,
             "fitted_constant": fit.constant,
@@ -121,23 +101,24 @@ def _rim(ball: Differences, dimension: int) -> Statement:
             f"its points in {dimension} dimensions all lie beyond {low:.3f} of the radius"
         ),
         citation="this package, on appendix A.13",
-        expected=f"at most {_ONE_CONSTANT:g}",
+        expected=f"at most {ONE_CONSTANT:g}",
         found=high_order / low_order,
-        outcome=Outcome.HOLDS if high_order / low_order <= _ONE_CONSTANT else Outcome.INCONCLUSIVE,
+        outcome=Outcome.HOLDS if high_order / low_order <= ONE_CONSTANT else Outcome.INCONCLUSIVE,
     )
 
 
 def _smaller_orders(near: Differences, orders: tuple[float, ...]) -> Statement:
     small, large = (near.constant(order, record=True) for order in (orders[0], orders[-1]))
+    ratio = small / large
     return Statement(
         claim=(
-            f"estimates of order {orders[0]:g} may be much smaller than of order {orders[-1]:g} "
-            "(one record, over all distances)"
+            f"estimates of order {orders[0]:g} may be much smaller than of order {orders[-1]:g}: "
+            "at most half (the first over the second; one record, over all distances)"
         ),
         citation=f"{_PAPER}, section 1.1 and Figure 2(a)",
-        expected=f"below {large:.4g}",
-        found=small,
-        outcome=Outcome.HOLDS if small < _APPRECIABLY * large else Outcome.INCONCLUSIVE,
+        expected=f"at most {_MUCH:g}",
+        found=ratio,
+        outcome=Outcome.HOLDS if ratio <= _MUCH else Outcome.INCONCLUSIVE,
     )
 
 
@@ -240,9 +221,9 @@ def _bounds_table(curves: Curves, renyi_order: float) -> FoundTable:
     last = curves.steps[-1]
     return FoundTable(
         caption=(
-            f"Renyi bounds of order {renyi_order:g} after {last} steps in the setting of Figure 1, "
-            "with constants of the printed procedure (ball, mean gradient). They are no guarantee "
-            "for this network; the printed bound of the last step is false in general."
+            f"Renyi bounds of order {renyi_order:g} after {last} steps in the setting named in the "
+            "notes, with constants of the printed procedure (ball, mean gradient). They are no "
+            "guarantee for this network; the printed bound of the last step is false in general."
         ),
         columns=(
             "order",
@@ -279,6 +260,7 @@ def _differences_chart(
         )
 
     near = around[Around.DISTANCES]
+    nearest = float(np.min(around[Around.BALL].distance))
     ends = np.array([np.min(near.distance), np.max(near.distance)])
     line = fit.constant * ends**fit.order
     # the switch is drawn where the other points are; it goes on to the left as it is
@@ -287,9 +269,9 @@ def _differences_chart(
         name="gradient_differences",
         title="Largest gradient differences against distance",
         caption=(
-            "The printed procedure looks at the right edge only. A Hölder constant of order p is "
-            "the height at distance 1 of a line with slope p above all points; where one switch of "
-            "a unit gives a level line, no order has one."
+            f"The printed procedure looks at distances above {nearest:.3f} only. A Hölder "
+            "constant of order p is the height at distance 1 of a line with slope p above all "
+            "points; where one switch of a unit gives a level line, no order has one."
         ),
         x_label="distance of the weights",
         y_label="largest gradient difference",
@@ -328,41 +310,11 @@ def _bounds_chart(curves: Curves, renyi_order: float) -> Chart:
         name="bounds",
         title="Bounds with estimated constants, were they true",
         caption=(
-            "The bounds follow composition and then stay level. They are no guarantee: estimated "
-            "constants are lower bounds."
+            f"{' '.join(course(order, curves) for order in ends(curves.holder))} These are no "
+            "guarantee: estimated constants are lower bounds."
         ),
         x_label="steps",
         y_label=f"Renyi divergence of order {renyi_order:g}",
         series=tuple(series),
         x_logarithmic=True,
-    )
-
-
-def _notes(activation: Activation, dimension: int, fit: Fit) -> tuple[str, ...]:
-    switch = (
-        "The gradient of a ReLU network jumps where a unit switches, so it is Hölder continuous of "
-        "no order, and its true constants are infinite: the jump is shown at distances down to "
-        "1e-12."
-        if activation is Activation.RELU
-        else "Gradients of a tanh network are smooth, so true constants exist on a bounded set; "
-        "they are at least the largest number of a row of the table."
-    )
-    return (
-        "An estimated Hölder constant is a lower bound on the true one. An epsilon computed from "
-        "it can be too small, and is no guarantee. The paper says as much: a proof of concept that "
-        "does not assert that networks have Hölder continuous gradients.",
-        switch,
-        f"Uniform points in a ball of {dimension} dimensions lie within a few hundredths of its "
-        "rim, so distance^order is about 1 for all of them and the printed procedure cannot tell "
-        "orders apart. With one constant for all orders, order 1 has the smallest bound, as "
-        "distances are below 1. Points at all distances are this package's addition; the fitted "
-        f"order of their largest differences is {fit.order:.2f}. Directions matter as much: random "
-        "ones hardly meet the few along which a gradient changes most.",
-        "Theorem 3.7 assumes the constant of each record's loss; the mean gradient's is smaller. "
-        "The paper leaves open which it took, the activation, the start, the batches and the "
-        "scaling of the data, and gives no numbers of Figure 2(a) in its text: the figure's shape "
-        "can be compared, its values cannot.",
-        "The bound is for the setting of Figure 1 (n = 5, clip norm 2, a domain of diameter 1), "
-        "not for the training that the constants come from (150 records, clip norm 1, no noise, "
-        "no domain).",
     )

@@ -12,16 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from audit import bounds, validate
-from audit.mechanism import NoisySGD
-from audit.studies import digits, noisy_cgd_findings, training
+from audit import validate
+from audit.studies import digits, noisy_cgd_findings, noisy_cgd_table_1, training
 from audit.studies.findings import Findings, Report
-from audit.studies.noisy_cgd_findings import Improvement, Level, Measured
+from audit.studies.noisy_cgd_findings import Improvement, Measured
+from audit.studies.noisy_cgd_table_1 import SIZE, Level
 from audit.studies.scikit_learn import one_thread
 
 Array = NDArray[np.float64]
 
-PAPER_SIZE = 60_000  # records of MNIST, n in Table 1
 _COMPARED = 1500  # records whose gradients are compared pairwise
 _ON_THE_WAY = (1, 2, 5, 10, 20)  # epochs shown beside those asked for
 
@@ -30,9 +29,10 @@ _ON_THE_WAY = (1, 2, 5, 10, 20)  # epochs shown beside those asked for
 class NoisyCGDTraining:
     """Regularised multinomial logistic regression by NoisyCGD: Tables 1 and 2 of paper 004.
 
-    Table 1 is recomputed at the paper's parameters. The training is run on data at hand, with the
-    noise as printed and, where there are fewer records than the paper's 60000, with noise that is
-    larger in proportion, which gives the epsilons of Table 1 again.
+    Table 1 is recomputed at the paper's parameters, whatever those of the training are. The
+    training is run on data at hand, with the noise given and, where there are fewer records than
+    the paper's 60000, with noise that is larger in proportion, which has the epsilons of 60000
+    records.
 
     Parameters
     ----------
@@ -93,7 +93,8 @@ class NoisyCGDTraining:
 
     def level(self, noise_std: float, dataset_size: int, epochs: int) -> Level:
         """Return the three epsilons of Table 1 for these data."""
-        return _level(self.algorithm(noise_std).mechanism(dataset_size, epochs), self.delta)
+        mechanism = self.algorithm(noise_std).mechanism(dataset_size, epochs)
+        return noisy_cgd_table_1.level(mechanism, self.delta)
 
     def find(self, *, seed: int, threads: int, confidence: float, progress: Report) -> Findings:
         """Train and account; everything runs in one thread.
@@ -110,8 +111,8 @@ class NoisyCGDTraining:
         if used == 0:
             raise validate.fail("data", f"at least {self.batches} pictures", len(pictures.train))
         noises = [self.noise_std]
-        if used < PAPER_SIZE:
-            noises.append(self.noise_std * PAPER_SIZE / used)
+        if used < SIZE:
+            noises.append(self.noise_std * SIZE / used)
         shown = sorted({*self.epochs, *(e for e in _ON_THE_WAY if e < self.epochs[-1])})
         streams = np.random.SeedSequence(seed).spawn(len(noises))
         measured: list[Measured] = []
@@ -131,7 +132,11 @@ class NoisyCGDTraining:
             delta=self.delta,
             sensitivity=self.gradient_sensitivity,
             feature_norm=self.feature_norm,
-            published={e: self.level(self.noise_std, PAPER_SIZE, e) for e in self.epochs},
+            compared=min(used, _COMPARED),
+            published={
+                e: noisy_cgd_table_1.level(noisy_cgd_table_1.mechanism(e), self.delta)
+                for e in self.epochs
+            },
             improvements=_improvements(measured, self.epochs, confidence),
         )
 
@@ -169,24 +174,19 @@ def _largest_difference(weights: Array, features: Array, labels: training.Labels
     return training.largest_gradient_difference(weights, features, labels)
 
 
-def _level(mechanism: NoisySGD, delta: float) -> Level:
-    composition, renyi, convergent = (
-        float(bounds.evaluate(f"bsa24.{name}", mechanism).epsilon(delta))
-        for name in ("theorem_4_4", "table_1_renyi", "theorem_4_5")
-    )
-    return Level(composition=composition, renyi=renyi, convergent=convergent)
-
-
 def _improvements(
     measured: list[Measured], asked: tuple[int, ...], confidence: float
 ) -> dict[float, Improvement | None]:
     """Return the least certain gain for each noise, of consecutive releases and both accuracies.
 
-    Each gain has a Student margin of its share of the error, so that all hold together; runs are
-    paired, as they go on from the earlier release. None where there is one number of epochs.
+    Each gain has a Student margin of its share of the error, so that the gains of all noises hold
+    together; runs are paired, as they go on from the earlier release. The margin takes differences
+    of runs for normal. None where there is one number of epochs.
     """
+    noises = tuple(dict.fromkeys(one.noise_std for one in measured))
+    stated = 2 * (len(asked) - 1) * len(noises)
     found: dict[float, Improvement | None] = {}
-    for noise in dict.fromkeys(one.noise_std for one in measured):
+    for noise in noises:
         rows = [one for one in measured if one.noise_std == noise and one.epochs in asked]
         differences = [
             later - earlier
@@ -196,9 +196,8 @@ def _improvements(
         if not differences:
             found[noise] = None
             continue
-        share = (1 - confidence) / len(differences)
         runs = len(differences[0])
-        width = float(stats.t.isf(share, runs - 1)) / math.sqrt(runs)
+        width = float(stats.t.isf((1 - confidence) / stated, runs - 1)) / math.sqrt(runs)
         gains = [
             Improvement(mean=float(np.mean(one)), margin=width * float(np.std(one, ddof=1)))
             for one in differences

@@ -12,6 +12,7 @@ from audit.constructions.base import checked_start
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD
 from audit.studies import shifted_laws, shifted_words
+from audit.studies.figures_shared import SAME, computed
 from audit.studies.findings import Findings, Outcome, Report, Statement
 from audit.studies.shifted_laws import Compared
 from audit.studies.shifted_losses import Losses, LossPair, rounding_of
@@ -24,6 +25,7 @@ from audit.studies.shifted_process import (
     plan_from,
     simulate,
 )
+from audit.studies.words import short
 
 Array = NDArray[np.float64]
 
@@ -31,7 +33,6 @@ ENTRY = "bsa24.theorem_3_3"
 CITATION = "Bok, Su and Altschuler 2024, Theorem 3.3"
 WRONG_LAST = 0.9  # a slip that the check must catch: a last shift that does not close
 _PATHS_OF_SLIPS = 1000
-_SAME = 1e-9  # relative distance of two ways to the same closed form
 
 
 @dataclass(frozen=True)
@@ -210,14 +211,14 @@ class ShiftedInterpolation:
             curve = exact.curve(pair.in_one_dimension(self.start))
             low, _ = curve.epsilon_bracket(self.delta)
             claimed = GaussianCurve(mu).epsilon(self.delta)
-            refuted = low > claimed * (1 + _SAME)
+            refuted = low > claimed * (1 + SAME)
             said.append(
                 Statement(
-                    claim=f"The pair's epsilon at delta {self.delta:g} is at most that of G(mu)",
+                    claim=f"The pair's epsilon at δ = {short(self.delta)} is at most that of G(mu)",
                     citation=CITATION,
                     expected=claimed,
                     found=low,
-                    error=claimed * _SAME,
+                    error=claimed * SAME,
                     outcome=Outcome.unless(refuted),
                 )
             )
@@ -242,7 +243,7 @@ def _on_every_path(pair: LossPair, plan: Plan, found: Simulated) -> tuple[Statem
             expected="at most 0",
             found=value,
             error=allowed,
-            outcome=Outcome.REFUTED if value > allowed else Outcome.HOLDS,
+            outcome=computed(value <= allowed),  # of these paths, each of which was checked
         )
         for claim, value in checks
     )
@@ -265,14 +266,14 @@ def _mu(curve: PrivacyCurve) -> float:
 
 
 def _same(claim: str, expected: float, found: float) -> Statement:
-    error = _SAME * expected
+    error = SAME * expected
     return Statement(
         claim=claim,
         citation="this package, against Theorem 3.3",
         expected=expected,
         found=found,
         error=error,
-        outcome=Outcome.HOLDS if abs(found - expected) <= error else Outcome.REFUTED,
+        outcome=computed(abs(found - expected) <= error),
     )
 
 

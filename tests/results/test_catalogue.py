@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from scipy.integrate import quad
+from scipy.stats import norm
 
 from audit.bounds import CATALOGUE
 from audit.bounds.registry import Status
@@ -21,10 +23,12 @@ from audit.claims.verdicts import Verdict
 from audit.report import catalogue as page
 from audit.results import catalogue, statements
 from audit.results.printed import Printed, printed
+from tests.bounds.reference import mixture_delta, one_step_delta
 
 ROOT = Path(__file__).resolve().parents[2]
 CLAIMS_FOLDER = ROOT / "scenarios" / "claims"
 SIDE = statements.load(CLAIMS_FOLDER / "statements.yaml")
+PRINTED = printed()
 CLAIMS = {
     claim.id: claim
     for claim in load(
@@ -77,7 +81,7 @@ def made(known: list[Judgement]) -> tuple[dict[str, Any], ...]:
         for claim in CLAIMS.values()
         if isinstance(claim.statement, CatalogueBound) and claim.statement.id not in named
     }
-    return catalogue.rows([*known, *others.values()], SIDE, printed())
+    return catalogue.rows([*known, *others.values()], SIDE, PRINTED)
 
 
 def differs(stored: dict[str, str], row: dict[str, Any]) -> list[str]:
@@ -108,7 +112,7 @@ def test_every_entry_has_a_row_and_the_verdict_that_its_status_says() -> None:
 
 
 def test_every_claim_printed_number_and_side_statement_has_a_row() -> None:
-    ids = {one.id for one in (*SIDE, *printed())}
+    ids = {one.id for one in (*SIDE, *PRINTED)}
     rows = set(COMMITTED) | {row["id"] for row in COMMITTED.values()}
     assert set(CLAIMS) | ids <= rows
 
@@ -127,7 +131,9 @@ def test_named_tests_and_scenarios_exist() -> None:
     for one in SIDE:
         for test in one.tests:
             file, _, name = test.partition("::")
-            assert f"def {name}(" in (ROOT / file).read_text(encoding="utf-8"), test
+            text = (ROOT / file).read_text(encoding="utf-8")
+            assert re.search(rf"^def {name}\(", text, re.MULTILINE), test
+            assert name.startswith("test_"), test
         for scenario in one.scenarios:
             assert (ROOT / "scenarios" / f"{scenario}.yaml").is_file(), scenario
 
@@ -173,7 +179,7 @@ def test_an_entry_without_a_claim_is_refused() -> None:
 
 
 def test_printed_numbers_are_compared_to_their_last_digit() -> None:
-    found = {one.id: one for one in printed()}
+    found = {one.id: one for one in PRINTED}
     assert found["bsa24.table_1.ours_50"].verdict == "holds"
     assert found["at22.appendix_a_4_tail"].verdict == "refuted"
     # 0.1/sqrt(0.001) is sqrt(10), and erfc gives the tail
@@ -184,7 +190,7 @@ def test_printed_numbers_are_compared_to_their_last_digit() -> None:
 
 
 def test_the_printed_best_length_is_not_the_least() -> None:
-    found = {one.id: one for one in printed()}["at22.b_3_best_length"]
+    found = {one.id: one for one in PRINTED}["at22.b_3_best_length"]
     assert found.found > 1
     # the least by brute force: T q + cost (1 - c^2)/(c^(-2T) - 1) at c = .9, q = .01, cost = 100
     lengths = [1 + i / 1000 for i in range(200_000)]
@@ -213,6 +219,71 @@ def test_statements_are_checked(tmp_path: Path) -> None:
         file.write_text(text, encoding="utf-8")
         with pytest.raises(ValueError, match=re.escape(message)):
             statements.load(file)
+
+
+def test_upper_bounds_are_refuted_on_one_side_only() -> None:
+    one = Printed(
+        id="x.y", citation="c", statement="s", expected=1.0, found=0.5, tolerance=0, upper=True
+    )
+    assert one.verdict == "consistent"
+    assert dataclasses.replace(one, found=1.5).verdict == "refuted"
+    assert dataclasses.replace(one, upper=False).verdict == "refuted"
+
+
+def test_slips_of_the_papers_come_out() -> None:
+    found = {one.id: one for one in PRINTED}
+    zeroed = found["bsa24.theorem_4_8.zeroed_record"]
+    # batch means over b sigma: L - L and -L - L with the record at L, 0 - L and -L - L without it
+    laws = (0.0, -2.0), (-1.0, -2.0)
+    deltas = [one_step_delta(zeroed.found, *pair, 0.1) for pair in (laws, laws[::-1])]
+    assert max(deltas) == pytest.approx(1e-5, rel=1e-5)  # of a grid, and of a bracket's lower end
+    assert zeroed.found == pytest.approx(3.747, abs=5e-4)
+    assert mixture_delta(zeroed.expected, 0.1, 1.0) == pytest.approx(1e-5, rel=1e-9)
+    negative = found["bsa24.theorem_4_9.tau_zero"]
+    assert negative.expected == pytest.approx(-(0.9**10), rel=1e-12)
+    split = found["cl25.theorem_3_12.noise_split"]
+    # D_2 of N(0, s^2) from the mixture .9 N(0, s^2) + .1 N(1, s^2), by quadrature
+    for value, s in ((split.expected, 0.25), (split.found, 0.5)):
+        moment, _ = quad(
+            lambda x, s=s: norm.pdf(x) / (0.9 + 0.1 * math.exp((2 * x * s - 1) / (2 * s**2))),
+            -12,
+            12,
+            epsabs=1e-12,
+            limit=200,
+        )
+        assert value == pytest.approx(math.log(moment), abs=1e-9)
+    assert found["survey.section_vi_a.shifts"].verdict == "refuted"
+    assert found["survey.section_vi_a.last_epoch"].expected == -1 / 8
+    verdicts = [one.verdict for one in (zeroed, negative, split)]
+    assert verdicts == ["refuted", "refuted", "consistent"]
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (1.0, "1.000"),
+        (1 + 9e-7, "1.000"),
+        (1 + 1.8e-6, "1.000002"),
+        (1.0004, "1.0004"),
+        (1.25, "1.250"),
+        (0.9999, "0.9999"),
+    ],
+)
+def test_only_an_exact_ratio_reads_as_one(value: float, shown: str) -> None:
+    assert page._ratio({"ratio": value}) == shown
+
+
+def test_the_page_says_what_is_typed() -> None:
+    text = " ".join((ROOT / "results" / "catalogue.md").read_text(encoding="utf-8").split())
+    assert "no number in it is typed" not in text
+    assert "The last two tables are typed" in text
+    assert page._INTRODUCTION.split("\n")[0] in text
+
+
+def test_what_is_said_to_hold_or_not_is_checked_somewhere() -> None:
+    for one in SIDE:
+        if one.found.startswith(("holds", "refuted", "run", "drawn, the")):
+            assert one.tests or one.scenarios, one.id
 
 
 def test_numbers_of_a_printed_row() -> None:

@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from audit.app import scenarios_folder
 from audit.results import scenarios
+from audit.results.__main__ import SCENARIOS, main
 from audit.results.scenarios import names, run_all
 
 
@@ -106,3 +108,10 @@ def test_a_real_process_that_breaks(tmp_path: Path) -> None:
     )
     assert one.error is not None
     assert "Could not find 'scenario/nothing'" in one.error
+
+
+def test_the_folder_that_is_listed_is_the_one_that_is_run() -> None:
+    """`audit` knows its scenarios by name: there is no other folder to choose."""
+    assert scenarios_folder() == SCENARIOS
+    with pytest.raises(SystemExit):
+        main(["--scenarios", "elsewhere"])

@@ -48,6 +48,24 @@ def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
     assert low <= high < min(float(s.expected) for s in findings.statements[2:])
 
 
+def test_the_caption_says_what_was_certified_and_what_is_exact() -> None:
+    """A walk that is held at a wall leaks less than the ball, whatever its samples certify."""
+    held = dataclasses.replace(STUDY, dimensions=(2,), pull=1.0, start=-0.5)
+    for study in (STUDY, held):
+        findings = found(study)
+        caption = findings.charts[0].caption
+        rows = findings.tables[0].rows
+        for shape in Shape:
+            most = max(float(row[2]) for row in rows if row[1] == shape.value)
+            assert f"{most:.4g} ({shape.value})" in caption
+        assert f"has {findings.numbers['exact'][0]:.4g};" in caption
+        assert "stays below" not in caption
+        assert "20,000 runs" in findings.notes[0]
+    ball = float(rows[1][2])
+    assert rows[1][1] == Shape.BALL.value
+    assert ball > findings.numbers["exact"][1]
+
+
 def test_the_same_seed_gives_the_same_findings() -> None:
     assert found(STUDY) == found(STUDY)
 

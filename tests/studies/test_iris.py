@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from audit import bounds
-from audit.studies import Findings, Outcome, iris_findings
+from audit.studies import Findings, Outcome, iris_findings, iris_words
 from audit.studies.holder_constants import (
     Around,
     Differences,
@@ -22,6 +22,7 @@ from audit.studies.holder_constants import (
     drawn_shifts,
 )
 from audit.studies.iris import Figure1, IrisHolder, bound_curves, iris
+from audit.studies.iris_words import Curves
 from audit.studies.mlp import Activation, Perceptron
 
 SMALL = Perceptron(inputs=3, hidden=5, classes=3, activation=Activation.TANH, scale=0.1)
@@ -181,6 +182,63 @@ def test_estimates_are_said_to_be_no_guarantee() -> None:
     assert "no guarantee" in said
     assert "sound" not in said
     assert findings.numbers["nearest_in_ball"] > 0.97
+
+
+def test_sentences_take_their_numbers_from_the_run() -> None:
+    """One hidden unit, three steps, other sizes: nothing of the shipped settings is said."""
+    study = IrisHolder(
+        renyi_order=2.0,
+        hidden=1,
+        starts=2,
+        epochs=5,
+        points=30,
+        near_points=10,
+        every=5,
+        clip_norm=0.5,
+        figure=Figure1(dataset_size=50, clip_norm=3.0, diameter=2.0, steps=3),
+    )
+    findings = study.find(seed=7, threads=1, confidence=0.99, progress=lambda *_: None)
+    said = " ".join([*findings.notes, *(chart.caption for chart in findings.charts)])
+    nearest = findings.numbers["nearest_in_ball"]
+    assert nearest < 0.9  # 11 dimensions: far from the rim
+    assert f"lie beyond {nearest:.3f}" in said
+    assert f"distances above {nearest:.3f} only" in said
+    assert "cannot tell orders apart" not in said
+    assert "n = 50, clip norm 3 and a domain of diameter 2" in said
+    assert "150 records, clip norm 0.5" in said
+    assert "not level yet" in said
+    whole = found(Activation.TANH)
+    assert "cannot tell orders apart" in " ".join(whole.notes)
+
+
+def test_the_course_of_a_bound_is_computed() -> None:
+    steps = (1, 2, 4, 8, 16)
+    composition = tuple(float(t) for t in steps)
+    curves = Curves(
+        steps=steps,
+        constants={},
+        holder={1.0: (1.0, 2.0, 3.0, 3.0, 3.0), 0.5: composition},
+        composition=composition,
+        last_step=composition,
+        last_step_corrected=composition,
+    )
+    level = iris_words.course(1.0, curves)
+    assert "below composition from 4 steps on" in level
+    assert level.endswith("from 8 to 16 steps and is level.")
+    rising = iris_words.course(0.5, curves)
+    assert "is that of composition" in rising
+    assert rising.endswith("grows by 100 percent from 8 to 16 steps and is not level yet.")
+
+
+@pytest.mark.parametrize(("size", "outcome"), [(0.45, Outcome.HOLDS), (0.55, Outcome.INCONCLUSIVE)])
+def test_much_smaller_is_at_most_half(size: float, outcome: Outcome) -> None:
+    """Two points: order 1 gives 1 at a distance of 1/10, order 0.1 the size at a distance of 1."""
+    distance = np.array([0.1, 1.0])
+    both = np.array([0.1, size])
+    near = Differences(distance, both, both)
+    one = iris_findings._smaller_orders(near, (0.1, 1.0))
+    assert one.found == pytest.approx(size, rel=1e-12)
+    assert one.outcome is outcome
 
 
 def test_findings_are_the_same_for_any_number_of_threads() -> None:

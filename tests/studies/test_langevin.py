@@ -9,10 +9,10 @@ from typing import Any
 import numpy as np
 import pytest
 from scipy.integrate import quad
+from scipy.optimize import brentq
 from scipy.stats import norm
 
 from audit import bounds
-from audit.bounds.bsa24_langevin import threshold_5_4
 from audit.curves import GaussianCurve
 from audit.studies import Findings, Outcome
 from audit.studies.langevin import LangevinOnQuadratics, langevin
@@ -23,7 +23,7 @@ from audit.studies.langevin_walls import LangevinBetweenWalls
 QUADRATICS = LangevinOnQuadratics(
     strong_convexity=2.0,
     lipschitz=1.5,
-    step_sizes=(0.4, 0.05, 0.001),
+    step_sizes=(0.25, 0.05, 0.001),
     times=(0.5, 1.0, 8.0),
     delta=1e-5,
     renyi_order=3.0,
@@ -32,7 +32,7 @@ WALLS = LangevinBetweenWalls(
     lipschitz=1.5, diameter=1.0, step_sizes=(0.01, 0.003, 0.001), deltas=(1e-2, 1e-5)
 )
 CONES = ExponentialMechanismOfCones(
-    lipschitz=0.02, height=100.0, radius=2.1, dimensions=(1, 2, 10, 1000), delta=1e-5
+    lipschitz=0.02, height=100.0, radius=2.1, dimensions=(1, 2, 10, 10_000), delta=1e-5
 )
 
 
@@ -43,6 +43,11 @@ def found(study: Any) -> Findings:
     findings = study.find(seed=0, threads=1, confidence=0.99, progress=lambda done, total: None)
     assert isinstance(findings, Findings)
     return findings
+
+
+def caption(findings: Findings, name: str) -> str:
+    (one,) = [chart.caption for chart in findings.charts if chart.name == name]
+    return one
 
 
 @pytest.mark.parametrize("study", [QUADRATICS, WALLS, CONES], ids=["quadratic", "walls", "cones"])
@@ -82,9 +87,66 @@ def test_a_bound_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -
 
 
 def test_short_times_are_not_yet_tight() -> None:
-    short = replace(QUADRATICS, times=(0.5, 1.0))
-    outcomes = {s.claim[:20]: s.outcome for s in found(short).statements}
+    short = found(replace(QUADRATICS, times=(0.5, 1.0)))
+    outcomes = {s.claim[:20]: s.outcome for s in short.statements}
     assert outcomes["The bound is reached"] is Outcome.INCONCLUSIVE
+    assert "nothing smaller holds" in caption(found(QUADRATICS), "time")
+    assert "nothing smaller holds" not in caption(short, "time")
+    least = min(
+        row["epsilon"] / row["claimed"]
+        for row in (QUADRATICS._row(eta, round(1 / eta), 1.0) for eta in QUADRATICS.step_sizes)
+    )
+    assert f"to {least:.6f} of it at time 1" in caption(short, "time")
+
+
+def test_identities_hold_and_attacks_are_consistent() -> None:
+    """What is computed in full is told from a theorem that some pairs did not refute."""
+    held, attacked = Outcome.HOLDS, Outcome.CONSISTENT
+    words = [s.outcome for s in found(QUADRATICS).statements]
+    assert words == [attacked, held, held, held, held, attacked]
+    assert [s.outcome for s in found(CONES).statements] == [held, held, attacked, attacked]
+    words = [s.outcome for s in found(WALLS).statements]
+    assert words == [attacked, held, held, attacked, attacked, attacked, held]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"lipschitz": 1.0, "dimensions": (1, 2, 10, 30)},
+        {"radius": 10.0, "height": 4.0, "dimensions": (1, 2, 1000)},  # H/D = .2
+    ],
+    ids=["few dimensions", "a wide cone"],
+)
+def test_cones_that_stay_far_from_2ld_decide_nothing(changes: dict[str, Any]) -> None:
+    near = found(replace(CONES, **changes)).statements[1]
+    assert isinstance(near.found, float)
+    assert near.found < 0.9
+    assert near.outcome is Outcome.INCONCLUSIVE
+
+
+def test_the_captions_of_cones_say_what_was_computed() -> None:
+    """Epsilon at a fixed delta rises with the dimension first; by the pairs themselves."""
+    study = replace(CONES, dimensions=(1, 2, 3, 5, 10, 1000))
+    values = {d: LinearPair(d, 2.0).epsilon(1e-5) for d in study.dimensions}
+    assert values[1] < values[2] < values[3] < values[5] > values[10] > values[1000]
+    said = caption(found(study), "epsilon")
+    assert f"d = 5 has the largest epsilon, {values[5]:.4f}" in said
+    assert f"in 1,000 dimensions it is {values[1000]:.4f}" in said
+    diameter = math.hypot(100, 2.1)
+    said = caption(found(study), "ratio")
+    assert f"{LinearPair(1000, 2.0).pure_epsilon / (0.04 * diameter):.4f} of it" in said
+    assert f"H/D, which is {100 / diameter:.4f}" in said
+
+
+def test_the_captions_of_walls_say_what_was_computed() -> None:
+    """Corollary 5.4 of the mechanism itself is G(2 sqrt(LD)), below that of every chain."""
+    findings = found(WALLS)
+    limit = GaussianCurve(2 * math.sqrt(1.5)).epsilon(1e-5)
+    assert f"Corollary 5.4 goes to {limit:.4f}" in caption(findings, "epsilon")
+    assert "falls like the root of eta" in caption(findings, "distance")
+    coarse = found(replace(WALLS, step_sizes=(2.0, 1.9, 1.8)))
+    assert coarse.statements[0].outcome is Outcome.INCONCLUSIVE
+    assert "falls like the root of eta" not in caption(coarse, "distance")
 
 
 @pytest.mark.parametrize("dimensions", [1, 2, 7, 1000, 10_000])
@@ -146,7 +208,9 @@ def test_cones_approach_2ld_and_no_more() -> None:
 
 def test_the_threshold_two_ways() -> None:
     (statement,) = [s for s in found(WALLS).statements if "0.677" in s.claim]
-    assert statement.found == pytest.approx(threshold_5_4(), rel=1e-12)
+    root = brentq(lambda x: 1 - 2 * norm.sf(math.sqrt(x)) - math.tanh(x), 0.5, 1.0, xtol=1e-14)
+    assert statement.found == pytest.approx(root, rel=1e-12)
+    assert statement.outcome is Outcome.HOLDS
     assert round(float(statement.found), 4) == 0.6764
     for x, better in ((0.67, False), (0.68, True)):
         total_variation = 2 * norm.cdf(math.sqrt(x)) - 1
@@ -170,6 +234,11 @@ def test_a_clamped_walk_is_near_the_truncated_exponential() -> None:
         (QUADRATICS, {"step_sizes": (0.6,)}, "step_sizes must be at most 1/m = 0.5"),
         (QUADRATICS, {"times": ()}, "times must be one or more numbers"),
         (QUADRATICS, {"times": (2.0, 1.0)}, "times must be rising, from the largest step size on"),
+        (
+            QUADRATICS,
+            {"step_sizes": (0.2, 0.1)},
+            "times must be multiples of every step size, also of 0.2, got 0.5",
+        ),
         (QUADRATICS, {"delta": 1.0}, r"delta must be in \(0, 1\)"),
         (WALLS, {"step_sizes": (0.1, 0.2, 0.3)}, "step_sizes must be three or more, falling"),
         (WALLS, {"deltas": ()}, "deltas must be one or more numbers"),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.studies import Findings, Outcome, digits, noisy_cgd, noisy_cgd_findings, training
+from audit.studies import Findings, Outcome, digits, training
 from audit.studies.noisy_cgd import NoisyCGDTraining
 
 NORM = 10 / (2 * math.sqrt(2))
@@ -163,39 +163,13 @@ def test_quick_training_learns_and_accounts() -> None:
         assert row["paper: test"] == "none"
     assert rows[0]["epsilon, Theorem 4.5"] > 100
     held = findings.statements[0]
-    assert held.outcome is Outcome.HOLDS
-    assert "gradients differ" in held.claim
+    assert held.outcome is Outcome.CONSISTENT  # one run's models and some records
+    assert "first 1440 records' gradients differ" in held.claim
+    assert "first of 3 runs" in held.claim
     told: list[tuple[int, int]] = []
     again = QUICK.find(seed=7, threads=2, confidence=0.95, progress=lambda *done: told.append(done))
     assert again == findings
     assert told == [(i, 6) for i in range(1, 7)]  # releases after 1, 2 and 4 epochs, twice
-
-
-@pytest.mark.parametrize(
-    ("epochs", "printed"),
-    [
-        (50, "30.51, 5.82, 4.34"),
-        (100, "49.88, 7.61, 5.60"),
-        (200, "83.83, 9.88, 7.58"),
-    ],
-)
-def test_table_1_digit_for_digit(epochs: int, printed: str) -> None:
-    statement = _table_1(dataclasses.replace(QUICK, epochs=(epochs,)))
-    assert statement.outcome is Outcome.HOLDS
-    assert statement.expected == statement.found == printed
-
-
-def test_another_noise_is_not_table_1() -> None:
-    statement = _table_1(dataclasses.replace(QUICK, epochs=(50,), noise_std=0.0101))
-    assert statement.outcome is Outcome.REFUTED
-    assert statement.found != statement.expected
-
-
-def _table_1(study: NoisyCGDTraining) -> Any:
-    (epochs,) = study.epochs
-    level = study.level(study.noise_std, noisy_cgd.PAPER_SIZE, epochs)
-    (statement,) = noisy_cgd_findings._accounting({epochs: level}, study.delta)
-    return statement
 
 
 def test_features_that_are_not_scaled_down_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
