@@ -45,7 +45,7 @@ def allowed(importer: str, target: str) -> bool:
     if importer in ROOMS:
         return target in GROUND | {"constructions"}
     if importer == "report":
-        return target not in ROOMS | ROOF | {"constructions", "search"}
+        return target not in ROOMS | ROOF | {"constructions", "search", "studies", "results"}
     return target not in ROOF
 
 
@@ -92,6 +92,8 @@ def test_the_walk_sees_the_package() -> None:
         ("audit.numerics.panels", "from audit.constructions import Process"),
         ("audit.constructions.walks", "from audit.exact import curve"),
         ("audit.report.html", "from audit.exact import curve"),
+        ("audit.report.studies", "from audit.studies.findings import Findings"),
+        ("audit.report.published", "def f():\n    from audit import results\n"),
         ("audit.scenario", "import hydra"),
         ("audit.scenario", "from hydra.core.config_store import ConfigStore"),
     ],

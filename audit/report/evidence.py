@@ -10,7 +10,11 @@ from audit.report.parts import Cell, Column, Table, Text
 from audit.report.stored import Node
 from audit.report.tables import lower_cell
 
-_ORDERS = {"forward": "X against X'", "reverse": "X' against X"}
+_SPACE = "\N{NO-BREAK SPACE}"
+_ORDERS = {
+    "forward": f"X{_SPACE}against{_SPACE}X'",
+    "reverse": f"X'{_SPACE}against{_SPACE}X",
+}
 
 
 def counts(settings: Sequence[Node]) -> Table | None:
@@ -66,7 +70,8 @@ def event(sampled: Node) -> str:
     threshold = plain(sampled["threshold"])
     words = {"upper": "x ≥ t", "lower": "x ≤ t"}.get(relation, relation or "x ? t")
     words = words.replace(">=", "≥").replace("<=", "≤")
-    return words[:-1] + threshold if words.endswith("t") else f"{words} {threshold}"
+    told = words[:-1] + threshold if words.endswith("t") else f"{words} {threshold}"
+    return told.replace(" ", _SPACE)
 
 
 def _frequencies(sampled: Node) -> tuple[Cell, Cell]:

@@ -109,7 +109,10 @@ def duration(seconds: float) -> str:
 
 def _rounded(value: Decimal, digits: int, rounding: Rounding) -> Decimal:
     unit = Decimal(1).scaleb(value.adjusted() - digits + 1)
-    return value.quantize(unit, rounding=rounding.value)
+    rounded = value.quantize(unit, rounding=rounding.value)
+    if rounded.adjusted() == value.adjusted():
+        return rounded
+    return rounded.quantize(unit.scaleb(1))  # 9.99 rounded up to 10.0 has a digit more, a zero
 
 
 def _written(value: Decimal) -> str:

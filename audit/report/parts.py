@@ -11,6 +11,8 @@ import json
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+_PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
+
 
 class Style(enum.Enum):
     """How the text of a cell is set."""
@@ -74,7 +76,8 @@ class Column:
 class Table:
     """Rows of cells under named columns.
 
-    ``stacked`` tables turn each row into a card on a narrow screen; others scroll sideways.
+    ``stacked`` tables turn each row into a card on a narrow screen, but for those that fit it;
+    others scroll sideways.
     """
 
     kind: ClassVar[str] = "table"
@@ -82,6 +85,18 @@ class Table:
     columns: tuple[Column, ...]
     rows: tuple[tuple[Cell, ...], ...]
     stacked: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the table is narrow enough for a phone as it is: short cells without notes."""
+        cells = [cell for row in self.rows for cell in row]
+        if any(cell.note or cell.style is Style.VERDICT for cell in cells):
+            return False
+        heads = [max(map(len, column.label.split()), default=0) for column in self.columns]
+        widths = [
+            max(head, *(len(row[i].text) for row in self.rows), 0) for i, head in enumerate(heads)
+        ]
+        return sum(widths) + _GAP * (len(widths) - 1) <= _PHONE
 
 
 @dataclass(frozen=True, kw_only=True)

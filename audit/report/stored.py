@@ -81,6 +81,19 @@ def stands(bound: Node, verdict: str) -> bool:
     return verdict == CONSISTENT and bound.get("status", _SOUND[0]) in _SOUND
 
 
+def unsound(setting: Node) -> frozenset[str]:
+    """Return the ids of the setting's bounds that may not be called the tightest, as none proves.
+
+    Those of their status, and those that are refuted at some delta.
+    """
+    bounds = [bound for row in setting["deltas"] for bound in row.get("bounds", ())]
+    return frozenset(
+        str(bound["id"])
+        for bound in bounds
+        if bound.get("status", _SOUND[0]) not in _SOUND or bound.get("verdict") == REFUTED
+    )
+
+
 def refuted_orders(settings: Sequence[Node]) -> list[str]:
     """Return the ids of bounds that are refuted as bounds on a Renyi divergence, sorted."""
     rows = [row for setting in settings for row in setting.get("renyi") or ()]

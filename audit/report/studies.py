@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from audit.report import figures, stored
-from audit.report.numbers import MISSING, number, plain
+from audit.report.numbers import MISSING, Rounding, number, plain
 from audit.report.parts import Cell, Column, Gallery, Part, Picture, Section, Table, Text
 from audit.report.stored import Node, Stated
 
@@ -46,9 +46,8 @@ def _counted(setting: Node) -> tuple[Cell, ...]:
     """Return one row for all statements of a setting, with the worst that became of one."""
     outcomes = [one.outcome for one in stored.stated([setting])]
     holding = outcomes.count(stored.HOLDS)
-    worst = next(
-        (word for word in (stored.REFUTED, stored.INCONCLUSIVE) if word in outcomes), stored.HOLDS
-    )
+    ranked = (stored.REFUTED, stored.INCONCLUSIVE, stored.CONSISTENT)
+    worst = next((word for word in ranked if word in outcomes), stored.HOLDS)
     return (
         Cell(
             text=stored.title(setting),
@@ -139,7 +138,9 @@ def _statements(study: Node) -> Table | None:
 
 
 def _error_cell(value: Any) -> Cell:
-    return Cell(text=MISSING) if value is None else Cell.number(number(value, 2), value)
+    if value is None:
+        return Cell(text=MISSING)
+    return Cell.number(plain(float(number(value, 2, Rounding.UP))), value)
 
 
 def _table(table: Node) -> Table:

@@ -6,10 +6,15 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from audit.report import stored
+from audit.report.numbers import plain
 from audit.report.words import refuted_elsewhere
 
 if TYPE_CHECKING:
     from rich.console import Console
+    from rich.table import Table
+
+
+_NARROW = 120  # columns; below it a bound stands under its verdict
 
 
 def show(result: dict[str, Any]) -> None:
@@ -25,15 +30,23 @@ def show(result: dict[str, Any]) -> None:
         _show_stated(console, result)
 
 
-def _show_stated(console: Console, result: dict[str, Any]) -> None:
+def _table(title: str, narrow: bool) -> Table:
+    """Return a table that breaks words rather than leave some out; a narrow one has no lines."""
+    from rich import box
     from rich.table import Table
 
-    table = Table(title=result["scenario"]["title"], title_justify="left")
-    table.add_column("setting")
-    table.add_column("statement")
+    lines = box.SIMPLE_HEAD if narrow else box.HEAVY_HEAD
+    return Table(title=title, title_justify="left", box=lines, padding=(0, 0 if narrow else 1))
+
+
+def _show_stated(console: Console, result: dict[str, Any]) -> None:
+    narrow = console.width < _NARROW
+    table = _table(result["scenario"]["title"], narrow)
+    table.add_column("setting", overflow="fold", max_width=12 if narrow else None)
+    table.add_column("statement", overflow="fold")
     for column in ("expected", "found"):
-        table.add_column(column, justify="right")
-    table.add_column("verdict")
+        table.add_column(column, justify="right", overflow="fold", max_width=14 if narrow else None)
+    table.add_column("verdict", no_wrap=True)
     for one in stored.stated(result["settings"]):
         found = [_value(one.statement.get(key)) for key in ("expected", "found")]
         table.add_row(one.setting["name"], str(one.statement["claim"]), *found, one.outcome)
@@ -43,32 +56,33 @@ def _show_stated(console: Console, result: dict[str, Any]) -> None:
 def _value(value: float | str | None) -> str:
     if isinstance(value, str):
         return value
-    return "inf" if value is None else f"{value:.6g}"
+    return "inf" if value is None else plain(value)
 
 
 def _show_compared(console: Console, result: dict[str, Any]) -> None:
-    from rich.table import Table
-
-    table = Table(title=result["scenario"]["title"], title_justify="left")
-    table.add_column("setting")
+    narrow = console.width < _NARROW
+    table = _table(result["scenario"]["title"], narrow)
+    table.add_column("setting", overflow="fold")
     for column in ("delta", "sampled", "exact", "worst pair", "claimed", "ratio"):
-        table.add_column(column, justify="right")
-    table.add_column("claimed by")
-    table.add_column("verdict")
+        table.add_column(column, justify="right", no_wrap=True)
+    if not narrow:
+        table.add_column("claimed by", overflow="fold")
+    table.add_column("verdict on" if narrow else "verdict", overflow="fold")
     for setting in result["settings"]:
         for row in setting["deltas"]:
             best = row.get("best") or {}
             sampled = row.get("sampled") or {}
+            claimed_by = str(best.get("id", "none applies"))
+            verdicts = _verdicts(row)
             table.add_row(
                 setting["name"],
-                f"{row['delta']:g}",
+                plain(row["delta"]),
                 _number(sampled.get("epsilon")),
                 _number(row["exact"]["worst"][0]) if row["exact"].get("known", True) else "-",
-                _worst_pair(row),
+                _worst_pair(row, "\n" if narrow else " "),
                 _number(best.get("epsilon")),
                 _number(best.get("ratio")),
-                str(best.get("id", "none applies")),
-                _verdicts(row),
+                *([f"{claimed_by}\n{verdicts}"] if narrow else [claimed_by, verdicts]),
             )
     table.caption = (
         f"epsilon: certified from samples at confidence {result['confidence']:g}, exact for the "
@@ -96,12 +110,12 @@ def overall_verdict(bounds: list[dict[str, Any]]) -> str:
     return "not applicable"
 
 
-def _worst_pair(row: dict[str, Any]) -> str:
+def _worst_pair(row: dict[str, Any], between: str) -> str:
     certified = row.get("certified")
-    return f"{_number(certified['epsilon'])} {certified['by']}" if certified else "-"
+    return f"{_number(certified['epsilon'])}{between}{certified['by']}" if certified else "-"
 
 
 def _number(value: float | None) -> str:
     if value is None or not math.isfinite(value):
         return "-"
-    return f"{value:.4g}"
+    return plain(float(f"{value:.4g}"))

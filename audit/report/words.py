@@ -125,7 +125,7 @@ def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
         )
         return f"{every} consistent with {evidence}"
     named = [
-        f"{c.bound['id']} claims {number(c.bound.get('epsilon'), 4, Rounding.UP)} "
+        f"{_called(str(c.bound['id']))} claims {number(c.bound.get('epsilon'), 4, Rounding.UP)} "
         f"where {_true_value(c.row)}{_where(c, settings)}"
         for c in islice(wrong, _NAMED)
     ]
@@ -135,6 +135,11 @@ def _judgement(claims: list[Claimed], settings: Sequence[Node]) -> str:
         f"{len(wrong)} of {len(claims)} claimed upper bounds {verb} refuted "
         f"({', '.join(named)}{more})"
     )
+
+
+def _called(name: str) -> str:
+    """Return a bound's name as it stands in a sentence: with quotes where it is words."""
+    return f"“{name}”" if " " in name else name
 
 
 def _true_value(row: Node) -> str:

@@ -19,6 +19,7 @@ from audit.mechanism import NoisySGD
 from audit.studies.figures_cl25 import ye_shokri
 from audit.studies.figures_shared import SAME, checked_times, compared, line, shown
 from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Statement
+from audit.studies.words import short
 
 PAPER = "Bok, Su and Altschuler 2024"
 
@@ -168,7 +169,7 @@ class BokSuAltschulerFigures:
     def _right(self, ours: list[float], composed: list[float], theirs: list[float]) -> Chart:
         return Chart(
             name="figure_1_right",
-            title=f"Figure 1, right: epsilon at delta = {self.delta:g}",
+            title=f"Figure 1, right: epsilon at delta = {short(self.delta)}",
             caption=(
                 f"After {self.times[-1]} steps: {self._gaussian(ours[-1]):.4g} by f-DP, "
                 f"{self._renyi(ours[-1]):.4g} by the same bound in Renyi DP, "

@@ -270,7 +270,7 @@ class ChienLiFigures:
         least = min(composed, self._spread())
         return Statement(
             claim=(
-                "as the Hoelder order goes to 0 the bound becomes identical to the Pareto frontier "
+                "as the Hölder order goes to 0 the bound becomes identical to the Pareto frontier "
                 f"of composition and output perturbation (T = {steps}, L = "
                 f"{self.holder_constant:g}; the least that any shifts give is {least:.6g})"
             ),
@@ -352,7 +352,7 @@ class ChienLiFigures:
         last, spread = self._last_step(), self._spread()
         return Chart(
             name="vanishing_order",
-            title="Theorem 3.7 as the Hoelder order goes to 0",
+            title="Theorem 3.7 as the Hölder order goes to 0",
             caption=(
                 f"T = {steps}, L = {self.holder_constant:g}. At the order "
                 f"{short(self.holder_orders[-1])} the bound is {values[-1]:.4g}. In the limit it "
@@ -360,7 +360,7 @@ class ChienLiFigures:
                 f"of what it costs to spread D over the last steps ({spread:.4g}; the last one "
                 f"alone {last:.4g}). Output perturbation would be {output:.4g}."
             ),
-            x_label="Hoelder order",
+            x_label="Hölder order",
             y_label=f"Renyi divergence of order {alpha:g}",
             x_logarithmic=True,
             y_logarithmic=True,

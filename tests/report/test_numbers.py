@@ -31,11 +31,13 @@ from audit.report.numbers import (
         (-math.inf, 4, "-inf"),
         (math.nan, 4, "nan"),
         (99999.7, 4, "1.000e5"),
+        (0.99999999, 6, "1.00000"),
+        (9.9999e-6, 3, "1.00e-5"),
     ],
 )
 def test_number(value: float | None, digits: int, expected: str) -> None:
     got = number(value, digits)
-    assert got == expected or float(got) == float(expected)
+    assert got == expected
 
 
 def test_bounds_are_rounded_to_the_safe_side() -> None:

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 
 from audit import report
-from audit.report import stored, tables
+from audit.report import pages, stored, tables
+from audit.report.parts import Cell, Column, Document, Gallery, Table
 from audit.report.words import conclusion
 
 from .example import example
@@ -222,7 +223,7 @@ def test_counts_stored_by_order_are_put_back(tmp_path: Path) -> None:
     delta = {"delta": 1e-5, "sampled": row, "exact": {"worst": [2.0, 2.0]}}
     table = evidence.counts([{"name": "s", "deltas": [delta]}])
     assert table is not None
-    words = [cell.text for cell in table.rows[0]]
+    words = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in table.rows[0]]
     assert words == [
         "s", "1e-5", "1.5000", "X' against X", "x ≤ -0.25", "1 of 20", "7 of 10", "0.0100", "inf",
     ]  # fmt: skip
@@ -250,3 +251,30 @@ def test_a_stronger_pair_is_named_and_compared_with() -> None:
     words = conclusion({"settings": [setting]})
     assert "claims 20.00 where DriftedWalk has 23.45 at δ = 0.001" in words
     assert "times the exact value of the strongest pair" in words
+
+
+def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
+    """Short cells without notes stay rows; a long word, a note or a verdict makes cards."""
+
+    def table(*texts: str, note: str = "", verdict: bool = False) -> Table:
+        cells = [Cell(text=text, note=note) for text in texts]
+        cells += [Cell.verdict("refuted")] if verdict else []
+        columns = tuple(Column(label="two words") for _ in cells)
+        return Table(caption="c", columns=columns, rows=(tuple(cells),))
+
+    assert table("1e-5", "2.75338", "4.08923").fits
+    assert not table("1e-5", "a word that is much too long for a phone").fits
+    assert not table("1e-5", note="a note").fits
+    assert not table("1e-5", verdict=True).fits
+    for one, kind in ((table("1"), "scrolling"), (table("1", note="n"), "stacked")):
+        document = Document(
+            title="t", subtitle="s", conclusion="c", summary=one, overview=Gallery(()), sections=()
+        )
+        assert f'<div class="{kind}"' in pages.html(document).decode("utf-8")
+
+
+def test_a_claim_named_in_words_has_quotes_in_the_sentence() -> None:
+    result = example()
+    bound = result["settings"][0]["deltas"][1]["bounds"][4]
+    bound["id"] = "accountant, delta 1e-5"
+    assert "(“accountant, delta 1e-5” claims 2.950 where" in conclusion(result)

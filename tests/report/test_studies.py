@@ -9,10 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import rich.console
 
 from audit import report
 from audit.report import joined, studies, terminal, words
-from audit.report.figures import charts, style, sweep
+from audit.report.figures import sweep
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting, stored_study
 
@@ -172,24 +173,6 @@ def test_on_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     assert "The root of 2" in shown
 
 
-def test_axes_of_charts_can_be_read() -> None:
-    """A logarithmic axis of less than two decades has numbers between the decades, too."""
-    from matplotlib.figure import Figure
-
-    axes = Figure().add_subplot()
-    axes.set_xscale("log")
-    style.logarithmic(axes.xaxis)
-    axes.plot([0.2, 0.9], [1.0, 1.0004])
-    charts.readable(axes)
-    shown = [label.get_text() for label in axes.get_xticklabels(minor=True)]
-    assert {"0.2", "0.5"} <= set(shown)
-    assert axes.yaxis.get_major_formatter().get_useOffset() is False  # type: ignore[attr-defined]
-    axes.set_xlim(1e-3, 1.0)
-    style.logarithmic(axes.xaxis)
-    charts.readable(axes)
-    assert "0.2" not in [label.get_text() for label in axes.get_xticklabels(minor=True)]
-
-
 def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     evil = "<script>alert(1)</script> | *b* [red]x[/red] $x$"
     one = copy.deepcopy(studied())
@@ -215,4 +198,35 @@ def test_many_statements_are_counted_on_the_first_screen() -> None:
     assert [row[0].note for row in table.rows[1:]] == [
         "statements that hold: 13 of 13",
         "statements that hold: 1 of 2",
+    ]
+
+
+def test_a_narrow_terminal_leaves_no_word_out(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """At 80 columns words are broken over lines; nothing is cut, and numbers stay whole."""
+    original = rich.console.Console
+
+    def narrow(**options: Any) -> rich.console.Console:
+        return original(**{**options, "width": 80})
+
+    monkeypatch.setattr(rich.console, "Console", narrow)
+    terminal.show(mixed())
+    lines = capsys.readouterr().out.splitlines()
+    assert max(map(len, lines)) <= 80
+    text = "\n".join(lines)
+    assert "…" not in text
+    assert "1e-05" not in text
+    for whole in ("consistent", "1e-5", "bsa24.theorem_4_3"):
+        assert whole in text
+
+
+def test_a_setting_is_no_better_than_its_weakest_statement() -> None:
+    many = studied()
+    statement = many["study"]["statements"][0]
+    many["study"]["statements"] = [statement] * 12 + [{**statement, "outcome": "consistent"}]
+    table = studies.summary([many])
+    assert table is not None
+    assert [(row[0].note, row[-1].text) for row in table.rows] == [
+        ("statements that hold: 12 of 13", "consistent")
     ]

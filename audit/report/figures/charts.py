@@ -6,7 +6,6 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
-from matplotlib.ticker import LogLocator, ScalarFormatter
 from numpy.typing import NDArray
 
 from audit.report.figures import style
@@ -17,7 +16,6 @@ from audit.report.stored import Node
 Array = NDArray[np.float64]
 
 _HEIGHT = 3.0  # inches
-_FEW_DECADES = 100.0
 _MARKED = 12  # markers on a line
 _HATCHES = ("////", "\\\\\\\\", "....", "xxxx")
 
@@ -36,25 +34,12 @@ def draw(chart: Node, stem: str) -> Picture:
             style.logarithmic(axes.yaxis)
         for i, one in enumerate(chart["series"]):
             _series(axes, one, shown[str(one["name"])], i)
-        readable(axes)
         axes.set_xlabel(str(chart["x_label"]))
         axes.set_ylabel(str(chart["y_label"]))
         style.legend_below(figure, axes)
 
     name = f"{stem}-{chart['name']}"
     return style.picture(name, str(chart["title"]), str(chart["caption"]), on, _HEIGHT)
-
-
-def readable(axes: Axes) -> None:
-    """Write numbers out in full, and between the decades where there are hardly two."""
-    for axis in (axes.xaxis, axes.yaxis):
-        if axis.get_scale() != "log":
-            axis.set_major_formatter(ScalarFormatter(useOffset=False))
-            continue
-        low, high = sorted(axis.get_view_interval())
-        if high < _FEW_DECADES * low:
-            axis.set_minor_locator(LogLocator(subs=(2.0, 5.0)))
-            axis.set_minor_formatter(axis.get_major_formatter())
 
 
 def _series(axes: Axes, one: Node, look: Look, place: int) -> None:
@@ -68,14 +53,13 @@ def _series(axes: Axes, one: Node, look: Look, place: int) -> None:
             hatch=_HATCHES[place % len(_HATCHES)],
         )  # fmt: skip
     elif drawn == "points":
-        axes.plot(x, y, look.marker, color=look.colour, mec="white", mew=0.6, label=name)
+        axes.plot(x, y, look.marker, color=look.colour, mec="white", mew=0.6, label=name, zorder=3)
     else:
         # fewer markers than points where the points are many, from another first one each
         every = max(1, len(x) // _MARKED)
         axes.plot(
-            x, y, color=look.colour, ls=look.line, marker=look.marker, ms=4.5,
-            markevery=(place % every, every), label=name,
-            drawstyle="steps-post" if drawn == "steps" else "default",
+            x, y, markevery=(place % every, every), label=name,
+            drawstyle="steps-post" if drawn == "steps" else "default", **look.curve,
         )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 
 _LITTLE_OVERLAP = 0.02  # with less in common, or peaks farther apart, densities are drawn in log
 _UNEQUAL_PEAKS = 20.0
-_LIGHTEST = 1e-9  # an end of the domain that holds less of either law has no panel
+_LIGHTEST = 1e-5  # an end of the domain that holds less of either law has no panel
 _FEWEST = 20  # expected samples in a bin that is compared
 _LAWS = (("", "X", style.FIRST, "-"), ("_prime", "X'", style.SECOND, "--"))
 
@@ -37,7 +37,9 @@ def draw(setting: Node) -> Picture:
         panels = list(figure.subplots(1, len(shown), width_ratios=shown, squeeze=False)[0])
         middle = panels.pop(1 if 0 in ends else 0)
         _densities(middle, laws, logarithmic)
-        top = max(float(np.max(laws[f"atoms{s}"])) for s, *_ in _LAWS) if ends else 0.0
+        kinds = ("atoms", "atom_frequencies")
+        masses = [laws[f"{k}{s}"] for k in kinds for s, *_ in _LAWS if f"{k}{s}" in laws]
+        top = max((float(m[side]) for m in masses for side in ends), default=0.0)
         for side, axes in zip(ends, panels, strict=True):
             _atoms(axes, laws, side, top)
         style.legend_below(figure, middle)
@@ -116,7 +118,7 @@ def _atoms(axes: Axes, laws: dict[str, Array], side: int, top: float) -> None:
     axes.set_yticks([])
     axes.spines["left"].set_visible(False)
     axes.set_title("left end" if side == 0 else "right end", loc="center")
-    axes.set_xlabel("probability")
+    axes.set_xlabel("mass")
 
 
 def caption(setting: Node, laws: dict[str, Array], logarithmic: bool) -> str:

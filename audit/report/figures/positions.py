@@ -16,6 +16,7 @@ from audit.report.stored import Node
 
 Array = NDArray[np.float64]
 
+_MOST_TICKS, _CROWDED = 12, 0.04  # records that have ticks of their own, and how near they may be
 _PAIR_LINES = ("-", "--", "-.", ":")
 
 
@@ -31,16 +32,16 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
         style.logarithmic(axes.yaxis)
         for i, (name, values) in enumerate(_pairs(rows).items()):
             axes.plot(
-                index, values, color=style.EXACT, ls=_PAIR_LINES[i % 4], marker="|", ms=8,
-                label=f"exact: {name}",
+                index, values, color=style.EXACT, ls=_PAIR_LINES[i % 4], lw=2.2,
+                marker="|", ms=8, label=f"exact: {name}",
             )  # fmt: skip
         for name, values in _bounds(rows).items():
             look = looks[name]
-            axes.plot(
-                index, values, color=look.colour, ls=look.line, marker=look.marker, ms=5,
-                label=f"claimed: {name}",
-            )  # fmt: skip
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+            axes.plot(index, values, label=f"claimed: {name}", **look.curve)
+        if len(index) <= _MOST_TICKS and np.all(np.diff(index) > _CROWDED * np.ptp(index)):
+            axes.set_xticks(index)
+        else:
+            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.set_xlabel("index of the record, in the order in which records are used")
         axes.set_ylabel(f"epsilon at δ = {plain(delta)}")
         style.legend_below(figure, axes)

@@ -20,6 +20,7 @@ from audit.report.stored import Node
 Array = NDArray[np.float64]
 
 _FEWEST = 3  # orders; fewer are no curve
+_SAME = 1e-3  # lines nearer to each other cannot be told apart
 
 
 def has_curve(setting: Node) -> bool:
@@ -41,10 +42,10 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
         axes.xaxis.set_major_locator(FixedLocator(list(orders)))
         axes.xaxis.set_minor_locator(NullLocator())
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: plain(float(value))))
-        for key, words, line in (("forward", "X from X'", "-"), ("reverse", "X' from X", "--")):
+        for words, values, line in _exact(rows):
             axes.plot(
-                orders, _values(row[key][0] for row in rows), color=style.EXACT, ls=line,
-                marker="|", ms=8, label=f"exact: {words}",
+                orders, values, color=style.EXACT, ls=line, lw=2.4, marker="|", ms=8,
+                label=f"exact: {words}",
             )  # fmt: skip
         sampled = _values(row.get("sampled_lower") for row in rows)
         if np.any(sampled > 0):
@@ -54,16 +55,21 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
             )  # fmt: skip
         for name, values in bounds.items():
             look = looks[name]
-            axes.plot(
-                orders, values, color=look.colour, ls=look.line, marker=look.marker, ms=4.5,
-                label=f"claimed: {name}",
-            )  # fmt: skip
+            axes.plot(orders, values, label=f"claimed: {name}", **look.curve)
         axes.set_xlabel("order α")
         axes.set_ylabel("Renyi divergence")
         style.legend_below(figure, axes)
 
     name = f"{stored.stem(setting)}-renyi"
     return style.picture(name, "Renyi divergences", caption(rows), on, 3.3)
+
+
+def _exact(rows: list[Node]) -> list[tuple[str, Array, str]]:
+    """Return the exact divergences in both orders, or one of them where they are the same."""
+    forward, reverse = (_values(row[key][0] for row in rows) for key in ("forward", "reverse"))
+    if np.allclose(forward, reverse, rtol=_SAME, atol=0.0, equal_nan=True):
+        return [("either order", forward, "-")]
+    return [("X from X'", forward, "-"), ("X' from X", reverse, "--")]
 
 
 def _values(numbers: Iterable[float | None]) -> Array:

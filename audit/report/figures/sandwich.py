@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import math
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -17,9 +19,12 @@ from audit.report.parts import Picture
 from audit.report.stored import Node
 
 _TITLE, _ROW = 0.34, 0.62  # inches of a setting's title and of a row
-_NEAR = 0.02  # of the axis: markers closer than this are set one above the other
-_APART = 0.06  # inches
+_TITLE_LINE, _LETTERS = 0.17, 50  # of a title on more than one line
+_NEAR = 0.028  # of the axis: markers closer than this are set one below the other
+_LEVEL = 0.115  # inches
+_WORD = 0.17  # of the axis: what the word "refuted" takes
 _EDGE = 0.25  # decades kept free at either end
+_RING: dict[str, Any] = {"marker": "o", "ms": 13, "mfc": "none", "mec": "#B00020", "mew": 1.8}
 
 
 @dataclass(frozen=True)
@@ -31,17 +36,35 @@ class _Scale:
         """Put what the logarithmic axis cannot hold on its ends."""
         return min(max(value, self.low), self.high)
 
-    def near(self, one: float, other: float) -> bool:
-        """Whether two markers would cover each other."""
-        return one > 0 and abs(math.log(other / one)) < _NEAR * math.log(self.high / self.low)
+    def share(self, value: float) -> float:
+        """Return where on the axis a value is, from 0 to 1."""
+        return math.log(self.place(value) / self.low) / math.log(self.high / self.low)
+
+    def levels(self, values: Sequence[float], above: Sequence[float]) -> list[int]:
+        """Return for each of some rising values how far down its marker goes to be seen whole.
+
+        On the highest level stand the markers of ``above``.
+        """
+        taken = [list(map(self.share, above))]
+        found = []
+        for at in map(self.share, values):
+            free = (i for i, there in enumerate(taken) if all(abs(at - x) >= _NEAR for x in there))
+            level = next(free, len(taken))
+            if level == len(taken):
+                taken.append([])
+            taken[level].append(at)
+            found.append(level)
+        return found
 
 
 def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
     """Draw one bar for each delta of each setting."""
     scale = _scale(settings)
     drawn = {claim.bound["id"] for claim in stored.judged(settings)}
-    rows = sum(len(setting["deltas"]) for setting in settings)
-    body = _TITLE * len(settings) + _ROW * rows
+    body = sum(
+        _title_height(setting) + sum(_height(scale, row) for row in setting["deltas"])
+        for setting in settings
+    )
     height = body + 0.6
 
     def on(figure: Figure) -> None:
@@ -55,14 +78,14 @@ def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
         axes.set_xlabel("epsilon")
         y = 0.0
         for setting in settings:
-            y -= _TITLE
+            y -= _title_height(setting)
             axes.text(
-                0, y + 0.05, _shortened(stored.title(setting)), weight="bold",
+                0, y + 0.05, "\n".join(_lines(setting)), weight="bold", linespacing=1.15,
                 transform=axes.get_yaxis_transform(), va="bottom",
             )  # fmt: skip
             for row in setting["deltas"]:
                 _bar(axes, scale, row, y - 0.36, looks)
-                y -= _ROW
+                y -= _height(scale, row)
         _keys(axes, looks, sorted(drawn), settings)
         style.legend_below(figure, axes)
 
@@ -78,6 +101,31 @@ def _scale(settings: Sequence[Node]) -> _Scale:
             values += [stored.strongest(row)[0]]
     shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
     return _Scale(min(shown) / 10**_EDGE, max(shown) * 10**_EDGE)
+
+
+def _lines(setting: Node) -> list[str]:
+    return textwrap.wrap(stored.title(setting), _LETTERS)
+
+
+def _title_height(setting: Node) -> float:
+    return _TITLE + _TITLE_LINE * (len(_lines(setting)) - 1)
+
+
+def _claims(row: Node) -> list[Node]:
+    claims = [b for b in row.get("bounds", ()) if b.get("verdict") != stored.NOT_APPLICABLE]
+    return sorted(claims, key=lambda bound: stored.infinite(bound.get("epsilon")))
+
+
+def _levels(scale: _Scale, row: Node) -> list[int]:
+    above = [stored.infinite(stored.worst(row)[0]), stored.strongest(row)[0]]
+    sampled = stored.sampled_epsilon(row)
+    if sampled is not None:
+        above.append(sampled)
+    return scale.levels([stored.infinite(b.get("epsilon")) for b in _claims(row)], above)
+
+
+def _height(scale: _Scale, row: Node) -> float:
+    return _ROW + _LEVEL * max(_levels(scale, row), default=0)
 
 
 def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look]) -> None:
@@ -119,30 +167,42 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
             scale.place(strongest), y, marker="d", ms=10, mfc="white", mec=style.EXACT, mew=1.6,
             clip_on=False, zorder=6,
         )  # fmt: skip
-    claims = [b for b in row.get("bounds", ()) if b.get("verdict") != stored.NOT_APPLICABLE]
-    claims.sort(key=lambda bound: stored.infinite(bound.get("epsilon")))
-    previous, side = 0.0, 1
-    for bound in claims:
-        x = scale.place(stored.infinite(bound.get("epsilon")))
-        side = -side if scale.near(previous, x) else 0
-        if side == 0:
-            side, shift = 1, 0.0
-        else:
-            shift = side * _APART
-        _mark(axes, bound, x, y + shift, looks[bound["id"]])
-        previous = x
+    claims = list(zip(_claims(row), _levels(scale, row), strict=True))
+    for bound, level in claims:
+        _mark(axes, scale, bound, y - _LEVEL * level, looks[bound["id"]])
+    _call_refuted(axes, scale, claims, y)
 
 
-def _mark(axes: Axes, bound: Node, x: float, y: float, look: Look) -> None:
+def _mark(axes: Axes, scale: _Scale, bound: Node, y: float, look: Look) -> None:
     value = stored.infinite(bound.get("epsilon"))
+    x = scale.place(value)
     axes.plot(x, y, marker=look.marker, ms=7, color=look.colour, mec="white", mew=0.8,
               clip_on=False, zorder=7)  # fmt: skip
     if math.isinf(value):
         axes.annotate("inf", (x, y), (4, -7), textcoords="offset points", ha="right", va="top")
     if bound.get("verdict") == stored.REFUTED:
-        axes.plot(x, y, marker="o", ms=13, mfc="none", mec="#B00020", mew=1.8, zorder=8)
-        axes.annotate("refuted", (x, y), (-7, -8), textcoords="offset points", ha="left",
-                      va="top", color="#B00020", weight="bold")  # fmt: skip
+        axes.plot(x, y, clip_on=False, zorder=8, **_RING)
+
+
+def _call_refuted(axes: Axes, scale: _Scale, claims: Sequence[tuple[Node, int]], y: float) -> None:
+    """Write the word below the rings, once for those that stand close together."""
+    places = [scale.share(stored.infinite(bound.get("epsilon"))) for bound, _ in claims]
+    free = -math.inf
+    for at, (bound, _) in zip(places, claims, strict=True):
+        if bound.get("verdict") != stored.REFUTED or at < free:
+            continue
+        free = at + _WORD
+        right = free > 1
+        low, high = (at - _WORD, at + _NEAR) if right else (at - _NEAR, free)
+        below = max(
+            level for other, (_, level) in zip(places, claims, strict=True) if low <= other <= high
+        )
+        x = scale.place(stored.infinite(bound.get("epsilon")))
+        axes.annotate(
+            stored.REFUTED, (x, y - _LEVEL * below), (7 if right else -7, -8),
+            textcoords="offset points", ha="right" if right else "left", va="top",
+            color="#B00020", weight="bold",
+        )  # fmt: skip
 
 
 def _any_exact(settings: Sequence[Node]) -> bool:
@@ -158,15 +218,21 @@ def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequen
     if _any_exact(settings):
         axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
     if _any_stronger(settings):
-        axes.plot([], [], "d", ms=9, mfc="white", mec=style.EXACT, label="of the strongest pair")
+        axes.plot(
+            [],
+            [],
+            "d",
+            ms=9,
+            mfc="white",
+            mec=style.EXACT,
+            label="exact value of the strongest pair",
+        )
     for name in drawn:
         axes.plot(
             [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
         )
-
-
-def _shortened(text: str, most: int = 50) -> str:
-    return text if len(text) <= most else text[: most - 1].rstrip() + "…"
+    if any(stored.refuted(row) for setting in settings for row in setting["deltas"]):
+        axes.plot([], [], ls="", label="refuted claim", **{**_RING, "ms": 10})
 
 
 def caption(settings: Sequence[Node]) -> str:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -28,7 +30,7 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
     exact = np.array([[_value(end) for end in ends] for ends in data["exact"]])
     bounds = {b["id"]: np.array([_value(v) for v in b["epsilon"]]) for b in data.get("bounds", ())}
     bounds = {name: values for name, values in bounds.items() if np.any(np.isfinite(values))}
-    own, burn_in = setting["mechanism"].get("steps"), data.get("burn_in")
+    burn_in = data.get("burn_in")
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -45,14 +47,14 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
         ends = [("exact", style.EXACT, *_last(steps, exact[:, 0]))]
         for name, values in bounds.items():
             look = looks[name]
-            axes.plot(steps, values, color=look.colour, ls=look.line, marker=look.marker, ms=5)
+            axes.plot(steps, values, **look.curve)
             ends.append((name, look.colour, *_last(steps, values)))
         _label(axes, ends)
         axes.set_xlabel("number of steps T")
         axes.set_ylabel(f"epsilon at δ = {plain(data['delta'])}")
 
     name = f"{stored.stem(setting)}-steps"
-    words = caption(data, steps, exact, bounds, own)
+    words = caption(data, steps, exact, bounds, stored.unsound(setting))
     return style.picture(name, "Epsilon against the number of steps", words, on, 3.7)
 
 
@@ -74,14 +76,13 @@ def _last(steps: Array, values: Array) -> tuple[float, float]:
 
 
 def _burn_in(axes: Axes, burn_in: float, steps: Array) -> None:
-    inside = steps[0] <= burn_in <= steps[-1]
-    if inside:
+    words = f"burn-in at T = {plain(float(burn_in))}"
+    if steps[0] <= burn_in <= steps[-1]:
         axes.axvline(burn_in, color=style.QUIET, lw=1.2, ls=(0, (2, 2)))
-        axes.set_title(
-            f"dotted line: burn-in at T = {plain(float(burn_in))}", loc="right", color="#444444"
-        )
+        words = f"dotted line: {words}"
     else:
-        axes.set_title(f"burn-in at T = {plain(float(burn_in))}, outside the axis", loc="right")
+        words = f"{words}, outside the axis"
+    axes.set_title(words, loc="left", color="#444444")
 
 
 def _label(axes: Axes, ends: list[tuple[str, str, float, float]]) -> None:
@@ -89,24 +90,39 @@ def _label(axes: Axes, ends: list[tuple[str, str, float, float]]) -> None:
     known = [end for end in ends if np.isfinite(end[3])]
     to_axes = axes.transData + axes.transAxes.inverted()
     heights = [float(to_axes.transform((x, y))[1]) for _, _, x, y in known]
-    for (name, colour, x, y), height in zip(known, style.spaced(heights, _LINE), strict=True):
+    places = style.spaced(heights, _LINE, _LINE / 2, 1 - _LINE / 2)
+    for (name, colour, x, y), height in zip(known, places, strict=True):
         axes.annotate(
             name, (x, y), (1.04, height), textcoords="axes fraction", color=colour, va="center",
             fontsize=9, weight="bold" if name == "exact" else "normal", annotation_clip=False,
-            arrowprops={"arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 3},
+            arrowprops={
+                "arrowstyle": "-", "color": colour, "lw": 0.7, "shrinkA": 1, "shrinkB": 3,
+                "relpos": (0.0, 0.5),
+            },
         )  # fmt: skip
 
 
 def caption(
-    data: Node, steps: Array, exact: Array, bounds: dict[str, Array], own: int | None
+    data: Node,
+    steps: Array,
+    exact: Array,
+    bounds: dict[str, Array],
+    unsound: Collection[str] = (),
 ) -> str:
-    """Say whether the exact value and the bounds level off, and how far apart they end."""
+    """Say whether the exact value and the bounds level off, and how far apart they end.
+
+    ``unsound`` bounds are never called the tightest, nor are those refuted at another step.
+    """
     if not np.isfinite(exact[-1, 0]):
         return "The exact value is infinite."
     end = f"{bracket(data['exact'][-1], 4)} at T = {plain(int(steps[-1]))}"
     parts = [f"{_growth('The exact value', steps, exact[:, 0])}: {end}."]
-    last = {name: float(v[-1]) for name, v in bounds.items() if np.isfinite(v[-1])}
-    standing = {name: v for name, v in last.items() if v >= exact[-1, 0]}
+    wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
+    standing = {
+        name: float(v[-1])
+        for name, v in bounds.items()
+        if np.isfinite(v[-1]) and name not in {*wrong, *unsound}
+    }
     if standing:
         name = min(standing, key=lambda key: (standing[key], key))
         times = ratio(standing[name] / exact[-1, 0]) if exact[-1, 0] > 0 else MISSING
@@ -114,7 +130,6 @@ def caption(
             f"The tightest claim that stands there is {name} with "
             f"{number(standing[name], 4, Rounding.UP)}, {times} times the exact value of this pair."
         )
-    wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
     if wrong:
         parts.append(f"Below the exact curve somewhere, hence refuted there: {', '.join(wrong)}.")
     growing = [name for name in sorted(standing) if not _level(steps, bounds[name])]
@@ -124,7 +139,8 @@ def caption(
     if growing:
         parts.append(f"Still growing: {', '.join(growing)}.")
     if data.get("burn_in") is not None:
-        parts.append(f"The burn-in time is {plain(float(data['burn_in']))} steps.")
+        of = f" of {data['burn_in_of']}" if data.get("burn_in_of") else ""
+        parts.append(f"The burn-in time{of} is {plain(float(data['burn_in']))} steps.")
     return " ".join(parts)
 
 

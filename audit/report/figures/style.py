@@ -13,8 +13,16 @@ import matplotlib as mpl
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, NullFormatter
+from matplotlib.ticker import (
+    FuncFormatter,
+    Locator,
+    LogLocator,
+    MaxNLocator,
+    NullFormatter,
+    ScalarFormatter,
+)
 
+from audit.report.numbers import plain
 from audit.report.parts import Picture
 
 WIDTH = 5.0  # inches: still read at a phone's width, and two fit side by side on a desk
@@ -23,6 +31,7 @@ EXACT, SAMPLED, QUIET = "#111111", "#0065A8", "#6B6B6B"
 
 _LETTERS = 54  # of two labels of a legend that fit side by side
 _LEGEND_ROW = 0.19  # inches
+_ZERO = 1e-9  # of an axis
 
 _RC: dict[Any, Any] = {
     "font.family": "DejaVu Sans",
@@ -53,26 +62,47 @@ _RC: dict[Any, Any] = {
 }
 _LINES = ("--", "-.", ":", (0, (5, 1, 1, 1, 1, 1)), (0, (8, 2)), (0, (3, 1, 1, 1)), (0, (1, 2)))
 _MARKERS = ("s", "o", "^", "D", "v", "P", "X", "<", ">", "p")
+_WIDTHS, _SIZES = (2.1, 1.3), (6.6, 3.8)  # of the first and the last line, and their markers
 _COLOURS = ("#117733", "#882255", "#8A6A00", "#2A8C80", "#AA4499", "#332288", "#7A4B2A", "#555555")
 
 
 @dataclass(frozen=True)
 class Look:
-    """How one bound is drawn, in every figure."""
+    """How one bound is drawn, in every figure.
+
+    Later ones are thinner and lie on top, so that curves which coincide are all seen.
+    """
 
     colour: str
     line: str | tuple[int, tuple[int, ...]]
     marker: str
+    width: float = _WIDTHS[0]
+    size: float = _SIZES[0]
+    zorder: float = 2.0
+
+    @property
+    def curve(self) -> dict[str, Any]:
+        """The arguments of a curve's drawing."""
+        return {
+            "color": self.colour, "ls": self.line, "lw": self.width, "marker": self.marker,
+            "ms": self.size, "zorder": self.zorder,
+        }  # fmt: skip
 
 
 def looks(ids: Sequence[str]) -> dict[str, Look]:
     """Give each bound a colour, a line and a marker of its own."""
-    return {
-        name: Look(
-            _COLOURS[i % len(_COLOURS)], _LINES[i % len(_LINES)], _MARKERS[i % len(_MARKERS)]
+    found = {}
+    for i, name in enumerate(ids):
+        share = i / max(1, len(ids) - 1)
+        found[name] = Look(
+            _COLOURS[i % len(_COLOURS)],
+            _LINES[i % len(_LINES)],
+            _MARKERS[i % len(_MARKERS)],
+            _WIDTHS[0] + share * (_WIDTHS[1] - _WIDTHS[0]),
+            _SIZES[0] + share * (_SIZES[1] - _SIZES[0]),
+            2.0 + share / 2,
         )
-        for i, name in enumerate(ids)
-    }
+    return found
 
 
 def picture(
@@ -82,12 +112,11 @@ def picture(
     with mpl.rc_context():
         mpl.rcdefaults()
         mpl.rcParams.update(_RC)
-        figure = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
-        draw(figure)
+        drawn = figure(draw, height)
         svg, png = io.BytesIO(), io.BytesIO()
         nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-        figure.savefig(svg, format="svg", metadata=nothing)
-        figure.savefig(png, format="png", dpi=180, metadata={"Software": None})
+        drawn.savefig(svg, format="svg", metadata=nothing)
+        drawn.savefig(png, format="png", dpi=180, metadata={"Software": None})
     return Picture(
         name=name,
         title=title,
@@ -95,6 +124,14 @@ def picture(
         svg=_own_ids(svg.getvalue(), name),
         png=png.getvalue(),
     )
+
+
+def figure(draw: Callable[[Figure], None], height: float) -> Figure:
+    """Return a fresh figure of the common width, drawn; the height is in inches."""
+    fresh = Figure(figsize=(WIDTH, height), layout="constrained", facecolor="white")
+    draw(fresh)
+    _plain_numbers(fresh)
+    return fresh
 
 
 def _own_ids(svg: bytes, name: str) -> bytes:
@@ -107,17 +144,70 @@ def _own_ids(svg: bytes, name: str) -> bytes:
     return text.encode("utf-8")
 
 
+class _Readable(Locator):
+    """Ticks of a logarithmic axis, at least three where it is in any way possible.
+
+    Decades; where there are hardly any, 2 and 5 between them; on a short axis even steps.
+    """
+
+    _FEWEST = 3
+
+    def __init__(self) -> None:
+        self._decades = LogLocator()
+        self._finer = (LogLocator(subs=(1.0, 2.0, 5.0)), MaxNLocator(5, steps=[1, 2, 5, 10]))
+
+    def set_axis(self, axis: Any) -> None:
+        super().set_axis(axis)
+        for locator in (self._decades, *self._finer):
+            locator.set_axis(axis)
+
+    def __call__(self) -> Sequence[float]:
+        return self.tick_values(*sorted(self.axis.get_view_interval()))  # type: ignore[union-attr]
+
+    def tick_values(self, vmin: float, vmax: float) -> Sequence[float]:
+        found: list[float] = []
+        for locator in (self._decades, *self._finer):
+            ticks = [float(tick) for tick in locator.tick_values(vmin, vmax)]
+            shown = [tick for tick in ticks if vmin <= tick <= vmax and tick > 0]
+            if len(shown) > len(found):
+                found = shown
+            if len(found) >= self._FEWEST:
+                break
+        return found
+
+
 def logarithmic(axis: Axis) -> None:
-    """Label the decades of a logarithmic axis as 0.01, 1, 100, or 1e-7, and nothing between."""
-    axis.set_major_formatter(FuncFormatter(lambda value, _: _decade(value)))
+    """Label the decades of a logarithmic axis as 0.01, 1, 100, or 1e-7, and more on a short one."""
+    axis.set_major_locator(_Readable())
+    axis.set_major_formatter(FuncFormatter(lambda value, _: tick(value)))
     axis.set_minor_formatter(NullFormatter())
 
 
-def _decade(value: float) -> str:
+def tick(value: float) -> str:
+    """Return a number as it stands at a tick of a logarithmic axis."""
     if 1e-3 <= value < 1e5:
-        return f"{value:g}"
-    mantissa, exponent = f"{value:.0e}".split("e")
-    return f"{mantissa}e{int(exponent)}"
+        return f"{float(f'{value:.4g}'):g}"
+    mantissa, exponent = f"{value:.3e}".split("e")
+    return f"{mantissa.rstrip('0').rstrip('.')}e{int(exponent)}"
+
+
+def _plain_numbers(figure: Figure) -> None:
+    """Write the numbers of linear axes as in the tables: no offset or factor in a corner."""
+    for axes in figure.axes:
+        for axis in (axes.xaxis, axes.yaxis):
+            if isinstance(axis.get_major_formatter(), ScalarFormatter):
+                axis.set_major_formatter(FuncFormatter(_plain(axis)))
+
+
+def _plain(axis: Axis) -> Callable[[float, int | None], str]:
+    def written(value: float, place: int | None) -> str:
+        low, high = axis.get_view_interval()
+        if abs(value) < _ZERO * abs(high - low):  # what rounding left of a tick at 0
+            return "0"
+        text = plain(abs(float(value)))
+        return f"\N{MINUS SIGN}{text}" if value < 0 else text
+
+    return written
 
 
 def legend_below(figure: Figure, axes: Axes) -> None:
@@ -131,14 +221,20 @@ def legend_below(figure: Figure, axes: Axes) -> None:
     figure.legend(handles, labels, loc="outside lower left", ncols=columns, borderaxespad=0.1)
 
 
-def spaced(positions: Sequence[float], gap: float) -> list[float]:
-    """Return positions moved apart to at least ``gap``; neighbours that collide share the move."""
+def spaced(
+    positions: Sequence[float], gap: float, low: float = -math.inf, high: float = math.inf
+) -> list[float]:
+    """Return positions moved apart to at least ``gap``; neighbours that collide share the move.
+
+    They stay between ``low`` and ``high`` where there is room for all of them.
+    """
     blocks: list[list[int]] = []
 
     def middle(block: list[int]) -> float:
         return sum(positions[i] for i in block) / len(block)
 
-    for i in sorted(range(len(positions)), key=lambda i: positions[i]):
+    order = sorted(range(len(positions)), key=lambda i: positions[i])
+    for i in order:
         blocks.append([i])
         while len(blocks) > 1:
             room = gap * (len(blocks[-2]) + len(blocks[-1])) / 2
@@ -150,4 +246,8 @@ def spaced(positions: Sequence[float], gap: float) -> list[float]:
     for block in blocks:
         for k, i in enumerate(block):
             result[i] = middle(block) + gap * (k - (len(block) - 1) / 2)
+    for k, i in enumerate(reversed(order)):
+        result[i] = min(result[i], high - k * gap)
+    for k, i in enumerate(order):
+        result[i] = max(result[i], low + k * gap)
     return result

@@ -13,32 +13,36 @@ from numpy.typing import NDArray
 
 from audit.report import stored
 from audit.report.figures import style
-from audit.report.numbers import plain, ratio
+from audit.report.numbers import number, plain, ratio
 from audit.report.parts import Picture
 from audit.report.runs import Run
 
 Array = NDArray[np.float64]
 
-_MOST_NAMED = 28  # rows beyond this are drawn without their names
+_MOST_NAMED, _FEWEST_LINES = 28, 4  # lines beyond the first number are drawn without their names
 _ROW, _LETTERS = 0.2, 34
 _MOST_TICKS, _MOST_WRITTEN = 12, 14  # of a map's axis; columns whose cells have room for a number
+_MOST_LEVEL = 30  # letters of all labels below a map that stand level
 _LABELS = {"steps": "T", "noise_std": "σ", "step_size": "η", "batch_size": "b", "diameter": "D",
            "dataset_size": "n", "lipschitz": "L"}  # fmt: skip
 
 
 def draw(rows: Sequence[dict[str, Any]]) -> Picture | None:
-    """Draw the ratio of every row; None where no claim has one."""
+    """Draw the ratio of every row, on one line for each setting and delta; None without ratios."""
     known = [row for row in rows if row["ratio"] is not None]
     if not known:
         return None
     known.sort(key=lambda row: float(row["ratio"]))
     values = np.array([row["ratio"] for row in known], dtype=np.float64)
     refuted = np.array([row["verdict"] == stored.REFUTED for row in known])
-    height = 1.1 + _ROW * min(len(known), _MOST_NAMED)
+    keys = [(row["scenario"], row["setting"], row["delta"]) for row in known]
+    lines = {key: place for place, key in enumerate(dict.fromkeys(keys))}
+    names = {lines[key]: _name(row) for key, row in zip(keys, known, strict=True)}
+    height = 1.1 + _ROW * max(_FEWEST_LINES, min(len(lines), _MOST_NAMED))
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        places = np.arange(len(known), dtype=np.float64)
+        places = np.array([lines[key] for key in keys], dtype=np.float64)
         axes.axvline(1.0, color=style.EXACT, lw=2)
         axes.plot(
             values[~refuted], places[~refuted], "o", ms=5, color=style.SAMPLED,
@@ -51,12 +55,13 @@ def draw(rows: Sequence[dict[str, Any]]) -> Picture | None:
         axes.set_xscale("log")
         axes.set_xlim(min(0.9, float(values.min()) / 1.1), max(2.0, float(values.max()) * 1.1))
         style.logarithmic(axes.xaxis)
-        axes.set_xlabel("claimed epsilon / certain epsilon (1 is tight, below 1 is refuted)")
-        axes.set_ylim(-0.8, len(known) - 0.2)
-        if len(known) <= _MOST_NAMED:
-            axes.set_yticks(places, [_name(row) for row in known], fontsize=7.5)
+        axes.set_xlabel("claimed / certain epsilon")
+        axes.set_ylim(-0.8, len(lines) - 0.2)
+        if len(lines) <= _MOST_NAMED:
+            axes.set_yticks(list(names), list(names.values()), fontsize=7.5)
         else:
-            axes.set_ylabel("claims, sorted")
+            axes.set_ylabel("settings and deltas, sorted")
+            axes.set_yticks([])
         style.legend_below(figure, axes)
 
     middle = ratio(float(np.median(values)))
@@ -68,8 +73,10 @@ def draw(rows: Sequence[dict[str, Any]]) -> Picture | None:
 
 
 def _name(row: dict[str, Any]) -> str:
-    text = f"{row['scenario']}: {row['setting']}, δ = {plain(row['delta'])}"
-    return text if len(text) <= _LETTERS else text[: _LETTERS - 1] + "…"
+    """Name the setting and delta, shortened in the middle: what tells two rows apart comes last."""
+    first, last = f"{row['scenario']}: {row['setting']}", f", δ = {plain(row['delta'])}"
+    room = _LETTERS - len(last)
+    return (first if len(first) <= room else first[: room - 1] + "…") + last
 
 
 @dataclass(frozen=True)
@@ -77,6 +84,7 @@ class _Point:
     """One setting of one run: the parameters that are numbers, and the ratio at its last delta."""
 
     parameters: dict[str, float]
+    delta: float
     ratio: float | None
     refuted: bool
 
@@ -106,7 +114,7 @@ def _point(setting: dict[str, Any]) -> _Point:
     row = setting["deltas"][-1]
     best = stored.tightest(row)
     value = None if best is None or best.get("ratio") is None else float(best["ratio"])
-    return _Point(parameters, value, bool(stored.refuted(row)))
+    return _Point(parameters, float(row["delta"]), value, bool(stored.refuted(row)))
 
 
 def _varied(points: Sequence[_Point]) -> list[str]:
@@ -149,8 +157,10 @@ def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
     title = f"{key[0]}, {key[1]}: the tightest claim that stands over what is certain"
     height = 1.5 + min(0.34 * len(lines), 3.5) if down else 3.0
     draw_on = _cells if down else _line
+    where = ", ".join(plain(delta) for delta in sorted({p.delta for p in points}))
+    words = f"At δ = {where}. {_words(values, refuted, across, down, columns, lines)}"
     return style.picture(
-        name, title, _words(values, refuted, across, down, columns, lines),
+        name, title, words,
         lambda figure: draw_on(figure, values, refuted, across, down, columns, lines), height,
     )  # fmt: skip
 
@@ -165,7 +175,9 @@ def _cells(
     axes.imshow(logs, cmap="cividis_r", vmin=0.0, vmax=top, aspect="auto", origin="lower")
     axes.grid(visible=False)
     shown, listed = _ticks(len(columns)), _ticks(len(lines))
-    axes.set_xticks(shown, [plain(columns[i]) for i in shown], rotation=45, ha="right")
+    below = [plain(columns[i]) for i in shown]
+    level = sum(map(len, below)) <= _MOST_LEVEL
+    axes.set_xticks(shown, below, rotation=0 if level else 45, ha="center" if level else "right")
     axes.set_yticks(listed, [plain(lines[i]) for i in listed])
     axes.set_xlabel(_label(across))
     axes.set_ylabel(_label(str(down)))
@@ -176,7 +188,7 @@ def _cells(
     size = min(8.5, 62 / max(1, len(columns)))
     for i, j in np.ndindex(values.shape):
         known = math.isfinite(values[i, j])
-        text = f"{values[i, j]:.3g}" if known else "–"
+        text = number(float(values[i, j]), 3) if known else "–"
         dark = known and math.log10(max(float(values[i, j]), 1.0)) > 0.5 * top
         axes.text(
             j, i, text + ("*" if refuted[i, j] else ""), ha="center", va="center", fontsize=size,
@@ -230,6 +242,7 @@ def _words(
     text = f"The ratio is least, {low}, at {place(least)}, and largest, {high}, at {place(most)}."
     if low == high:
         text = f"The ratio is {low} everywhere."
+    text += " A ratio of 1 is tight."
     if np.any(refuted):
         text += " Another claim is refuted where there is a star, or a cross."
     if np.any(~np.isfinite(values)):

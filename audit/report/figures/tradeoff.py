@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -50,16 +52,16 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
             look = looks[name]
             below = logarithmic and not np.any(beta > floor)
             axes.plot(
-                alpha, np.where(beta > 0, beta, _SMALLEST if logarithmic else 0), color=look.colour,
-                ls=look.line, marker=look.marker, markevery=_every(alpha, i + 1, 9), ms=4.5,
-                label=f"claimed: {name}" + (" (off the axis)" if below else ""),
+                alpha, np.where(beta > 0, beta, _SMALLEST if logarithmic else 0),
+                markevery=_every(alpha, i + 1, 9),
+                label=f"claimed: {name}" + (" (off the axis)" if below else ""), **look.curve,
             )  # fmt: skip
         axes.set_xlabel("type I error α")
         axes.set_ylabel("least type II error β")
         style.legend_below(figure, axes)
 
     name = f"{stored.stem(setting)}-tradeoff"
-    words = caption(alpha, exact, upper, bounds, logarithmic)
+    words = caption(alpha, exact, upper, bounds, logarithmic, stored.unsound(setting))
     return style.picture(name, "The tradeoff function", words, on, 3.3)
 
 
@@ -98,9 +100,17 @@ def _logarithmic(axes: Axes, alpha: Array, floor: float) -> None:
 
 
 def caption(
-    alpha: Array, exact: Array, upper: Array | None, bounds: dict[str, Array], logarithmic: bool
+    alpha: Array,
+    exact: Array,
+    upper: Array | None,
+    bounds: dict[str, Array],
+    logarithmic: bool,
+    unsound: Collection[str] = (),
 ) -> str:
-    """Say what a test at 5% has, is certified to have at most, and is claimed to have at least."""
+    """Say what a test at 5% has, is certified to have at most, and is claimed to have at least.
+
+    ``unsound`` bounds are never called the tightest.
+    """
     at = int(np.argmin(np.abs(alpha - _SHOWN_ALPHA)))
     text = (
         f"At type I error {plain(float(f'{alpha[at]:.2g}'))} the best test misses with probability "
@@ -113,7 +123,7 @@ def caption(
         for name, beta in bounds.items()
         if np.any(beta - exact > _EXCESS)
     }
-    standing = [float(beta[at]) for name, beta in bounds.items() if name not in above]
+    standing = [float(beta[at]) for name, beta in bounds.items() if name not in {*above, *unsound}]
     if standing:
         least = number(max(standing), 3, Rounding.DOWN) if max(standing) > 0 else "less than 1e-300"
         text += f", and the tightest claim that stands allows {least}"

@@ -1,0 +1,199 @@
+"""No words over words, none off the canvas, and axes that can be read, in every kind of figure."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+from audit.report import document, studies
+from audit.report.figures import positions, scores, style, sweep
+
+from .collisions import collisions, ticks
+from .example import example
+from .test_more_parts import by_record
+from .test_studies import studied
+
+Drawn = list[list[str]]
+
+
+@pytest.fixture
+def found(monkeypatch: pytest.MonkeyPatch) -> Drawn:
+    """Collects the collisions of every figure that is drawn, one list a figure."""
+    drawn: Drawn = []
+    original = style.figure
+
+    def looked_at(draw: Callable[[Figure], None], height: float) -> Figure:
+        drawn.append(collisions(original(draw, height)))
+        return original(draw, height)
+
+    monkeypatch.setattr(style, "figure", looked_at)
+    return drawn
+
+
+def test_the_figures_of_a_report_collide_nowhere(found: Drawn) -> None:
+    document.build(example())
+    assert len(found) == 13
+    assert found == [[]] * len(found)
+
+
+def crowded() -> dict[str, Any]:
+    """Eight bounds within a hundredth, two of them refuted, long names and a long title."""
+    result = example()
+    setting = copy.deepcopy(result["settings"][0])
+    ids = [f"author{i}.theorem_{i}_{i}_with_both_orders" for i in range(8)]
+    for row in setting["deltas"]:
+        exact = row["exact"]["worst"][0]
+        row["best"] = None
+        row["bounds"] = [
+            {
+                "id": name,
+                "citation": "c",
+                "status": "as printed",
+                "epsilon": exact * (0.995 + i / 400),
+                "ratio": 0.995 + i / 400,
+                "verdict": "refuted" if i < 2 else "consistent",
+                "reason": None,
+            }
+            for i, name in enumerate(ids)
+        ]
+    setting["title"] = "A setting whose title is far too long for one line, and for a second one, W"
+    data = setting["epsilon_against_steps"]
+    data["bounds"] = [
+        {"id": name, "epsilon": [v[0] * (1 + i / 300) for v in data["exact"]]}
+        for i, name in enumerate(ids)
+    ]
+    data["burn_in"] = 5e7
+    setting["tradeoff"]["bounds"] = [
+        {"id": name, "beta": setting["tradeoff"]["exact"]} for name in ids
+    ]
+    for row in setting["renyi"]:
+        row["bounds"] = [{"id": n, "value": 1.001, "verdict": "consistent"} for n in ids]
+    laws = setting["laws"]
+    laws["atoms"], laws["atoms_prime"] = [0.31234, 1.7e-5], [1.2e-8, 0.9999]
+    return {**result, "settings": [setting]}
+
+
+def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
+    document.build(crowded())
+    assert len(found) == 5
+    assert found == [[]] * len(found)
+
+
+def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
+    setting = example()["settings"][0]
+    setting["positions"] = by_record(*(1.5 * i for i in range(1, 31)))
+    looks = style.looks(["fmtt18.theorem_23"])
+    positions.draw(setting, looks)
+    setting["positions"] = [setting["positions"][i] for i in (0, 9, 19, 29)]
+    positions.draw(setting, looks)
+    edges = np.linspace(-1e-6, 3e-6, 81)
+    shares = np.full(80, 1 / 80)
+    setting["scores"] = {"edges": edges, "share": shares, "share_prime": shares[::-1]}
+    scores.draw(setting)
+    for chart in studied()["study"]["charts"]:
+        studies.picture(studied(), chart)
+    assert len(found) == 5
+    assert found == [[]] * len(found)
+
+
+def ratios(settings: int) -> list[dict[str, Any]]:
+    return [
+        {
+            "scenario": f"a_scenario_with_a_long_name_{i}",
+            "setting": "with_a_setting",
+            "delta": delta,
+            "ratio": 1.0 + i / 50,
+            "verdict": "consistent" if i else "refuted",
+        }
+        for i in range(settings)
+        for delta in (1e-2, 1e-5)
+    ]
+
+
+@pytest.mark.parametrize("settings", [1, 14, 40])
+def test_the_ratios_of_a_sweep_collide_nowhere(found: Drawn, settings: int) -> None:
+    assert sweep.draw(ratios(settings)) is not None
+    assert found == [[]] * len(found)
+
+
+def test_runs_of_one_setting_share_a_line_whose_name_tells_delta() -> None:
+    rows = ratios(1) * 9
+    assert {sweep._name(row)[-8:] for row in rows} == {"δ = 0.01", "δ = 1e-5"}
+    assert all(len(sweep._name(row)) <= sweep._LETTERS for row in rows)
+
+
+def planted(change: Callable[[Figure], None]) -> list[str]:
+    """Return what is found in a figure with nothing wrong but what ``change`` does."""
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.plot([0.2, 0.9], [1.0, 1.2], label="a line")
+        axes.set_xlabel("steps")
+        style.legend_below(figure, axes)
+        change(figure)
+
+    return collisions(style.figure(on, 3.0))
+
+
+def test_planted_collisions_are_found() -> None:
+    assert planted(lambda figure: None) == []
+
+    def over(figure: Figure) -> None:
+        figure.axes[0].text(0.5, 1.1, "first")
+        figure.axes[0].text(0.51, 1.1, "second")
+
+    assert planted(over) == ["'first' lies on 'second'"]
+
+    def wide(figure: Figure) -> None:
+        figure.axes[0].set_xlabel("a label that is too long " * 5)
+
+    assert any("leaves the canvas" in words for words in planted(wide))
+    inside = planted(lambda figure: figure.legends[0].set_loc("center"))
+    assert "the legend lies on the axes" in inside
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [
+        (0.2, 0.95, {"0.2", "0.4", "0.8"}),  # less than a decade
+        (2.72, 4.1, {"3", "4"}),  # not even 2 and 5
+        (0.3, 40.0, {"0.5", "1", "10", "20"}),
+        (1e-7, 1e5, {"1e-7", "0.001", "10"}),
+        (1e3, 1e5, {"1000", "10000"}),
+        (1.2e-8, 9e-7, {"1e-7", "5e-8"}),
+    ],
+)
+def test_logarithmic_axes_have_three_numbers(low: float, high: float, expected: set[str]) -> None:
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        style.logarithmic(axes.xaxis)
+        axes.plot([low, high], [0.0, 1.0])
+        axes.set_xlim(low, high)
+
+    figure = style.figure(on, 3.0)
+    assert collisions(figure) == []
+    shown = ticks(figure.axes[0].xaxis)
+    assert expected <= set(shown)
+    assert 3 <= len(shown) <= 9
+    assert not any("e-0" in text or "e+" in text for text in shown)
+
+
+def test_linear_axes_are_written_out() -> None:
+    """Neither an offset nor a factor in a corner, and 0 for what rounding left of it."""
+
+    def on(figure: Figure) -> None:
+        axes = figure.add_subplot()
+        axes.plot([-3e-6, 3e-6], [1.0, 1.0004])
+
+    figure = style.figure(on, 3.0)
+    assert collisions(figure) == []
+    shown = ticks(figure.axes[0].xaxis)
+    assert {"0", "\N{MINUS SIGN}2e-6", "2e-6"} <= set(shown)
+    assert "1.0002" in ticks(figure.axes[0].yaxis)
+    assert not any(axis.get_offset_text().get_text() for axis in (figure.axes[0].xaxis,))

@@ -1,0 +1,51 @@
+"""The burn-in time of the figure of epsilon against T, and whose it is."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+import audit
+from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
+from audit.exact import curve
+from audit.scenario.pictures import epsilon_against_steps
+
+from .small import mechanism
+
+
+def shown(pair: Construction) -> dict[str, Any]:
+    """The figure's numbers with a single point."""
+    steps = [pair.mechanism.steps]
+    return epsilon_against_steps(pair, steps, [curve(pair)], 1e-2, (), lambda *_: None)
+
+
+@pytest.mark.parametrize(
+    ("pair", "burn_in", "theorem"),
+    [
+        # D n / (L eta) = 1 * 10 / (1 * 0.02), and three quarters of it in the lower bound's proof
+        (TwoSidedWalk(mechanism(steps=3)), 500.0, "Theorem 3.1"),
+        (BiasedWalk(mechanism(steps=3)), 375.0, "Theorem 4.1"),
+    ],
+)
+def test_the_burn_in_time_names_its_theorem(
+    pair: Construction, burn_in: float, theorem: str
+) -> None:
+    found = shown(pair)
+    assert found["burn_in"] == pytest.approx(burn_in, rel=1e-12)
+    assert found["burn_in_of"] == f"Altschuler and Talwar 2022, {theorem}"
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"convex": False},
+        {"batching": audit.Batching.POISSON},
+        {"smoothness": None},
+        {"diameter": None},
+        {"step_size": (0.02, 0.01, 0.005)},
+    ],
+)
+def test_no_burn_in_time_where_theorem_3_1_does_not_apply(changes: dict[str, Any]) -> None:
+    found = shown(TwoSidedWalk(mechanism(steps=3, **changes)))
+    assert (found["burn_in"], found["burn_in_of"]) == (None, None)
