@@ -4,7 +4,9 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 
-.PHONY: audit test test-floors lint bench calibrate map results clean
+.PHONY: install audit test test-floors lint bench calibrate map results clean
+
+install: $(STAMP)
 
 audit: $(STAMP)
 	$(BIN)/audit

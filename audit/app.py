@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import os
+import re
+import shlex
 import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
@@ -31,6 +33,8 @@ DEFAULT_SCENARIO = "at22_lower_bound"
 # Hydra itself writes nothing: a run's folder appears whole, or not at all.
 QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
 _BROKEN_RUNS, _BROKEN_INPUT = 1, 2
+# What Hydra says of a scenario whose keys it puts under "scenario".
+_NO_PACKAGE = re.compile(r"In '(scenario/[^']*)': .*Key 'scenario' not in 'AuditConfig'")
 _NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")  # keys no number depends on
 
 
@@ -153,7 +157,9 @@ def _workers(scenario: Scenario) -> Iterator[Pool]:
 
 
 def _command() -> str:
-    return " ".join(["audit", *HydraConfig.get().overrides.task])
+    own = [s.path for s in HydraConfig.get().runtime.config_sources if s.provider == "command-line"]
+    folder = [f"--config-dir {shlex.quote(path)}" for path in own]
+    return " ".join(["audit", *folder, *HydraConfig.get().overrides.task])
 
 
 def _digest(config: DictConfig) -> str:
@@ -172,6 +178,8 @@ def _said(error: BaseException) -> str:
     if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
         error = cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if found := _NO_PACKAGE.match(lines[0] if lines else ""):
+        return f"{found[1]}.yaml must begin with the line '# @package _global_', got another one"
     if isinstance(error, OmegaConfBaseException):
         keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key:")]
         return lines[0] + (f" (at {keys[0]})" if keys and keys[0] not in lines[0] else "")

@@ -156,7 +156,7 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
 
 
 def _witness(file: Path) -> int:
-    """Recompute a refutation in two ways and print both; 0 if both confirm it."""
+    """Recompute a refutation in two ways and print both; 0 if one confirms and none denies it."""
     from audit.claims.recompute import recompute
     from audit.claims.witness import Witness
 
@@ -169,7 +169,7 @@ def _witness(file: Path) -> int:
     found = recompute(witness)
     for line in found.lines():
         print(line)
-    return _OK if found.confirmed else _UNEXPECTED
+    return _OK if found.stands else _UNEXPECTED
 
 
 def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) -> bool:

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit import report
+from audit import report, validate
 from audit.report import joined, latex
 
 _BROKEN_RUNS, _BROKEN_INPUT = 1, 2
@@ -57,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:
+    # a slip of the pen must not replace a report by an empty one
+    if not any(place.exists() for place in places):
+        raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
     runs = report.gather(places)
     if full:
         for run in runs:
@@ -65,8 +68,11 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
                 if tex:
                     (run.folder / "report.tex").write_bytes(latex.of_run(run.result))
     report.write_joined(runs, output)
+    table = output / "results.tex"
+    table.unlink(missing_ok=True)
     if tex:
-        (output / "results.tex").write_bytes(latex.document([joined.table(runs)]))
+        table.write_bytes(latex.document([joined.table(runs)]))
+        print(f"LaTeX: {table}")
     return tell(runs, output)
 
 

@@ -93,6 +93,7 @@ def assert_bound_holds(
         raise ValueError("deltas or orders must be given, got neither")
     if options is not None and not isinstance(bound, str):
         raise ValueError(f"options must be left out unless bound is an id, got {dict(options)!r}")
+    __tracebackhide__ = True  # pytest shows the line of the test, not these
     claims = _claims(bound, mechanism, tuple(deltas), tuple(orders), options or {})
     judged = [
         judge(

@@ -17,6 +17,8 @@ from audit.bounds.errors import NotApplicable
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Batching, NoisySGD
 
+_TIE = 1e-9  # relative: closer values are the same number, computed in two ways
+
 
 class Status(enum.Enum):
     """What is known of a statement."""
@@ -233,7 +235,9 @@ class Catalogue:
                 if e.status.sound and e.failures(mechanism)
             ]
             raise NotApplicable(f"no sound bound applies: {'; '.join(reasons)}")
-        winner = min(compared, key=lambda id: compared[id])
+        # of equals the first: those that are printed stand before ours
+        least = min(compared.values())
+        winner = next(id for id, value in compared.items() if value <= least * (1 + _TIE))
         return BestBound(
             winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
         )

@@ -18,6 +18,7 @@ from audit.constructions import (
     TwoSidedWalk,
     WallPinnedWalk,
 )
+from audit.constructions.reading import read_parameters
 from audit.constructions.records import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.search.stored import shipped
@@ -26,6 +27,9 @@ Make = Callable[[], Construction]
 
 # A process with more different batches takes too long to make.
 _MOST_KINDS = 20_000
+
+# Their maps are no broken lines, which is what a witness can tell.
+_WITHOUT_WITNESS = ("HolderPair",)
 
 # Walks that let others push across the domain, as shares of their largest drift.
 _SHARES = (1.0, 0.5, 0.25)
@@ -59,19 +63,20 @@ def named_pair(mechanism: NoisySGD | None, kind: str, parameters: Mapping[str, o
     if kind in _MADE:
         return _called(_MADE[kind], kind, mechanism, parameters)
     found = getattr(constructions, kind, None)
-    if not (inspect.isclass(found) and issubclass(found, Construction)):
+    tellable = kind not in _WITHOUT_WITNESS
+    if not (inspect.isclass(found) and issubclass(found, Construction) and tellable):
         known = [
             name
             for name in constructions.__all__
             if inspect.isclass(getattr(constructions, name))
             and issubclass(getattr(constructions, name), Construction)
-            and name not in ("Construction", "AuxiliaryWalk")
+            and name not in ("Construction", "AuxiliaryWalk", *_WITHOUT_WITNESS)
         ]
         names = ", ".join([*known, *_MADE, *GIVEN])
         raise ValueError(f"pair must be one of {names}, got {kind!r}")
     if not found.is_neighbouring:
         raise ValueError(f"pair must be of neighbouring datasets, which {kind} is not")
-    return _called(found, kind, mechanism, parameters)
+    return _called(found, kind, mechanism, read_parameters(found, parameters))
 
 
 def candidate_pairs(mechanism: NoisySGD) -> Iterator[Pair]:

@@ -72,7 +72,7 @@ def _show_compared(console: Console, result: dict[str, Any]) -> None:
         for row in setting["deltas"]:
             best = row.get("best") or {}
             sampled = row.get("sampled") or {}
-            claimed_by = str(best.get("id", "none applies"))
+            claimed_by = str(best.get("id", "none stands" if row["bounds"] else "none applies"))
             verdicts = _verdicts(row)
             table.add_row(
                 setting["name"],

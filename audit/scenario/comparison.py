@@ -63,7 +63,9 @@ def at_delta(
     sound = [
         finite[claim.entry.id] for claim in claims if _usable(claim) and claim.entry.id in finite
     ]
-    best = min(sound, key=lambda row: float(row["epsilon"]), default=None)
+    least = min((float(row["epsilon"]) for row in sound), default=math.inf)
+    # of equals, up to rounding, the first in the order of the scenario
+    best = next((row for row in sound if float(row["epsilon"]) <= least * (1 + 1e-9)), None)
     return {
         "delta": delta,
         "sampled": sampled_evidence(audited.evidence(delta)),

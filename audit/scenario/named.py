@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import enum
 from collections.abc import Mapping
-from typing import Any, get_type_hints
+from typing import Any
 
 from audit import constructions, validate
-from audit.constructions import Construction, HolderForm, PiecewiseLinear
+from audit.constructions import Construction
+from audit.constructions.reading import read_parameters
 from audit.mechanism import NoisySGD
 
 KINDS: Mapping[str, type[Construction]] = {
@@ -32,7 +32,6 @@ _NEEDED = {
     "WallPinnedWalk": ("before", "after"),
     "HolderPair": ("scale", "form"),
 }
-_LINE_KEYS = ("points", "values", "slopes")
 
 
 def named_pair(kind: str, mechanism: NoisySGD, parameters: Mapping[str, Any]) -> Construction:
@@ -55,7 +54,6 @@ def named_pair(kind: str, mechanism: NoisySGD, parameters: Mapping[str, Any]) ->
     """
     validate.one_of(tuple(KINDS), kind=kind)
     made = KINDS[kind]
-    hints = get_type_hints(made)
     allowed = {f.name for f in dataclasses.fields(made)} - {"mechanism"}
     for name, value in parameters.items():
         if name not in allowed:
@@ -63,29 +61,4 @@ def named_pair(kind: str, mechanism: NoisySGD, parameters: Mapping[str, Any]) ->
     for name in _NEEDED.get(kind, ()):
         if name not in parameters:
             raise ValueError(f"{name} must be given for a {kind}, got None")
-    read = {name: _read(name, hints[name], value) for name, value in parameters.items()}
-    return made(mechanism, **read)
-
-
-def _read(name: str, hint: Any, value: Any) -> Any:
-    if hint in (PiecewiseLinear, PiecewiseLinear | None):
-        return _line(name, value)
-    if isinstance(hint, type) and issubclass(hint, enum.Enum):
-        validate.one_of(tuple(HolderForm.__members__), **{name: value})
-        return HolderForm[value]
-    return value
-
-
-def _line(name: str, value: Any) -> PiecewiseLinear:
-    if not isinstance(value, Mapping):
-        validate.finite(**{name: value})
-        return PiecewiseLinear.constant(float(value))
-    if set(value) != set(_LINE_KEYS):
-        raise ValueError(
-            f"{name} must be a number or hold {', '.join(_LINE_KEYS)}, got {', '.join(value)}"
-        )
-    try:
-        points, values, slopes = (tuple(value[key]) for key in _LINE_KEYS)
-        return PiecewiseLinear(points, values, slopes)
-    except (TypeError, ValueError) as error:
-        raise ValueError(f"{name} must be a broken line: {error}") from None
+    return made(mechanism, **read_parameters(made, parameters))

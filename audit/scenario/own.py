@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -67,10 +68,21 @@ class DrawnScores:
         sampler = self._sampler()
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint32)
         first, second = (
-            self._checked(sampler(dataset, self.trials, int(one)))
+            self._checked(self._called(sampler, dataset, int(one)))
             for dataset, one in enumerate(seeds)
         )
         return first, second
+
+    def _called(self, sampler: Sampler, dataset: int, seed: int) -> Any:
+        try:
+            return sampler(dataset, self.trials, seed)
+        except Exception as error:  # whatever the user's code raises, told in one line
+            where = traceback.extract_tb(error.__traceback__)[-1]
+            place = f"{Path(where.filename).name}, line {where.lineno}"
+            raise ValueError(
+                f"{self.function} must be a function of (dataset, trials, seed) that returns "
+                f"scores, got {type(error).__name__}: {error} ({place})"
+            ) from error
 
     def _sampler(self) -> Sampler:
         module, _, name = self.function.partition(":")

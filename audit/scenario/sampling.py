@@ -15,6 +15,7 @@ from audit.constructions import Construction
 from audit.scenario.progress import Report
 from audit.simulation import Parallel, final_iterates
 from audit.simulation.parallel_answers import Pool
+from audit.simulation.records_files import locked
 
 SECONDS = 5.0  # a run that is over sooner keeps nothing; a kill costs so much, or a fiftieth
 _TOGETHER = ".unfinished"  # no run's name begins with a dot
@@ -77,6 +78,10 @@ class Unfinished:
                     "and the same command goes on from them"
                 )
             raise
-        shutil.rmtree(self.folder, ignore_errors=True)
+        for samples in self.folder.glob("*"):
+            # another run of the same configuration may be at work in there
+            with contextlib.suppress(OSError, ValueError), locked(samples):
+                shutil.rmtree(samples)
         with contextlib.suppress(OSError):  # others are unfinished, or none ever was
+            self.folder.rmdir()
             self.folder.parent.rmdir()

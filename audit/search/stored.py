@@ -18,6 +18,7 @@ import yaml
 import audit
 from audit import constructions, exact
 from audit.constructions import Construction, PiecewiseLinear
+from audit.constructions.reading import read_parameters
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.search.admissible import check_admissible
 from audit.search.objectives import Bracket, Epsilon, Objective, RenyiDivergence
@@ -165,15 +166,7 @@ def _construction(mechanism: NoisySGD, written: dict[str, Any]) -> Construction:
     made = getattr(constructions, kind, None)
     if not (inspect.isclass(made) and issubclass(made, Construction)) or inspect.isabstract(made):
         raise ValueError(f"kind must be a construction, got {kind!r}")
-    parameters = {
-        name: (
-            PiecewiseLinear(tuple(v["points"]), tuple(v["values"]), tuple(v["slopes"]))
-            if isinstance(v, Mapping)
-            else v
-        )
-        for name, v in written.items()
-    }
-    pair: Construction = made(mechanism, **parameters)
+    pair: Construction = made(mechanism, **read_parameters(made, written))
     return pair
 
 

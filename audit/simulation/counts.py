@@ -21,7 +21,7 @@ from audit.simulation.blocks import (
     checked_run,
     run,
 )
-from audit.simulation.describing import described
+from audit.simulation.describing import described, digest_of
 from audit.simulation.jobs import Counts
 from audit.simulation.walks import DRAWS, Walks, walks
 
@@ -75,6 +75,7 @@ class WalkCounts:
             "job": type(self).__name__,
             "construction": self.pair.name,
             "pair": described(self.pair),
+            "walks": self._walks_digest,
             "thresholds": list(self.thresholds),
             "trials": self.trials,
             "block": self._size,
@@ -100,6 +101,11 @@ class WalkCounts:
         for walked, stream, row in zip(self._walks, (Stream.X, Stream.X_PRIME), found, strict=True):
             kernels.count_reached(walked(block, self.seed, stream), thresholds, row)
         return found
+
+    @cached_property
+    def _walks_digest(self) -> str:
+        # a pair's fields say nothing of the code that makes its walks
+        return digest_of(self.pair.processes())
 
     @cached_property
     def _lengths(self) -> tuple[int, ...]:

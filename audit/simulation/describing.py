@@ -12,6 +12,8 @@ from typing import Any
 
 import numpy as np
 
+from audit.simulation import records_files as files
+
 
 def described(value: Any) -> Any:
     """Return plain data that tell a value apart from others of its kind, in any process.
@@ -30,6 +32,11 @@ def described(value: Any) -> Any:
     return _described(value, ())
 
 
+def digest_of(value: Any) -> str:
+    """Return a digest of what `described` tells of a value; see there for what it raises."""
+    return files.digest({"described": described(value)})
+
+
 def _described(value: Any, outer: tuple[int, ...]) -> Any:
     if isinstance(value, enum.Enum):
         return value.name
@@ -38,9 +45,13 @@ def _described(value: Any, outer: tuple[int, ...]) -> Any:
     if id(value) in outer:
         raise _indescribable(value, "it holds itself")
     inner = functools.partial(_described, outer=(*outer, id(value)))
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+    if isinstance(value, type):
+        return {"type": "class", "name": _name(value)}
+    if dataclasses.is_dataclass(value):
         fields = {f.name: inner(getattr(value, f.name)) for f in dataclasses.fields(value)}
-        return {"type": _name(type(value)), **fields}
+        call = type(value).__dict__.get("__call__")  # of an update map: its code is what counts
+        does = {"call": inner(call)} if isinstance(call, types.FunctionType) else {}
+        return {"type": _name(type(value)), **fields, **does}
     if isinstance(value, Mapping):
         return {str(key): inner(item) for key, item in value.items()}
     if isinstance(value, (tuple, list)):

@@ -20,7 +20,7 @@ from audit.simulation.blocks import (
     block_size,
     checked_run,
 )
-from audit.simulation.describing import described
+from audit.simulation.describing import described, digest_of
 from audit.simulation.jobs import Floats
 from audit.simulation.parallel import Kind, Parallel
 from audit.simulation.parallel_answers import Pool, drawn
@@ -140,7 +140,8 @@ class Iterates:
         """Plain data that fix every sample, seed and source of random numbers included."""
         return {
             "job": type(self).__name__,
-            "pair": described(self.parts if self.pair is None else self.pair),
+            "pair": described(self.pair),
+            "walks": self._walks_digest,
             "trials": self.trials,
             "block": self._size,
             "seed": self.seed,
@@ -170,6 +171,11 @@ class Iterates:
         inner, part = divmod(number, len(self.parts))
         start = inner * self._size
         return part, Block(inner, start, min(start + self._size, self.trials))
+
+    @cached_property
+    def _walks_digest(self) -> str:
+        # a pair's fields say nothing of the code that makes its walks
+        return digest_of(self.parts)
 
     @cached_property
     def _lengths(self) -> tuple[int, ...]:

@@ -15,7 +15,7 @@ import audit
 from audit.simulation import records_files as files
 from audit.simulation.jobs import Blocks
 
-_FORMAT = 2
+_FORMAT = 3
 
 
 def software() -> dict[str, str]:

@@ -143,3 +143,20 @@ def test_import_leaves_slow_libraries_out():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_of_equal_bounds_the_printed_one_is_named():
+    m = NoisySGD(
+        steps=100,
+        dataset_size=100,
+        batch_size=100,
+        step_size=0.1,
+        noise_std=0.5,
+        lipschitz=1.25,
+        smoothness=1.0,
+        diameter=1.0,
+    )
+    best = bounds.best(m, delta=1e-5)  # composition: many theorems come down to it, ours too
+    assert not best.id.startswith("own.")
+    assert best.epsilon <= min(best.compared.values()) * (1 + 1e-9)
+    assert "own.forgetting" in best.compared

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import itertools
 import math
+from pathlib import Path
 
 import numpy as np
 import pytest
+import yaml
 from scipy.special import ndtr, ndtri
 
 from audit import Batching, NoisySGD, Relation, Release
@@ -17,6 +19,7 @@ from audit.claims.pairs import Densities, Finite, Mixture, Mixtures, given_pair
 from audit.claims.points import Point, Quantity
 from audit.curves import GaussianCurve
 from audit.mechanism import Order
+from audit.search.stored import read_found
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass
 from tests.bounds.test_survey_accountants import randomised_response_epsilon
 
@@ -210,3 +213,27 @@ def test_mixtures_refuse_uneven_lists_and_no_spread():
     assert named_pair(None, "Finite", {"first": [1.0], "second": [1.0]}) == Finite((1.0,), (1.0,))
     with pytest.raises(ValueError, match="mechanism must be given for the pair TwoSidedWalk"):
         named_pair(None, "TwoSidedWalk", {})
+
+
+def test_a_found_pair_can_be_named_by_a_claim():
+    folder = Path(__file__).parents[2] / "scenarios" / "found"
+    for file in sorted(folder.glob("*.yaml")):
+        parameters = yaml.safe_load(file.read_text(encoding="utf-8"))["pair"]
+        pair = read_found(file).construction
+        kind = parameters.pop("kind")
+        assert named_pair(pair.mechanism, kind, parameters) == pair
+
+
+def test_a_pair_that_no_witness_can_tell_is_refused():
+    m = NoisySGD(
+        steps=3,
+        dataset_size=5,
+        batch_size=5,
+        step_size=0.1,
+        noise_std=2.0,
+        lipschitz=2.0,
+        holder=(1.6, 1 / 3),
+        diameter=1.0,
+    )
+    with pytest.raises(ValueError, match=r"pair must be one of BiasedWalk, .*, got 'HolderPair'"):
+        named_pair(m, "HolderPair", {"scale": 1.0, "form": "SIGNED"})

@@ -85,7 +85,7 @@ def test_both_ways_confirm_and_the_file_comes_back(name):
     assert 4 <= len(found.recipe) <= 12
     result = recompute(again)
     assert result.confirmed, result.lines()
-    assert len(result.lines()) == 3
+    assert len(result.lines()) == 4
     low, high = found.bracket
     if found.quantity != "mu":
         assert low - result.exact.error <= result.exact.value
@@ -129,6 +129,8 @@ def test_draws_that_contradict_the_law_by_quadrature_deny_it(monkeypatch):
     result = recompute(found)
     assert result.exact.confirms
     assert result.sampled.outcome is Outcome.NOT_CONFIRMED
+    assert not result.stands
+    assert result.lines()[-1] == "  not confirmed"
 
 
 def test_what_is_too_rare_is_not_sampleable():
@@ -139,6 +141,8 @@ def test_what_is_too_rare_is_not_sampleable():
     assert result.exact.confirms
     assert result.sampled.outcome is Outcome.NOT_SAMPLEABLE
     assert not result.confirmed
+    assert result.stands
+    assert result.lines()[-1] == "  confirmed in one way; the other could not be tried"
     assert "would not show it" in result.sampled.how
 
 

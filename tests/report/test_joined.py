@@ -349,3 +349,22 @@ def test_tables_for_latex(tmp_path: Path) -> None:
     with pytest.raises(SystemExit):
         main([str(tmp_path / "run"), "--output", str(plain)])
     assert not list(plain.glob("*.tex"))
+
+
+def test_a_path_that_is_not_there_replaces_nothing(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    store(tmp_path / "runs" / "a", example())
+    output = tmp_path / "joined"
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "runs"), "--output", str(output), "--latex"])
+    assert (output / "results.tex").is_file()
+    before = (output / "index.html").read_bytes()
+    with pytest.raises(SystemExit) as ended:
+        main([str(tmp_path / "nowhere"), "--output", str(output)])
+    assert ended.value.code == 2
+    assert "RUN must be a folder of stored results, got" in capsys.readouterr().err
+    assert (output / "index.html").read_bytes() == before
+    with pytest.raises(SystemExit):
+        main([str(tmp_path / "runs"), "--output", str(output)])
+    assert not (output / "results.tex").exists()  # of the runs before

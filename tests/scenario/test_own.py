@@ -189,3 +189,18 @@ CLAIMS = [OwnClaimConfig("a", 1.0, 1e-2)]
 def test_slips_in_the_configuration(config: SettingConfig, message: str) -> None:
     with pytest.raises(ValueError, match=rf"settings\.mine: .*{message}"):
         to_setting("mine", config)
+
+
+def test_what_a_function_raises_is_told_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine_raises.py").write_text(
+        "def scores(dataset, trials, seed):\n    return undefined_name\n\n\n"
+        "def no_seed(dataset, trials):\n    return [0.0] * trials\n"
+    )
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    with pytest.raises(ValueError, match=r"mine_raises:scores must be .*, got NameError: .* \(m"):
+        DrawnScores("mine_raises:scores", 1000).draw(1)
+    with pytest.raises(ValueError, match=r"of \(dataset, trials, seed\) .*, got TypeError: "):
+        DrawnScores("mine_raises:no_seed", 1000).draw(1)

@@ -58,6 +58,19 @@ class Recomputed:
         """Whether both ways refute the claim again."""
         return self.exact.confirms and self.sampled.confirms
 
+    @property
+    def stands(self) -> bool:
+        """Whether one way refutes the claim again, and the other does or could not be tried."""
+        outcomes = {self.exact.outcome, self.sampled.outcome}
+        return Outcome.CONFIRMED in outcomes and Outcome.NOT_CONFIRMED not in outcomes
+
+    def _conclusion(self) -> str:
+        if self.confirmed:
+            return "confirmed in both ways"
+        if self.stands:
+            return "confirmed in one way; the other could not be tried"
+        return "not confirmed"
+
     def lines(self) -> tuple[str, ...]:
         """Return the findings, a line each."""
         w = self.witness
@@ -73,6 +86,7 @@ class Recomputed:
             f"  quadrature: {self.exact.value:.6g} +- {self.exact.error:.2g}, "
             f"{self.exact.outcome.value} ({self.exact.how})",
             f"  draws: {_shown(self.sampled)}{self.sampled.outcome.value} ({self.sampled.how})",
+            f"  {self._conclusion()}",
         )
 
 

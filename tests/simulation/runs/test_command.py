@@ -14,6 +14,7 @@ import pytest
 
 from audit import app
 from audit.scenario.sampling import Unfinished
+from audit.simulation.records_files import locked
 
 from .test_dask import ROOT, cluster
 
@@ -158,3 +159,18 @@ def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
     with other.kept():
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_a_finished_run_leaves_what_another_one_holds(tmp_path: Path) -> None:
+    unfinished = Unfinished(tmp_path, "mine-1")
+    held, left = unfinished.folder / "1", unfinished.folder / "2"
+    for folder in (held, left):
+        folder.mkdir(parents=True)
+        (folder / "blocks-0.bin").write_bytes(b"samples")
+    with locked(held), unfinished.kept():
+        pass
+    assert (held / "blocks-0.bin").is_file()
+    assert not left.exists()
+    with unfinished.kept():
+        pass
+    assert not unfinished.folder.exists()

@@ -14,12 +14,15 @@ from audit import simulation
 from audit.constructions import (
     BiasedWalk,
     Construction,
+    DriftedWalk,
     Mapped,
     Process,
     Step,
     TwoSidedWalk,
+    UpdateMap,
 )
 from audit.simulation import Kind, Parallel, blocks, final_iterates, records_samples
+from audit.simulation.describing import digest_of
 from audit.simulation.iterates import Iterates
 from audit.simulation.records_files import locked
 from audit.simulation.records_samples import SampleRecords, recorded_samples
@@ -243,3 +246,43 @@ def test_the_description_is_plain_and_complete() -> None:
         "seed": 3,
         "block": 256,
     }
+
+
+def written(drift: float) -> Construction:
+    """A pair of one name and no fields of its own, whose code says the drift."""
+
+    @dataclass(frozen=True)
+    class Mine(Construction):
+        citation = "a test"
+
+        def processes(self) -> tuple[Process, Process]:
+            return DriftedWalk(self.mechanism, drift=drift).processes()
+
+    return Mine(mechanism(dataset_size=4, batch_size=4))
+
+
+def test_samples_of_code_that_was_rewritten_are_refused(tmp_path: Path) -> None:
+    before, after = written(0.0), written(0.01)
+    counts = [
+        simulation.WalkCounts(pair=p, thresholds=(0.0,), trials=9, seed=1) for p in (before, after)
+    ]
+    first, second = (one.description for one in counts)
+    assert first["pair"] == second["pair"]  # all that the fields say
+    assert first["walks"] != second["walks"]
+    folder = tmp_path / "kept"
+    final_iterates(before, trials=TRIALS, seed=3, threads=1, folder=folder, record_every=0.0)
+    with pytest.raises(ValueError, match=r"that of the same configuration, .* where walks is"):
+        final_iterates(after, trials=TRIALS, seed=3, threads=1, folder=folder, record_every=0.0)
+
+
+def test_an_update_map_is_told_by_its_code() -> None:
+    def made(factor: float) -> Any:
+        @dataclass(frozen=True)
+        class Mine(UpdateMap):
+            def __call__(self, x: Any) -> Any:
+                return x * factor
+
+        return Mine()
+
+    assert digest_of(made(0.5)) == digest_of(made(0.5))
+    assert digest_of(made(0.5)) != digest_of(made(0.6))
