@@ -178,7 +178,7 @@ def _said(error: BaseException) -> str:
     if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
         error = cause
     lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if found := _NO_PACKAGE.match(lines[0] if lines else ""):
+    if found := _NO_PACKAGE.match(" ".join(lines)):
         return f"{found[1]}.yaml must begin with the line '# @package _global_', got another one"
     if isinstance(error, OmegaConfBaseException):
         keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key:")]

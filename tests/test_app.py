@@ -126,3 +126,13 @@ def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
     assert "output must be a folder that can be written to" in done.stderr
     assert len(done.stderr.strip().splitlines()) == 1
     assert (tmp_path / "file").read_text() == ""
+
+
+def test_a_scenario_without_its_first_line_is_told_so(tmp_path: Path) -> None:
+    (tmp_path / "scenario").mkdir()
+    (tmp_path / "scenario" / "mine.yaml").write_text("name: mine\n")
+    done = audit("scenario=mine", "--config-dir", str(tmp_path), folder=tmp_path / "runs")
+    assert done.returncode == 2
+    line = "audit: error: scenario/mine.yaml must begin with the line '# @package _global_', got"
+    assert done.stderr.startswith(line)
+    assert len(done.stderr.strip().splitlines()) == 1
