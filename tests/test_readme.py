@@ -16,12 +16,6 @@ from pathlib import Path
 
 import pytest
 import yaml
-from hydra import compose, initialize
-from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
-
-from audit.app import register
-from audit.config import AuditConfig
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -41,10 +35,8 @@ QUICK = {
     ),
     "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
 }
-# Dask's lines run together in a test of their own. Ray and SLURM are not installed with the tests:
-# their configurations are composed, and tests/simulation/runs has tests for where there is a Ray.
+# These lines run together in a test of their own.
 DASK = ("dask ", "parallel=dask")
-ABSENT = ("parallel=ray", "submitit_slurm")
 
 
 @dataclass(frozen=True)
@@ -129,16 +121,6 @@ def shell(line: str, place: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
-def composed(line: str) -> bool:
-    """Compose the configuration of an ``audit`` command, without Hydra's launcher."""
-    given = [word for word in line.split()[1:] if word != "-m" and "hydra" not in word]
-    GlobalHydra.instance().clear()
-    register()
-    with initialize(version_base="1.3", config_path=None):
-        config = compose(config_name="audit", overrides=[w.replace("1,2", "1") for w in given])
-    return isinstance(OmegaConf.to_object(config), AuditConfig)
-
-
 def test_there_is_something_to_run() -> None:
     known = {"python", "console", "yaml", "bibtex"}
     assert {block.language for block in BLOCKS} == known
@@ -174,13 +156,10 @@ def test_the_python_runs(
 
 @pytest.mark.parametrize(
     "command",
-    [c for c in commands() if not any(word in c.line for word in DASK) and c.line[:4] != "ray "],
+    [c for c in commands() if not any(word in c.line for word in DASK)],
     ids=lambda c: c.line[:60],
 )
 def test_the_commands_run(command: Command, workplace: Path) -> None:
-    if any(word in command.line for word in ABSENT):
-        assert composed(command.line)
-        return
     line = command.line
     for long, quick in QUICK.items():
         line = line.replace(long, quick)
