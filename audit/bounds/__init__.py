@@ -25,7 +25,15 @@ from audit.bounds import (
 )
 from audit.bounds.assumptions import Assumption
 from audit.bounds.errors import NotApplicable
-from audit.bounds.registry import BestBound, Catalogue, Citation, Entry, Row, Status
+from audit.bounds.registry import (
+    BestBound,
+    Catalogue,
+    Citation,
+    Entry,
+    Row,
+    Status,
+    tightest,
+)
 
 _catalogue = Catalogue(
     (
@@ -68,4 +76,5 @@ __all__ = [
     "entry",
     "evaluate",
     "table",
+    "tightest",
 ]

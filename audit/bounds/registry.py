@@ -159,6 +159,15 @@ class Row:
     reason: str | None
 
 
+def tightest(compared: Mapping[str, float]) -> str:
+    """Return the id of the least value; of equals, up to rounding, the first one.
+
+    In the catalogue's order those that are printed stand before this package's own.
+    """
+    least = min(compared.values())
+    return next(id for id, value in compared.items() if value <= least * (1 + _TIE))
+
+
 class Catalogue:
     """An immutable set of entries by id, and what can be asked of it."""
 
@@ -235,9 +244,7 @@ class Catalogue:
                 if e.status.sound and e.failures(mechanism)
             ]
             raise NotApplicable(f"no sound bound applies: {'; '.join(reasons)}")
-        # of equals the first: those that are printed stand before ours
-        least = min(compared.values())
-        winner = next(id for id, value in compared.items() if value <= least * (1 + _TIE))
+        winner = tightest(compared)
         return BestBound(
             winner, compared[winner], curves[winner], float(delta), MappingProxyType(compared)
         )

@@ -60,12 +60,12 @@ def at_delta(
     finite = {
         row["id"]: row for row in rows if row["epsilon"] is not None and row["epsilon"] < math.inf
     }
-    sound = [
-        finite[claim.entry.id] for claim in claims if _usable(claim) and claim.entry.id in finite
-    ]
-    least = min((float(row["epsilon"]) for row in sound), default=math.inf)
-    # of equals, up to rounding, the first in the order of the scenario
-    best = next((row for row in sound if float(row["epsilon"]) <= least * (1 + 1e-9)), None)
+    sound = {
+        claim.entry.id: float(finite[claim.entry.id]["epsilon"])
+        for claim in claims
+        if _usable(claim) and claim.entry.id in finite
+    }
+    best = finite[bounds.tightest(sound)] if sound else None
     return {
         "delta": delta,
         "sampled": sampled_evidence(audited.evidence(delta)),

@@ -11,6 +11,7 @@ import contextlib
 import hashlib
 import time
 from collections.abc import Iterator
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -36,12 +37,20 @@ class SampleRecords:
     def __init__(self, folder: Path, job: Samples, *, seconds: float) -> None:
         self.finished: Ranges = ()
         self._folder, self._seconds = folder, seconds
-        self._identity = identity_of(job)
-        self._job = files.digest(self._identity)
+        self._samples = job
         self._size = job.size
         self._lock: contextlib.ExitStack | None = None
         self._pending: list[tuple[range, Floats]] = []
         self._next: float | None = None
+
+    @cached_property
+    def _identity(self) -> dict[str, Any]:
+        # of a long schedule it takes seconds, and a short run never asks for it
+        return identity_of(self._samples)
+
+    @cached_property
+    def _job(self) -> str:
+        return files.digest(self._identity)
 
     def add(self, blocks: range, values: Floats) -> None:
         """Take in the samples of finished blocks, and write a file if it is time.
