@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit.claims.words import apart
-from audit.report.numbers import MISSING, ratio
+from audit.report.number_format import MISSING, ratio
 from audit.report.published import SHOWN
 
 Row = dict[str, Any]

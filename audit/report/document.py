@@ -1,134 +1,171 @@
-"""From a stored result to the parts of its report."""
+"""What a report is made of, before it is HTML or Markdown.
+
+A document is a first screen and sections; a section is a list of parts. Every part knows its
+``kind``, by which the templates tell them apart.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import enum
+import json
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
-from audit.report import evidence, figures, more_tables, proof, stored, studies, tables, words
-from audit.report.figures.style import Look, looks
-from audit.report.numbers import Rounding, number, plain
-from audit.report.parts import Document, Gallery, Heading, Part, Section, Table, Text
-from audit.report.stored import Node
-
-
-def build(result: Node) -> Document:
-    """Draw every figure and fill every table of a checked result."""
-    settings = stored.stemmed(result["settings"])
-    result = {**result, "settings": settings}
-    scenario = result["scenario"]
-    known = looks(stored.bound_ids(settings))
-    summary, statements = _summaries(settings)
-    stem, overview = _overview(settings, known)
-    return Document(
-        title=str(scenario.get("title") or scenario["name"]),
-        subtitle=" ".join(
-            str(part).rstrip(".") + "." for part in _both(scenario, "summary", "reference")
-        ),
-        conclusion=words.conclusion(result),
-        summary=summary,
-        statements=statements,
-        overview=overview,
-        sections=(
-            *(
-                studies.section(setting, first_shown=stored.stem(setting) == stem)
-                if setting.get("study")
-                else _setting(setting, known)
-                for setting in settings
-            ),
-            *_end(result),
-        ),
-    )
+_PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
 
 
-def _summaries(settings: Sequence[Node]) -> tuple[Table, Table | None]:
-    """Return the first screen's table, and the second where the report mixes both kinds."""
-    compared, statements = stored.compared(settings), studies.summary(settings)
-    if statements and not compared:
-        return statements, None
-    return tables.summary(compared), statements
+class Style(enum.Enum):
+    """How the text of a cell is set."""
+
+    TEXT = "text"
+    NUMBER = "number"
+    CODE = "code"
+    VERDICT = "verdict"
 
 
-def _overview(settings: Sequence[Node], known: dict[str, Look]) -> tuple[str, Gallery]:
-    """Return the first screen's figure, and the stem of the study that it is of."""
-    compared = stored.compared(settings)
-    if compared:
-        return "", Gallery((figures.sandwich.draw(compared, known),))
-    found = studies.overview(settings)
-    return ("", Gallery(())) if found is None else (found[0], Gallery((found[1],)))
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One cell of a table.
+
+    Parameters
+    ----------
+    text
+        What is read.
+    value
+        The stored number (or bracket) behind the text, in full, as JSON.
+    note
+        A second, smaller line.
+    target
+        The ``ident`` of the section that the text links to.
+    link
+        The page that the text links to, relative to this one.
+    """
+
+    text: str
+    style: Style = Style.TEXT
+    value: str | None = None
+    note: str = ""
+    target: str = ""
+    link: str = ""
+
+    @classmethod
+    def number(cls, text: str, value: Any, note: str = "") -> Cell:
+        """Return a cell whose text stands for the stored ``value``."""
+        return cls(text=text, style=Style.NUMBER, value=json.dumps(value), note=note)
+
+    @classmethod
+    def code(cls, text: str, note: str = "") -> Cell:
+        """Return an identifier."""
+        return cls(text=text, style=Style.CODE, note=note)
+
+    @classmethod
+    def verdict(cls, word: str) -> Cell:
+        """Return a verdict, always written as a word."""
+        return cls(text=word, style=Style.VERDICT)
 
 
-def _both(node: Node, *names: str) -> list[str]:
-    return [node[name] for name in names if node.get(name)]
+@dataclass(frozen=True, kw_only=True)
+class Column:
+    """The head of a column; numbers are aligned right."""
+
+    label: str
+    numeric: bool = False
 
 
-def _setting(setting: Node, known: dict[str, Look]) -> Section:
-    parts: list[Part] = []
-    if setting.get("summary"):
-        parts.append(Text(str(setting["summary"])))
-    parts.append(Text(words.mechanism(setting)))
-    parts.append(_pictures(setting, known))
-    parts += _present(tables.claims(setting), tables.inapplicable(setting))
-    parts += _present(more_tables.estimators(setting), more_tables.positions(setting))
-    parts += _present(tables.orders(setting), tables.renyi(setting))
-    parts += _present(more_tables.searched(setting))
-    if setting.get("mu_lower") is not None:
-        mu = number(setting["mu_lower"], 4, Rounding.DOWN)
-        parts.append(
-            Text(
-                f"The samples refute every claim of mu-GDP with mu below {mu}. "
-                "This number says nothing of epsilon."
-            )
-        )
-    parts += _proof(setting.get("diagnostics"), setting)
-    return Section(
-        ident=f"setting-{stored.stem(setting)}", title=stored.title(setting), parts=tuple(parts)
-    )
+@dataclass(frozen=True, kw_only=True)
+class Table:
+    """Rows of cells under named columns.
+
+    ``stacked`` tables turn each row into a card on a narrow screen, but for those that fit it;
+    others scroll sideways.
+    """
+
+    kind: ClassVar[str] = "table"
+    caption: str
+    columns: tuple[Column, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    stacked: bool = True
+
+    @property
+    def fits(self) -> bool:
+        """Whether the table is narrow enough for a phone as it is: short cells without notes."""
+        cells = [cell for row in self.rows for cell in row]
+        if any(cell.note or cell.style is Style.VERDICT for cell in cells):
+            return False
+        heads = [max(map(len, column.label.split()), default=0) for column in self.columns]
+        widths = [
+            max(head, *(len(row[i].text) for row in self.rows), 0) for i, head in enumerate(heads)
+        ]
+        return sum(widths) + _GAP * (len(widths) - 1) <= _PHONE
 
 
-def _pictures(setting: Node, known: dict[str, Look]) -> Gallery:
-    pictures = []
-    if setting.get("laws"):
-        pictures.append(figures.laws.draw(setting))
-    if setting.get("tradeoff"):
-        pictures.append(figures.tradeoff.draw(setting, known))
-    if len((setting.get("epsilon_against_steps") or {}).get("steps", ())) > 1:
-        pictures.append(figures.steps.draw(setting, known))
-    if figures.renyi.has_curve(setting):
-        pictures.append(figures.renyi.draw(setting, known))
-    if setting.get("positions"):
-        pictures.append(figures.positions.draw(setting, known))
-    if setting.get("scores"):
-        pictures.append(figures.scores.draw(setting))
-    return Gallery(tuple(pictures), tables.parameters(setting))
+@dataclass(frozen=True, kw_only=True)
+class Picture:
+    """A drawn figure: its file name without ending, and what to conclude from it."""
+
+    name: str
+    title: str
+    caption: str
+    svg: bytes
+    png: bytes
 
 
-def _proof(diagnostics: Node | None, setting: Node) -> list[Part]:
-    if not diagnostics:
-        return []
-    parts: list[Part] = [Heading("What the paper's proof claims")]
-    parts += _present(proof.statements(diagnostics))
-    if diagnostics.get("domination"):
-        parts.append(Gallery((figures.domination.draw(setting),)))
-    below = proof.below_threshold(diagnostics)
-    if below:
-        parts += [Text(proof.below_threshold_words(diagnostics)), below]
-    return parts
+@dataclass(frozen=True)
+class Gallery:
+    """Pictures that stand side by side where there is room, a table before them if there is one."""
+
+    kind: ClassVar[str] = "gallery"
+    pictures: tuple[Picture, ...]
+    table: Table | None = None
 
 
-def _end(result: Node) -> tuple[Section, ...]:
-    return (
-        Section(ident="methods", title="Methods", parts=evidence.methods(result)),
-        Section(
-            ident="evidence",
-            title="Counts and confidence",
-            parts=(
-                Text(f"Confidence of the certified numbers: {plain(result['confidence'])}."),
-                *_present(evidence.counts(result["settings"])),
-            ),
-        ),
-        Section(ident="provenance", title="Provenance", parts=(evidence.provenance(result),)),
-    )
+@dataclass(frozen=True)
+class Text:
+    """A paragraph."""
+
+    kind: ClassVar[str] = "text"
+    text: str
 
 
-def _present(*found: Table | None) -> list[Table]:
-    return [table for table in found if table is not None]
+@dataclass(frozen=True)
+class Heading:
+    """A heading inside a section."""
+
+    kind: ClassVar[str] = "heading"
+    text: str
+
+
+Part = Table | Gallery | Text | Heading
+
+
+@dataclass(frozen=True, kw_only=True)
+class Section:
+    """A titled part of the report; ``ident`` is its anchor."""
+
+    ident: str
+    title: str
+    parts: tuple[Part, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Document:
+    """A report: title, one sentence, one table, one figure, then the sections.
+
+    ``statements`` is a second table of the first screen, where studies stand beside comparisons.
+    """
+
+    title: str
+    subtitle: str
+    conclusion: str
+    summary: Table
+    overview: Gallery
+    sections: tuple[Section, ...]
+    statements: Table | None = None
+
+    @property
+    def pictures(self) -> tuple[Picture, ...]:
+        """Every picture, in the order of the page."""
+        galleries = [self.overview]
+        for section in self.sections:
+            galleries += [part for part in section.parts if isinstance(part, Gallery)]
+        return tuple(picture for gallery in galleries for picture in gallery.pictures)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from audit import validate
 
 if TYPE_CHECKING:
-    from audit.report.parts import Document
+    from audit.report.document import Document
     from audit.report.runs import Run
 
 FORMAT = 1
@@ -90,8 +90,8 @@ def write(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
         In one line, if ``result`` is not one (see `check`) or ``folder`` cannot be written to.
     """
     # Drawing needs Matplotlib, which takes a while to import.
-    from audit.report.document import build
-    from audit.report.pages import html, markdown
+    from audit.report.render import html, markdown
+    from audit.report.run_report import build
 
     document = build(check(result))
     contents = {"report.html": html(document), "report.md": markdown(document)}
@@ -109,7 +109,7 @@ def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
         If there is no run, or ``folder`` cannot be written to.
     """
     from audit.report import joined
-    from audit.report.pages import html, markdown
+    from audit.report.render import html, markdown
 
     document, rows = joined.build(runs, Path(folder)), joined.rows(runs)
     contents = {

@@ -9,12 +9,12 @@ from typing import Any
 
 from audit import validate
 from audit.report import joined_scenarios, stored
+from audit.report.conclusion import refuted_elsewhere
+from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.joined_rows import COLUMNS, comparisons, rows, to_csv, to_json
-from audit.report.numbers import MISSING, Rounding, count, number, plain, ratio
-from audit.report.parts import Cell, Column, Document, Gallery, Section, Table, Text
+from audit.report.number_format import MISSING, Rounding, count, number, plain, ratio
 from audit.report.runs import Run
-from audit.report.tables import exact_cell, lower_cell, ratio_cell, upper_cell
-from audit.report.words import refuted_elsewhere
+from audit.report.setting_tables import exact_cell, lower_cell, ratio_cell, upper_cell
 
 __all__ = ["COLUMNS", "build", "comparisons", "conclusion", "labels", "rows", "shown", "to_csv",
            "to_json"]  # fmt: skip

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from audit.report import stored
+from audit.report.document import Cell, Column, Table
 from audit.report.joined_rows import comparisons
-from audit.report.numbers import MISSING, count, ratio
-from audit.report.parts import Cell, Column, Table
+from audit.report.number_format import MISSING, count, ratio
 from audit.report.runs import Run
 from audit.report.stored import Node
 

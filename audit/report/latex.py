@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from typing import Any
 
-from audit.report.parts import Cell, Column, Style, Table
+from audit.report.document import Cell, Column, Style, Table
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -118,9 +118,9 @@ def _width(column: Column, cells: Sequence[Cell]) -> str:
 
 def of_run(result: dict[str, Any]) -> bytes:
     """Return the first screen's tables of one result."""
-    from audit.report import stored, studies, tables
+    from audit.report import setting_tables, stored, study_section
 
     settings = stored.stemmed(result["settings"])
-    compared, summed = stored.compared(settings), studies.summary(settings)
-    found = [tables.summary(compared)] if compared else []
+    compared, summed = stored.compared(settings), study_section.summary(settings)
+    found = [setting_tables.summary(compared)] if compared else []
     return document([*found, *([summed] if summed else [])])

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from audit.report import stored
-from audit.report.evidence import spread
-from audit.report.numbers import MISSING, Rounding, count, number, plain
-from audit.report.parts import Cell, Column, Table
+from audit.report.appendix import spread
+from audit.report.document import Cell, Column, Table
+from audit.report.number_format import MISSING, Rounding, count, number, plain
 from audit.report.stored import Node
 
 

@@ -10,8 +10,8 @@ from typing import Any
 
 from markupsafe import Markup
 
+from audit.report.document import Picture
 from audit.report.files import check
-from audit.report.parts import Picture
 
 # The README shows this one: whole, with every figure as SVG, in a folder beside all others.
 SHOWN = "at22_lower_bound"
@@ -30,8 +30,8 @@ def write(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
     ValueError
         If ``result`` is no result (see `audit.report.files.check`).
     """
-    from audit.report.document import build
-    from audit.report.pages import html, markdown
+    from audit.report.render import html, markdown
+    from audit.report.run_report import build
 
     document = build(check(result))
     pictures = document.pictures

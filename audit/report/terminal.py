@@ -6,8 +6,8 @@ import math
 from typing import TYPE_CHECKING, Any
 
 from audit.report import stored
-from audit.report.numbers import plain
-from audit.report.words import refuted_elsewhere
+from audit.report.conclusion import refuted_elsewhere
+from audit.report.number_format import plain
 
 if TYPE_CHECKING:
     from rich.console import Console

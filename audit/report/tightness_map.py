@@ -12,8 +12,8 @@ from typing import Any
 
 from matplotlib.figure import Figure
 
+from audit.report.document import Picture
 from audit.report.figures.style import picture
-from audit.report.parts import Picture
 
 Row = dict[str, Any]
 

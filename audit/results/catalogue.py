@@ -14,7 +14,7 @@ from audit.claims.judgement import Judgement
 from audit.claims.settings import settings
 from audit.claims.verdicts import Verdict
 from audit.report.catalogue import Kind
-from audit.report.numbers import plain
+from audit.report.number_format import plain
 from audit.results.printed import Printed
 from audit.results.statements import SideStatement
 

@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from audit.report import document, studies
+from audit.report import run_report, study_section
 from audit.report.figures import positions, scores, style, sweep
 
 from .collisions import collisions, ticks
 from .example import example
-from .test_more_parts import by_record
+from .test_setting_tables import by_record
 from .test_studies import studied
 
 Drawn = list[list[str]]
@@ -36,7 +36,7 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Drawn:
 
 
 def test_the_figures_of_a_report_collide_nowhere(found: Drawn) -> None:
-    document.build(example())
+    run_report.build(example())
     assert len(found) == 13
     assert found == [[]] * len(found)
 
@@ -79,7 +79,7 @@ def crowded() -> dict[str, Any]:
 
 
 def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
-    document.build(crowded())
+    run_report.build(crowded())
     assert len(found) == 5
     assert found == [[]] * len(found)
 
@@ -96,7 +96,7 @@ def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
     setting["scores"] = {"edges": edges, "share": shares, "share_prime": shares[::-1]}
     scores.draw(setting)
     for chart in studied()["study"]["charts"]:
-        studies.picture(studied(), chart)
+        study_section.picture(studied(), chart)
     assert len(found) == 5
     assert found == [[]] * len(found)
 

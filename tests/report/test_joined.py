@@ -11,8 +11,8 @@ import pytest
 
 from audit import report
 from audit.report import joined
+from audit.report.document import Table
 from audit.report.figures import sweep
-from audit.report.parts import Table
 from audit.report.runs import status
 from audit.report_app import main
 from audit.scenario.store import to_json

@@ -6,8 +6,8 @@ import re
 
 import pytest
 
-from audit.report import latex, stored, tables
-from audit.report.parts import Cell, Column, Table
+from audit.report import latex, setting_tables, stored
+from audit.report.document import Cell, Column, Table
 
 from .example import example
 
@@ -70,7 +70,7 @@ def test_a_table_in_the_style_of_booktabs() -> None:
 def test_every_row_has_as_many_cells_as_columns() -> None:
     text = latex.of_run(example()).decode("utf-8")
     assert text.startswith("% needs \\usepackage{booktabs,longtable}\n")
-    shown = tables.summary(stored.stemmed(example()["settings"]))
+    shown = setting_tables.summary(stored.stemmed(example()["settings"]))
     rows = [line for line in text.splitlines() if line.endswith(r"\\") and " & " in line]
     assert len(rows) == len(shown.rows) + 2  # the head stands on the first and on later pages
     for row in rows:

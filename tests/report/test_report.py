@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 
 from audit import report
-from audit.report import pages, stored, tables
-from audit.report.parts import Cell, Column, Document, Gallery, Table
-from audit.report.words import conclusion
+from audit.report import render, setting_tables, stored
+from audit.report.conclusion import conclusion
+from audit.report.document import Cell, Column, Document, Gallery, Table
 
 from .example import example
 
@@ -206,7 +206,7 @@ def test_half_filled_parts(tmp_path: Path) -> None:
 
 
 def test_counts_stored_by_order_are_put_back(tmp_path: Path) -> None:
-    from audit.report import evidence
+    from audit.report import appendix
 
     row = {
         "value": 1.5,
@@ -221,7 +221,7 @@ def test_counts_stored_by_order_are_put_back(tmp_path: Path) -> None:
         "sampling_limit": None,
     }
     delta = {"delta": 1e-5, "sampled": row, "exact": {"worst": [2.0, 2.0]}}
-    table = evidence.counts([{"name": "s", "deltas": [delta]}])
+    table = appendix.counts([{"name": "s", "deltas": [delta]}])
     assert table is not None
     words = [cell.text.replace("\N{NO-BREAK SPACE}", " ") for cell in table.rows[0]]
     assert words == [
@@ -244,7 +244,7 @@ def test_a_stronger_pair_is_named_and_compared_with() -> None:
     row["certified"] = {"epsilon": 23.4567, "by": "DriftedWalk"}
     row["bounds"][0].update(epsilon=20.0, verdict="refuted", ratio=20 / 23.4567)
     assert stored.strongest(row) == (23.4567, "DriftedWalk")
-    table = tables.summary([setting])
+    table = setting_tables.summary([setting])
     assert "where another pair is stronger" in table.caption
     assert [cell.text for cell in table.rows[0]][4:] == ["20.000", "0.853", "refuted"]
     assert table.rows[0][3].note == "DriftedWalk: 23.4567"
@@ -270,7 +270,7 @@ def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
         document = Document(
             title="t", subtitle="s", conclusion="c", summary=one, overview=Gallery(()), sections=()
         )
-        assert f'<div class="{kind}"' in pages.html(document).decode("utf-8")
+        assert f'<div class="{kind}"' in render.html(document).decode("utf-8")
 
 
 def test_a_claim_named_in_words_has_quotes_in_the_sentence() -> None:

@@ -12,7 +12,7 @@ import pytest
 import rich.console
 
 from audit import report
-from audit.report import joined, studies, terminal, words
+from audit.report import conclusion, joined, study_section, terminal
 from audit.report.figures import sweep
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting, stored_study
@@ -94,29 +94,29 @@ def test_a_page_of_both_kinds(tmp_path: Path) -> None:
 
 
 def test_a_refuted_statement_is_in_the_first_sentence_and_row() -> None:
-    first = words.conclusion(mixed())
+    first = conclusion.conclusion(mixed())
     assert first.startswith(
         "1 of 4 statements is refuted (The root of 2 is 1.41421356: expected 1.414, found 2.000, "
         "in “About roots”); "
     )
     assert "consistent" in first or "claimed upper bounds" in first
-    table = studies.summary(mixed()["settings"])
+    table = study_section.summary(mixed()["settings"])
     assert table is not None
     assert [row[-1].text for row in table.rows] == ["refuted", "holds", "holds", "holds"]
     assert table.rows[0][0].note == "About roots"
 
 
 def test_what_holds_and_what_is_open_in_words() -> None:
-    assert words.conclusion(result(studied())) == "All 2 statements that were checked hold."
-    assert words.conclusion(result(studied(seed=5))) == "1 of 2 statements is inconclusive."
+    assert conclusion.conclusion(result(studied())) == "All 2 statements that were checked hold."
+    assert conclusion.conclusion(result(studied(seed=5))) == "1 of 2 statements is inconclusive."
     one = studied()
     del one["study"]["statements"][1]
-    assert words.conclusion(result(one)) == "The one statement that was checked holds."
+    assert conclusion.conclusion(result(one)) == "The one statement that was checked holds."
     one["study"]["statements"][0]["outcome"] = "consistent"
-    assert words.conclusion(result(one)) == "The one statement is not refuted."
-    assert words.conclusion(result(one, studied())) == "None of 3 statements is refuted."
+    assert conclusion.conclusion(result(one)) == "The one statement is not refuted."
+    assert conclusion.conclusion(result(one, studied())) == "None of 3 statements is refuted."
     one["study"]["statements"] = []
-    assert words.conclusion(result(one)) == "No claimed upper bound applies."
+    assert conclusion.conclusion(result(one)) == "No claimed upper bound applies."
 
 
 def test_a_study_without_charts_and_statements(tmp_path: Path) -> None:
@@ -188,7 +188,7 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
 def test_many_statements_are_counted_on_the_first_screen() -> None:
     many = studied()
     many["study"]["statements"] = [many["study"]["statements"][0]] * 13
-    table = studies.summary([many, studied("roots", wrong=True)])
+    table = study_section.summary([many, studied("roots", wrong=True)])
     assert table is not None
     assert [[cell.text for cell in row] for row in table.rows] == [
         ["The root of 2 is 1.41421356", "1.41421", "2", "refuted"],
@@ -225,7 +225,7 @@ def test_a_setting_is_no_better_than_its_weakest_statement() -> None:
     many = studied()
     statement = many["study"]["statements"][0]
     many["study"]["statements"] = [statement] * 12 + [{**statement, "outcome": "consistent"}]
-    table = studies.summary([many])
+    table = study_section.summary([many])
     assert table is not None
     assert [(row[0].note, row[-1].text) for row in table.rows] == [
         ("statements that hold: 12 of 13", "consistent")

@@ -15,7 +15,7 @@ from PIL import Image
 
 from audit import report
 from audit.report import published
-from audit.report.parts import Picture
+from audit.report.document import Picture
 from audit.results.publish import place_of, publish, stable
 from audit.results.scenarios import Outcome
 from tests.report.example import example

@@ -16,7 +16,7 @@ from audit.config import (
     to_setting,
 )
 from audit.constructions import TwoSidedWalk
-from audit.report import more_tables
+from audit.report import setting_tables
 from audit.scenario import Scenario, run
 from audit.scenario.named import named_pair
 from audit.scenario.store import to_json
@@ -98,13 +98,13 @@ def test_every_run_finds_the_same_pair(found):
 
 
 def test_the_report_shows_its_parameters(found):
-    table = more_tables.searched(found)
+    table = setting_tables.searched(found)
     text = {row[0].text: row[1].text for row in table.rows}
     assert table.caption.startswith("A pair found by search, for the largest epsilon at δ = 1e-5")
     assert (text["pair"], text["pairs tried"]) == ("GradientPair", "20")
     assert (text["record"], text["record_prime"]) == ("-20", "20")
     without = result(to_setting("one", config(search=None)))
-    assert more_tables.searched(without) is None
+    assert setting_tables.searched(without) is None
 
 
 def test_without_a_search_nothing_is_searched():

@@ -8,9 +8,9 @@ from matplotlib.colors import to_rgba
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.parts import Picture
 from audit.report.stored import Node
 
 Array = NDArray[np.float64]

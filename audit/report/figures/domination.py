@@ -6,9 +6,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from audit.report import stored
+from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.numbers import number
-from audit.report.parts import Picture
+from audit.report.number_format import number
 from audit.report.stored import Node
 
 

@@ -11,9 +11,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from audit.report import stored
+from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.numbers import count, number
-from audit.report.parts import Picture
+from audit.report.number_format import count, number
 from audit.report.stored import Node
 
 Array = NDArray[np.float64]

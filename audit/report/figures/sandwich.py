@@ -12,10 +12,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from audit.report import stored
+from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.numbers import plain, ratio
-from audit.report.parts import Picture
+from audit.report.number_format import plain, ratio
 from audit.report.stored import Node
 
 _TITLE, _ROW = 0.34, 0.62  # inches of a setting's title and of a row

@@ -22,8 +22,8 @@ from matplotlib.ticker import (
     ScalarFormatter,
 )
 
-from audit.report.numbers import plain
-from audit.report.parts import Picture
+from audit.report.document import Picture
+from audit.report.number_format import plain
 
 WIDTH = 5.0  # inches: still read at a phone's width, and two fit side by side on a desk
 FIRST, SECOND = "#0065A8", "#C44E00"  # the laws of X and X'

@@ -12,9 +12,9 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from audit.report import stored
+from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.numbers import number, plain, ratio
-from audit.report.parts import Picture
+from audit.report.number_format import number, plain, ratio
 from audit.report.runs import Run
 
 Array = NDArray[np.float64]

@@ -10,10 +10,10 @@ from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
 from audit.report import stored
+from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.numbers import Rounding, number, plain
-from audit.report.parts import Picture
+from audit.report.number_format import Rounding, number, plain
 from audit.report.stored import Node
 
 Array = NDArray[np.float64]

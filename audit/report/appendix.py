@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.report import stored
-from audit.report.numbers import MISSING, Rounding, bracket, count, duration, number, plain
-from audit.report.parts import Cell, Column, Table, Text
+from audit.report.document import Cell, Column, Table, Text
+from audit.report.number_format import MISSING, Rounding, bracket, count, duration, number, plain
+from audit.report.setting_tables import lower_cell
 from audit.report.stored import Node
-from audit.report.tables import lower_cell
 
 _SPACE = "\N{NO-BREAK SPACE}"
 _ORDERS = {

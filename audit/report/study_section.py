@@ -7,8 +7,8 @@ from dataclasses import replace
 from typing import Any
 
 from audit.report import figures, stored
-from audit.report.numbers import MISSING, Rounding, number, plain
-from audit.report.parts import Cell, Column, Gallery, Part, Picture, Section, Table, Text
+from audit.report.document import Cell, Column, Gallery, Part, Picture, Section, Table, Text
+from audit.report.number_format import MISSING, Rounding, number, plain
 from audit.report.stored import Node, Stated
 
 _DIGITS = 6

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from audit import report
-from audit.report import joined, more_tables, stored, tables, words
+from audit.report import conclusion, joined, setting_tables, stored
 from audit.report.figures import positions, renyi, sandwich, scores
 
 from .example import example
@@ -47,7 +47,7 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
         "record 2."
     )
     setting = {**example()["settings"][0], "positions": by_record(2.0, 1.5)}
-    table = more_tables.positions(setting)
+    table = setting_tables.positions(setting)
     assert table is not None
     verdicts = [row[-1].text for row in table.rows]
     assert verdicts == ["consistent", "consistent", "refuted", "refuted"]
@@ -56,9 +56,9 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
 
 def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
     result = example()
-    assert "for some records" not in words.conclusion(result)
+    assert "for some records" not in conclusion.conclusion(result)
     result["settings"][0]["positions"] = by_record(2.0, 1.5)
-    assert "for some records fmtt18.theorem_23 is refuted" in words.conclusion(result)
+    assert "for some records fmtt18.theorem_23 is refuted" in conclusion.conclusion(result)
     assert "Refuted at some record: fmtt18.theorem_23." in positions.caption(by_record(2.0, 1.5))
 
 
@@ -66,7 +66,7 @@ def test_an_unproven_bound_is_never_the_tightest_of_a_record() -> None:
     rows = by_record(2.0)
     rows[0]["bounds"][0]["status"] = "unproven"
     assert "tightest" not in positions.caption(rows)
-    table = more_tables.positions({**example()["settings"][0], "positions": rows})
+    table = setting_tables.positions({**example()["settings"][0], "positions": rows})
     assert table is not None
     assert table.rows[0][4].text == "none applies"
 
@@ -84,10 +84,10 @@ def test_renyi_curves_say_how_tight_and_what_is_refuted() -> None:
 
 def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -> None:
     result = example()
-    assert "Renyi" not in words.conclusion(result)
+    assert "Renyi" not in conclusion.conclusion(result)
     result["settings"][0]["renyi"][1]["bounds"][0]["verdict"] = "refuted"
     clause = "as a bound on a Renyi divergence bsa24.theorem_4_1 is refuted"
-    assert clause in words.conclusion(result)
+    assert clause in conclusion.conclusion(result)
     assert clause in joined.conclusion([report.Run(tmp_path, "", result, None)])
 
 
@@ -141,8 +141,8 @@ def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None
     assert "not computed" in page
     assert "after 12,345 pairs" in page
     assert "mine:run" in page
-    assert tables.orders(own()) is None
-    first = words.conclusion(result)
+    assert setting_tables.orders(own()) is None
+    first = conclusion.conclusion(result)
     assert "tight claims 1.500 where samples certify 2.000 at δ = 0.01" in first
     assert "exact" not in first
     assert "exact" not in sandwich.caption([own()])

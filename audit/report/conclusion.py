@@ -7,7 +7,7 @@ from itertools import islice
 from typing import Any
 
 from audit.report import stored
-from audit.report.numbers import Rounding, bracket, number, plain, ratio, share
+from audit.report.number_format import Rounding, bracket, number, plain, ratio, share
 from audit.report.stored import Claimed, Node
 
 _NAMED = 2  # refuted bounds that the conclusion names

@@ -8,7 +8,7 @@ from functools import cache
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from audit.report.parts import Cell, Document, Picture, Style
+from audit.report.document import Cell, Document, Picture, Style
 
 
 def html(document: Document) -> bytes:
