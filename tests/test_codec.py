@@ -1,0 +1,416 @@
+"""The codec: round trips through JSON text, refusals with their path, and schemas."""
+
+import doctest
+import enum
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar, Literal
+
+import jsonschema
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from audit import codec, validate
+from audit.codec import DecodeError, decode, encode, json_schema
+from audit.mechanism import Batching, NoisySGD, Relation, Release
+
+MECHANISM = {
+    "steps": 10,
+    "dataset_size": 4,
+    "batch_size": 2,
+    "step_size": 0.1,
+    "noise_std": 1.0,
+    "lipschitz": 1.0,
+    "batching": "poisson",
+}
+
+
+class Colour(enum.Enum):
+    DARK_RED = "dark red"
+    BLUE = "blue"
+
+
+@dataclass(frozen=True)
+class Dot:
+    """A point of a chart."""
+
+    x: float
+    y: float | None = None
+
+
+@dataclass(frozen=True)
+class Circle:
+    """A circle."""
+
+    kind: ClassVar[str] = "circle"
+
+    centre: Dot
+    radius: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.positive(radius=self.radius)
+
+
+@dataclass(frozen=True)
+class Polygon:
+    """A polygon."""
+
+    kind: ClassVar[str] = "polygon"
+
+    corners: tuple[Dot, ...]
+    colour: Colour = Colour.BLUE
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """Many things."""
+
+    shapes: tuple[Circle | Polygon, ...]
+    size: tuple[int, float]
+    path: Path
+    names: Mapping[str, int] = field(default_factory=dict)
+    by_number: Mapping[int, str] = field(default_factory=dict)
+    by_colour: Mapping[Colour, float] = field(default_factory=dict)
+    style: Literal["thin", "thick", 3] = "thin"
+    number: int | float | str | None = None
+    closed: bool = False
+    rest: Any = None
+
+
+dots = st.builds(Dot, st.floats(allow_nan=False), st.none() | st.floats(allow_nan=False))
+shapes = st.builds(Circle, dots, st.floats(0.1, 10)) | st.builds(
+    Polygon, st.lists(dots).map(tuple), st.sampled_from(Colour)
+)
+drawings = st.builds(
+    Drawing,
+    shapes=st.lists(shapes, max_size=4).map(tuple),
+    size=st.tuples(st.integers(), st.floats(allow_nan=False)),
+    path=st.sampled_from([Path("a"), Path("/b/c.csv")]),
+    names=st.dictionaries(st.text(), st.integers(), max_size=3),
+    by_number=st.dictionaries(st.integers(), st.text(), max_size=3),
+    by_colour=st.dictionaries(st.sampled_from(Colour), st.floats(allow_nan=False)),
+    style=st.sampled_from(["thin", "thick", 3]),
+    number=st.one_of(
+        st.none(),
+        st.integers(),
+        st.floats(allow_nan=False),
+        st.text().filter(lambda text: text not in ("inf", "-inf", "nan")),
+    ),
+    closed=st.booleans(),
+    rest=st.lists(st.integers() | st.text()),
+)
+SCHEMA = json_schema(Drawing, title="Drawing", id="https://example.org/drawing.json")
+
+
+def through_json(value: Any) -> Any:
+    return json.loads(json.dumps(encode(value), allow_nan=False))
+
+
+@given(drawings)
+def test_round_trip_through_json_text(drawing):
+    plain = through_json(drawing)
+    read = decode(Drawing, plain)
+    assert read == drawing
+    assert type(read.number) is type(drawing.number)
+    jsonschema.validate(plain, SCHEMA, jsonschema.Draft202012Validator)
+
+
+@given(drawings)
+def test_round_trip_without_defaults(drawing):
+    assert decode(Drawing, encode(drawing, defaults=False)) == drawing
+
+
+def test_encoded_order_and_kind():
+    plain = encode(Circle(Dot(1.0)))
+    assert list(plain.items()) == [
+        ("kind", "circle"),
+        ("centre", {"x": 1.0, "y": None}),
+        ("radius", 1.0),
+    ]
+    assert encode(Circle(Dot(1.0)), defaults=False) == {"kind": "circle", "centre": {"x": 1.0}}
+
+
+def test_numbers_that_json_lacks():
+    assert encode([math.inf, -math.inf, math.nan]) == ["inf", "-inf", "nan"]
+    read = decode(tuple[float, ...], ["inf", "-inf", "nan", math.inf])
+    assert read[:2] == (math.inf, -math.inf)
+    assert math.isnan(read[2])
+    assert read[3] == math.inf
+
+
+def test_numpy():
+    plain = encode({"a": np.array([[1.0, math.inf]]), "b": np.float64(2.5), "c": np.int64(3)})
+    assert plain == {"a": [[1.0, "inf"]], "b": 2.5, "c": 3}
+    assert type(plain["b"]) is float
+    assert type(plain["c"]) is int
+    array = decode(NDArray[np.float64], plain["a"])
+    np.testing.assert_array_equal(array, [[1.0, math.inf]])
+    assert array.dtype == np.float64
+    assert decode(NDArray[np.int64], [1, 2]).dtype == np.int64
+    with pytest.raises(ValueError, match=r"^laws must be a list of numbers, got \[1.0, 'x'\]$"):
+        decode(NDArray[np.float64], [1.0, "x"], "laws")
+    assert decode(int, np.int64(3)) == 3
+
+
+@pytest.mark.parametrize("value", [object(), {1, 2}, b"x", {None: 1}, {True: 1}, len])
+def test_encode_refuses_what_has_no_plain_form(value):
+    with pytest.raises(TypeError, match="must be"):
+        encode([value] if not isinstance(value, dict) else value)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        "without replacement",
+        "WITHOUT_REPLACEMENT",
+        "without_replacement",
+        "Without-Replacement",
+        "WITHOUT REPLACEMENT",
+        Batching.WITHOUT_REPLACEMENT,
+    ],
+)
+def test_enum_spellings(written):
+    assert decode(Batching, written) is Batching.WITHOUT_REPLACEMENT
+
+
+@pytest.mark.parametrize("kind", [Batching, Relation, Release, Colour])
+def test_every_member_by_value_and_name(kind):
+    for member in kind:
+        for written in (member.value, member.name, member.name.lower(), member.value.upper()):
+            assert decode(kind, written) is member
+
+
+def test_enum_refused_with_suggestion():
+    message = (
+        r"^mechanism.batching must be one of full, cyclic, shuffled, without replacement, poisson"
+        r".*, got 'poison'; did you mean 'poisson'\?$"
+    )
+    with pytest.raises(ValueError, match=message):
+        decode(NoisySGD, {**MECHANISM, "batching": "poison"}, "mechanism")
+
+
+def drawing(**changes: Any) -> dict[str, Any]:
+    plain = encode(Drawing((Circle(Dot(1.0)), Polygon(())), (1, 2.0), Path("a")))
+    return {**plain, **changes}
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"size": [1]}, "page.size must be a list of 2, got [1]"),
+        ({"size": ["x", 2.0]}, "page.size[0] must be a whole number, got 'x'"),
+        ({"size": [1.5, 2.0]}, "page.size[0] must be a whole number, got 1.5"),
+        ({"size": [True, 2.0]}, "page.size[0] must be a whole number, got True"),
+        ({"size": [1, True]}, "page.size[1] must be a number, got True"),
+        ({"size": [1, "infinite"]}, "page.size[1] must be a number, got 'infinite'"),
+        ({"size": "12"}, "page.size must be a list, got '12'"),
+        ({"size": [1, 10**400]}, f"page.size[1] must be a number, got {10**400}"),
+        ({"path": 3}, "page.path must be a path, got 3"),
+        ({"closed": 1}, "page.closed must be true or false, got 1"),
+        ({"names": {"a": "b"}}, "page.names.a must be a whole number, got 'b'"),
+        ({"names": [1]}, "page.names must be a mapping, got [1]"),
+        (
+            {"by_number": {"x": "y"}},
+            "page.by_number must be a mapping whose keys are whole numbers, got 'x'",
+        ),
+        (
+            {"by_colour": {"bleu": 1.0}},
+            "page.by_colour.bleu must be one of dark red, blue, got 'bleu'; did you mean 'blue'?",
+        ),
+        (
+            {"style": "thikc"},
+            "page.style must be one of thin, thick, 3, got 'thikc'; did you mean 'thick'?",
+        ),
+        (
+            {"number": [1]},
+            "page.number must be a whole number or a number or text or null, got [1]",
+        ),
+        (
+            {"shapes": [{"kind": "square"}]},
+            "page.shapes[0].kind must be one of circle, polygon, got 'square'",
+        ),
+        (
+            {"shapes": [{"kind": "circel"}]},
+            "page.shapes[0].kind must be one of circle, polygon, got 'circel'; "
+            "did you mean 'circle'?",
+        ),
+        (
+            {"shapes": [{"centre": {"x": 1}}]},
+            "page.shapes[0].kind must be one of circle, polygon, got nothing",
+        ),
+        (
+            {"shapes": [{"kind": "circle", "centre": {"x": 1}, "corners": []}]},
+            "page.shapes[0].corners must be left out of a Circle, got []",
+        ),
+        (
+            {"shapes": [{"kind": "circle", "centre": {"x": 1}, "radios": 3}]},
+            "page.shapes[0].radios must be left out of a Circle, got 3; did you mean 'radius'?",
+        ),
+        (
+            {"shapes": [{"kind": "circle", "centre": 7}]},
+            "page.shapes[0].centre must be a mapping with the fields of a Dot, got 7",
+        ),
+        (
+            {"shapes": [{"kind": "circle", "centre": {"x": 1}, "radius": -1}]},
+            "page.shapes[0].radius must be a positive finite number, got -1.0",
+        ),
+        (
+            {"shapes": [{"kind": "circle"}]},
+            "page.shapes[0].centre must be given for a Circle, got nothing",
+        ),
+    ],
+)
+def test_refusals_name_the_path(changes, message):
+    with pytest.raises(DecodeError) as refusal:
+        decode(Drawing, drawing(**changes), "page")
+    assert str(refusal.value) == message
+    assert message.endswith(refusal.value.problem)
+
+
+def test_path_without_a_name():
+    with pytest.raises(
+        DecodeError, match=r"^settings\[0\].steps must be a whole number"
+    ) as refusal:
+        decode(Mapping[str, tuple[NoisySGD, ...]], {"settings": [{**MECHANISM, "steps": "x"}]})
+    assert refusal.value.path == ("settings", 0, "steps")
+    with pytest.raises(DecodeError, match=r"^value must be a number, got 'x'$"):
+        decode(float, "x")
+
+
+def test_errors_of_the_class_itself_get_the_path():
+    with pytest.raises(DecodeError, match=r"^m.steps must be a whole number of at least 1, got 0$"):
+        decode(NoisySGD, {**MECHANISM, "steps": 0}, "m")
+    plain = {k: v for k, v in MECHANISM.items() if k != "lipschitz"}
+    with pytest.raises(ValueError, match=r"^lipschitz, clip_norm or gradient_sensitivity must be"):
+        decode(NoisySGD, plain)
+    with pytest.raises(ValueError, match=r"^m: lipschitz, clip_norm or gradient_sensitivity must"):
+        decode(NoisySGD, plain, "m")
+
+
+def test_misspelt_and_missing_field_of_a_mechanism():
+    message = r"^steppes must be left out of a NoisySGD, got 3; did you mean 'steps'\?$"
+    with pytest.raises(ValueError, match=message):
+        decode(NoisySGD, {**MECHANISM, "steppes": 3})
+    with pytest.raises(ValueError, match=r"^noise_std must be given for a NoisySGD, got nothing$"):
+        decode(NoisySGD, {k: v for k, v in MECHANISM.items() if k != "noise_std"})
+
+
+def test_mechanism():
+    mechanism = decode(NoisySGD, {**MECHANISM, "step_size": 1, "holder": [1, 0.5]})
+    assert mechanism.holder == (1.0, 0.5)
+    assert mechanism.batching is Batching.POISSON
+    assert decode(NoisySGD, through_json(mechanism)) == mechanism
+    assert decode(NoisySGD, mechanism) is mechanism
+
+
+def test_given_fields_come_from_elsewhere():
+    assert decode(Circle, {"radius": 2}, given={"centre": Dot(0.0)}) == Circle(Dot(0.0), 2.0)
+    with pytest.raises(ValueError, match=r"^centre must be left out of a Circle"):
+        decode(Circle, {"centre": {"x": 1}}, given={"centre": Dot(0.0)})
+
+
+def test_kind_of_a_class_that_is_hinted_alone():
+    plain = encode(Circle(Dot(1.0)))
+    assert decode(Circle, plain) == Circle(Dot(1.0))
+    del plain["kind"]
+    assert decode(Circle, plain) == Circle(Dot(1.0))
+    with pytest.raises(ValueError, match=r"^kind must be circle, got 'polygon'$"):
+        decode(Circle, {"kind": "polygon", "centre": {"x": 1}})
+
+
+@dataclass(frozen=True)
+class Kinded:
+    kind: str
+    values: Sequence[float] = ()
+
+
+def test_a_field_named_kind_is_a_field():
+    value = Kinded("x", (1.0,))
+    assert encode(value) == {"kind": "x", "values": [1.0]}
+    assert decode(Kinded, encode(value)) == value
+
+
+@dataclass(frozen=True)
+class Length:
+    metres: float
+
+    @classmethod
+    def expand_shorthand(cls, plain: Any) -> Any:
+        return {"metres": plain} if isinstance(plain, int | float) else plain
+
+
+def test_shorthand():
+    assert decode(Length, 3) == Length(3.0)
+    assert decode(Length | None, 3) == Length(3.0)
+    assert decode(Length | None, None) is None
+    with pytest.raises(ValueError, match=r"^height must be a mapping with the fields of a Length"):
+        decode(Length, "3", "height")
+
+
+def test_unions_need_kinds():
+    with pytest.raises(TypeError, match="must have different kinds, got Dot, Length"):
+        decode(Dot | Length, {"x": 1})
+    with pytest.raises(TypeError, match="must be one that has a plain form"):
+        decode(bytes, b"x")
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("shapes", "shape"), ("closed", "close"), ("path", "paths"), ("size", "sizes")]
+)
+def test_schema_refuses_a_renamed_field(old, new):
+    plain = drawing()
+    jsonschema.validate(plain, SCHEMA)
+    plain[new] = plain.pop(old)
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(plain, SCHEMA)
+    with pytest.raises(ValueError, match="must be left out of a Drawing"):
+        decode(Drawing, plain)
+
+
+def test_schema():
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    assert SCHEMA["$id"] == "https://example.org/drawing.json"
+    assert SCHEMA["title"] == "Drawing"
+    assert SCHEMA["$ref"] == "#/$defs/Drawing"
+    assert SCHEMA["$defs"]["Colour"]["enum"] == ["dark red", "blue"]
+    circle = SCHEMA["$defs"]["Circle"]
+    assert circle["required"] == ["kind", "centre"]
+    assert circle["properties"]["kind"] == {"const": "circle"}
+    assert circle["description"] == "A circle."
+    assert circle["additionalProperties"] is False
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"size": [1]},
+        {"size": [1, 2.0, 3]},
+        {"size": [1.5, 2.0]},
+        {"size": [1, "infinite"]},
+        {"shapes": [{"kind": "square"}]},
+        {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
+        {"style": "thikc"},
+        {"names": {"a": "b"}},
+    ],
+)
+def test_schema_and_decoder_refuse_alike(changes):
+    with pytest.raises(jsonschema.ValidationError):
+        jsonschema.validate(drawing(**changes), SCHEMA)
+    with pytest.raises(ValueError, match="must be"):
+        decode(Drawing, drawing(**changes))
+
+
+def test_schemas_of_two_classes_of_one_name():
+    other = type("Dot", (), {"__annotations__": {"z": float}, "__module__": __name__})
+    schema = json_schema(tuple[Dot, dataclass(other)], title="x", id="y")
+    assert set(schema["$defs"]) == {"Dot", f"{__name__}.Dot"}
+
+
+def test_examples():
+    assert doctest.testmod(codec).failed == 0
