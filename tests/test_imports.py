@@ -93,7 +93,6 @@ def test_the_walk_sees_the_package() -> None:
         ("audit.constructions.walks", "from audit.exact import curve"),
         ("audit.report.html", "from audit.exact import curve"),
         ("audit.report.study_section", "from audit.studies.findings import Findings"),
-        ("audit.report.published", "def f():\n    from audit import results\n"),
         ("audit.scenario", "import hydra"),
         ("audit.scenario", "from hydra.core.config_store import ConfigStore"),
     ],

@@ -13,10 +13,10 @@ from audit.claims.claim import CatalogueBound, NotPrivate, NotRenyi
 from audit.claims.judgement import Judgement
 from audit.claims.settings import settings
 from audit.claims.verdicts import Verdict
-from audit.report.catalogue import Kind
 from audit.report.number_format import plain
-from audit.results.printed import Printed
-from audit.results.statements import SideStatement
+from results.catalogue.page import Kind
+from results.catalogue.printed import Printed
+from results.catalogue.statements import SideStatement
 
 Row = dict[str, Any]
 

@@ -1,4 +1,4 @@
-"""Which slips in a bound the judge catches: ``python -m tests.claims.mutations``.
+"""Which slips in a bound the judge catches: ``python results/claims/mutations.py``.
 
 True bounds are spoilt as formulas get spoilt: a factor lost, a square forgotten, a step dropped,
 one order of the divergence left out. Each spoilt number is judged as a claim of its own, by a pair
@@ -19,6 +19,7 @@ from audit.claims.claim import Claim, EpsilonDelta, Renyi
 from audit.claims.judge import judge_all
 from audit.claims.judgement import Judgement
 from audit.claims.verdicts import Verdict
+from audit.constructions import Construction
 
 COLUMNS = (
     "bound",
@@ -31,7 +32,7 @@ COLUMNS = (
     "certified",
     "caught",
 )
-FOLDER = Path(__file__).resolve().parents[2] / "results" / "claims"
+FOLDER = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True)
@@ -46,12 +47,12 @@ class Base:
     delta: float | None = 1e-5
 
     def value(self, mechanism: NoisySGD) -> float:
-        """What the bound says of a mechanism."""
+        """Return the number that the bound claims for a mechanism."""
         curve = bounds.evaluate(self.bound, mechanism)
         return float(curve.renyi(2.0) if self.delta is None else curve.epsilon(self.delta))
 
     def claim(self, mutation: str, claimed: float) -> Claim:
-        """The claim of a number."""
+        """Return the claim that this number is an upper bound."""
         statement = (
             Renyi(((2.0, claimed),))
             if self.delta is None
@@ -66,7 +67,7 @@ class Base:
 
 
 def bases() -> list[Base]:
-    """True bounds at several sizes, from those that a pair reaches to loose ones."""
+    """Return true bounds at several sizes, from those that a pair reaches to loose ones."""
     line = NoisySGD(
         steps=1,
         dataset_size=10,
@@ -172,12 +173,14 @@ def step_dropped(base: Base) -> float | None:
 
 
 def order_forgotten(base: Base) -> float | None:
-    """The smaller one of the two orders of one step's pair, composed; for sampled batches."""
+    """Return the smaller of the two orders of one step's pair, composed; for sampled batches."""
     m = base.mechanism
     if m.batching is not Batching.WITHOUT_REPLACEMENT or base.delta is not None:
         return None
     one = replace(m, steps=1)
-    law = exact.curve(named_pair(one, base.pair, {**base.parameters, "start": 0.0}))
+    pair = named_pair(one, base.pair, {**base.parameters, "start": 0.0})
+    assert isinstance(pair, Construction)
+    law = exact.curve(pair)
     return m.steps * min(law.renyi(2.0, order) for order in Order)
 
 
@@ -249,7 +252,7 @@ def write(found: list[Row], folder: Path) -> None:
     lines = [
         "# Spoilt bounds, and which of them the judge refutes",
         "",
-        "Made by `python -m tests.claims.mutations`; all numbers are in `mutations.csv`. `ratio`",
+        "Made by `python results/claims/mutations.py`; all numbers are in `mutations.csv`. `ratio`",
         "is the true bound over what the pair certifies: what is lowered by less than that is not",
         "caught. A dash: the mutation does not apply, or makes the number no smaller.",
         "",
@@ -258,11 +261,13 @@ def write(found: list[Row], folder: Path) -> None:
     ]
     for base in dict.fromkeys((r.base.bound, r.base.size) for r in found):
         of_base = {r.mutation: r for r in found if (r.base.bound, r.base.size) == base}
-        marks = []
+        marks: list[str] = []
         for name in names:
-            row = of_base.get(name)
-            spoilt = row is not None and row.claimed < row.true * (1 - 1e-9)
-            marks.append("-" if row is None or not spoilt else "yes" if row.caught else "no")
+            spoilt = of_base.get(name)
+            if spoilt is None or spoilt.claimed >= spoilt.true * (1 - 1e-9):
+                marks.append("-")
+            else:
+                marks.append("yes" if spoilt.caught else "no")
         ratio = of_base["none"].judgement.tightness
         assert ratio is not None
         lines.append(f"| {base[0]} | {base[1]} | {ratio:.4f} | {' | '.join(marks)} |")
@@ -271,7 +276,7 @@ def write(found: list[Row], folder: Path) -> None:
 
 def main(arguments: list[str] | None = None) -> None:
     """Judge all mutations and write the tables."""
-    parser = argparse.ArgumentParser(prog="python -m tests.claims.mutations", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python results/claims/mutations.py", description=__doc__)
     parser.add_argument("--out", type=Path, default=FOLDER)
     given = parser.parse_args(arguments)
     write(rows(bases()), given.out)

@@ -20,12 +20,12 @@ from audit.claims.files import load
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
 from audit.claims.verdicts import Verdict
-from audit.report import catalogue as page
-from audit.results import catalogue, statements
-from audit.results.printed import Printed, printed
+from results.catalogue import page, rows, statements
+from results.catalogue.printed import Printed, printed
 from tests.bounds.reference import mixture_delta, one_step_delta
 
 ROOT = Path(__file__).resolve().parents[2]
+PAGE = ROOT / "results" / "catalogue" / "catalogue.md"
 CLAIMS_FOLDER = ROOT / "scenarios" / "claims"
 SIDE = statements.load(CLAIMS_FOLDER / "statements.yaml")
 PRINTED = printed()
@@ -61,7 +61,7 @@ SAMPLE = (*REACHED, "at22.b_2", "bsa24.theorem_4_5", "survey.section_vi_a", "at2
 
 
 def committed() -> list[dict[str, str]]:
-    with (ROOT / "results" / "catalogue.csv").open(encoding="utf-8") as file:
+    with (ROOT / "results" / "catalogue" / "catalogue.csv").open(encoding="utf-8") as file:
         return list(csv.DictReader(file))
 
 
@@ -81,7 +81,7 @@ def made(known: list[Judgement]) -> tuple[dict[str, Any], ...]:
         for claim in CLAIMS.values()
         if isinstance(claim.statement, CatalogueBound) and claim.statement.id not in named
     }
-    return catalogue.rows([*known, *others.values()], SIDE, PRINTED)
+    return rows.rows([*known, *others.values()], SIDE, PRINTED)
 
 
 def differs(stored: dict[str, str], row: dict[str, Any]) -> list[str]:
@@ -154,7 +154,7 @@ def test_a_changed_row_is_found() -> None:
 @pytest.mark.parametrize("id", REACHED)
 def test_known_equality_is_a_ratio_of_one(id: str) -> None:
     assert 0 <= float(COMMITTED[id]["ratio"]) - 1 < 1e-6
-    text = (ROOT / "results" / "catalogue.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     (line,) = [line for line in text.splitlines() if line.startswith(f"| `{id}` |")]
     assert "| 1.000 | consistent |" in line
 
@@ -165,7 +165,7 @@ def test_pairs_that_are_not_equal_have_other_ratios() -> None:
 
 
 def test_the_committed_page_is_that_of_the_table() -> None:
-    text = (ROOT / "results" / "catalogue.md").read_text(encoding="utf-8")
+    text = PAGE.read_text(encoding="utf-8")
     named = {name.partition("::")[0] for name in re.findall(r"^\| `([^`]+)`", text, re.MULTILINE)}
     assert named == {row["claim"] for row in COMMITTED.values()}
     bold = [line for line in text.splitlines() if "| **refuted** |" in line]
@@ -175,7 +175,7 @@ def test_the_committed_page_is_that_of_the_table() -> None:
 def test_an_entry_without_a_claim_is_refused() -> None:
     only = [judge(CLAIMS["fmtt18.theorem_1"])]
     with pytest.raises(ValueError, match=r"every entry must have a claim, got none for fmtt18\.t"):
-        catalogue.rows(only, SIDE, ())
+        rows.rows(only, SIDE, ())
 
 
 def test_printed_numbers_are_compared_to_their_last_digit() -> None:
@@ -274,7 +274,7 @@ def test_only_an_exact_ratio_reads_as_one(value: float, shown: str) -> None:
 
 
 def test_the_page_says_what_is_typed() -> None:
-    text = " ".join((ROOT / "results" / "catalogue.md").read_text(encoding="utf-8").split())
+    text = " ".join(PAGE.read_text(encoding="utf-8").split())
     assert "no number in it is typed" not in text
     assert "The last two tables are typed" in text
     assert page._INTRODUCTION.split("\n")[0] in text
@@ -288,7 +288,7 @@ def test_what_is_said_to_hold_or_not_is_checked_somewhere() -> None:
 
 def test_numbers_of_a_printed_row() -> None:
     one = Printed(id="x.y", citation="c", statement="s", expected=1.0, found=2.0, tolerance=0.5)
-    row = catalogue.rows(
+    row = rows.rows(
         [Judgement(claim=c, verdict=Verdict.NOT_APPLICABLE) for c in CLAIMS.values()], (), [one]
     )[-1]
     assert (row["claimed"], row["certified"], row["verdict"]) == (1.0, 2.0, "refuted")

@@ -1,11 +1,11 @@
-"""A few of the mutations of `tests.claims.mutations`, and its tables."""
+"""A few of the mutations of `results.claims.mutations`, and its tables."""
 
 from __future__ import annotations
 
 import pytest
 
 from audit.claims.verdicts import Verdict
-from tests.claims.mutations import MUTATIONS, bases, rows, write
+from results.claims.mutations import MUTATIONS, bases, rows, write
 
 
 def chosen():

@@ -14,10 +14,15 @@ import pytest
 from PIL import Image
 
 from audit import report
-from audit.report import published
 from audit.report.document import Picture
-from audit.results.publish import place_of, publish, stable
-from audit.results.scenarios import Outcome
+from results.scenarios.publish import (
+    Outcome,
+    fewer_colours,
+    linked,
+    place_of,
+    publish,
+    stable,
+)
 from tests.report.example import example
 
 CONFIG = "output: results/runs\nsweep: null\ndraw: false\nthreads: 1\nname: a\nseed: 7\n"
@@ -128,13 +133,13 @@ def test_drawings_are_linked_in_their_order() -> None:
         Picture(name=name, title=title, caption="", svg=b"", png=b"")
         for name, title in (("a", 'one & "two"'), ("b", "three"))
     ]
-    text = published.linked("x<svg one></svg>y<svg>\n</svg>z", iter(pictures))
+    text = linked("x<svg one></svg>y<svg>\n</svg>z", iter(pictures))
     assert text.index("figures/a.png") < text.index("y") < text.index("figures/b.png")
     assert 'alt="one &amp; &#34;two&#34;"' in text
     with pytest.raises(ValueError, match="got fewer"):
-        published.linked("<svg></svg><svg></svg>", iter(pictures[:1]))
+        linked("<svg></svg><svg></svg>", iter(pictures[:1]))
     with pytest.raises(ValueError, match="got more"):
-        published.linked("<svg></svg>", iter(pictures))
+        linked("<svg></svg>", iter(pictures))
 
 
 def test_fewer_colours_look_the_same() -> None:
@@ -143,7 +148,7 @@ def test_fewer_colours_look_the_same() -> None:
     pixels[20:40] = (0, 90, 160)
     written = BytesIO()
     Image.fromarray(pixels).save(written, "PNG")
-    small = published.fewer_colours(written.getvalue())
+    small = fewer_colours(written.getvalue())
     seen = np.asarray(Image.open(BytesIO(small)).convert("RGB")).astype(int)
     # 64 colours for 256 greys and a blue: four shades share one, a few more where boxes are split
     assert np.max(np.abs(seen - pixels.astype(int))) <= 8

@@ -6,24 +6,33 @@ results and kept in one file beside the index.
 
 from __future__ import annotations
 
+import io
 import json
 import re
 import shutil
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from markupsafe import Markup
+from PIL import Image
+
 from audit import report
-from audit.report import published
-from audit.report.files import RESULT
-from audit.report.published import SHOWN
+from audit.report.document import Picture
+from audit.report.files import RESULT, check
+from audit.report.render import html, markdown
+from audit.report.run_report import build
 from audit.report.runs import STATUS, status
-from audit.results.scenarios import Outcome
 from audit.scenario.store import to_json
 
+# The README shows this one: whole, with every figure as SVG, in a folder beside all others.
+SHOWN = "at22_lower_bound"
 PROVENANCE = "provenance.json"
 _KEPT = ("version", "seed", "command")
 _OF_A_RUN = re.compile(r"^(output|sweep|draw|threads):.*\n", flags=re.MULTILINE)
+_COLOURS = 64
+_SVG = re.compile(r"<svg\b.*?</svg>", flags=re.DOTALL)
 _README = """\
 # Every scenario, as it was run
 
@@ -36,6 +45,17 @@ in [provenance.json](provenance.json) and nowhere else. Reports here show their 
 files in `figures/`; `audit-report --full results/scenarios` draws the self-contained pages.
 The run of `at22_lower_bound` is in [its own folder](../at22_lower_bound/report.md).
 """
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of a scenario: the folder with its result, or an error in one line."""
+
+    name: str
+    folder: Path | None
+    error: str | None
+    seconds: float
+    kept: bool = False
 
 
 def place_of(name: str, results: Path) -> Path:
@@ -113,7 +133,7 @@ def _write(outcome: Outcome, result: dict[str, Any], place: Path) -> None:
     if outcome.name == SHOWN:
         report.write(result, place)
     else:
-        published.write(result, place)
+        write_small(result, place)
     (place / RESULT).write_text(to_json(result), encoding="utf-8")
     (place / "config.yaml").write_text(_OF_A_RUN.sub("", config), encoding="utf-8")
     told = status(None, str(result["provenance"]["command"]))
@@ -133,3 +153,58 @@ def _read(file: Path) -> dict[str, Any]:
     except (OSError, ValueError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def write_small(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
+    """Write ``report.html`` and ``report.md``, which share ``figures/*.png`` of few colours.
+
+    `audit.report.write` makes a page that needs no other file; this one is a tenth of the size.
+    The same input gives the same bytes.
+
+    Raises
+    ------
+    ValueError
+        If ``result`` is no result (see `audit.report.files.check`).
+    """
+    document = build(check(result))
+    pictures = document.pictures
+    contents = {
+        "report.html": linked(html(document).decode("utf-8"), iter(pictures)).encode("utf-8"),
+        "report.md": markdown(document),
+        **{f"figures/{one.name}.png": fewer_colours(one.png) for one in pictures},
+    }
+    for name, content in contents.items():
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (folder / name).write_bytes(content)
+    return tuple(folder / name for name in contents)
+
+
+def linked(page: str, pictures: Iterator[Picture]) -> str:
+    """Return a page with every drawing in it as a link to its file, in the order of the page.
+
+    Raises
+    ------
+    ValueError
+        If there are not as many drawings as pictures.
+    """
+
+    def link(drawn: re.Match[str]) -> str:
+        one = next(pictures, None)
+        if one is None:
+            raise ValueError("pictures must be one for each drawing of the page, got fewer")
+        label = Markup.escape(one.title)
+        style = "display:block;width:100%;height:auto"
+        return f'<img src="figures/{one.name}.png" alt="{label}" style="{style}">'
+
+    text = _SVG.sub(link, page)
+    if next(pictures, None) is not None:
+        raise ValueError("pictures must be one for each drawing of the page, got more")
+    return text
+
+
+def fewer_colours(png: bytes) -> bytes:
+    """Return a PNG with a palette: colours look the same, and the file is a third of the size."""
+    written = io.BytesIO()
+    image = Image.open(io.BytesIO(png)).convert("RGB")
+    image.quantize(_COLOURS, dither=Image.Dither.NONE).save(written, "PNG", optimize=True)
+    return written.getvalue()

@@ -1,4 +1,4 @@
-"""How often the judge refutes true claims by samples: ``python -m tests.claims.false_alarms``.
+"""How often the judge refutes true claims by samples: ``python results/claims/false_alarms.py``.
 
 A run judges a file of true claims, each exactly as tight as the pair allows, which is the hardest
 case: the claimed number is the true one, and the pair is the one that reaches it. Exact laws are
@@ -18,15 +18,25 @@ from pathlib import Path
 
 from audit import NoisySGD, exact
 from audit.claims.candidates import named_pair
-from audit.claims.claim import Budget, Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
+from audit.claims.claim import (
+    Budget,
+    Claim,
+    EpsilonDelta,
+    Gaussian,
+    Renyi,
+    Statement,
+    Tradeoff,
+)
 from audit.claims.evidence import LawEvidence
 from audit.claims.judge import judge_all
 from audit.claims.points import Point, Quantity
 from audit.claims.verdicts import Verdict
+from audit.constructions import Construction
 from audit.estimation import clopper_pearson
+from audit.exact import LawCurve
 from audit.mechanism import Order
 
-FOLDER = Path(__file__).resolve().parents[2] / "results" / "claims"
+FOLDER = Path(__file__).resolve().parent
 ERROR = 0.1
 # less than any law takes: samples must decide
 NO_TIME = 1e-9
@@ -34,7 +44,7 @@ PAIR = ("DriftedWalk", {"drift": 0.4, "start": -1.0})
 
 
 def mechanism() -> NoisySGD:
-    """A short walk between walls."""
+    """Return the mechanism: a short walk between walls."""
     return NoisySGD(
         steps=4,
         dataset_size=2,
@@ -49,9 +59,13 @@ def mechanism() -> NoisySGD:
 
 @cache
 def true_claims() -> tuple[Claim, ...]:
-    """True claims: epsilon at three deltas, a Renyi divergence, a mu and a power."""
+    """Return true claims: epsilon at three deltas, a Renyi divergence, a mu and a power."""
     m = mechanism()
-    law = LawEvidence(exact.curve(named_pair(m, *PAIR)))
+    pair = named_pair(m, *PAIR)
+    assert isinstance(pair, Construction)
+    curve = exact.curve(pair)
+    assert isinstance(curve, LawCurve)
+    law = LawEvidence(curve)
 
     def most(quantity: Quantity, at: float | None) -> float:
         brackets = [law.bracket(Point(quantity, at, 0.0), order) for order in Order]
@@ -59,7 +73,7 @@ def true_claims() -> tuple[Claim, ...]:
         return max(high if quantity is not Quantity.MU else 1.01 * low for low, high in brackets)
 
     power = most(Quantity.POWER, 0.1)
-    statements = {
+    statements: dict[str, Statement] = {
         "epsilon": EpsilonDelta(tuple((most(Quantity.EPSILON, d), d) for d in (0.3, 0.1, 0.01))),
         "renyi": Renyi(((2.0, most(Quantity.RENYI, 2.0)),)),
         "mu": Gaussian(most(Quantity.MU, None)),
@@ -126,7 +140,7 @@ def write(found: Sequence[Outcome], folder: Path) -> None:
     lines = [
         "# False alarms over true claims",
         "",
-        "Made by `python -m tests.claims.false_alarms`. The claims are as tight as the pair",
+        "Made by `python results/claims/false_alarms.py`. The claims are as tight as the pair",
         f"allows, and a file may spend an error of {ERROR:g}.",
         "",
         "| evidence | runs | runs with a false alarm | rate | 99% upper limit | budget |",
@@ -146,7 +160,7 @@ def write(found: Sequence[Outcome], folder: Path) -> None:
 def main(arguments: list[str] | None = None) -> None:
     """Run and write the tables."""
     parser = argparse.ArgumentParser(
-        prog="python -m tests.claims.false_alarms", description=__doc__
+        prog="python results/claims/false_alarms.py", description=__doc__
     )
     parser.add_argument("--runs", type=int, default=10_000)
     parser.add_argument("--processes", type=int, default=2)

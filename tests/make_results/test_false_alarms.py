@@ -1,4 +1,4 @@
-"""A small version of `tests.claims.false_alarms`, and a planted mistake that it must see."""
+"""A small version of `results.claims.false_alarms`, and a planted mistake that it must see."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from audit.claims import judge as judging
 from audit.claims.verdicts import Verdict
 from audit.mechanism import Order
 from audit.simulation import final_iterates
-from tests.claims import false_alarms
-from tests.claims.false_alarms import ERROR, Outcome, run, runs, true_claims, write
+from results.claims import false_alarms
+from results.claims.false_alarms import ERROR, Outcome, run, runs, true_claims, write
 
 RUNS = 30
 

@@ -1,7 +1,12 @@
-"""Run every scenario in a process of its own; what was run by the same source is kept."""
+"""Run every scenario and write its report: ``python results/scenarios/make.py``.
+
+Each scenario runs in its own process. What the same source has run already is kept, so a stopped
+run goes on where it was.
+"""
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import json
 import os
@@ -11,30 +16,77 @@ import sys
 import time
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 
+import audit
 from audit.report.files import RESULT
+from results.scenarios.publish import Outcome, publish
 
+# Those that `audit` itself knows by name: another folder would be listed but not run.
+SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 # Longer than any shipped scenario takes on two cores; beyond it a run is broken.
 LONGEST = 1200.0
 _MARK = "run.json"
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "statsmodels")
-_DRAWN_LATER = ("report", "results")  # parts of the package that no result depends on
+_DRAWN_LATER = ("report",)  # parts of the package that no result depends on
+_OK, _WRONG, _BROKEN_INPUT = 0, 1, 2
 
 Tell = Callable[[str], None]
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of a scenario: the folder with its result, or an error in one line."""
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the scenarios that were asked for; return 1 if one of them ended with an error."""
+    options = _parser().parse_args(arguments)
+    began = time.perf_counter()
+    try:
+        status = _make(options)
+    except ValueError as error:
+        print(f"results/scenarios/make.py: error: {error}", file=sys.stderr)
+        return _BROKEN_INPUT
+    print(f"{time.perf_counter() - began:.0f} s in all")
+    return status
 
-    name: str
-    folder: Path | None
-    error: str | None
-    seconds: float
-    kept: bool = False
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python results/scenarios/make.py",
+        description="Run every scenario and write its report.",
+    )
+    add = parser.add_argument
+    add("--only", nargs="+", metavar="SCENARIO", help="these scenarios; the others stay as stored")
+    add("--fresh", action="store_true", help="run again what the same source has run")
+    add("--jobs", type=int, default=os.cpu_count() or 1, help="scenarios at a time")
+    add("--results", type=Path, default=Path("results"), help="where the results go")
+    add("--work", type=Path, default=Path("results/runs/scenarios"), help="where runs are kept")
+    return parser
+
+
+def _make(options: argparse.Namespace) -> int:
+    known = names(SCENARIOS)
+    chosen = options.only or known
+    for name in chosen:
+        if name not in known:
+            raise ValueError(f"--only must name scenarios of {SCENARIOS}, got {name!r}")
+
+    def tell(line: str) -> None:
+        print(line, flush=True)
+
+    outcomes = run_all(
+        chosen,
+        SCENARIOS,
+        options.work,
+        jobs=options.jobs,
+        fresh=options.fresh,
+        tell=tell,
+    )
+    tell("drawing the reports")
+    runs = publish(outcomes, known, options.results)
+    broken = [run for run in runs if run.error is not None]
+    for run in broken:
+        print(f"error: {run.name}: {run.error}", file=sys.stderr)
+    print(f"{len(runs)} scenarios: {options.results / 'scenarios' / 'index.html'}")
+    return _WRONG if broken else _OK
 
 
 def names(folder: Path) -> tuple[str, ...]:
@@ -125,7 +177,7 @@ def _kept(name: str, place: Path, source: str) -> Outcome | None:
 
 def _source(name: str, scenarios: Path) -> str:
     """Return a hash of all that a scenario's numbers come from."""
-    package = Path(__file__).resolve().parents[1]
+    package = Path(audit.__file__).resolve().parent
     files = [
         file
         for file in sorted(package.rglob("*"))
@@ -140,3 +192,7 @@ def _source(name: str, scenarios: Path) -> str:
     for library in _LIBRARIES:
         digest.update(f"{library} {version(library)}\0".encode())
     return digest.hexdigest()
+
+
+if __name__ == "__main__":
+    sys.exit(main())

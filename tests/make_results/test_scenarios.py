@@ -10,9 +10,8 @@ from typing import Any
 import pytest
 
 from audit.app import scenarios_folder
-from audit.results import scenarios
-from audit.results.__main__ import SCENARIOS, main
-from audit.results.scenarios import names, run_all
+from results.scenarios import make
+from results.scenarios.make import SCENARIOS, main, names, run_all
 
 
 class Runner:
@@ -40,7 +39,7 @@ class Runner:
 @pytest.fixture
 def runner(monkeypatch: pytest.MonkeyPatch) -> Runner:
     made = Runner()
-    monkeypatch.setattr(scenarios.subprocess, "run", made)
+    monkeypatch.setattr(make.subprocess, "run", made)
     return made
 
 

@@ -16,10 +16,9 @@ from audit import bounds, exact, report
 from audit.claims.sampled import exact_seconds
 from audit.config import AuditConfig, to_scenario
 from audit.report import joined
-from audit.report.published import SHOWN
-from audit.results.publish import place_of
-from audit.results.scenarios import names
 from audit.scenario.definition import Setting
+from results.scenarios.make import names
+from results.scenarios.publish import SHOWN, place_of
 
 ROOT = Path(__file__).resolve().parents[2]
 RESULTS = ROOT / "results"
@@ -117,7 +116,7 @@ def test_the_index_holds_the_numbers_of_the_folders() -> None:
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
-    for page in (RESULTS / "catalogue.md", INDEX / "index.md", INDEX / "README.md"):
+    for page in (RESULTS / "catalogue" / "catalogue.md", INDEX / "index.md", INDEX / "README.md"):
         links = re.findall(r"\]\(([^)#:]+)\)", page.read_text(encoding="utf-8"))
         assert links
         for link in links:

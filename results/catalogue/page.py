@@ -11,7 +11,7 @@ from typing import Any
 
 from audit.claims.words import apart
 from audit.report.number_format import MISSING, ratio
-from audit.report.published import SHOWN
+from results.scenarios.publish import SHOWN
 
 Row = dict[str, Any]
 
@@ -65,14 +65,14 @@ computed, and every error is taken off), *claimed* what the statement allows at 
 ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. A ratio just
 above 1 has as many digits as it takes to see that. Consistent means not refuted by the pair named,
 which is no proof. The claims are those of
-[published.claims.yaml](../scenarios/claims/published.claims.yaml) and
-[own.claims.yaml](../scenarios/claims/own.claims.yaml); [catalogue.csv](catalogue.csv) holds the
+[published.claims.yaml](../../scenarios/claims/published.claims.yaml) and
+[own.claims.yaml](../../scenarios/claims/own.claims.yaml); [catalogue.csv](catalogue.csv) holds the
 whole rows: what each statement says, and the mechanism at which it is judged.
 
 This file is made by `make results`. Numbers in columns of numbers are computed. The last two tables
 are typed, their column *found* too, in
-[statements.yaml](../scenarios/claims/statements.yaml): what it says is what the tests and scenarios
-beside it check, and they can fail where this file cannot."""
+[statements.yaml](../../scenarios/claims/statements.yaml): what it says is what the tests and
+scenarios beside it check, and they can fail where this file cannot."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -181,14 +181,14 @@ def _links(tests: Sequence[str]) -> str:
     found = []
     for test in tests:
         file, _, name = test.partition("::")
-        found.append(f"[{name or file}](../{file})")
+        found.append(f"[{name or file}](../../{file})")
     return ", ".join(found)
 
 
 def _scenario(name: str) -> str:
-    """Return a link to a scenario's committed report, from the folder of the results."""
+    """Return a link to a scenario's committed report, from the folder of the catalogue."""
     folder = name if name == SHOWN else f"scenarios/{name}"
-    return f"[scenario {name}]({folder}/report.md)"
+    return f"[scenario {name}](../{folder}/report.md)"
 
 
 def _checked(row: Row) -> str:

@@ -1,0 +1,45 @@
+"""Judge every statement of the papers and write the table: ``python results/catalogue/make.py``."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from audit.claims.checking import check
+from results.catalogue import page, statements
+from results.catalogue.printed import printed
+from results.catalogue.rows import rows
+
+FOLDER = Path(__file__).resolve().parent
+CLAIMS = FOLDER.parents[1] / "scenarios" / "claims"
+FILES = ("published.claims.yaml", "own.claims.yaml")
+SIDE = "statements.yaml"
+_ERROR = 0.01
+_BROKEN_INPUT = 2
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Write ``catalogue.md`` and ``catalogue.csv``; return 1 if a verdict is unexpected."""
+    parser = argparse.ArgumentParser(
+        prog="python results/catalogue/make.py",
+        description="Judge every statement of the papers and write the table.",
+    )
+    parser.add_argument("--out", type=Path, default=FOLDER, help="where the table goes")
+    options = parser.parse_args(arguments)
+    checked = check([CLAIMS / name for name in FILES], error=_ERROR)
+    for wrong in (*checked.complaints, *(judgement.message for judgement in checked.failures)):
+        print(f"error: {wrong}", file=sys.stderr)
+    if checked.complaints:
+        return _BROKEN_INPUT
+    found = rows(checked.judgements, statements.load(CLAIMS / SIDE), printed())
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "catalogue.md").write_text(page.to_markdown(found), encoding="utf-8")
+    (options.out / "catalogue.csv").write_text(page.to_csv(found), encoding="utf-8")
+    print(f"{len(found)} rows: {options.out / 'catalogue.md'}")
+    return checked.status
+
+
+if __name__ == "__main__":
+    sys.exit(main())
