@@ -11,7 +11,7 @@ ROOT = Path(__file__).resolve().parents[1] / "audit"
 
 GROUND = {"numerics", "curves", "mechanism", "validate"}
 ROOMS = {"bounds", "exact", "simulation", "estimation"}
-ROOF = {f.stem for f in ROOT.glob("*app.py")}  # the console commands
+ROOF = {"cli", "config"}  # the console commands
 
 
 def imported(source: str, module: str) -> set[str]:
@@ -107,8 +107,8 @@ def test_a_planted_violation_is_found(module: str, source: str) -> None:
         ("audit.exact.law", "from audit.numerics.panels import Panels"),
         ("audit.exact.law", "from audit import validate"),
         ("audit.exact.law", "from .curve import LawCurve"),
-        ("audit.app", "import hydra"),
-        ("audit.bounds_app", "import hydra"),
+        ("audit.cli.audit", "import hydra"),
+        ("audit.cli.bounds", "import hydra"),
         ("audit.scenario", "from audit import exact, simulation"),
     ],
 )

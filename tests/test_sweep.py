@@ -34,7 +34,7 @@ def test_a_hundred_configurations_with_three_broken_ones(
 ) -> None:
     """As Hydra's launcher does it: one job after another, then the report of the sweep.
 
-    That the command itself goes this way is tested in `tests.test_app`, with three jobs.
+    That the command itself goes this way is tested in `tests.cli.test_audit`, with three jobs.
     """
     GlobalHydra.instance().clear()
     app.register("mine")

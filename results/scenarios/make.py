@@ -144,7 +144,7 @@ def _run(name: str, place: Path, source: str, *, fresh: bool) -> Outcome:
     began = time.perf_counter()
     try:
         ended = subprocess.run(
-            [sys.executable, "-m", "audit.app", *words],
+            [sys.executable, "-m", "audit.cli.audit", *words],
             capture_output=True,
             text=True,
             timeout=LONGEST,

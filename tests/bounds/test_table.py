@@ -62,7 +62,7 @@ def test_a_table_without_a_sound_bound_has_no_ratios():
 
 
 def command(*words):
-    run = [sys.executable, "-m", "audit.bounds_app", *words]
+    run = [sys.executable, "-m", "audit.cli.bounds", *words]
     return subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from audit.app import scenarios_folder
+from audit.scenario.shipped import scenarios_folder
 from results.scenarios import make
 from results.scenarios.make import SCENARIOS, main, names, run_all
 

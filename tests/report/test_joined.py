@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 
 from audit import report
+from audit.cli.report import main
 from audit.report import joined
 from audit.report.document import Table
 from audit.report.figures import sweep
 from audit.report.runs import status
-from audit.report_app import main
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting, stored_study
 from tests.scenario.studies import Everything

@@ -12,9 +12,10 @@ from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
 from omegaconf import OmegaConf
 
-from audit.app import register, scenarios_folder
+from audit.cli.audit import register
 from audit.config import AuditConfig, to_scenario
 from audit.scenario import Scenario, run
+from audit.scenario.shipped import scenarios_folder
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting
 

@@ -18,7 +18,7 @@ SMALL = [
 
 
 def audit(*words: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    script = "from audit.app import main; main()"  # what the console command is
+    script = "from audit.cli.audit import main; main()"  # what the console command is
     command = [sys.executable, "-c", script, f"output={folder}", *words]
     return subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
 

@@ -1,4 +1,4 @@
-"""The ``audit`` command; only modules named ``*app`` know Hydra."""
+"""The ``audit`` command: one scenario, or a sweep."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from audit.config import AuditConfig, to_scenario
 from audit.scenario.definition import Scenario
 from audit.scenario.progress import Progress
 from audit.scenario.sampling import Sampling, Unfinished
+from audit.scenario.shipped import scenarios_folder
 from audit.scenario.store import RunFolder, to_json
 from audit.simulation import Kind, pool
 from audit.simulation.parallel_answers import Pool
@@ -36,13 +37,6 @@ _BROKEN_RUNS, _BROKEN_INPUT = 1, 2
 # What Hydra says of a scenario whose keys it puts under "scenario".
 _NO_PACKAGE = re.compile(r"In '(scenario/[^']*)': .*Key 'scenario' not in 'AuditConfig'")
 _NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")  # keys no number depends on
-
-
-def scenarios_folder() -> Path:
-    """Return the folder of shipped scenarios: in a checkout at the top, else in the package."""
-    package = Path(__file__).resolve().parent
-    bundled = package / "_scenarios"
-    return bundled if bundled.is_dir() else package.parent / "scenarios"
 
 
 def register(sweep: str | None = None) -> None:
@@ -258,7 +252,7 @@ def _compose_and_run() -> None:
 def _joined(place: Path) -> bool:
     """Write the joined report of a sweep beside its runs; tell whether one of them is broken."""
     from audit import report
-    from audit.report_app import tell
+    from audit.cli.report import tell
 
     runs = report.gather([place])
     report.write_joined(runs, place)

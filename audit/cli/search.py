@@ -9,7 +9,7 @@ import hydra
 from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
-from audit.app import QUIET, guarded
+from audit.cli.audit import QUIET, guarded
 from audit.config import SearchConfig, to_mechanism
 from audit.mechanism import NoisySGD
 from audit.scenario import progress

@@ -13,10 +13,9 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import norm
 
-from audit import check_app
 from audit.claims import Expected, Verdict, check_file
-
-from .written import EPSILON, HEAD_LINES, environment, write
+from audit.cli import check as check_command
+from tests.claims.written import EPSILON, HEAD_LINES, environment, write
 
 GOOD = "- {id: good, epsilon: 4.4, delta: 1e-5}\n"
 FALSE = "- {id: lie, epsilon: 4.3, delta: 1e-5}\n"
@@ -37,7 +36,7 @@ def test_the_number_of_these_tests() -> None:
 
 
 def run(*words: object) -> int:
-    return check_app.run([str(word) for word in words])
+    return check_command.run([str(word) for word in words])
 
 
 def test_all_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -303,7 +302,7 @@ def test_the_path_of_imports_is_left_as_it_was(tmp_path: Path) -> None:
 
 def test_a_process_of_its_own(tmp_path: Path) -> None:
     path = write(tmp_path, FALSE + "- {id: bad}\n")
-    command = [sys.executable, "-m", "audit.check_app", path.name]
+    command = [sys.executable, "-m", "audit.cli.check", path.name]
     done = subprocess.run(
         command,
         capture_output=True,

@@ -12,8 +12,8 @@ from hydra.core.config_store import ConfigStore
 from omegaconf import DictConfig, OmegaConf
 
 from audit import bounds
-from audit.app import QUIET, guarded
 from audit.bounds import Row
+from audit.cli.audit import QUIET, guarded
 from audit.config import BoundsConfig, to_mechanism
 
 _COLUMNS = ("bound", "status", "epsilon", "ratio", "why it does not apply")

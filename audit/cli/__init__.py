@@ -1,0 +1,1 @@
+"""The console commands, one file a command; only this room knows Hydra."""
