@@ -1,37 +1,5 @@
-"""What a comparison of a claim with certified numbers may conclude."""
+"""Verdicts under their public name; see `audit.results.verdicts`."""
 
-from __future__ import annotations
+from audit.results.verdicts import Verdict, judge_interval, judge_upper_bound
 
-import enum
-
-
-class Verdict(enum.Enum):
-    """The outcome of testing a claim; there is no "verified"."""
-
-    CONSISTENT = "consistent"
-    REFUTED = "refuted"
-    INCONCLUSIVE = "inconclusive"
-    NOT_APPLICABLE = "not applicable"
-    ERROR = "error"
-
-
-def judge_upper_bound(claimed: float, certified_low: float) -> Verdict:
-    """Judge the claim "the true value is at most ``claimed``".
-
-    ``certified_low`` must be the pessimistic end of a bracket or of a confidence statement: every
-    numerical and statistical error is already taken against the refutation.
-    """
-    return Verdict.REFUTED if certified_low > claimed else Verdict.CONSISTENT
-
-
-def judge_interval(low: float, high: float, claim_low: float, claim_high: float) -> Verdict:
-    """Judge the claim "the true value lies in [claim_low, claim_high]" by a bracket of it.
-
-    ``consistent`` if the bracket lies inside, ``refuted`` if it lies outside, and else
-    ``inconclusive``.
-    """
-    if high < claim_low or low > claim_high:
-        return Verdict.REFUTED
-    if claim_low <= low and high <= claim_high:
-        return Verdict.CONSISTENT
-    return Verdict.INCONCLUSIVE
+__all__ = ["Verdict", "judge_interval", "judge_upper_bound"]

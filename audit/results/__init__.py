@@ -1,0 +1,95 @@
+"""Typed results: what a run of a scenario produces, and its form as JSON.
+
+`audit.scenario.run` returns a `Result`; reports take `Result`s and nothing else. A result holds
+one value for each setting: a `PairResult`, a `UserMechanismResult` or a `StudyResult`.
+"""
+
+from audit.results.comparisons import (
+    AtDelta,
+    AtOrder,
+    AtPosition,
+    BoundRow,
+    ByOrder,
+    Certified,
+    EpsilonAtDelta,
+    Estimate,
+    Estimator,
+    FoundBy,
+    NamedEpsilon,
+    Number,
+    OtherPair,
+    PositionAtDelta,
+    RefutedAfter,
+    SampledEvidence,
+)
+from audit.results.curves import (
+    BoundCurve,
+    BurnIn,
+    EpsilonAgainstSteps,
+    LawCurves,
+    Laws,
+    ScoreHistograms,
+    TradeoffCurves,
+)
+from audit.results.findings import Chart, Drawn, Findings, FoundTable, Series, Statement, Value
+from audit.results.result import (
+    VERSION,
+    Derived,
+    Environment,
+    PairResult,
+    Provenance,
+    Result,
+    ScenarioHeading,
+    SettingResult,
+    StudyResult,
+    UserMechanismResult,
+)
+from audit.results.samples import SampleAudit
+from audit.results.verdicts import Verdict, judge_interval, judge_upper_bound
+
+__all__ = [
+    "VERSION",
+    "AtDelta",
+    "AtOrder",
+    "AtPosition",
+    "BoundCurve",
+    "BoundRow",
+    "BurnIn",
+    "ByOrder",
+    "Certified",
+    "Chart",
+    "Derived",
+    "Drawn",
+    "Environment",
+    "EpsilonAgainstSteps",
+    "EpsilonAtDelta",
+    "Estimate",
+    "Estimator",
+    "Findings",
+    "FoundBy",
+    "FoundTable",
+    "LawCurves",
+    "Laws",
+    "NamedEpsilon",
+    "Number",
+    "OtherPair",
+    "PairResult",
+    "PositionAtDelta",
+    "Provenance",
+    "RefutedAfter",
+    "Result",
+    "SampleAudit",
+    "SampledEvidence",
+    "ScenarioHeading",
+    "ScoreHistograms",
+    "Series",
+    "SettingResult",
+    "Statement",
+    "StudyResult",
+    "TradeoffCurves",
+    "UserMechanismResult",
+    "Value",
+    "Verdict",
+    "judge_interval",
+    "judge_upper_bound",
+]

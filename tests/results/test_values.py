@@ -1,0 +1,129 @@
+"""Numbers, findings and rows refuse what no run can produce, and keep what it can."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit.results import (
+    AtDelta,
+    BoundRow,
+    Certified,
+    Chart,
+    Findings,
+    FoundTable,
+    Number,
+    SampledEvidence,
+    Series,
+    Statement,
+    Verdict,
+    judge_interval,
+    judge_upper_bound,
+)
+from audit.results.comparisons import CLAIMED
+
+
+def test_a_number_lies_in_its_bracket() -> None:
+    assert Number(1.0, 0.5, math.inf).bracket == (0.5, math.inf)
+    with pytest.raises(ValueError, match=re.escape("value must be in [1.0, 2.0], got 3.0")):
+        Number(3.0, 1.0, 2.0)
+    with pytest.raises(ValueError, match="value must be in"):
+        Number(math.nan, 1.0, 2.0)
+
+
+def test_verdicts() -> None:
+    assert judge_upper_bound(1.0, 1.0) is Verdict.CONSISTENT
+    assert judge_upper_bound(1.0, 1.1) is Verdict.REFUTED
+    assert judge_interval(1.0, 2.0, 0.0, 3.0) is Verdict.CONSISTENT
+    assert judge_interval(1.0, 2.0, 1.5, 3.0) is Verdict.INCONCLUSIVE
+    assert judge_interval(1.0, 2.0, 2.5, 3.0) is Verdict.REFUTED
+    assert Verdict.unless(True) is Verdict.REFUTED
+    assert Verdict.unless(False) is Verdict.CONSISTENT
+
+
+def test_values_of_findings_are_built_in_numbers_or_text() -> None:
+    statement = Statement(
+        claim="a",
+        citation="b",
+        expected=np.int64(3),  # type: ignore[arg-type]
+        found=math.nan,
+        verdict=Verdict.HOLDS,
+        error=np.float64(0.5),
+    )
+    assert (type(statement.expected), statement.found) == (int, "nan")
+    assert type(statement.error) is float
+    table = FoundTable(caption="", columns=("x", "y"), rows=((np.float64(2.5), "inf"),))
+    assert table.rows == ((2.5, math.inf),)
+    assert type(table.rows[0][0]) is float
+    with pytest.raises(ValueError, match="rows must be of 2 values each"):
+        FoundTable(caption="", columns=("x", "y"), rows=((1.0,),))
+    with pytest.raises(ValueError, match="value must be a number or text, got None"):
+        FoundTable(caption="", columns=("x",), rows=((None,),))  # type: ignore[arg-type]
+
+
+def test_points_that_cannot_be_drawn_are_gaps() -> None:
+    series = Series(name="a", x=(1.0, 2.0, 3.0), y=(math.nan, math.inf, np.float64(1.5)))
+    assert series.y == (None, None, 1.5)
+    with pytest.raises(ValueError, match="series 'a' must be of one length in x and y, got 1"):
+        Series(name="a", x=(1.0, 2.0), y=(1.0,))
+    with pytest.raises(ValueError, match="series 'a' must be a band where it has a top"):
+        Series(name="a", x=(1.0,), y=(1.0,), top=(2.0,))
+
+
+def test_charts_have_names_of_their_own() -> None:
+    chart = Chart(name="a", title="", caption="", x_label="", y_label="", series=())
+    with pytest.raises(ValueError, match=re.escape("charts must be of a name each, got ['a', 'a'")):
+        Findings(statements=(), charts=(chart, chart))
+
+
+def test_numbers_of_findings_may_be_lists() -> None:
+    array: Any = np.arange(2.0)
+    found = Findings(statements=(), numbers={"a": array, "b": [1, math.nan]})
+    assert found.numbers == {"a": (0.0, 1.0), "b": (1, "nan")}
+
+
+def test_the_best_bound_is_one_of_the_bounds() -> None:
+    sampled = SampledEvidence(
+        epsilon=0.1,
+        order="forward",  # type: ignore[arg-type]
+        tail="x >= t",  # type: ignore[arg-type]
+        threshold=0.0,
+        count=1,
+        total=2,
+        count_prime=1,
+        total_prime=2,
+        error_spent=0.01,
+        largest_certifiable=3.0,
+    )
+    bound = BoundRow(
+        id="a",
+        citation="",
+        status=CLAIMED,
+        value=1.0,
+        ratio=10.0,
+        reason=None,
+        verdict=Verdict.CONSISTENT,
+    )
+    assert bound.stands
+    assert bound.status_text == "claimed"
+    certified = Certified(epsilon=0.1, by="samples")
+
+    def row(best: str | None) -> AtDelta:
+        return AtDelta(
+            delta=1e-5,
+            sampled=sampled,
+            exact=None,
+            certified=certified,
+            bounds=(bound,),
+            best=best,
+            estimates=(),
+        )
+
+    assert row("a").best_bound is bound
+    assert row(None).best_bound is None
+    with pytest.raises(ValueError, match="best must be the id of one of the bounds, got 'b'"):
+        row("b")
