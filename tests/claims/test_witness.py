@@ -4,21 +4,34 @@ from __future__ import annotations
 
 import json
 import math
+import subprocess
+import sys
 from dataclasses import replace
+from pathlib import Path as FilePath
 
 import numpy as np
 import pytest
 from scipy.stats import binom, binomtest, norm
 
 from audit import Batching, NoisySGD, exact
+from audit.claims import recompute as recomputing
 from audit.claims.claim import Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
 from audit.claims.judge import judge
 from audit.claims.plain import plain_pair
-from audit.claims.recompute import Outcome, recompute
-from audit.claims.recompute.counting import Ladder, ladder, lower_limit, upper_limit
-from audit.claims.recompute.draws import drawing
-from audit.claims.recompute.numbers import epsilon_at, gaussian_delta, renyi_at
-from audit.claims.recompute.plainlaws import nodes_of, normals_of
+from audit.claims.recompute import (
+    Ladder,
+    Outcome,
+    drawing,
+    epsilon_at,
+    gaussian_delta,
+    ladder,
+    lower_limit,
+    nodes_of,
+    normals_of,
+    recompute,
+    renyi_at,
+    upper_limit,
+)
 from audit.claims.witness import Witness
 from audit.constructions import Affine, Construction, Mapped, Process, Segment, Step, Wall
 from audit.constructions.process import Path
@@ -118,14 +131,12 @@ def test_a_pair_that_was_tampered_with_is_not_confirmed():
 
 def test_draws_that_contradict_the_law_by_quadrature_deny_it(monkeypatch):
     """The draws stand for themselves: from equal laws nothing is confirmed, whatever is planned."""
-    from audit.claims.recompute import sampling
-
     found = witness(*EXAMPLES["chain, epsilon"])
 
     def same(pair, name, *, follow=True):
         return drawing(pair, "first", follow=follow)
 
-    monkeypatch.setattr(sampling, "drawing", same)
+    monkeypatch.setattr(recomputing, "drawing", same)
     result = recompute(found)
     assert result.exact.confirms
     assert result.sampled.outcome is Outcome.NOT_CONFIRMED
@@ -268,7 +279,7 @@ def test_a_ladder_stays_below_the_mean():
     """E exp(X) of a standard normal is e^(1/2): 400 limits, none above; without limits many are."""
     x = np.linspace(-8, 8, 4001)
     masses = norm.logpdf(x) + math.log(x[1] - x[0])
-    steps = ladder(x, masses, lambda level: level)
+    steps = ladder(x, masses)
     rng = np.random.default_rng(4)
     bounds, plain = [], []
     for _ in range(400):
@@ -283,6 +294,46 @@ def test_a_ladder_stays_below_the_mean():
     # the planted error: rises counted twice
     twice = Ladder(steps.levels, 2 * steps.rises)
     assert twice.mean_at_least(hits, 2000) > true
+
+
+def test_the_module_stands_alone(tmp_path):
+    """A copy of the file, without the package, confirms a refutation and denies a planted one."""
+    source = FilePath(recomputing.__file__)
+    script = tmp_path / "alone.py"
+    script.write_bytes(source.read_bytes())
+    file = tmp_path / "lie.witness.json"
+    found = witness(*EXAMPLES["chain, epsilon"])
+    for claimed, status, last in (
+        (found.claimed, 0, "confirmed in both ways"),
+        (1.01 * found.bracket[0], 1, "not confirmed"),
+    ):
+        file.write_text(replace(found, claimed=claimed).to_json())
+        done = subprocess.run(
+            [sys.executable, "-I", "-c", ALONE, str(script), str(file)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=100,
+        )
+        assert done.returncode == status, done.stderr
+        assert done.stdout.splitlines()[-1].strip() == last
+
+
+ALONE = """
+import runpy, sys
+sys.modules["audit"] = None
+sys.argv = sys.argv[1:]
+runpy.run_path(sys.argv[0], run_name="__main__")
+"""
+
+
+def test_content_of_a_file_is_understood_too():
+    found = witness(*EXAMPLES["finite, renyi"])
+    assert recompute(json.loads(found.to_json())) == recompute(found)
+    with pytest.raises(ValueError, match="quantity must be one of epsilon, Renyi divergence, mu"):
+        recompute(replace(found, quantity="luck"))
+    with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
+        recompute(found, seed=-1)
 
 
 def test_what_mu_allows():

@@ -1,0 +1,1046 @@
+"""Recompute a refutation from its witness file, in two ways that share nothing with the judge.
+
+This module needs NumPy and SciPy and nothing else of this package. It can be read, copied and run
+by itself::
+
+    python recompute.py lie.witness.json
+
+A witness describes two laws P and Q by plain numbers, a quantity that tells them apart (epsilon at
+a delta, a Renyi divergence, the delta at an epsilon that refutes a mu, the power of a test), and a
+claimed value that the quantity exceeds. Both ways must exceed the claimed value to confirm it:
+
+- Quadrature: both laws as masses at Gauss-Legendre nodes, and the quantity as a sum over them. The
+  error is the distance to a coarser rule, plus what the nodes next to a kink may contribute.
+- Draws: the laws are simulated, and events that were fixed beforehand are counted. Clopper-Pearson
+  limits turn the counts into a lower confidence limit of the quantity. Quadrature only plans which
+  event or proposal is used; the limit holds whatever was planned.
+"""
+
+from __future__ import annotations
+
+import enum
+import functools
+import itertools
+import json
+import math
+import sys
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import gammaln, logsumexp, ndtr
+from scipy.stats import beta
+
+Array = NDArray[np.float64]
+Plain = Mapping[str, Any]  # part of the file
+Normals = list[tuple[float, float, float]]  # weight, mean, standard deviation
+Motion = tuple[float, float, float, float]  # weight p of x -> a x + b + N(0, v)
+Draw = Callable[[np.random.Generator, int], Array]
+Ratio = Callable[[Array], Array]
+
+# Quadrature
+_FINE, _COARSE = 10, 7  # nodes a panel
+_ROUNDING = 1e-9
+_REACH = 14.0  # standard deviations of an unbounded line that are kept
+_PANELS = 150
+_MOST_NODES, _MOST_WORK = 5000, 4e11
+_MOST_BRANCHES = 256  # sequences of maps of a short chain
+_STAY: Motion = (1.0, 1.0, 0.0, 0.0)
+_FLOOR = 1e-290  # smaller masses may have underflowed and count as this, against a refutation
+
+# Draws
+ERROR = 1e-6  # of each Clopper-Pearson limit, and of all limits of a ladder together
+_ROUNDS = ((200_000, 1_000_000), (4_000_000,), (16_000_000,), (40_000_000,))
+_FEWEST_DRAWS, _MOST_DRAWS = 20_000, 40_000_000
+_MOST_STEPS = 200_000_000  # of all draws together
+_CHUNK = 500_000
+_LEVELS = 300
+_LARGEST_LOG = 700.0
+_WIDER = 1.3  # a proposal's spread over that of the integrand, so that no weight is large
+
+
+# ---------------------------------------------------------------------------- the outcome
+
+
+class Outcome(enum.Enum):
+    """What one way says of the refutation."""
+
+    CONFIRMED = "confirmed"
+    NOT_CONFIRMED = "not confirmed"
+    NOT_COMPUTABLE = "not computable by this way"
+    NOT_SAMPLEABLE = "not sampleable"
+
+
+@dataclass(frozen=True)
+class Way:
+    """One way's number, compared with ``claimed``.
+
+    Attributes
+    ----------
+    value, error
+        The number and a bound on its error. A sampled number is a lower confidence limit, and its
+        error the probability that it is wrong.
+    claimed
+        What the number must exceed.
+    outcome, how
+        The conclusion, and in words what was done.
+    """
+
+    value: float
+    error: float
+    claimed: float
+    outcome: Outcome
+    how: str
+
+    @property
+    def confirms(self) -> bool:
+        """Whether this way refutes the claim again."""
+        return self.outcome is Outcome.CONFIRMED
+
+
+@dataclass(frozen=True)
+class Recomputed:
+    """Both ways, and a title that names the witness."""
+
+    title: str
+    exact: Way
+    sampled: Way
+
+    @property
+    def confirmed(self) -> bool:
+        """Whether both ways refute the claim again."""
+        return self.exact.confirms and self.sampled.confirms
+
+    @property
+    def stands(self) -> bool:
+        """Whether one way refutes the claim again, and the other does or could not be tried."""
+        outcomes = {self.exact.outcome, self.sampled.outcome}
+        return Outcome.CONFIRMED in outcomes and Outcome.NOT_CONFIRMED not in outcomes
+
+    def lines(self) -> tuple[str, ...]:
+        """Return the findings, a line each."""
+        exact, sampled = self.exact, self.sampled
+        least = f"at least {sampled.value:.6g}, " if math.isfinite(sampled.value) else ""
+        conclusion = "not confirmed"
+        if self.stands:
+            conclusion = "confirmed in one way; the other could not be tried"
+        if self.confirmed:
+            conclusion = "confirmed in both ways"
+        return (
+            f"{self.title}; claimed {exact.claimed:.6g}",
+            f"  quadrature: {exact.value:.6g} +- {exact.error:.2g}, "
+            f"{exact.outcome.value} ({exact.how})",
+            f"  draws: {least}{sampled.outcome.value} ({sampled.how})",
+            f"  {conclusion}",
+        )
+
+
+def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
+    """Recompute a refutation by quadrature and by draws.
+
+    Parameters
+    ----------
+    witness
+        The content of a witness file as a mapping, or an object with its fields.
+    seed
+        Seed of the draws, a whole number of at least 0.
+
+    Returns
+    -------
+    Recomputed
+        The outcome of both ways. An event too rare to be counted is ``NOT_SAMPLEABLE``, and a
+        chain too long for this simple quadrature ``NOT_COMPUTABLE``; neither confirms anything.
+
+    Raises
+    ------
+    ValueError
+        If the witness cannot be understood.
+    """
+    if seed < 0:
+        raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
+    content: Plain = witness if isinstance(witness, Mapping) else vars(witness)
+    try:
+        quantity = _quantity_of(content)
+        pair, swap = content["pair"], content["order"] == "reverse"
+        order = "second against first law" if swap else "first against second law"
+        title = f"{content['claim']}: {quantity.title}, {content['construction']}, {order}"
+        fine, coarse = (nodes_of(pair, swap, order) for order in (_FINE, _COARSE))
+    except OutOfReach as reason:
+        why = "no law by quadrature to choose events from"
+        return Recomputed(
+            title,
+            Way(math.nan, math.inf, quantity.threshold, Outcome.NOT_COMPUTABLE, str(reason)),
+            Way(math.nan, math.inf, quantity.threshold, Outcome.NOT_SAMPLEABLE, why),
+        )
+    except (KeyError, TypeError, IndexError) as fault:
+        raise ValueError(
+            f"pair must be plain numbers as this package writes them: {fault!r}"
+        ) from None
+    value, other = quantity.value(fine), quantity.value(coarse)
+    error = abs(value - other) + quantity.kink_error(fine, value)
+    error += _ROUNDING * max(1.0, abs(value))
+    above = value - error > quantity.threshold
+    outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
+    exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
+    return Recomputed(title, exact, _by_draws(pair, swap, quantity, fine, seed))
+
+
+# ---------------------------------------------------------------------------- the quantities
+
+
+@dataclass(frozen=True, eq=False)
+class Nodes:
+    """Log masses of two laws P and Q at the same nodes; ``x`` is None for finite laws.
+
+    With ``atoms`` the first and the last node are the atoms at two walls.
+    """
+
+    log_p: Array
+    log_q: Array
+    x: Array | None = None
+    atoms: bool = False
+
+    @functools.cached_property
+    def ratio(self) -> Array:
+        """Log p - log q at the nodes; -inf where P has no mass."""
+        with np.errstate(invalid="ignore"):
+            ratio = self.log_p - self.log_q
+        return np.where(np.isneginf(self.log_p), -np.inf, ratio)
+
+    def without_atoms(self, masses: Array) -> Array:
+        """Put the masses of the nodes next to them in the atoms' places: an atom has no kink."""
+        if not self.atoms:
+            return masses
+        p = np.exp(self.log_p)
+        ends = np.maximum(masses[[1, -2]], p[[1, -2]])
+        return np.concatenate([ends[:1], masses[1:-1], ends[1:]])
+
+
+class _Quantity(ABC):
+    """A number of two laws that exceeds ``threshold`` if the witness is right.
+
+    Three ways lead to a number: its value at the nodes; the rates (p, q) of one event under P and
+    Q; and, where ``least`` is not None, the mean under P of a rising function of log p - log q
+    that is 0 up to ``least``.
+    """
+
+    least: float | None = None
+
+    def __init__(self, at: float, threshold: float) -> None:
+        self.at, self.threshold = at, threshold
+
+    @property
+    @abstractmethod
+    def title(self) -> str:
+        """The quantity in words."""
+
+    @abstractmethod
+    def value(self, nodes: Nodes) -> float:
+        """Return the number, as a sum over nodes."""
+
+    def kink_error(self, nodes: Nodes, value: float) -> float:
+        """Return how far a kink between two nodes may put ``value`` off."""
+        return 0.0
+
+    @abstractmethod
+    def by_event(self, p: Array, q: Array) -> Array:
+        """Return the number that an event of these rates under P and Q proves."""
+
+    def log_rising(self, ratio: Array) -> Array:
+        """Return the logarithm of the rising function."""
+        raise NotImplementedError
+
+    def by_mean(self, mean: float) -> float:
+        """Return the number that a mean of the rising function proves."""
+        raise NotImplementedError
+
+
+class _Epsilon(_Quantity):
+    """The epsilon at which delta(epsilon) falls to ``at``."""
+
+    def __init__(self, at: float, threshold: float) -> None:
+        super().__init__(at, threshold)
+        self.least = threshold
+
+    @property
+    def title(self) -> str:
+        return f"epsilon at delta {self.at:g}"
+
+    def value(self, nodes: Nodes) -> float:
+        return epsilon_at(nodes, self.at)
+
+    def kink_error(self, nodes: Nodes, value: float) -> float:
+        """Divide the error of delta by its slope: it falls by e^epsilon Q(S) for each unit."""
+        off = crossing_error(nodes, value)
+        chosen = nodes.ratio > value
+        if off == 0 or not chosen.any():
+            return 0.0
+        slope = float(np.exp(value + logsumexp(nodes.log_q[chosen])))
+        return off / slope if slope > 0 else math.inf
+
+    def by_event(self, p: Array, q: Array) -> Array:
+        """Return log((P(S) - delta)/Q(S)), which epsilon at delta is not below."""
+        with np.errstate(divide="ignore", invalid="ignore"):
+            value = np.log(p - self.at) - np.log(q)
+        return np.asarray(np.nan_to_num(value, nan=0.0, neginf=0.0))
+
+    def log_rising(self, ratio: Array) -> Array:
+        return _log_excess(self.threshold, ratio)
+
+    def by_mean(self, mean: float) -> float:
+        # delta at the threshold says that epsilon is larger, not by how much
+        return math.nextafter(self.threshold, math.inf) if mean > self.at else 0.0
+
+
+class _Renyi(_Quantity):
+    """The Renyi divergence of order ``at``."""
+
+    least = -math.inf
+
+    @property
+    def title(self) -> str:
+        return f"Renyi divergence of order {self.at:g}"
+
+    def value(self, nodes: Nodes) -> float:
+        return renyi_at(nodes, self.at)
+
+    def by_event(self, p: Array, q: Array) -> Array:
+        """Return the divergence of the two-point laws of an event."""
+        a = self.at
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            inside = a * np.log(p) + (1 - a) * np.log(q)
+            outside = a * np.log1p(-p) + (1 - a) * np.log1p(-q)
+            value = np.logaddexp(inside, outside) / (a - 1)
+        return np.asarray(np.where(p > q, np.nan_to_num(value, nan=0.0, neginf=0.0), 0.0))
+
+    def log_rising(self, ratio: Array) -> Array:
+        return (self.at - 1) * ratio
+
+    def by_mean(self, mean: float) -> float:
+        return math.log(mean) / (self.at - 1) if mean > 0 else 0.0
+
+
+class _Mu(_Quantity):
+    """Delta at the epsilon ``at``, against what the claimed mu allows there."""
+
+    def __init__(self, at: float, mu: float) -> None:
+        super().__init__(at, gaussian_delta(at, mu))
+        self.mu, self.least = mu, at
+
+    @property
+    def title(self) -> str:
+        return f"delta at epsilon {self.at:g}, against mu = {self.mu:g}"
+
+    def value(self, nodes: Nodes) -> float:
+        return math.exp(log_delta(nodes, self.at))
+
+    def kink_error(self, nodes: Nodes, value: float) -> float:
+        return crossing_error(nodes, self.at)
+
+    def by_event(self, p: Array, q: Array) -> Array:
+        """Return P(S) - e^epsilon Q(S)."""
+        return np.asarray(p - math.exp(self.at) * q)
+
+    def log_rising(self, ratio: Array) -> Array:
+        return _log_excess(self.at, ratio)
+
+    def by_mean(self, mean: float) -> float:
+        return mean
+
+
+class _Power(_Quantity):
+    """1 - beta: Q(reject) of the best test with P(reject) = ``at``."""
+
+    @property
+    def title(self) -> str:
+        return f"1 - beta at alpha {self.at:g}"
+
+    def value(self, nodes: Nodes) -> float:
+        rank = np.argsort(nodes.ratio, kind="stable")
+        p, q = np.exp(nodes.log_p[rank]), np.exp(nodes.log_q[rank])
+        spent, won = np.cumsum(p), np.cumsum(q)
+        ends = np.concatenate([[0], spent]), np.concatenate([[0], won])
+        return float(np.interp(self.at, *ends))
+
+    def kink_error(self, nodes: Nodes, value: float) -> float:
+        """Return twice the masses of the nodes where the test's event ends."""
+        if nodes.x is None:
+            return 0.0
+        rank = np.argsort(nodes.ratio, kind="stable")
+        spent = np.cumsum(np.exp(nodes.log_p[rank]))
+        level = nodes.ratio[rank][min(int(np.searchsorted(spent, self.at)), rank.size - 1)]
+        inside = nodes.ratio <= level
+        kinks = np.flatnonzero(inside[1:] != inside[:-1])
+        ends = np.unique(np.concatenate([kinks, kinks + 1]))
+        masses = nodes.without_atoms(np.exp(np.maximum(nodes.log_p, nodes.log_q)))
+        return float(2 * np.sum(masses[ends]))
+
+    def by_event(self, p: Array, q: Array) -> Array:
+        """Return the power of rejecting P outside S, where its type I error is at most alpha."""
+        return np.asarray(np.where(1 - p <= self.at, 1 - q, 0.0))
+
+
+def _quantity_of(content: Plain) -> _Quantity:
+    kinds: dict[str, type[_Quantity]] = {
+        "epsilon": _Epsilon,
+        "Renyi divergence": _Renyi,
+        "mu": _Mu,
+        "1 - beta": _Power,
+    }
+    name = content["quantity"]
+    if name not in kinds:
+        raise ValueError(f"quantity must be one of {', '.join(kinds)}, got {name!r}")
+    return kinds[name](float(content["at"]), float(content["claimed"]) + float(content["slack"]))
+
+
+def log_delta(nodes: Nodes, epsilon: float) -> float:
+    """Return the log of the sum of max(p - e^epsilon q, 0)."""
+    chosen = nodes.ratio > epsilon
+    if not chosen.any():
+        return -math.inf
+    gain = np.log(-np.expm1(np.minimum(epsilon - nodes.ratio[chosen], -1e-300)))
+    return float(logsumexp(nodes.log_p[chosen] + gain))
+
+
+def crossing_error(nodes: Nodes, epsilon: float) -> float:
+    """Return how far the sum in `log_delta` may be off; 0 for finite laws.
+
+    Smooth integrands are summed to many digits. Where log p - log q crosses epsilon between two
+    nodes the integrand has a kink, and the sum is off by at most twice what these two weigh.
+    """
+    if nodes.x is None:
+        return 0.0
+    above = nodes.ratio > epsilon
+    gains = np.exp(nodes.log_p) * -np.expm1(np.minimum(epsilon - nodes.ratio, 0.0))
+    kinks = np.flatnonzero(above[1:] != above[:-1])
+    return float(2 * np.sum(nodes.without_atoms(gains)[np.concatenate([kinks, kinks + 1])]))
+
+
+def epsilon_at(nodes: Nodes, delta: float) -> float:
+    """Return the epsilon at which delta(epsilon) falls to ``delta``, by bisection."""
+    low, high = 0.0, 1.0
+    if log_delta(nodes, low) <= math.log(delta):
+        return 0.0
+    while log_delta(nodes, high) > math.log(delta):
+        low, high = high, 2 * high
+        if high > 1e9:
+            return math.inf
+    for _ in range(100):
+        middle = (low + high) / 2
+        if log_delta(nodes, middle) > math.log(delta):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def renyi_at(nodes: Nodes, alpha: float) -> float:
+    """Return the Renyi divergence of order ``alpha``."""
+    seen = np.isfinite(nodes.log_p)
+    logs = nodes.log_p[seen] + (alpha - 1) * nodes.ratio[seen]
+    return float(logsumexp(logs)) / (alpha - 1)
+
+
+def gaussian_delta(epsilon: float, mu: float) -> float:
+    """Return what mu-GDP allows: Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2)."""
+    at = epsilon / mu
+    return float(ndtr(mu / 2 - at) - math.exp(epsilon) * ndtr(-mu / 2 - at))
+
+
+def _log_excess(epsilon: float, ratio: Array) -> Array:
+    """Return the log of 1 - e^(epsilon - ratio), whose mean under P is delta(epsilon)."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.log(-np.expm1(np.minimum(epsilon - ratio, 0.0))))
+
+
+# ---------------------------------------------------------------------------- laws by quadrature
+
+
+class OutOfReach(Exception):
+    """The law takes too long by this simple way; the message says why."""
+
+
+def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
+    """Return both laws at quadrature nodes, ``order`` of them a panel.
+
+    P is the first law, or the second one with ``swap``. Raises ``OutOfReach`` for laws that this
+    simple way takes too long for, and ``ValueError`` for pairs that are not understood.
+    """
+    kind = pair.get("kind")
+    x: Array | None = None
+    atoms = False
+    if kind == "finite":
+        first, second = _finite_masses(pair)
+    elif kind == "densities":
+        x, weights = _panels(np.linspace(float(pair["low"]), float(pair["high"]), 401), order)
+        slope = float(pair["slope"])
+        first, second = (s * x + np.log(weights) for s in (slope, -slope))
+        first, second = first - logsumexp(first), second - logsumexp(second)
+    elif kind in ("mixtures", "process"):
+        laws = normals_of(pair, "first"), normals_of(pair, "second")
+        atoms = laws[0] is None or laws[1] is None
+        if laws[0] is not None and laws[1] is not None:
+            x, first, second = _normal_masses(laws[0], laws[1], order)
+        else:
+            x, first, second = _chain_masses(pair, order)
+    else:
+        raise ValueError(f"pair must be of a known kind, got {kind!r}")
+    return Nodes(second, first, x, atoms) if swap else Nodes(first, second, x, atoms)
+
+
+def _panels(edges: Array, order: int) -> tuple[Array, Array]:
+    """Return Gauss-Legendre nodes and weights on the panels between edges."""
+    nodes, weights = np.polynomial.legendre.leggauss(order)
+    half, middle = np.diff(edges)[:, None] / 2, (edges[1:] + edges[:-1])[:, None] / 2
+    return (middle + half * nodes).ravel(), (half * weights).ravel()
+
+
+def _finite_masses(pair: Plain) -> tuple[Array, Array]:
+    """Return the log probabilities of all counts of ``times`` draws."""
+    times, outcomes = int(pair["times"]), len(pair["first"])
+    if math.comb(times + outcomes - 1, outcomes - 1) > 1_000_000:
+        raise OutOfReach("too many different counts of the outcomes")
+    # bars between stars: every way to share the draws among the outcomes
+    bars = np.array(list(itertools.combinations(range(times + outcomes - 1), outcomes - 1)))
+    ends = np.full((len(bars), 1), times + outcomes - 1)
+    counts = np.diff(np.hstack([np.full((len(bars), 1), -1), bars, ends]), axis=1) - 1
+    ways = gammaln(times + 1) - gammaln(counts + 1).sum(axis=1)
+    logs = []
+    for name in ("first", "second"):
+        with np.errstate(divide="ignore", invalid="ignore"):
+            terms = np.where(counts > 0, counts * np.log(np.asarray(pair[name], dtype=float)), 0.0)
+        logs.append(ways + terms.sum(axis=1))
+    return logs[0], logs[1]
+
+
+def normals_of(pair: Plain, name: str) -> Normals | None:
+    """Return a law as a mixture of normals, or None where it is not one in closed form.
+
+    A chain is one if it has no walls and only straight maps: each sequence of maps gives a normal.
+    """
+    law = pair[name]
+    if pair["kind"] == "mixtures":
+        return list(zip(law["weights"], law["means"], law["stds"], strict=True))
+    if law["lower"] is not None or law["upper"] is not None:
+        return None
+    found: Normals = []
+    for path in law["paths"]:
+        branches: list[Motion] = [(path["probability"], 1.0, 0.0, 0.0)]
+        for segment in path["segments"]:
+            steps, times = [_motions(step) for step in segment["steps"]], segment["times"]
+            if all(len(options) == 1 for options in steps):
+                once = functools.reduce(_then, (motion for (motion,) in steps), _STAY)
+                steps, times = [[_power(once, times)]], 1
+            for options in itertools.chain.from_iterable(itertools.repeat(steps, times)):
+                if not options or len(branches) * len(options) > _MOST_BRANCHES:
+                    return None
+                branches = [_then(branch, motion) for branch in branches for motion in options]
+        found += [(p, a * law["start"] + b, math.sqrt(v)) for p, a, b, v in branches]
+    return found
+
+
+def _motions(step: Plain) -> list[Motion]:
+    """Return the motions that a step chooses from; none where a map has bends."""
+    lines = [_straight(phi) for phi in step["maps"]]
+    return [
+        (phi["weight"], *line, step["noise_std"] ** 2)
+        for phi, line in zip(step["maps"], lines, strict=True)
+        if line is not None and None not in lines
+    ]
+
+
+def _then(first: Motion, second: Motion) -> Motion:
+    (p, a, b, v), (q, c, d, w) = first, second
+    return p * q, c * a, c * b + d, c * c * v + w
+
+
+def _power(motion: Motion, times: int) -> Motion:
+    result = _STAY
+    while times:
+        if times & 1:
+            result = _then(result, motion)
+        motion, times = _then(motion, motion), times >> 1
+    return result
+
+
+def _straight(phi: Plain) -> tuple[float, float] | None:
+    """Return slope and shift of a line without bends, else None."""
+    slope = phi["slopes"][0]
+    at = np.array([phi["points"][0], phi["points"][-1]])
+    line = phi["values"][0] + slope * (at - at[0])
+    bent = phi["slopes"][1] != slope or not np.allclose(line[-1], phi["values"][-1], rtol=1e-12)
+    if bent or len(phi["points"]) > 2:
+        return None
+    return float(slope), float(phi["values"][0] - slope * phi["points"][0])
+
+
+def log_density(normals: Normals, x: Array) -> Array:
+    """Return the log density of a mixture of normals."""
+    parts = [
+        math.log(weight) - 0.5 * ((x - mean) / std) ** 2 - math.log(std * math.sqrt(2 * math.pi))
+        for weight, mean, std in normals
+        if weight > 0
+    ]
+    return np.asarray(parts[0] if len(parts) == 1 else logsumexp(parts, axis=0))
+
+
+def _normal_masses(first: Normals, second: Normals, order: int) -> tuple[Array, Array, Array]:
+    shapes = sorted({(mean, std) for _, mean, std in [*first, *second]})
+    grid = np.linspace(-38, 38, 305 if len(shapes) > 4 else 1217)
+    if len(shapes) > 100:
+        raise OutOfReach(f"the laws are mixtures of {len(shapes)} normals")
+    x, weights = _panels(np.unique(np.concatenate([m + s * grid for m, s in shapes])), order)
+    log_weights = np.log(np.maximum(weights, 1e-300))
+    return x, log_density(first, x) + log_weights, log_density(second, x) + log_weights
+
+
+def _steps_of(path: Plain) -> list[Plain]:
+    """Return every step of a path, in order."""
+    return [
+        step
+        for segment in path["segments"]
+        for _ in range(segment["times"])
+        for step in segment["steps"]
+    ]
+
+
+def _moved(phi: Plain, x: Array) -> Array:
+    """Apply a broken line."""
+    points, values = phi["points"], phi["values"]
+    inside = np.interp(x, points, values)
+    below, above = np.minimum(x - points[0], 0.0), np.maximum(x - points[-1], 0.0)
+    return np.asarray(inside + phi["slopes"][0] * below + phi["slopes"][1] * above)
+
+
+def _slopes(phi: Plain) -> list[float]:
+    inner = np.diff(phi["values"]) / np.diff(phi["points"])
+    return [*phi["slopes"], *inner.tolist()]
+
+
+def _chain_masses(pair: Plain, order: int) -> tuple[Array, Array, Array]:
+    """Return [lower wall, nodes, upper wall] and the log masses of two chains there."""
+    laws = [pair["first"], pair["second"]]
+    steps = [step for law in laws for path in law["paths"] for step in _steps_of(path)]
+    if not steps:
+        raise ValueError("paths must have steps, got none")
+    domains = {(law["lower"], law["upper"]) for law in laws}
+    if len(domains) != 1:
+        raise ValueError(f"both laws must have one domain, got {domains}")
+    ((lower, upper),) = domains
+    reached = [_range(law) for law in laws]
+    low = min(r[0] for r in reached) if lower is None else lower
+    high = max(r[1] for r in reached) if upper is None else upper
+    slopes = [abs(s) for step in steps for phi in step["maps"] for s in _slopes(phi)]
+    width = min(step["noise_std"] for step in steps) / max(1.0, *slopes)
+    # finer where that is cheap: a kink is lost between two nodes
+    width /= min(16, max(1, int(_PANELS * width / (high - low))))
+    bends = {p for step in steps for phi in step["maps"] for p in phi["points"] if low < p < high}
+    edges = [
+        np.linspace(a, b, max(1, math.ceil((b - a) / width)) + 1)
+        for a, b in itertools.pairwise([low, *sorted(bends), high])
+    ]
+    x, weights = _panels(np.unique(np.concatenate(edges)), order)
+    if x.size > _MOST_NODES or x.size**2 * len(steps) > _MOST_WORK:
+        raise OutOfReach(f"the chain would take {x.size} nodes over {len(steps)} steps")
+    points = np.concatenate([[low], x, [high]])
+    first, second = (np.log(_masses_of(law, points, weights)) for law in laws)
+    return points, first, second
+
+
+def _range(law: Plain) -> tuple[float, float]:
+    """Return how far a chain without walls gets, but for its far tails."""
+    lowest = highest = float(law["start"])
+    for path in law["paths"]:
+        low = high = float(law["start"])
+        variance = 0.0
+        for step in _steps_of(path):
+            at = np.linspace(low, high, 65)
+            images = [_moved(phi, at) for phi in step["maps"]]
+            low, high = min(i.min() for i in images), max(i.max() for i in images)
+            slope = max(abs(s) for phi in step["maps"] for s in _slopes(phi))
+            variance = slope**2 * variance + step["noise_std"] ** 2
+            reach = _REACH * math.sqrt(variance)
+            lowest, highest = min(lowest, low - reach), max(highest, high + reach)
+    return lowest, highest
+
+
+def _masses_of(law: Plain, points: Array, weights: Array) -> Array:
+    """Return a chain's masses at [lower wall, nodes, upper wall]; open sides drop theirs."""
+    kernels: dict[str, Array] = {}
+    total = np.zeros(points.size)
+    for path in law["paths"]:
+        state: Array | None = None
+        for step in _steps_of(path):
+            if state is None:
+                state = _kernel(law, step, np.array([float(law["start"])]), points, weights)[:, 0]
+                continue
+            key = repr(step)
+            if key not in kernels:
+                if len(kernels) >= 6:
+                    kernels.clear()
+                kernels[key] = _kernel(law, step, points, points, weights)
+            state = kernels[key] @ state
+        if state is not None:
+            total += path["probability"] * state
+    return np.maximum(total, _FLOOR)
+
+
+def _kernel(law: Plain, step: Plain, at: Array, points: Array, weights: Array) -> Array:
+    """Return the masses at ``points`` after one step from each of ``at``, shape (points, at)."""
+    std = step["noise_std"]
+    kernel = np.zeros((points.size, at.size))
+    for phi in step["maps"]:
+        image = _moved(phi, at)
+        scaled = (points[1:-1, None] - image) / std
+        inner = np.exp(-0.5 * scaled**2) / (std * math.sqrt(2 * math.pi)) * weights[:, None]
+        low = ndtr((points[0] - image) / std) if law["lower"] is not None else 0 * image
+        high = ndtr((image - points[-1]) / std) if law["upper"] is not None else 0 * image
+        kernel += phi["weight"] * np.vstack([low, inner, high])
+    for wall, end, row in (("lower_wall", law["lower"], 0), ("upper_wall", law["upper"], -1)):
+        if end is not None and law[wall] == "absorb":
+            stuck = at == end
+            kernel[:, stuck] = 0.0
+            kernel[row, stuck] = 1.0
+    return kernel
+
+
+# ---------------------------------------------------------------------------- draws
+
+
+def drawing(pair: Plain, name: str, *, follow: bool = True) -> Draw:
+    """Return a function that draws ``count`` independent values of a law.
+
+    A chain is followed step by step, unless ``follow`` is False and its law is a mixture of normals
+    in closed form. Of a finite law the value is the log-likelihood ratio of the draws.
+    """
+    kind = pair["kind"]
+    if kind == "finite":
+        return _finite_drawing(pair, name)
+    if kind == "densities":
+        slope = float(pair["slope"]) * (1 if name == "first" else -1)
+        low, width = float(pair["low"]), float(pair["high"]) - float(pair["low"])
+
+        def exponential(rng: np.random.Generator, count: int) -> Array:
+            u = rng.random(count)
+            return np.asarray(low + np.log1p(u * np.expm1(slope * width)) / slope)
+
+        return exponential
+    if kind == "mixtures" or not follow:
+        normals = normals_of(pair, name)
+        assert normals is not None
+        return _normal_drawing(normals)
+    return lambda rng, count: _follow_chain(pair[name], rng, count)
+
+
+def _normal_drawing(normals: Normals) -> Draw:
+    weights, means, stds = (np.array(column) for column in zip(*normals, strict=True))
+
+    def draw(rng: np.random.Generator, count: int) -> Array:
+        if weights.size == 1:
+            return np.asarray(means[0] + stds[0] * rng.standard_normal(count))
+        which = rng.choice(weights.size, size=count, p=weights / weights.sum())
+        return np.asarray(means[which] + stds[which] * rng.standard_normal(count))
+
+    return draw
+
+
+def _finite_drawing(pair: Plain, name: str) -> Draw:
+    first, second = np.array(pair["first"], dtype=float), np.array(pair["second"], dtype=float)
+    with np.errstate(divide="ignore"):
+        gains = np.log(first) - np.log(second)
+    own = first if name == "first" else second
+    possible = own > 0
+
+    def draw(rng: np.random.Generator, count: int) -> Array:
+        counts = rng.multinomial(int(pair["times"]), own / own.sum(), size=count)
+        gained = np.where(counts[:, possible] > 0, counts[:, possible] * gains[possible], 0.0)
+        return np.asarray(gained.sum(axis=1))
+
+    return draw
+
+
+def _follow_chain(law: Plain, rng: np.random.Generator, count: int) -> Array:
+    lower = -np.inf if law["lower"] is None else law["lower"]
+    upper = np.inf if law["upper"] is None else law["upper"]
+    odds = np.array([path["probability"] for path in law["paths"]], dtype=float)
+    parts = []
+    for path, size in zip(law["paths"], rng.multinomial(count, odds / odds.sum()), strict=True):
+        x = np.full(size, float(law["start"]))
+        for step in _steps_of(path):
+            y = _mapped(step, rng, x) + step["noise_std"] * rng.standard_normal(size)
+            y = np.clip(y, lower, upper)
+            if law["lower_wall"] == "absorb":
+                y = np.where(x <= lower, x, y)
+            if law["upper_wall"] == "absorb":
+                y = np.where(x >= upper, x, y)
+            x = y
+        parts.append(x)
+    return np.concatenate(parts)
+
+
+def _mapped(step: Plain, rng: np.random.Generator, x: Array) -> Array:
+    maps = step["maps"]
+    if len(maps) == 1:
+        return _moved(maps[0], x)
+    below = np.cumsum([phi["weight"] for phi in maps])
+    which = np.searchsorted(below / below[-1], rng.random(x.size), side="right")
+    y = np.empty_like(x)
+    for k, phi in enumerate(maps):
+        here = which == k
+        y[here] = _moved(phi, x[here])
+    return y
+
+
+def closed_ratio(pair: Plain, swap: bool) -> Ratio | None:
+    """Return log p - log q as a formula of the value that is drawn, or None without a formula."""
+    sign = -1.0 if swap else 1.0
+    if pair["kind"] == "finite":
+        return lambda value: sign * value
+    if pair["kind"] == "densities":
+        return lambda value: sign * 2 * float(pair["slope"]) * value
+    first, second = normals_of(pair, "first"), normals_of(pair, "second")
+    if first is None or second is None:
+        return None
+    return lambda value: sign * (log_density(first, value) - log_density(second, value))
+
+
+def _table(nodes: Nodes) -> Ratio:
+    """Return the ratio by quadrature as a fixed function of the state, exact at the walls."""
+    assert nodes.x is not None
+    x, values = nodes.x, nodes.ratio
+    inner_x, inner = x[1:-1], np.maximum(values[1:-1], -1e300)
+
+    def ratio(state: Array) -> Array:
+        found = np.interp(state, inner_x, inner)
+        found = np.where(state <= x[0], values[0], found)
+        return np.where(state >= x[-1], values[-1], found)
+
+    return ratio
+
+
+# ---------------------------------------------------------------------------- certificates
+
+
+def upper_limit(hits: Array | float, draws: float, error: float = ERROR) -> Array:
+    """Return the Clopper-Pearson upper limit of a probability."""
+    count = np.asarray(hits, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        limit = beta.isf(error, count + 1, np.maximum(draws - count, 1e-300))
+    return np.asarray(np.where(count >= draws, 1.0, limit))
+
+
+def lower_limit(hits: Array | float, draws: float, error: float = ERROR) -> Array:
+    """Return the Clopper-Pearson lower limit of a probability."""
+    count = np.asarray(hits, dtype=np.float64)
+    with np.errstate(invalid="ignore"):
+        limit = beta.ppf(error, np.maximum(count, 1e-300), draws - count + 1)
+    return np.asarray(np.where(count <= 0, 0.0, limit))
+
+
+def _unlucky(rate: Array, draws: int) -> Array:
+    """Return hits that are undercut by three standard deviations only, to plan with."""
+    mean = rate * draws
+    return np.asarray(np.maximum(mean - 3 * np.sqrt(mean * (1 - rate)) - 1, 0.0))
+
+
+def _lucky(rate: Array, draws: int) -> Array:
+    """Return hits that are exceeded by three standard deviations only, to plan with."""
+    mean = rate * draws
+    return np.asarray(np.minimum(mean + 3 * np.sqrt(mean * (1 - rate)) + 1, float(draws)))
+
+
+def _best_event(nodes: Nodes, quantity: _Quantity, draws: int) -> tuple[float, float]:
+    """Return the level of the event {log p - log q > level} that is expected to prove most.
+
+    The second number is what it is expected to prove, with so many draws.
+    """
+    rank = np.argsort(-nodes.ratio, kind="stable")
+    p, q = np.cumsum(np.exp(nodes.log_p[rank])), np.cumsum(np.exp(nodes.log_q[rank]))
+    # a threshold between two nodes that differ
+    level = nodes.ratio[rank]
+    cut = np.flatnonzero(level[:-1] > level[1:] + 1e-12)
+    if cut.size == 0:
+        return 0.0, 0.0
+    if cut.size > 4000:
+        cut = cut[:: cut.size // 4000]
+    few, many = _unlucky(np.clip(p[cut], 0, 1), draws), _lucky(np.clip(q[cut], 0, 1), draws)
+    planned = quantity.by_event(lower_limit(few, draws), upper_limit(many, draws))
+    best = int(np.argmax(planned))
+    # just above the ratio of the first node that is out, so that nothing hangs on its rounding
+    middle = float(level[cut[best]] + level[cut[best] + 1]) / 2
+    threshold = middle if math.isfinite(middle) else float(level[cut[best]]) - 1e-9
+    return threshold, float(planned[best])
+
+
+@dataclass(frozen=True)
+class Ladder:
+    """Rising ``levels`` of a variable W, and by how much e^W rises from each level to the next."""
+
+    levels: Array
+    rises: Array
+
+    def mean_at_least(self, hits: Array, draws: int) -> float:
+        """Return a lower limit of E[e^W] from how many draws had W above each level.
+
+        e^W is at least the sum of the rises at the levels below W; the levels share the error.
+        """
+        return float(np.sum(self.rises * lower_limit(hits, draws, ERROR / self.levels.size)))
+
+
+def ladder(values: Array, log_masses: Array) -> Ladder:
+    """Return levels at quantiles of a variable W, finer in its upper tail.
+
+    ``values`` and ``log_masses`` are W and its law by quadrature.
+    """
+    rank = np.argsort(values, kind="stable")
+    beyond = np.cumsum(np.exp(log_masses[rank][::-1]))[::-1]  # P(W >= this)
+    half = _LEVELS // 2
+    goals = np.concatenate([np.linspace(1 - 1e-3, 0.02, half), np.geomspace(0.02, 1e-8, half)])
+    places = np.searchsorted(-beyond, -goals)
+    levels = values[rank][places[places < rank.size]]
+    levels = np.unique(levels[np.isfinite(levels) & (levels < _LARGEST_LOG)])
+    return Ladder(levels, np.diff(np.exp(levels), prepend=0.0))
+
+
+@dataclass(frozen=True, eq=False)
+class _Mean:
+    """Draws from a proposal, each with the log W of its weighed value, whose mean is bounded below.
+
+    The mean of e^W under the proposal is that of the quantity's rising function under P.
+    """
+
+    draw: Draw
+    log_weight: Ratio
+    values: Array  # W by quadrature, and its law, to plan with
+    log_masses: Array
+    how: str
+
+    @functools.cached_property
+    def ladder(self) -> Ladder:
+        """Levels of W."""
+        return ladder(self.values, self.log_masses)
+
+    def planned(self, count: int) -> float:
+        """Return the mean that so many draws may be expected to prove."""
+        masses = np.exp(self.log_masses)
+        rates = np.array([np.sum(masses[self.values > level]) for level in self.ladder.levels])
+        return self.ladder.mean_at_least(_unlucky(np.minimum(rates, 1.0), count), count)
+
+
+def _means(
+    pair: Plain, name: str, quantity: _Quantity, nodes: Nodes, draw: Draw, ratio: Ratio
+) -> list[_Mean]:
+    """Return the ways to bound the mean of the rising function under P, with or without importance.
+
+    Importance sampling draws from a normal law around what the mean consists of.
+    """
+    least = quantity.least
+    if least is None:
+        return []
+
+    def log_value(at: Array) -> Array:
+        return np.where(at > least, quantity.log_rising(at), -np.inf)
+
+    values = log_value(nodes.ratio)
+    how = "draws of one law, log p - log q by formula"
+    plain = _Mean(draw, lambda state: log_value(ratio(state)), values, nodes.log_p, how)
+    normals = normals_of(pair, name) if pair["kind"] in ("mixtures", "process") else None
+    if nodes.x is None or normals is None or not np.isfinite(np.max(nodes.log_p + values)):
+        return [plain]
+    shares = np.exp(nodes.log_p + values - logsumexp(nodes.log_p + values))
+    mean = float(shares @ nodes.x)
+    spread = math.sqrt(float(shares @ (nodes.x - mean) ** 2))
+    std = _WIDER * max(spread, 1e-3 * min(std for _, _, std in normals))
+    proposal = [(1.0, mean, std)]
+
+    def log_factor(state: Array) -> Array:
+        return log_density(normals, state) - log_density(proposal, state)
+
+    weighed = _Mean(
+        _normal_drawing(proposal),
+        lambda state: log_value(ratio(state)) + log_factor(state),
+        values + log_factor(nodes.x),
+        nodes.log_p - log_factor(nodes.x),
+        f"draws of N({mean:.4g}, {std:.3g}^2), weighed by formula",
+    )
+    return [plain, weighed]
+
+
+def _by_draws(pair: Plain, swap: bool, quantity: _Quantity, nodes: Nodes, seed: int) -> Way:
+    """Show a number by draws, in the first way that may be expected to show it.
+
+    In this order, with more and more draws: one event counted under both laws; the mean under P of
+    a function of log p - log q, where that is a formula; the same by importance sampling. The way
+    and its event follow from ``nodes`` alone, so nothing is chosen after looking at draws.
+    """
+    names = ("second", "first") if swap else ("first", "second")
+    closed = closed_ratio(pair, swap)
+    ratio = _table(nodes) if closed is None else closed
+    steps = 1
+    if pair["kind"] == "process":
+        steps = max(_length(path) for name in names for path in pair[name]["paths"])
+    most = min(_MOST_DRAWS, _MOST_STEPS // steps)
+    follow = most >= _FEWEST_DRAWS
+    if not follow:
+        if closed is None:
+            return _unsampleable(quantity, f"a draw takes {steps} steps")
+        most = _MOST_DRAWS
+    draws = [drawing(pair, name, follow=follow) for name in names]
+    note = "" if follow else ", the chain's normal law in closed form"
+    means = [] if closed is None else _means(pair, names[0], quantity, nodes, draws[0], ratio)
+    rng = np.random.default_rng(np.random.SeedSequence(seed))
+    for counts in _ROUNDS:
+        allowed = list(dict.fromkeys(min(count, most) for count in counts))
+        for count in allowed:
+            level, planned = _best_event(nodes, quantity, count)
+            if planned > quantity.threshold:
+                inside, inside_q = (
+                    _hits(draw, ratio, np.array([level]), rng, count) for draw in draws
+                )
+                p, q = lower_limit(inside, count), upper_limit(inside_q, count)
+                how = f"{count} draws of each law{note}; "
+                how += f"the event has {int(inside[0])} and {int(inside_q[0])}"
+                return _counted(quantity, float(quantity.by_event(p, q)[0]), 2 * ERROR, how)
+        for count, way in itertools.product(allowed, means):
+            if quantity.by_mean(way.planned(count)) > quantity.threshold:
+                hits = _hits(way.draw, way.log_weight, way.ladder.levels, rng, count)
+                mean = way.ladder.mean_at_least(hits, count)
+                how = f"{count} {way.how}, {way.ladder.levels.size} levels, mean >= {mean:.3g}"
+                return _counted(quantity, quantity.by_mean(mean), ERROR, how + note)
+    return _unsampleable(quantity, f"{most} draws would not show it")
+
+
+def _length(path: Plain) -> int:
+    return sum(len(segment["steps"]) * int(segment["times"]) for segment in path["segments"])
+
+
+def _hits(draw: Draw, ratio: Ratio, levels: Array, rng: np.random.Generator, count: int) -> Array:
+    """Count how many draws have a ratio above each level."""
+    hits = np.zeros(levels.size)
+    done = 0
+    while done < count:
+        size = min(_CHUNK, count - done)
+        places = np.searchsorted(levels, ratio(draw(rng, size)), side="left")
+        below = np.bincount(places, minlength=levels.size + 1)
+        hits += size - np.cumsum(below)[: levels.size]
+        done += size
+    return hits
+
+
+def _counted(quantity: _Quantity, value: float, error: float, how: str) -> Way:
+    outcome = Outcome.CONFIRMED if value > quantity.threshold else Outcome.NOT_CONFIRMED
+    return Way(value, error, quantity.threshold, outcome, f"{how}, error {error:g}")
+
+
+def _unsampleable(quantity: _Quantity, why: str) -> Way:
+    return Way(math.nan, math.nan, quantity.threshold, Outcome.NOT_SAMPLEABLE, why)
+
+
+if __name__ == "__main__":
+    found = recompute(json.loads(Path(sys.argv[1]).read_text(encoding="utf-8")))
+    print("\n".join(found.lines()))
+    sys.exit(0 if found.stands else 1)
