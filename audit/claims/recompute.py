@@ -45,6 +45,7 @@ Ratio = Callable[[Array], Array]
 # Quadrature
 _FINE, _COARSE = 10, 7  # nodes a panel
 _ROUNDING = 1e-9
+_MASS_ERROR = 1e-11  # relative error of a sum of masses
 _REACH = 14.0  # standard deviations of an unbounded line that are kept
 _PANELS = 150
 _MOST_NODES, _MOST_WORK = 5000, 4e11
@@ -181,7 +182,7 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
             f"pair must be plain numbers as this package writes them: {fault!r}"
         ) from None
     value, other = quantity.value(fine), quantity.value(coarse)
-    error = abs(value - other) + quantity.kink_error(fine, value)
+    error = abs(value - other) + quantity.error(fine, value)
     error += _ROUNDING * max(1.0, abs(value))
     above = value - error > quantity.threshold
     outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
@@ -242,9 +243,9 @@ class _Quantity(ABC):
     def value(self, nodes: Nodes) -> float:
         """Return the number, as a sum over nodes."""
 
-    def kink_error(self, nodes: Nodes, value: float) -> float:
-        """Return how far a kink between two nodes may put ``value`` off."""
-        return 0.0
+    @abstractmethod
+    def error(self, nodes: Nodes, value: float) -> float:
+        """Return how far rounding, and kinks between two nodes, may put ``value`` off."""
 
     @abstractmethod
     def by_event(self, p: Array, q: Array) -> Array:
@@ -273,13 +274,14 @@ class _Epsilon(_Quantity):
     def value(self, nodes: Nodes) -> float:
         return epsilon_at(nodes, self.at)
 
-    def kink_error(self, nodes: Nodes, value: float) -> float:
+    def error(self, nodes: Nodes, value: float) -> float:
         """Divide the error of delta by its slope: it falls by e^epsilon Q(S) for each unit."""
-        off = crossing_error(nodes, value)
         chosen = nodes.ratio > value
-        if off == 0 or not chosen.any():
+        if not chosen.any():
             return 0.0
+        mass = float(np.sum(np.exp(nodes.log_p[chosen])))
         slope = float(np.exp(value + logsumexp(nodes.log_q[chosen])))
+        off = crossing_error(nodes, value) + _MASS_ERROR * mass
         return off / slope if slope > 0 else math.inf
 
     def by_event(self, p: Array, q: Array) -> Array:
@@ -307,6 +309,9 @@ class _Renyi(_Quantity):
 
     def value(self, nodes: Nodes) -> float:
         return renyi_at(nodes, self.at)
+
+    def error(self, nodes: Nodes, value: float) -> float:
+        return _MASS_ERROR * self.at / (self.at - 1)
 
     def by_event(self, p: Array, q: Array) -> Array:
         """Return the divergence of the two-point laws of an event."""
@@ -338,7 +343,7 @@ class _Mu(_Quantity):
     def value(self, nodes: Nodes) -> float:
         return math.exp(log_delta(nodes, self.at))
 
-    def kink_error(self, nodes: Nodes, value: float) -> float:
+    def error(self, nodes: Nodes, value: float) -> float:
         return crossing_error(nodes, self.at)
 
     def by_event(self, p: Array, q: Array) -> Array:
@@ -366,7 +371,7 @@ class _Power(_Quantity):
         ends = np.concatenate([[0], spent]), np.concatenate([[0], won])
         return float(np.interp(self.at, *ends))
 
-    def kink_error(self, nodes: Nodes, value: float) -> float:
+    def error(self, nodes: Nodes, value: float) -> float:
         """Return twice the masses of the nodes where the test's event ends."""
         if nodes.x is None:
             return 0.0
