@@ -1,0 +1,208 @@
+"""Pairs of explicit distributions, where no one-dimensional Noisy-SGD process stands for a claim.
+
+A `Construction` is checked against a mechanism, and its laws follow from its processes. Of the
+distributions here the author of a claim says that they are those of neighbouring datasets; the two
+kinds that take a mechanism derive them from it.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+from audit import validate
+from audit.mechanism import Batching, NoisySGD, Relation, Release
+
+_MOST_OUTCOMES = 1_000_000
+
+
+@dataclass(frozen=True)
+class ExplicitPair(ABC):
+    """Two distributions, of X and X', given by formulas."""
+
+    kind: ClassVar[str]
+
+    def __init_subclass__(cls) -> None:
+        cls.kind = cls.__name__
+
+    @property
+    def name(self) -> str:
+        """The pair's name in tables and files."""
+        return type(self).__name__
+
+    @abstractmethod
+    def distributions(self) -> Mixtures | Finite | Densities:
+        """Return the two distributions by their numbers."""
+
+
+@dataclass(frozen=True)
+class Mixture:
+    """A mixture of normals: ``weights[i]`` of N(means[i], stds[i]^2)."""
+
+    weights: tuple[float, ...]
+    means: tuple[float, ...]
+    stds: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        for name in ("weights", "means", "stds"):
+            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
+        if not len(self.weights) == len(self.means) == len(self.stds):
+            raise ValueError(
+                "weights, means and stds must be one for each normal, "
+                f"got {len(self.weights)}, {len(self.means)} and {len(self.stds)}"
+            )
+        _check_probabilities("weights", self.weights)
+        validate.positive(**{f"stds_{i}": std for i, std in enumerate(self.stds)})
+
+
+@dataclass(frozen=True)
+class Mixtures(ExplicitPair):
+    """Two mixtures of normals."""
+
+    first: Mixture
+    second: Mixture
+
+    def distributions(self) -> Mixtures:
+        """Return the pair itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class Finite(ExplicitPair):
+    """``times`` independent draws from one of two laws on finitely many outcomes."""
+
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        for name in ("first", "second"):
+            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
+            _check_probabilities(name, getattr(self, name))
+        validate.integer(1, times=self.times)
+        if len(self.first) != len(self.second):
+            raise ValueError(
+                f"second must have one probability for each of the {len(self.first)} outcomes, "
+                f"got {len(self.second)}"
+            )
+        if math.comb(self.times + len(self.first) - 1, len(self.first) - 1) > _MOST_OUTCOMES:
+            raise ValueError(
+                f"times must leave at most {_MOST_OUTCOMES} different counts, got {self.times}"
+            )
+
+    def distributions(self) -> Finite:
+        """Return the pair itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class Densities(ExplicitPair):
+    """Densities proportional to e^(slope x) and to e^(-slope x) on [low, high]."""
+
+    slope: float
+    low: float
+    high: float
+
+    def __post_init__(self) -> None:
+        validate.positive(slope=self.slope)
+        validate.finite(low=self.low, high=self.high)
+        if not self.low < self.high:
+            raise ValueError(f"low must be below high ({self.high:g}), got {self.low!r}")
+
+    def distributions(self) -> Densities:
+        """Return the pair itself."""
+        return self
+
+
+@dataclass(frozen=True)
+class Repeated(ExplicitPair):
+    """``times`` runs of one step each, on one dataset of one record, with opposite linear losses.
+
+    The sum of the runs is a sufficient statistic.
+    """
+
+    mechanism: NoisySGD
+    times: int
+
+    def __post_init__(self) -> None:
+        validate.integer(1, times=self.times)
+        if self.mechanism.steps != 1 or self.mechanism.dataset_size != 1:
+            raise ValueError(
+                "Repeated needs steps=1 and dataset_size=1, got "
+                f"steps={self.mechanism.steps} and dataset_size={self.mechanism.dataset_size}"
+            )
+
+    def distributions(self) -> Mixtures:
+        """Return the two normal laws of the sum of the runs."""
+        m = self.mechanism
+        distance = self.times * m.constant_step_size * m.sensitivity
+        std = math.sqrt(self.times) * m.step_std
+        return Mixtures(
+            Mixture((1.0,), (distance / 2,), (std,)), Mixture((1.0,), (-distance / 2,), (std,))
+        )
+
+
+@dataclass(frozen=True)
+class ExponentialMechanism(ExplicitPair):
+    """Two exponential mechanisms whose potentials differ by a linear function.
+
+    The density is proportional to exp(-2 F/(eta sigma^2)) with F the mean loss. F and F' differ by
+    (S/n) x: around 0 on a bounded interval (exponential densities), around a shared parabola of the
+    strong convexity on the line (two normal laws).
+    """
+
+    mechanism: NoisySGD
+
+    def __post_init__(self) -> None:
+        m = self.mechanism
+        if m.release is not Release.EXPONENTIAL_MECHANISM:
+            raise ValueError(
+                "ExponentialMechanism needs release=EXPONENTIAL_MECHANISM, "
+                f"got release={m.release.name}"
+            )
+        if m.batching is not Batching.FULL:
+            raise ValueError(f"ExponentialMechanism needs full batches, got {m.batching.name}")
+        if (m.diameter is None) == (self._curvature == 0):
+            raise ValueError(
+                "ExponentialMechanism needs a bounded domain without strong convexity, or the whole"
+                f" line with it, got diameter={m.diameter} and "
+                f"strong_convexity={m.strong_convexity!r}"
+            )
+        if m.diameter is not None and m.relation is Relation.ZERO_OUT:
+            # the other records pull the other way, where they may
+            others = (m.dataset_size - 1) * m.steepest_gradient
+            if 2 * others < m.steepest_gradient:
+                raise ValueError("ExponentialMechanism needs other records for relation=ZERO_OUT")
+
+    @property
+    def _temperature(self) -> float:
+        return self.mechanism.constant_step_size * self.mechanism.noise_std**2 / 2
+
+    @property
+    def _curvature(self) -> float:
+        return self.mechanism.strong_convexity / self._temperature
+
+    def distributions(self) -> Densities | Mixtures:
+        """Return the two densities, or the two normal laws."""
+        m = self.mechanism
+        slope = m.sensitivity / m.dataset_size / self._temperature
+        if m.diameter is not None:
+            return Densities(slope / 2, -m.diameter / 2, m.diameter / 2)
+        mean, std = slope / 2 / self._curvature, 1 / math.sqrt(self._curvature)
+        return Mixtures(Mixture((1.0,), (mean,), (std,)), Mixture((1.0,), (-mean,), (std,)))
+
+
+def _checked_numbers(name: str, values: object) -> tuple[float, ...]:
+    if not isinstance(values, Sequence) or isinstance(values, str) or not values:
+        raise validate.fail(name, "a list of numbers", values)
+    validate.finite(**{f"{name}_{i}": value for i, value in enumerate(values)})
+    return tuple(float(value) for value in values)
+
+
+def _check_probabilities(name: str, values: Sequence[float]) -> None:
+    validate.closed_unit(**{f"{name}_{i}": value for i, value in enumerate(values)})
+    if abs(math.fsum(values) - 1) > 1e-9:
+        raise ValueError(f"{name} must sum to 1, got {math.fsum(values)!r}")
