@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -20,10 +20,10 @@ from audit.scenario.definition import Scenario, Setting
 from audit.scenario.named import named_pair
 from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
 from audit.scenario.searched import SearchPlan
+from audit.scenario.studies import read_study
 from audit.scenario.study import StudySetting
 from audit.simulation import Kind as Backend
 from audit.simulation import Parallel
-from audit.studies.named import named_study
 
 MISSING: Any = "???"  # OmegaConf's mark of a value that must be given
 
@@ -156,8 +156,8 @@ class SettingConfig:
     ``search`` adds the best pair that a search finds to the other ones.
     ``positions`` names batches of the cycle, from 0: the leak of the records there is computed.
     With ``own`` the scores of your own mechanism take the place of mechanism and pairs, and
-    ``claims`` that of the catalogue's bounds. With ``study`` a study takes all their places: its
-    ``kind``, a key of `audit.studies.named.KINDS`, and its fields.
+    ``claims`` that of the catalogue's bounds. With ``study`` a study takes all their places:
+    its ``function``, ``module:function``, and its parameters.
     """
 
     title: str = ""
@@ -314,14 +314,11 @@ def _own_setting(name: str, config: SettingConfig) -> OwnSetting:
 
 def _study_setting(name: str, config: SettingConfig) -> StudySetting:
     _refuse(config, (*_OF_PAIRS, "own", "claims", "deltas", "trials"), "beside study")
-    if not isinstance(config.study, Mapping) or "kind" not in config.study:
-        raise validate.fail("study", "a mapping with a kind", config.study)
-    values = {str(key): value for key, value in config.study.items() if key != "kind"}
     return StudySetting(
         name=name,
         title=config.title or name,
         summary=config.summary,
-        study=named_study(config.study["kind"], values),
+        study=read_study(config.study),
     )
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import importlib
-import sys
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,9 +11,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.scenario.user_code import call, load
 
 Array = NDArray[np.float64]
-Sampler = Callable[[int, int, int], Any]
 
 
 @dataclass(frozen=True)
@@ -65,40 +62,17 @@ class DrawnScores:
         ValueError
             If there is no such function, or what it returns is not one finite number a run.
         """
-        sampler = self._sampler()
+        sampler = load(self.function)
+        if not callable(sampler):
+            raise validate.fail(self.function, "a function of (dataset, trials, seed)", sampler)
         seeds = np.random.SeedSequence(seed).generate_state(2, np.uint32)
+        kind = "a function of (dataset, trials, seed) that returns scores"
+        message = f"{self.function} must be {kind}, got"
         first, second = (
-            self._checked(self._called(sampler, dataset, int(one)))
+            self._checked(call(sampler, dataset, self.trials, int(one), message=message))
             for dataset, one in enumerate(seeds)
         )
         return first, second
-
-    def _called(self, sampler: Sampler, dataset: int, seed: int) -> Any:
-        try:
-            return sampler(dataset, self.trials, seed)
-        except Exception as error:  # whatever the user's code raises, told in one line
-            where = traceback.extract_tb(error.__traceback__)[-1]
-            place = f"{Path(where.filename).name}, line {where.lineno}"
-            raise ValueError(
-                f"{self.function} must be a function of (dataset, trials, seed) that returns "
-                f"scores, got {type(error).__name__}: {error} ({place})"
-            ) from error
-
-    def _sampler(self) -> Sampler:
-        module, _, name = self.function.partition(":")
-        here = str(Path.cwd())
-        if here not in sys.path:  # a console command's own path is not where it was called
-            sys.path.append(here)
-        try:
-            found = getattr(importlib.import_module(module), name, None)
-        except ImportError as error:
-            raise ValueError(
-                f"function must be importable, got {self.function!r} ({error})"
-            ) from error
-        if not callable(found):
-            raise ValueError(f"function must be a function of {module}, got {name!r}")
-        sampler: Sampler = found
-        return sampler
 
     def _checked(self, returned: Any) -> Array:
         scores = validate.sample(**{f"what {self.function} returns": returned})

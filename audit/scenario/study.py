@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.studies import Findings, Study
+from audit.scenario.studies import Study
+from audit.studies import Findings
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,8 +34,8 @@ class StudySetting:
 
     @property
     def kind(self) -> str:
-        """The study's name in scenario files."""
-        return type(self.study).__name__
+        """The study's name, without its module."""
+        return self.study.function.partition(":")[2]
 
 
 def stored_study(setting: StudySetting, findings: Findings, seed: int) -> dict[str, Any]:
@@ -61,7 +62,7 @@ def stored_study(setting: StudySetting, findings: Findings, seed: int) -> dict[s
         "deltas": [],
         "study": {
             "kind": setting.kind,
-            "settings": _fields(setting.study),
+            "settings": _fields(setting.study.parameters),
             "statements": [_fields(statement) for statement in findings.statements],
             "tables": [_fields(table) for table in findings.tables],
             "charts": [_chart(chart) for chart in findings.charts],

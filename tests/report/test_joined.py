@@ -16,8 +16,8 @@ from audit.report.document import Table
 from audit.report.figures import sweep
 from audit.report.runs import status
 from audit.scenario.store import to_json
+from audit.scenario.studies import read_study
 from audit.scenario.study import StudySetting, stored_study
-from tests.scenario.studies import Everything
 
 from .example import example
 
@@ -203,7 +203,8 @@ def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
 
 def studied(size: int = 20, *, wrong: bool = False) -> dict[str, Any]:
     """A result that holds one study and nothing else."""
-    study = Everything(size=size, wrong=wrong)
+    name = "tests.scenario.studies:Everything"
+    study = read_study({"function": name, "size": size, "wrong": wrong})
     setting = StudySetting(name="asked", title="A question", summary="", study=study)
     found = study.find(seed=1, threads=1, confidence=0.9, progress=lambda done, total: None)
     result = example()

@@ -15,15 +15,16 @@ from audit import report
 from audit.report import conclusion, joined, study_section, terminal
 from audit.report.figures import sweep
 from audit.scenario.store import to_json
+from audit.scenario.studies import read_study
 from audit.scenario.study import StudySetting, stored_study
 
-from ..scenario.studies import Everything
 from .example import example
 from .test_report import _numbers, _Page
 
 
 def studied(name: str = "powers", *, wrong: bool = False, seed: int = 4) -> dict[str, Any]:
-    study = Everything(size=20, wrong=wrong)
+    kind = "tests.scenario.studies:Everything"
+    study = read_study({"function": kind, "size": 20, "wrong": wrong})
     made = StudySetting(name=name, title=f"About {name}", summary="In words.", study=study)
     found = study.find(seed=seed, threads=1, confidence=0.9, progress=lambda done, total: None)
     stored: dict[str, Any] = json.loads(to_json(stored_study(made, found, seed)))

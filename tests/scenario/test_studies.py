@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import json
 import re
+import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from audit.codec import encode
 from audit.config import MechanismConfig, SettingConfig, to_setting
 from audit.scenario import Scenario, run
 from audit.scenario.store import to_json
+from audit.scenario.studies import Study, read_study
 from audit.scenario.study import StudySetting, stored_study
-from audit.studies import Chart, Findings, named
+from audit.studies import Chart, Findings
 
 from .studies import Colour, Everything, Point
 
 FIELDS: dict[str, Any] = {
-    "kind": "Everything",
+    "function": "tests.scenario.studies:Everything",
     "size": 12,
     "step": 1,
     "colour": "BLUE",
@@ -29,12 +33,6 @@ FIELDS: dict[str, Any] = {
 }
 
 
-@pytest.fixture(autouse=True)
-def known(monkeypatch: pytest.MonkeyPatch) -> None:
-    kinds = {**named.KINDS, "Everything": "tests.scenario.studies"}
-    monkeypatch.setattr(named, "KINDS", kinds)
-
-
 def setting(**changes: Any) -> StudySetting:
     values = {key: v for key, v in {**FIELDS, **changes}.items() if v is not ...}
     made = to_setting("all", SettingConfig(title="All of it", study=values))
@@ -42,8 +40,8 @@ def setting(**changes: Any) -> StudySetting:
     return made
 
 
-def test_fields_are_read_as_what_they_are() -> None:
-    assert setting().study == Everything(
+def test_parameters_are_decoded_by_their_type_hints() -> None:
+    assert setting().study.parameters == Everything(
         size=12,
         step=1.0,
         colour=Colour.BLUE,
@@ -52,36 +50,145 @@ def test_fields_are_read_as_what_they_are() -> None:
         place=Path("a/b.npy"),
         centre=Point(2.0),
     )
-    assert setting(place=None).study.place is None  # type: ignore[attr-defined]
-    assert setting().kind == "Everything"
+    assert setting(place=None).study.parameters.place is None
 
 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kind": "Nothing"}, "settings.all: kind must be one of "),
-        ({"sizes": 3}, "settings.all: sizes must be left out for a Everything, got 3"),
-        ({"size": ...}, "settings.all: size must be given for a Everything, got None"),
-        ({"size": "many"}, "settings.all: size must be a whole number, got 'many'"),
-        ({"size": True}, "settings.all: size must be a whole number, got True"),
-        ({"size": 1.5}, "settings.all: size must be a whole number, got 1.5"),
-        ({"step": "wide"}, "settings.all: step must be a number, got 'wide'"),
-        ({"wrong": 1}, "settings.all: wrong must be true or false, got 1"),
-        ({"word": 1}, "settings.all: word must be a word, got 1"),
-        ({"colour": "GREEN"}, "settings.all: colour must be one of RED, BLUE, got 'GREEN'"),
-        ({"numbers": 1.0}, "settings.all: numbers must be a list, got 1.0"),
-        ({"numbers": ["a"]}, "settings.all: numbers[0] must be a number, got 'a'"),
-        ({"pair": [1]}, "settings.all: pair must be a list of 2, got [1]"),
-        ({"place": 3}, "settings.all: place must be a path, got 3"),
-        ({"centre": 1.0}, "settings.all: centre must be a mapping of fields, got 1.0"),
-        ({"centre": {"z": 1.0}}, "settings.all: centre.z must be left out for a Point, got 1.0"),
-        ({"kind": ...}, "settings.all: study must be a mapping with a kind, got {"),
+        (
+            {"sizes": 3},
+            "study.sizes must be left out of an Everything, got 3; did you mean 'size'",
+        ),
+        ({"size": ...}, "study.size must be given"),
+        ({"size": "many"}, "study.size must be a whole number, got 'many'"),
+        ({"size": True}, "study.size must be a whole number, got True"),
+        ({"size": 1.5}, "study.size must be a whole number, got 1.5"),
+        ({"step": "wide"}, "study.step must be a number, got 'wide'"),
+        ({"wrong": 1}, "study.wrong must be true or false, got 1"),
+        ({"word": 1}, "study.word must be text, got 1"),
+        ({"colour": "GREEN"}, "study.colour must be one of red, blue, got 'GREEN'"),
+        ({"numbers": 1.0}, "study.numbers must be a list, got 1.0"),
+        ({"numbers": ["a"]}, "study.numbers[0] must be a number, got 'a'"),
+        ({"pair": [1]}, "study.pair must be a list of 2, got [1]"),
+        ({"place": 3}, "study.place must be a path or null, got 3"),
+        ({"centre": 1.0}, "study.centre must be a mapping with the fields of a Point, got 1.0"),
+        ({"centre": {"z": 1.0}}, "study.centre.z must be left out of a Point, got 1.0"),
+        ({"function": ...}, "study must be a mapping with a function, module:function, got {"),
+        ({"function": "Everything"}, "study.function must be package.module:function, got 'Every"),
+        (
+            {"function": "tests.scenario.studys:Everything"},
+            "study.function must name a module that is installed, beside the scenario or in the "
+            "current folder, got 'tests.scenario.studys'; did you mean 'tests.scenario.studies'?",
+        ),
+        (
+            {"function": "tests.scenario.studies:Everythin"},
+            "study.function must name a function or class of tests.scenario.studies, got "
+            "'Everythin'; did you mean 'Everything'?",
+        ),
+        (
+            {"function": "tests.scenario.studies:Colour"},
+            "study.function must name a study, got 'tests.scenario.studies:Colour': Colour must be "
+            "a frozen dataclass",
+        ),
+        (
+            {"function": "tests.scenario.studies:Point"},
+            "Point must have a method find",
+        ),
+        (
+            {"function": "tests.scenario.studies:unhinted"},
+            "size must have a type hint in unhinted",
+        ),
     ],
 )
 def test_a_slip_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+    with pytest.raises(ValueError, match=rf"^settings\.all: .*{re.escape(message)}") as caught:
         setting(**changes)
     assert "\n" not in str(caught.value)
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """The file of a user's module, beside a scenario; what it defines is forgotten afterwards."""
+    before = list(sys.path)
+    yield tmp_path / "a_users_module.py"
+    sys.path[:] = before
+    sys.modules.pop("a_users_module", None)
+
+
+def asked(name: str, **parameters: Any) -> dict[str, Any]:
+    return {"function": f"a_users_module:{name}", **parameters}
+
+
+FUNCTION = """
+from audit.studies import Findings, Outcome, Statement
+
+def above(*, least: float, names: tuple[str, ...] = (), seed: int) -> Findings:
+    outcome = Outcome.HOLDS if seed > least else Outcome.REFUTED
+    return Findings(statements=(
+        Statement(claim="big", citation="", expected=least, found=seed, outcome=outcome),
+    ))
+
+def broken(*, least: float):
+    return {}[least]
+
+def nothing(*, least: float):
+    return least
+"""
+
+
+def test_a_function_of_the_user_is_a_study(module: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module.write_text(FUNCTION, encoding="utf-8")
+    monkeypatch.chdir(module.parent)
+    made = read_study(asked("above", least=2, names=["a"]))
+    assert encode(made.parameters) == {"least": 2.0, "names": ["a"]}
+    (statement,) = answered(made, seed=3).statements
+    assert (statement.expected, statement.found) == (2.0, 3)
+    with pytest.raises(ValueError, match=r"^study\.seed must be left out: the run sets it, got 7$"):
+        read_study(asked("above", least=2, seed=7))
+    with pytest.raises(ValueError, match=r"^study\.leest must be left out of an above, got 2; did"):
+        read_study(asked("above", leest=2))
+
+
+def test_a_module_is_found_beside_the_scenario(module: Path) -> None:
+    module.write_text(FUNCTION, encoding="utf-8")
+    with pytest.raises(ValueError, match="must name a module that is installed, beside the scen"):
+        read_study(asked("above", least=2.0))
+    assert read_study(asked("above", least=2.0), folders=[module.parent]).find
+
+
+def test_what_a_study_raises_is_told_in_one_line(module: Path) -> None:
+    module.write_text(FUNCTION, encoding="utf-8")
+    made = read_study(asked("broken", least=2.0), folders=[module.parent])
+    message = r"^a_users_module:broken failed: KeyError: 2\.0 \(a_users_module\.py, line 11\)$"
+    with pytest.raises(ValueError, match=message):
+        answered(made)
+    made = read_study(asked("nothing", least=2.0))
+    with pytest.raises(ValueError, match=r"^what a_users_module:nothing returns must be of type F"):
+        answered(made)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (
+            "import no_such_package",
+            "ModuleNotFoundError: No module named 'no_such_package' (a_us",
+        ),
+        ("def f(:", "SyntaxError: "),
+        ("raise SystemExit(3)", "SystemExit: 3 (a_users_module.py, line 1)"),
+    ],
+)
+def test_a_module_that_cannot_be_imported(module: Path, text: str, message: str) -> None:
+    module.write_text(text + "\n", encoding="utf-8")
+    told = re.escape(f"a_users_module cannot be imported: {message}")
+    with pytest.raises(ValueError, match=f"^{told}") as caught:
+        read_study(asked("f"), folders=[module.parent])
+    assert "\n" not in str(caught.value)
+
+
+def answered(made: Study, seed: int = 0) -> Findings:
+    return made.find(seed=seed, threads=1, confidence=0.9, progress=lambda done, total: None)
 
 
 @pytest.mark.parametrize(
@@ -149,17 +256,6 @@ def test_charts_have_names_of_their_own() -> None:
     chart = Chart(name="a", title="", caption="", x_label="", y_label="", series=())
     with pytest.raises(ValueError, match=re.escape("charts must be of a name each, got ['a', 'a'")):
         stored_study(setting(), Findings(statements=(), charts=(chart, chart)), 0)
-
-
-def test_every_kind_of_the_table_is_there_and_a_study() -> None:
-    import dataclasses
-    import importlib
-
-    for kind, module in named.KINDS.items():
-        made = getattr(importlib.import_module(module), kind)
-        assert dataclasses.is_dataclass(made)
-        assert made.__dataclass_params__.frozen, kind  # type: ignore[attr-defined]
-        assert callable(made.find)
 
 
 def test_the_report_never_imports_a_study() -> None:

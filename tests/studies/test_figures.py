@@ -17,11 +17,11 @@ import audit
 from audit import Order, bounds
 from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
 from audit.curves import GaussianCurve, RenyiCurve
+from audit.scenario.studies import read_study
 from audit.studies import Findings, Outcome, figures_bsa24, figures_cl25, paper_statements
 from audit.studies.figures_bsa24 import BokSuAltschulerFigures
 from audit.studies.figures_cl25 import ChienLiFigures, altschuler_talwar, ye_shokri
 from audit.studies.figures_shared import knee
-from audit.studies.named import named_study
 from audit.studies.paper_statements import SideStatements, mixture_renyi
 from tests.bounds.cl25_settings import figure_1
 
@@ -32,7 +32,7 @@ FULL = SHIPPED["altschuler_talwar"]["study"]["full"]
 
 def study(name: str, **changes):
     values = dict(SHIPPED[name]["study"])
-    return named_study(values.pop("kind"), {**values, **changes})
+    return read_study({**values, **changes}).parameters
 
 
 def found(one) -> Findings:

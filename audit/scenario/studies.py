@@ -1,0 +1,170 @@
+"""Studies: questions that are not one sandwich at one delta, answered by code a scenario names.
+
+In a scenario file a study is ``study: {function: "module:function", <parameters>}``. The function
+is one of two things:
+
+- a frozen dataclass whose fields are the parameters, with a method ``find(...) -> Findings``;
+- a function of keyword parameters, each with a type hint, that returns `Findings`.
+
+Parameters are decoded by their type hints. ``find``, or the function, may also take any of ``seed``
+(the setting's seed), ``threads``, ``confidence`` (of the scenario) and ``progress`` (a callable of
+``done, total``); these come from the run and cannot be parameters.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import inspect
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, TypeVar, get_type_hints
+
+from audit import validate
+from audit.codec import decode
+from audit.scenario.user_code import call, load
+from audit.studies.findings import Findings
+
+Target = TypeVar("Target", bound=Callable[..., Any])
+
+# What a run passes to a study that asks for it.
+FROM_THE_RUN = ("seed", "threads", "confidence", "progress")
+# Every decorated study, by "module:name".
+STUDIES: dict[str, Callable[..., Any]] = {}
+
+
+class Progress(Protocol):
+    """Takes (done, total) while a study runs."""
+
+    def __call__(self, done: int, total: int, /) -> None:
+        """Report the progress."""
+        ...
+
+
+def study(target: Target) -> Target:
+    """Register a class or function as a study, and check its shape where it is defined.
+
+    A scenario may also name a class or function that is not decorated; its shape is then checked
+    when the scenario is read.
+
+    Raises
+    ------
+    TypeError
+        If it is neither a frozen dataclass with a method ``find``, nor a function whose parameters
+        are keywords with type hints.
+    """
+    _parameters(target)
+    STUDIES[f"{target.__module__}:{target.__qualname__}"] = target
+    return target
+
+
+@dataclass(frozen=True, kw_only=True)
+class Study:
+    """A study with its parameters, as a scenario names it.
+
+    Attributes
+    ----------
+    function
+        ``module:function``.
+    parameters
+        A dataclass of the parameters; for a class it is an instance of that class.
+    """
+
+    function: str
+    parameters: Any
+    _find: Callable[..., Any] = dataclasses.field(repr=False, compare=False)
+
+    def find(self, *, seed: int, threads: int, confidence: float, progress: Progress) -> Findings:
+        """Return the findings; the same parameters and seed give the same findings.
+
+        Raises
+        ------
+        ValueError
+            If the study raises anything, or returns something else than `Findings`.
+        """
+        given = dict(zip(FROM_THE_RUN, (seed, threads, confidence, progress), strict=True))
+        wanted = inspect.signature(self._find).parameters
+        every = any(one.kind is one.VAR_KEYWORD for one in wanted.values())
+        asked = {key: value for key, value in given.items() if every or key in wanted}
+        found = call(self._find, message=f"{self.function} failed:", **asked)
+        if not isinstance(found, Findings):
+            raise validate.fail(f"what {self.function} returns", "of type Findings", found)
+        return found
+
+
+def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
+    """Return the study that ``{function: "module:function", <parameters>}`` names.
+
+    Parameters
+    ----------
+    plain
+        What the scenario file says.
+    folders
+        Where its module is looked for, besides the current folder and the shipped scenarios.
+
+    Raises
+    ------
+    ValueError
+        If there is no such study, or a parameter is unknown, missing or of the wrong type.
+    """
+    if not (isinstance(plain, Mapping) and isinstance(plain.get("function"), str)):
+        raise validate.fail("study", "a mapping with a function, module:function", plain)
+    function = plain["function"]
+    target = load(function, name="study.function", folders=folders)
+    try:
+        schema = _parameters(target)
+    except TypeError as error:
+        raise ValueError(f"study.function must name a study, got {function!r}: {error}") from None
+    parameters = {str(key): value for key, value in plain.items() if key != "function"}
+    if not isinstance(target, type):
+        for name in set(FROM_THE_RUN) & set(parameters):
+            value = parameters[name]
+            raise ValueError(f"study.{name} must be left out: the run sets it, got {value!r}")
+    made = decode(schema, parameters, "study")
+    if isinstance(target, type):
+        return Study(function=function, parameters=made, _find=made.find)
+    values = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
+    return Study(function=function, parameters=made, _find=functools.partial(target, **values))
+
+
+@functools.cache
+def _parameters(target: Any) -> type:
+    """Return the dataclass of a study's parameters; TypeError if it cannot be a study."""
+    if isinstance(target, type):
+        if not dataclasses.is_dataclass(target) or not _is_frozen(target):
+            raise TypeError(f"{target.__name__} must be a frozen dataclass")
+        find = getattr(target, "find", None)
+        if not callable(find):
+            raise TypeError(f"{target.__name__} must have a method find")
+        for one in list(inspect.signature(find).parameters.values())[1:]:
+            if one.name not in FROM_THE_RUN and one.default is one.empty and not _is_rest(one):
+                raise TypeError(f"find must take {', '.join(FROM_THE_RUN)} only, got {one.name}")
+        return target
+    if not inspect.isfunction(target):
+        raise TypeError(f"it must be a frozen dataclass or a function, got {target!r}")
+    return _fields_of(target)
+
+
+def _fields_of(function: Callable[..., Any]) -> type:
+    """Return a dataclass with the parameters of a function as its fields."""
+    hints = get_type_hints(function)
+    fields: list[Any] = []
+    for one in inspect.signature(function).parameters.values():
+        if one.name in FROM_THE_RUN or one.kind is one.VAR_KEYWORD:
+            continue
+        if one.kind in (one.POSITIONAL_ONLY, one.VAR_POSITIONAL):
+            raise TypeError(f"{one.name} must be a keyword parameter of {function.__name__}")
+        if one.name not in hints:
+            raise TypeError(f"{one.name} must have a type hint in {function.__name__}")
+        default = {} if one.default is one.empty else {"default": one.default}
+        fields.append((one.name, hints[one.name], dataclasses.field(**default, kw_only=True)))
+    return dataclasses.make_dataclass(function.__name__, fields, frozen=True)
+
+
+def _is_frozen(target: Any) -> bool:
+    return bool(target.__dataclass_params__.frozen)
+
+
+def _is_rest(parameter: inspect.Parameter) -> bool:
+    return parameter.kind in (parameter.VAR_KEYWORD, parameter.VAR_POSITIONAL)
