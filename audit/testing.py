@@ -18,12 +18,10 @@ from audit.claims import (
     Renyi,
     Verdict,
 )
+from audit.claims.points import epsilon_error, renyi_point
 from audit.claims.words import line
 from audit.curves import PrivacyCurve
 from audit.mechanism import NoisySGD
-
-# Numbers that are computed are taken with this error, as those of a claims file's callables are.
-_ROUNDING = 1e-9
 
 Bound = str | float | PrivacyCurve | Callable[[NoisySGD, float], float]
 
@@ -133,7 +131,8 @@ def _claims(
         found.append(EpsilonDelta(tuple((_epsilon(bound, mechanism, d), d) for d in deltas)))
     if orders:
         assert isinstance(bound, PrivacyCurve)  # checked above
-        found.append(Renyi(tuple((a, _rounded_up(float(bound.renyi(a)))) for a in orders)))
+        claimed = [(a, renyi_point(bound, a)) for a in orders]
+        found.append(Renyi(tuple((a, point.claimed + point.slack) for a, point in claimed)))
     return tuple(Claim(id="bound", mechanism=mechanism, statement=s) for s in found)
 
 
@@ -142,23 +141,20 @@ def _epsilon(
     mechanism: NoisySGD,
     delta: float,
 ) -> float:
-    if isinstance(bound, PrivacyCurve):
-        epsilon = float(bound.epsilon(delta))
-    elif callable(bound):
-        epsilon = bound(mechanism, delta)
-    else:
-        epsilon = bound
-    try:
-        number = float(epsilon)
-    except (TypeError, ValueError):
-        raise validate.fail("bound", f"a number at delta {delta:g}", epsilon) from None
+    def asked(at: float) -> float:
+        if isinstance(bound, PrivacyCurve):
+            return bound.epsilon(at)
+        epsilon = bound(mechanism, at) if callable(bound) else bound
+        try:
+            return float(epsilon)
+        except (TypeError, ValueError):
+            raise validate.fail("bound", f"a number at delta {delta:g}", epsilon) from None
+
+    number = asked(delta)
     if math.isnan(number) or number < 0:
         raise validate.fail("bound", f"at least 0 at delta {delta:g}", number)
-    return _rounded_up(number) if callable(bound) or isinstance(bound, PrivacyCurve) else number
-
-
-def _rounded_up(number: float) -> float:
-    return number + _ROUNDING * (1 + number)
+    computed = callable(bound) or isinstance(bound, PrivacyCurve)
+    return number + epsilon_error(asked, delta, number) if computed else number
 
 
 def _name(bound: Bound) -> str:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import exact
-from audit.claims.discrete import DiscreteLaws, gaussian_mu, gaussian_power
+from audit.claims.discrete import DiscreteLaws, gaussian_mu, gaussian_power_bracket
 from audit.claims.pairs import GivenPair, Mixtures, Pair
 from audit.claims.points import Point, Quantity
 from audit.constructions.base import Construction
@@ -69,7 +69,7 @@ class GaussianEvidence:
         if point.quantity is Quantity.MU:
             return low, high
         assert point.at is not None
-        return gaussian_power(low, point.at), gaussian_power(high, point.at)
+        return gaussian_power_bracket((low, high), point.at)
 
     def mu_place(self, order: Order) -> float:
         """Return 0: two normal laws prove their mu at every epsilon."""
@@ -95,12 +95,8 @@ class LawEvidence:
             return self.curve.epsilon_bracket(point.at, order)
         if point.quantity is Quantity.RENYI:
             return self.curve.renyi_bracket(point.at, order)
-        power = 1 - float(self.curve.beta(point.at, order))
-        coarse = LawCurve(*self.curve.coarse, self.curve.coarse)
-        gap = abs(power - (1 - float(coarse.beta(point.at, order))))
-        lost = max(self.curve.first.lost_mass, self.curve.second.lost_mass)
-        error = gap + 4 * self.curve.relative_error + 2 * lost + 1e-12
-        return max(power - error, 0.0), min(power + error, 1.0)
+        low, high = self.curve.beta_bracket(point.at, order)
+        return 1 - high, 1 - low
 
     def mu_place(self, order: Order) -> float:
         """Return the epsilon at which the pair's delta proves the most about mu."""
@@ -135,11 +131,16 @@ class CellEvidence:
 
     def bracket(self, point: Point, order: Order) -> Bracket:
         """Return (low, high) around the true number at a point."""
-        fine, coarse = (_value(laws, point, order) for laws in (self._fine, self._coarse))
-        if math.isinf(fine):
-            return fine, fine
+        if point.quantity is Quantity.MU:
+            fine, coarse = (_mu(laws, order)[0] for laws in (self._fine, self._coarse))
+            low = high = fine
+        else:
+            fine, coarse = (_value(laws, point, order) for laws in (self._fine, self._coarse))
+            if math.isinf(fine):
+                return fine, fine
+            low, high = _value_bracket(self._fine, point, order)
         error = _ROUNDING * max(1.0, abs(fine))
-        return max(fine - error, 0.0), fine + abs(fine - coarse) + error
+        return max(low - error, 0.0), high + abs(fine - coarse) + error
 
     def mu_place(self, order: Order) -> float:
         """Return the epsilon at which the pair's delta proves the most about mu."""
@@ -161,8 +162,6 @@ def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
 
 
 def _value(laws: DiscreteLaws, point: Point, order: Order) -> float:
-    if point.quantity is Quantity.MU:
-        return _mu(laws, order)[0]
     assert point.at is not None
     if point.quantity is Quantity.EPSILON:
         return laws.epsilon(point.at, order)
@@ -171,5 +170,14 @@ def _value(laws: DiscreteLaws, point: Point, order: Order) -> float:
     return laws.power(point.at, order)
 
 
+def _value_bracket(laws: DiscreteLaws, point: Point, order: Order) -> Bracket:
+    assert point.at is not None
+    if point.quantity is Quantity.EPSILON:
+        return laws.epsilon_bracket(point.at, order)
+    if point.quantity is Quantity.RENYI:
+        return laws.renyi_bracket(point.at, order)
+    return laws.power_bracket(point.at, order)
+
+
 def _mu(laws: DiscreteLaws, order: Order) -> tuple[float, float]:
-    return gaussian_mu(lambda e: math.exp(min(laws.log_delta(e, order), 0.0)), _EPSILONS)
+    return laws.mu_bound(_EPSILONS, order)

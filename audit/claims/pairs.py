@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from audit import validate
-from audit.claims.discrete import DiscreteLaws
+from audit.claims.discrete import PROBABILITY_ERROR, DiscreteLaws
 from audit.constructions.base import Construction
 
 Array = NDArray[np.float64]
@@ -25,6 +25,7 @@ _FAR = 1000.0
 _CELLS = 3000  # for each different normal
 _MOST_CELLS = 400_000
 _MOST_OUTCOMES = 1_000_000
+_UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True)
@@ -120,8 +121,20 @@ class Finite:
         counts = _counts(self.times, len(self.first))
         ways = gammaln(self.times + 1) - np.sum(gammaln(counts + 1), axis=1)
         return DiscreteLaws(
-            ways + _log_likelihood(counts, self.first), ways + _log_likelihood(counts, self.second)
+            ways + _log_likelihood(counts, self.first),
+            ways + _log_likelihood(counts, self.second),
+            self._relative_error(),
         )
+
+    def _relative_error(self) -> float:
+        """Bound on the relative error of a probability of counts, whose logarithms may be large.
+
+        Probabilities that are written down need not sum to 1 in their last digits.
+        """
+        given = [p for p in (*self.first, *self.second) if p > 0]
+        largest = float(gammaln(self.times + 1)) - self.times * math.log(min(given))
+        sums = max(abs(math.fsum(law) - 1) for law in (self.first, self.second))
+        return PROBABILITY_ERROR + 8 * _UNIT_ROUNDOFF * largest + 2 * self.times * sums
 
 
 @dataclass(frozen=True)

@@ -21,10 +21,16 @@ from audit.claims.claim import (
     Renyi,
     Tradeoff,
 )
+from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
 
 # Bounds are computed by root finding and series; numbers that a user writes have no such error.
 _BOUND_ERROR = 1e-9
+# Relative errors of a delta and of the moments that bounds are computed from. They matter where
+# little is left of 1: from this delta on, and for orders within 1e-3 of 1.
+_DELTA_ERROR = 2.0**-44
+_LARGE_DELTA = 0.9
+_MOMENT_ERROR = 1e-12
 
 
 class Quantity(enum.Enum):
@@ -133,16 +139,13 @@ def _of_bound(statement: CatalogueBound, mechanism: NoisySGD) -> list[Point]:
         if entry.status is Status.ASYMPTOTIC:
             raise ClaimsNothing(f"{statement.id} is a rate without constants, which is not judged")
         curve = entry.evaluate(mechanism, **statement.options)
-        epsilons = [(delta, float(curve.epsilon(delta))) for delta in statement.deltas]
-        divergences = [(alpha, float(curve.renyi(alpha))) for alpha in statement.orders]
+        epsilons = [_epsilon_point(curve.epsilon, delta) for delta in statement.deltas]
+        divergences = [renyi_point(curve, alpha) for alpha in statement.orders]
     except bounds.NotApplicable as error:
         raise ClaimsNothing(str(error)) from None
     except (TypeError, ValueError) as error:
         raise BadClaim(_one_line(error)) from None
-    return [
-        *(_computed(Quantity.EPSILON, delta, epsilon) for delta, epsilon in epsilons),
-        *(_computed(Quantity.RENYI, alpha, value) for alpha, value in divergences),
-    ]
+    return [*epsilons, *divergences]
 
 
 def _of_callable(statement: CallableBound, mechanism: NoisySGD) -> list[Point]:
@@ -152,12 +155,14 @@ def _of_callable(statement: CallableBound, mechanism: NoisySGD) -> list[Point]:
     found = []
     for delta in statement.deltas:
         try:
-            value = function(mechanism, delta)
-            epsilon = float(value)  # type: ignore[arg-type]
+            point = _epsilon_point(
+                lambda d: float(function(mechanism, d)),  # type: ignore[arg-type]
+                delta,
+            )
         except (Exception, SystemExit) as error:  # a user's code may raise anything
             kind = type(error).__name__
             raise BadClaim(f"{statement.target} raised {kind}: {_one_line(error)}") from None
-        found.append(_computed(Quantity.EPSILON, delta, epsilon))
+        found.append(point)
     return found
 
 
@@ -174,9 +179,33 @@ def _imported(target: str) -> Callable[[NoisySGD, float], object]:
     return function
 
 
-def _computed(quantity: Quantity, at: float, value: float) -> Point:
-    slack = _BOUND_ERROR * (1 + abs(value)) if math.isfinite(value) else 0.0
-    return Point(quantity, at, value, slack)
+def _epsilon_point(epsilon: Callable[[float], float], delta: float) -> Point:
+    value = float(epsilon(delta))
+    return Point(Quantity.EPSILON, delta, value, epsilon_error(epsilon, delta, value))
+
+
+def renyi_point(curve: PrivacyCurve, alpha: float) -> Point:
+    """Return the Renyi divergence that a computed curve claims, with the error of computing it."""
+    value = float(curve.renyi(alpha))
+    if not math.isfinite(value):
+        return Point(Quantity.RENYI, alpha, value)
+    # a moment is divided by alpha - 1
+    error = max(_BOUND_ERROR * (1 + abs(value)), _MOMENT_ERROR / (alpha - 1))
+    return Point(Quantity.RENYI, alpha, value, error)
+
+
+def epsilon_error(epsilon: Callable[[float], float], delta: float, value: float) -> float:
+    """Return the error of a computed epsilon(delta) = value.
+
+    Near delta = 1 epsilon is ill-conditioned: there the error is what a rounding of delta changes.
+    """
+    if not math.isfinite(value):
+        return 0.0
+    error = _BOUND_ERROR * (1 + abs(value))
+    if delta < _LARGE_DELTA:
+        return error
+    moved = float(epsilon(delta * (1 - _DELTA_ERROR))) - value
+    return max(error, moved) if math.isfinite(moved) else math.inf
 
 
 def _check(point: Point) -> None:

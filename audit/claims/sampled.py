@@ -20,6 +20,9 @@ if TYPE_CHECKING:
 # Fewer trials than this are spent on an anytime-valid test of the claimed numbers themselves.
 FEWEST_FOR_INTERVALS = 20_000
 
+# Of a number on a line between two vertices of the tradeoff function.
+_ROUNDING = 2.0**-50
+
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
 
@@ -119,4 +122,4 @@ def _asked(audit: Audit, point: Point, at: float, order: Order) -> float:
         return audit.epsilon_lower(at, order)
     if point.quantity is Quantity.RENYI:
         return audit.renyi_lower(at, order)
-    return 1 - audit.beta_upper(at, order)
+    return max(1 - audit.beta_upper(at, order) - _ROUNDING, 0.0)

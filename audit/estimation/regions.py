@@ -24,6 +24,10 @@ Array = NDArray[np.float64]
 
 # Rates stay this far inside (0, 1) on the side where they would say too much.
 _MARGIN = 2.0**-53
+# Relative error of a computed limit. What is left of 1 has far fewer digits than the limit itself,
+# so closer to 1 than ``_CLOSE`` the error is taken off before anything is computed from the rest.
+_LIMIT_ERROR = 2.0**-48
+_CLOSE = 2.0**-20
 # Scores below this have a normal tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
 # Corners with lower scores of the first rate are seldom the ones that matter.
@@ -65,7 +69,9 @@ class Region:
 
     def complement(self) -> Region:
         """Return the same region for the complement of the event, the laws exchanged."""
-        return Region(1 - self.second, 1 - self.first)
+        rest = 1 - self.first
+        short = rest < _CLOSE
+        return Region(1 - self.second, np.where(short, rest + _LIMIT_ERROR, rest))
 
     def epsilon(self, delta: Array) -> tuple[Array, NDArray[np.intp]]:
         """Return the least log((p - delta) / q) over the region, and the corner that has it.
@@ -77,7 +83,9 @@ class Region:
 
     def epsilons(self, delta: Array) -> Array:
         """Return log((p - delta) / q) at every corner, which are the last axis."""
-        gap = np.maximum(self.first - delta[..., None], 0.0)
+        gap = self.first - delta[..., None]
+        short = gap < _CLOSE * self.first
+        gap = np.maximum(np.where(short, gap - _LIMIT_ERROR * self.first, gap), 0.0)
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(gap) - np.log(self.second))
 
@@ -91,7 +99,9 @@ class Region:
 
     def mus(self) -> Array:
         """Return Phi^-1(p) - Phi^-1(q) at every corner."""
-        return np.asarray(ndtri(self.first) - ndtri(self.second))
+        first = np.where(1 - self.first < _CLOSE, self.first - _LIMIT_ERROR, self.first)
+        second = np.where(1 - self.second < _CLOSE, self.second + _LIMIT_ERROR, self.second)
+        return np.asarray(ndtri(first) - ndtri(np.minimum(second, 1.0)))
 
     def renyi(self, alpha: Array) -> tuple[Array, NDArray[np.intp]]:
         """Return the least Renyi divergence, order ``alpha`` > 1, between two-point laws (p, q).

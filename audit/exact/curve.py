@@ -19,6 +19,8 @@ Array = NDArray[np.float64]
 
 Bracket = tuple[float, float]
 
+_UNIT_ROUNDOFF = 2.0**-53
+
 
 @dataclass(frozen=True, eq=False)
 class LawCurve(PrivacyCurve):
@@ -68,6 +70,22 @@ class LawCurve(PrivacyCurve):
         """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
         return _worst(lambda o: self._renyi_bracket(alpha, o), order)
+
+    def beta_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) that contain the true type II error at type I error ``alpha``.
+
+        ``alpha`` moves by the errors of the laws, so that the bracket is as wide as the slope of
+        the tradeoff function demands: it is steep near alpha = 0.
+        """
+        validate.open_unit(alpha=alpha)
+        rho = self.relative_error
+        lost_p, lost_q = self._lost(order)
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        gap = abs(fine.beta(alpha) - coarse.beta(alpha)) + 8 * _UNIT_ROUNDOFF
+        most = fine.beta_range((alpha - lost_p) / (1 + rho))[1]
+        least = fine.beta_range((alpha + lost_p) / (1 - rho))[0]
+        low, high = least * (1 - rho) - lost_q - gap, most * (1 + rho) + lost_q + gap
+        return max(low, 0.0), min(high, 1.0)
 
     def _lost(self, order: Order) -> tuple[float, float]:
         lost = self.first.lost_mass, self.second.lost_mass

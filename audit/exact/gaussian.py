@@ -85,7 +85,8 @@ class GaussianPairCurve(GaussianCurve):
         """Return (low, high) that contain the true epsilon at ``delta``."""
         validate.open_unit(delta=delta)
         least, most = self._mu_range
-        low = GaussianCurve(least).epsilon(min(delta * (1 + _ERROR), 1 - 1e-16))
+        raised = delta * (1 + _ERROR)
+        low = GaussianCurve(least).epsilon(raised) if raised < 1 else 0.0
         high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
         return low, high
 

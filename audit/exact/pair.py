@@ -142,16 +142,22 @@ class LawPair:
         )
 
     def beta(self, alpha: float) -> float:
-        """Least type II error of a test of P against Q at type I error alpha.
+        """Least type II error of a test of P against Q at type I error alpha."""
+        return self.beta_range(alpha)[0]
+
+    def beta_range(self, alpha: float) -> tuple[float, float]:
+        """Return (low, high) around the least type II error at type I error alpha.
 
         By duality it is the supremum over c of 1 - Q(S) - e^-c (alpha - P(S)) with
         S = {log p - log q <= c}; the best c has P(S) about alpha, and any c gives a value that
-        is not above the true one.
+        is not above the true one: ``low``. A test that draws between the two sets next to the best
+        one reaches ``high``.
         """
         if alpha >= 1:
-            return 0.0
+            return 0.0, 0.0
         if alpha <= 0:
-            return float(np.clip(self._below(-np.inf)[1], 0.0, 1.0))
+            beta = float(np.clip(self._below(-np.inf)[1], 0.0, 1.0))
+            return beta, beta
 
         def excess(c: float) -> float:
             return float(np.clip(self.log_errors(c)[0] - np.log(alpha), -1e300, 1e300))
@@ -165,13 +171,18 @@ class LawPair:
         if excess(low) < 0 < excess(high):
             root = float(brentq(excess, low, high, xtol=tolerance, rtol=8.9e-16))
             low, high = root - 2 * tolerance, root + 2 * tolerance
-        lines = []
+        lines, errors = [], [(0.0, 1.0), (1.0, 0.0)]
         for c in (low, high):
             type_one, type_two = self._below(c)
+            errors.append((type_one, type_two))
             # alpha = 0 at an unbounded ratio: the tangent is vertical
             slope = np.exp(-c) if c > -700 else 0.0
             lines.append(type_two - slope * (alpha - type_one))
-        return float(np.clip(max(lines), 0.0, 1.0))
+        reached = max(pair for pair in errors if pair[0] <= alpha)
+        beyond = min(pair for pair in errors if pair[0] > alpha)
+        share = (alpha - reached[0]) / (beyond[0] - reached[0])
+        chord = reached[1] + share * (beyond[1] - reached[1])
+        return float(np.clip(max(lines), 0.0, 1.0)), float(np.clip(chord, 0.0, 1.0))
 
     def renyi(self, alpha: float) -> float:
         """Renyi divergence D_alpha(P || Q), of the panels that `followed` allows."""

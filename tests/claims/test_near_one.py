@@ -1,0 +1,239 @@
+"""Brackets where little is left of 1: the bound stays below the truth, however the last bit falls.
+
+An error of 1e-16 in a delta next to 1 is 1e-7 in mu, so a bracket that ignores its conditioning is
+right or wrong by luck, which differs between instruction sets. Truths come from 60 digits.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+
+import mpmath
+import numpy as np
+import pytest
+
+from audit import NoisySGD
+from audit.claims.discrete import DiscreteLaws, gaussian_mu, gaussian_power_bracket
+from audit.claims.evidence import CellEvidence, LawEvidence, exact_evidence
+from audit.claims.pairs import Finite, Mixture, Mixtures
+from audit.claims.points import Point, Quantity, epsilon_error, renyi_point
+from audit.constructions import TwoSidedWalk
+from audit.curves import GaussianCurve
+from audit.estimation.regions import Region
+from audit.exact import LawCurve
+from audit.exact import curve as exact_curve
+from audit.mechanism import Order
+from audit.numerics.normal import gaussian_delta
+
+ORDERS = tuple(Order)
+NEAR_ONE = [1 - 10.0**-k for k in (2, 4, 8, 11, 13, 15)]
+
+
+def phi(x):
+    return mpmath.erfc(-mpmath.mpf(x) / mpmath.sqrt(2)) / 2
+
+
+def true_delta(epsilon, mu):
+    with mpmath.workdps(60):
+        e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
+        return phi(m / 2 - e / m) - mpmath.exp(e) * phi(-m / 2 - e / m)
+
+
+def true_epsilon(delta, mu):
+    with mpmath.workdps(60):
+        low, high = mpmath.mpf(0), mpmath.mpf(mu) ** 2 + 100
+        if true_delta(0, mu) <= delta:
+            return 0.0
+        for _ in range(150):
+            middle = (low + high) / 2
+            low, high = (middle, high) if true_delta(middle, mu) > delta else (low, middle)
+        return float(low)
+
+
+def normals(mu):
+    return CellEvidence(Mixtures(Mixture((1.0,), (0.0,), (1.0,)), Mixture((1.0,), (mu,), (1.0,))))
+
+
+def point(quantity, at=None):
+    return Point(quantity, at, 0.0)
+
+
+@pytest.mark.parametrize("mu", np.concatenate([np.linspace(5, 17, 25), [12.0, 25.0, 36.0]]))
+def test_mu_of_cells_is_never_above_the_truth(mu):
+    for order in ORDERS:
+        low, _ = normals(float(mu)).bracket(point(Quantity.MU), order)
+        assert low <= mu
+        if mu < 18:  # beyond, delta is 1 at all epsilons that are tried
+            assert low > mu * (1 - 1e-3)
+
+
+@pytest.mark.parametrize("mu", np.linspace(0.5, 16, 32))
+@pytest.mark.parametrize("bits", [-4, 0, 4])
+def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu, bits):
+    # what a certified delta may be: the true one, rounded either way
+    epsilons = np.array([0.0, 0.3])
+    deltas = {float(e): float(true_delta(float(e), float(mu))) for e in epsilons}
+
+    def low(epsilon):
+        return min(deltas[epsilon] * (1 + bits * 2.0**-53), 1 - 2.0**-53)
+
+    proven, _ = gaussian_mu(low, epsilons)
+    assert proven <= mu
+
+
+@pytest.mark.parametrize("mu", [0.1, 2.0, 6.0, 12.0])
+@pytest.mark.parametrize("delta", [1e-12, 0.1, *NEAR_ONE])
+def test_epsilon_of_normals_contains_the_truth_up_to_delta_one(mu, delta):
+    true = true_epsilon(delta, mu)
+    cells = normals(mu).bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
+    assert cells[0] <= true
+    pair = exact_evidence(normals(mu).pair)
+    low, high = pair.bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
+    assert low <= true <= high
+
+
+@pytest.mark.parametrize("mu", [0.0, 1e-9, 0.3, 4.0])
+def test_power_of_normals_contains_the_truth_at_every_alpha(mu):
+    rng = np.random.default_rng(0)
+    alphas = np.concatenate([10 ** rng.uniform(-250, 0, 200), 1 - 10 ** rng.uniform(-15, -1, 100)])
+    for alpha in alphas:
+        with mpmath.workdps(60):
+            z = mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(float(alpha)) - 1)
+            if alpha < 1e-40:  # the inverse above gives up in the far tail
+                continue
+            true = phi(z + mpmath.mpf(mu))
+        low, high = gaussian_power_bracket((mu, mu), float(alpha))
+        assert low <= true <= high
+        assert high - low < 1e-11 * high
+
+
+def test_a_perfectly_private_tradeoff_is_not_refuted_by_a_rounding():
+    rng = np.random.default_rng(1)
+    for alpha in rng.uniform(0, 1, 500):
+        low, _ = gaussian_power_bracket((0.0, 0.0), float(alpha))
+        assert low < 1 - (1 - alpha)
+
+
+def test_finite_laws_contain_the_truth_near_delta_one():
+    # randomised response: delta(e) = (p - e^e (1 - p)) for e below ln(p / (1 - p))
+    for leak in (5.0, 20.0, 34.0):
+        p = 1 / (1 + math.exp(-leak))
+        pair = CellEvidence(Finite((p, 1 - p), (1 - p, p)))
+        for delta in (0.5, 0.999, *NEAR_ONE):
+            with mpmath.workdps(60):
+                P = mpmath.mpf(p)
+                rest = P - mpmath.mpf(delta)
+                true = float(mpmath.log(rest / (1 - P))) if rest > 1 - P else 0.0
+            low, high = pair.bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
+            assert low <= true <= high
+
+
+def test_a_law_of_many_draws_knows_the_rounding_of_its_logarithms():
+    short, long = (Finite((0.5, 0.5), (0.4, 0.6), times) for times in (1, 100_000))
+    assert long.cells().relative_error > 100 * short.cells().relative_error
+    assert Finite((0.3, 0.7 - 1e-10), (0.5, 0.5)).cells().relative_error > 1e-10
+
+
+def test_renyi_near_order_one_takes_the_division_into_account():
+    pair = Finite((0.5, 0.5), (0.4, 0.6))
+    for gap in (1e-3, 1e-6, 1e-9, 1e-12):
+        low, high = CellEvidence(pair).bracket(point(Quantity.RENYI, 1 + gap), Order.FORWARD)
+        with mpmath.workdps(60):
+            a = mpmath.mpf(1 + gap)
+            terms = ((0.5, 0.4), (0.5, 0.6))
+            moment = sum(mpmath.mpf(p) ** a * mpmath.mpf(q) ** (1 - a) for p, q in terms)
+            assert low <= mpmath.log(moment) / (a - 1) <= high
+
+
+@pytest.fixture(scope="module")
+def walk():
+    m = NoisySGD(steps=6, dataset_size=2, batch_size=2, step_size=0.5, noise_std=0.5,
+                 lipschitz=1.0, smoothness=1.0, diameter=3.0)  # fmt: skip
+    curve = exact_curve(TwoSidedWalk(m))
+    assert isinstance(curve, LawCurve)
+    return curve
+
+
+def test_brackets_of_laws_contain_their_values_up_to_the_ends(walk):
+    evidence = LawEvidence(walk)
+    for order in ORDERS:
+        for delta in NEAR_ONE:
+            low, high = walk.epsilon_bracket(delta, order)
+            assert low <= float(walk.epsilon(delta, order)) <= high
+        for alpha in (1e-12, 1e-6, 0.01, 0.5, *NEAR_ONE):
+            low, high = evidence.bracket(point(Quantity.POWER, alpha), order)
+            value = 1 - float(walk.beta(alpha, order))
+            assert low <= value <= high
+            assert high - low < 1e-6
+
+
+def test_the_bracket_of_beta_grows_with_the_slope_of_the_tradeoff_function(walk):
+    # what left the line is an error of alpha: it counts as often as the tradeoff is steep
+    lost = LawCurve(*(_with_lost_mass(law, 1e-9) for law in (walk.first, walk.second)),
+                    coarse=walk.coarse)  # fmt: skip
+    for alpha in (1e-6, 1e-3, 0.5):
+        low, high = lost.beta_bracket(alpha, Order.FORWARD)
+        shifted = float(walk.beta(alpha - 1e-9, Order.FORWARD))
+        assert low <= float(walk.beta(alpha + 1e-9, Order.FORWARD))
+        assert high >= shifted
+
+
+def _with_lost_mass(law, lost):
+    return dataclasses.replace(law, lost_mass=lost)
+
+
+def test_the_error_of_a_computed_bound_is_what_rounding_delta_changes():
+    curve = GaussianCurve(12.0)
+    for delta in NEAR_ONE:
+        value = curve.epsilon(delta)
+        true = true_epsilon(delta, 12.0)
+        assert value + epsilon_error(curve.epsilon, delta, value) >= true
+    assert epsilon_error(curve.epsilon, 1e-5, 3.0) == 4e-9
+    assert renyi_point(curve, 2.0).slack == 1e-9 * 145
+    assert renyi_point(curve, 1 + 1e-9).slack == pytest.approx(1e-3, rel=1e-6)
+
+
+def test_limits_next_to_one_give_no_more_than_their_rounding_allows():
+    rate, other = 1 - 1e-9, 0.25
+    region = Region(np.array([rate]), np.array([other]))
+    with mpmath.workdps(60):
+        for bits in (-4, 4):  # the computed limit may be off by some bits of 1
+            p = mpmath.mpf(rate) + bits * mpmath.mpf(2) ** -53
+            z = mpmath.sqrt(2) * mpmath.erfinv(2 * p - 1)
+            assert region.mus()[0] <= z - mpmath.sqrt(2) * mpmath.erfinv(2 * mpmath.mpf(other) - 1)
+            gap = p - mpmath.mpf(1 - 2e-9)
+            assert region.epsilons(np.array(1 - 2e-9))[0] <= mpmath.log(gap / other)
+            assert region.complement().second[0] >= 1 - p
+    far = Region(np.array([0.75]), np.array([other]))
+    assert far.complement().second[0] == 0.25  # elsewhere not a bit is lost
+
+
+def test_the_profile_is_as_accurate_as_the_brackets_take_it_to_be():
+    rng = np.random.default_rng(2)
+    for _ in range(400):
+        mu = math.exp(rng.uniform(math.log(1e-4), math.log(40)))
+        epsilon = max(mu * (rng.uniform(-9, 34) + mu / 2), 0.0)
+        value = float(gaussian_delta(np.array(epsilon), np.array(mu)))
+        true = true_delta(epsilon, mu)
+        if true > 1e-290:
+            assert abs(value - true) <= 1e-12 * true
+
+
+def test_a_bracket_without_conditioning_would_be_wrong():
+    # the planted error: probabilities that are taken for exact give a mu that is too high
+    wrong = 0
+    for mu in np.linspace(11, 13, 41):
+        cells = normals(float(mu)).pair.cells(2)
+        exact = DiscreteLaws(cells.log_first, cells.log_second, 0.0)
+        found, _ = exact.mu_bound(np.array([0.0]), Order.FORWARD)
+        delta = math.exp(exact.log_delta(0.0, Order.FORWARD))
+        wrong += _inverted(delta) > mu * (1 + 1e-9)
+        assert found <= mu
+    assert wrong > 0
+
+
+def _inverted(delta):
+    """The mu whose profile at 0 is delta, 2 Phi(mu / 2) - 1, with no error taken into account."""
+    with mpmath.workdps(60):
+        return float(2 * mpmath.sqrt(2) * mpmath.erfinv(mpmath.mpf(delta)))
