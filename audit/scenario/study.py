@@ -12,7 +12,7 @@ from typing import Any
 
 from audit import validate
 from audit.scenario.studies import Study
-from audit.studies import Findings
+from audit.studies import Findings, Statement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ def stored_study(setting: StudySetting, findings: Findings, seed: int) -> dict[s
         "study": {
             "kind": setting.kind,
             "settings": _fields(setting.study.parameters),
-            "statements": [_fields(statement) for statement in findings.statements],
+            "statements": [_statement(statement) for statement in findings.statements],
             "tables": [_fields(table) for table in findings.tables],
             "charts": [_chart(chart) for chart in findings.charts],
             "notes": list(findings.notes),
@@ -80,24 +80,25 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: _plain(item) for name, item in _shallow(value).items()}
 
 
+def _statement(statement: Statement) -> dict[str, Any]:
+    fields = _fields(statement)
+    fields["outcome"] = fields.pop("verdict")
+    return fields
+
+
 def _chart(chart: Any) -> dict[str, Any]:
     series = [
         {
             "name": one.name,
             "drawn": one.drawn.value,
             **{
-                axis: None if values is None else [_point(value) for value in values]
+                axis: None if values is None else list(values)
                 for axis, values in (("x", one.x), ("y", one.y), ("top", one.top))
             },
         }
         for one in chart.series
     ]
     return {**{k: v for k, v in _shallow(chart).items() if k != "series"}, "series": series}
-
-
-def _point(value: Any) -> float | None:
-    number = float(value)
-    return number if math.isfinite(number) else None
 
 
 def _plain(value: Any) -> Any:

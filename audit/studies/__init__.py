@@ -5,10 +5,10 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Series,
     Statement,
     Study,
+    Verdict,
 )
 
 __all__ = [
@@ -16,8 +16,8 @@ __all__ = [
     "Drawn",
     "Findings",
     "FoundTable",
-    "Outcome",
     "Series",
     "Statement",
     "Study",
+    "Verdict",
 ]

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from audit import bounds, estimation, exact, validate
-from audit.claims import Verdict, judge_upper_bound
+from audit.claims import judge_upper_bound
 from audit.constructions import DriftedWalk
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.simulation.dimensions import (
@@ -36,10 +36,10 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Report,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.words import short
 
@@ -272,7 +272,7 @@ def _law_statement(dimension: int, p: float, level: float, confidence: float) ->
         citation="this package",
         expected=f"p at least {level:.2g}",
         found=p,
-        outcome=Outcome.unless(p < level),
+        verdict=Verdict.unless(p < level),
     )
 
 
@@ -283,5 +283,5 @@ def _claim_statement(id: str, claimed: float, certified: float, confidence: floa
         citation=str(bounds.entry(id).cite),
         expected=claimed,
         found=certified,
-        outcome=Outcome.unless(refuted),
+        verdict=Verdict.unless(refuted),
     )

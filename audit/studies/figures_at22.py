@@ -22,7 +22,7 @@ from audit.studies.figures_shared import (
     renyi,
     shown,
 )
-from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Series, Statement
+from audit.studies.findings import Chart, Drawn, Findings, Report, Series, Statement, Verdict
 
 PAPER = "Altschuler and Talwar 2022"
 _LATE = 100  # times the burn-in, where curves are flat
@@ -118,7 +118,7 @@ class AltschulerTalwarFigures:
             citation=f"{PAPER}, {figure}",
             expected=expected,
             found=found,
-            outcome=computed(flat and abs(found / expected - 1) < 1e-6),
+            verdict=computed(flat and abs(found / expected - 1) < 1e-6),
         )
 
     def _transient(self) -> Statement:
@@ -139,7 +139,7 @@ class AltschulerTalwarFigures:
             expected=expected,
             found=found,
             # a pair that leaks less would contradict nothing
-            outcome=shown(abs(found / expected - 1) < 1e-6 and low >= expected),
+            verdict=shown(abs(found / expected - 1) < 1e-6 and low >= expected),
         )
 
     def _logarithmic(self) -> Statement:
@@ -159,7 +159,7 @@ class AltschulerTalwarFigures:
             citation=f"{PAPER}, Figure 2(b), Theorem 5.1",
             expected=expected,
             found=found,
-            outcome=computed(abs(found / expected - 1) < 1e-6),
+            verdict=computed(abs(found / expected - 1) < 1e-6),
         )
 
     def _with_constants(self, threads: int) -> tuple[tuple[Statement, ...], Chart]:
@@ -182,7 +182,7 @@ class AltschulerTalwarFigures:
                 expected=f"constant from a multiple of T-bar = {crossing} on",
                 found=f"reaches {brackets[-1][0]:.6g}, what composition has at T = {settled:.4g}",
                 # "a few" is no number, so that growth would contradict nothing
-                outcome=shown(flat),
+                verdict=shown(flat),
             ),
             Statement(
                 claim="full batches: B.1 stays above the exact pair, within a constant factor",
@@ -190,7 +190,7 @@ class AltschulerTalwarFigures:
                 expected=claims[-1],
                 found=brackets[-1][0],
                 error=brackets[-1][1] - brackets[-1][0],
-                outcome=Outcome.unless(not below),
+                verdict=Verdict.unless(not below),
             ),
         )
         stop = "stop as well" if flat else "are not seen to stop"

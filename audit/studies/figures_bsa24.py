@@ -18,7 +18,7 @@ from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import NoisySGD
 from audit.studies.figures_cl25 import ye_shokri
 from audit.studies.figures_shared import SAME, checked_times, compared, line, shown
-from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Statement
+from audit.studies.findings import Chart, Drawn, Findings, Report, Statement, Verdict
 from audit.studies.words import short
 
 PAPER = "Bok, Su and Altschuler 2024"
@@ -84,21 +84,21 @@ class BokSuAltschulerFigures:
                     expected=0.0,
                     found=missing,
                     error=SAME,
-                    outcome=shown(missing <= SAME),
+                    verdict=shown(missing <= SAME),
                 ),
                 Statement(
                     claim="it improves over composition for all t > 1",
                     citation=f"{PAPER}, section 4.1 and Figure 1",
                     expected="mu of composition above it",
                     found=f"{min(later):.4g} to {max(later):.4g} times",
-                    outcome=compared(min(later) < 1 - SAME, seen=min(later) > 1 + SAME),
+                    verdict=compared(min(later) < 1 - SAME, seen=min(later) > 1 + SAME),
                 ),
                 Statement(
                     claim="a factor of 2 below previous results in Renyi DP, as t grows",
                     citation=f"{PAPER}, section 1.1",
                     expected=2.0,
                     found=self._factor(),
-                    outcome=shown(abs(self._factor() - 2) < SAME),
+                    verdict=shown(abs(self._factor() - 2) < SAME),
                 ),
                 Statement(
                     claim="f-DP is better than any conversion of its Renyi divergences",
@@ -106,7 +106,7 @@ class BokSuAltschulerFigures:
                     expected="epsilon by Renyi above the Gaussian one",
                     found=f"{min(lost):.4g} to {max(lost):.4g} times",
                     # one conversion, at a few parameters
-                    outcome=Outcome.unless(min(lost) < 1 - SAME),
+                    verdict=Verdict.unless(min(lost) < 1 - SAME),
                 ),
             ),
             charts=(

@@ -20,7 +20,7 @@ from audit.studies.figures_shared import (
     renyi,
     shown,
 )
-from audit.studies.findings import Chart, Drawn, Findings, Outcome, Report, Statement
+from audit.studies.findings import Chart, Drawn, Findings, Report, Statement, Verdict
 from audit.studies.words import short
 
 PAPER = "Chien and Li 2025"
@@ -181,14 +181,14 @@ class ChienLiFigures:
                 expected="constant in T",
                 found=f"convex {said['convex']}, non-convex {said['non-convex']} (to 1 %)",
                 # a longer run may settle
-                outcome=shown(settled),
+                verdict=shown(settled),
             ),
             Statement(
                 claim="without convexity the burn-in is longer and the final loss larger",
                 citation=f"{PAPER}, section 3.1 and Figure 1(a)",
                 expected=last["convex"],
                 found=last["non-convex"],
-                outcome=compared(settled and opposite, seen=settled and longer),
+                verdict=compared(settled and opposite, seen=settled and longer),
             ),
         )
 
@@ -207,7 +207,7 @@ class ChienLiFigures:
             citation=f"{PAPER}, section 1 and Figure 1(a)",
             expected="ratio at most 1, and below 1 for long runs",
             found=f"ratio at most {max(ratios):.6g}; non-convex down to {least:.4g}",
-            outcome=compared(max(ratios) > 1 + SAME, seen=least < 1 - SAME),
+            verdict=compared(max(ratios) > 1 + SAME, seen=least < 1 - SAME),
         )
 
     def _direct(self, ours: Sequence[float], direct: Sequence[float]) -> Statement:
@@ -221,7 +221,7 @@ class ChienLiFigures:
             citation=f"{PAPER}, Figure 1(b)",
             expected=f"at most {direct[-1]:.6g} at T = {self.times[-1]}",
             found=ours[-1],
-            outcome=Outcome.INCONCLUSIVE if above else Outcome.CONSISTENT,
+            verdict=Verdict.INCONCLUSIVE if above else Verdict.CONSISTENT,
         )
 
     def _better(self, whose: str, ours: Sequence[float], theirs: Sequence[float]) -> Statement:
@@ -231,7 +231,7 @@ class ChienLiFigures:
             citation=f"{PAPER}, section 3.1 and Figure 1(b)",
             expected="ratio at most 1, and below 1 where it is not composition for both",
             found=f"ratio {ratios[-1]:.4g} at T = {self.times[-1]}, at most {max(ratios):.6g}",
-            outcome=compared(max(ratios) > 1 + SAME, seen=ratios[-1] < 1 - SAME),
+            verdict=compared(max(ratios) > 1 + SAME, seen=ratios[-1] < 1 - SAME),
         )
 
     def _holder(self, order: float, steps: int) -> NoisySGD:
@@ -277,7 +277,7 @@ class ChienLiFigures:
             citation=f"{PAPER}, Appendix A.13",
             expected=min(output, composed),
             found=found,
-            outcome=computed(abs(least / min(output, composed) - 1) < 1e-3),
+            verdict=computed(abs(least / min(output, composed) - 1) < 1e-3),
         )
 
     def _figure_1a(

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
-from audit.studies.findings import Drawn, Outcome, Series
+from audit.studies.findings import Drawn, Series, Verdict
 
 SAME = 1e-9  # relative error that two closed forms of one number may differ by
 
@@ -50,28 +50,28 @@ def knee(loss: Callable[[int], float], late: int) -> float:
     return 1 + (loss(late) - first) / (second - first)
 
 
-def computed(true: bool) -> Outcome:
-    """Return the outcome of what was computed in full: HOLDS, or REFUTED.
+def computed(true: bool) -> Verdict:
+    """Return the verdict on what was computed in full: HOLDS, or REFUTED.
 
     Every case of the claim, or an identity up to rounding. What a few cases failed to refute is
-    `Outcome.unless`.
+    `Verdict.unless`.
     """
-    return Outcome.HOLDS if true else Outcome.REFUTED
+    return Verdict.HOLDS if true else Verdict.REFUTED
 
 
-def shown(seen: bool) -> Outcome:
-    """Return the outcome of a claim that something exists or comes: HOLDS, or INCONCLUSIVE.
+def shown(seen: bool) -> Verdict:
+    """Return the verdict on a claim that something exists or comes: HOLDS, or INCONCLUSIVE.
 
     A pair that does not show it, or a run that is too short, does not contradict it.
     """
-    return Outcome.HOLDS if seen else Outcome.INCONCLUSIVE
+    return Verdict.HOLDS if seen else Verdict.INCONCLUSIVE
 
 
-def compared(refuted: bool, seen: bool) -> Outcome:
-    """Return the outcome of a strict comparison in a few cases: CONSISTENT where it is seen."""
+def compared(refuted: bool, seen: bool) -> Verdict:
+    """Return the verdict on a strict comparison in a few cases: CONSISTENT where it is seen."""
     if refuted:
-        return Outcome.REFUTED
-    return Outcome.CONSISTENT if seen else Outcome.INCONCLUSIVE
+        return Verdict.REFUTED
+    return Verdict.CONSISTENT if seen else Verdict.INCONCLUSIVE
 
 
 def close(found: float, expected: float) -> bool:

@@ -12,9 +12,9 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.holder_constants import Around, Differences
 from audit.studies.iris_words import ONE_CONSTANT, Curves, Fit, Setup, course, ends, notes
@@ -103,7 +103,7 @@ def _rim(ball: Differences, dimension: int) -> Statement:
         citation="this package, on appendix A.13",
         expected=f"at most {ONE_CONSTANT:g}",
         found=high_order / low_order,
-        outcome=Outcome.HOLDS if high_order / low_order <= ONE_CONSTANT else Outcome.INCONCLUSIVE,
+        verdict=Verdict.HOLDS if high_order / low_order <= ONE_CONSTANT else Verdict.INCONCLUSIVE,
     )
 
 
@@ -118,7 +118,7 @@ def _smaller_orders(near: Differences, orders: tuple[float, ...]) -> Statement:
         citation=f"{_PAPER}, section 1.1 and Figure 2(a)",
         expected=f"at most {_MUCH:g}",
         found=ratio,
-        outcome=Outcome.HOLDS if ratio <= _MUCH else Outcome.INCONCLUSIVE,
+        verdict=Verdict.HOLDS if ratio <= _MUCH else Verdict.INCONCLUSIVE,
     )
 
 
@@ -142,7 +142,7 @@ def _exceeded(
         citation="this package, on appendix A.13",
         expected="above 1",
         found=least,
-        outcome=Outcome.HOLDS if least > 1 + _ROUNDING else Outcome.INCONCLUSIVE,
+        verdict=Verdict.HOLDS if least > 1 + _ROUNDING else Verdict.INCONCLUSIVE,
     )
 
 
@@ -159,7 +159,7 @@ def _levels_off(curves: Curves) -> list[Statement]:
             citation=f"{_PAPER}, Figure 2(a)",
             expected=f"below {curves.composition[-1]:.6g}",
             found=ends[best],
-            outcome=Outcome.HOLDS if ends[best] < curves.composition[-1] else Outcome.INCONCLUSIVE,
+            verdict=Verdict.HOLDS if ends[best] < curves.composition[-1] else Verdict.INCONCLUSIVE,
         )
     ]
     small = [order for order in ends if order < _SMALL_ORDER]
@@ -174,7 +174,7 @@ def _levels_off(curves: Curves) -> list[Statement]:
                 citation=f"{_PAPER}, appendix A.13",
                 expected=f"above {ends[_SMALL_ORDER]:.6g}",
                 found=ends[min(small)],
-                outcome=Outcome.HOLDS if worse else Outcome.INCONCLUSIVE,
+                verdict=Verdict.HOLDS if worse else Verdict.INCONCLUSIVE,
             )
         )
     return found

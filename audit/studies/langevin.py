@@ -19,10 +19,10 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Report,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.words import short
 
@@ -159,7 +159,7 @@ class LangevinOnQuadratics:
                 expected="at most 1",
                 found=largest,
                 error=SAME,
-                outcome=Outcome.unless(largest > 1 + SAME),
+                verdict=Verdict.unless(largest > 1 + SAME),
             ),
             Statement(
                 claim=(
@@ -170,7 +170,7 @@ class LangevinOnQuadratics:
                 expected=1.0,
                 found=ratio,
                 error=_THREE_DECIMALS,
-                outcome=shown(abs(ratio - 1) <= _THREE_DECIMALS),
+                verdict=shown(abs(ratio - 1) <= _THREE_DECIMALS),
             ),
             Statement(
                 claim="mu at any time is the limit times sqrt((1 - c^t)/(1 + c^t)): distance",
@@ -178,7 +178,7 @@ class LangevinOnQuadratics:
                 expected=0.0,
                 found=missing,
                 error=SAME,
-                outcome=computed(missing <= SAME),
+                verdict=computed(missing <= SAME),
             ),
         )
 
@@ -198,7 +198,7 @@ class LangevinOnQuadratics:
                 expected=0.0,
                 found=distance,
                 error=SAME,
-                outcome=computed(distance <= SAME),
+                verdict=computed(distance <= SAME),
             ),
         )
 
@@ -224,7 +224,7 @@ class LangevinOnQuadratics:
             expected=self.delta,
             found=found,
             error=allowed,
-            outcome=computed(abs(found - self.delta) <= allowed),
+            verdict=computed(abs(found - self.delta) <= allowed),
         )
 
     def _on_renyi(self, rows: list[dict[str, float]]) -> Statement:
@@ -238,7 +238,7 @@ class LangevinOnQuadratics:
             expected="at least 1",
             found=ratio,
             error=SAME,
-            outcome=Outcome.unless(ratio < 1 - SAME),
+            verdict=Verdict.unless(ratio < 1 - SAME),
         )
 
     def _over_time(self, rows: list[dict[str, float]]) -> Chart:

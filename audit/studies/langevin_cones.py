@@ -12,10 +12,10 @@ from audit.studies.findings import (
     Chart,
     Findings,
     FoundTable,
-    Outcome,
     Report,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.langevin_targets import LinearPair
 from audit.studies.words import short
@@ -135,7 +135,7 @@ class ExponentialMechanismOfCones:
                 expected=0.5,
                 found=one,
                 error=SAME,
-                outcome=computed(abs(one - 0.5) <= SAME),
+                verdict=computed(abs(one - 0.5) <= SAME),
             ),
             Statement(
                 claim=(
@@ -147,7 +147,7 @@ class ExponentialMechanismOfCones:
                 found=near,
                 error=_NEAR,
                 # a wider cone, or few dimensions, would contradict nothing
-                outcome=shown(abs(near - 1) <= _NEAR),
+                verdict=shown(abs(near - 1) <= _NEAR),
             ),
             Statement(
                 claim="The mechanism is (2LD, 0)-private: largest pure epsilon over 2LD",
@@ -155,7 +155,7 @@ class ExponentialMechanismOfCones:
                 expected="at most 1",
                 found=largest,
                 error=SAME,
-                outcome=Outcome.unless(largest > 1 + SAME),
+                verdict=Verdict.unless(largest > 1 + SAME),
             ),
             Statement(
                 claim=(
@@ -166,7 +166,7 @@ class ExponentialMechanismOfCones:
                 expected="at most 1",
                 found=over,
                 error=SAME,
-                outcome=Outcome.unless(over > 1 + SAME),
+                verdict=Verdict.unless(over > 1 + SAME),
             ),
         )
 

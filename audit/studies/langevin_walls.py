@@ -20,10 +20,10 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Report,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.langevin_cones import mechanism
 from audit.studies.langevin_targets import LinearPair, TruncatedExponential
@@ -147,7 +147,7 @@ class LangevinBetweenWalls:
                 found=power,
                 error=_HALF_A_POWER,
                 # a limit, seen from a few step sizes
-                outcome=compared(refuted=False, seen=self._falls_like_the_root(rows)),
+                verdict=compared(refuted=False, seen=self._falls_like_the_root(rows)),
             )
         ]
         for k, (delta, limit) in enumerate(zip(self.deltas, limits, strict=True)):
@@ -163,7 +163,7 @@ class LangevinBetweenWalls:
                     expected=limit,
                     found=rows[-1].epsilons[k],
                     error=abs(gaps[-1]),
-                    outcome=shown(falls),
+                    verdict=shown(falls),
                 )
             )
         return tuple(said)
@@ -199,7 +199,7 @@ class LangevinBetweenWalls:
                 expected="at most 1",
                 found=value,
                 error=SAME,
-                outcome=Outcome.unless(value > 1 + SAME),
+                verdict=Verdict.unless(value > 1 + SAME),
             )
             for claim, citation, value in checks
         )
@@ -334,5 +334,5 @@ def _on_the_threshold() -> Statement:
         found=root,
         error=1e-3,
         # it is rounded up in print
-        outcome=computed(0 <= _THRESHOLD - root < 1e-3),
+        verdict=computed(0 <= _THRESHOLD - root < 1e-3),
     )

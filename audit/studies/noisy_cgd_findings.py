@@ -13,9 +13,9 @@ from audit.studies.findings import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.noisy_cgd_table_1 import DELTA, PRINTED, SIZE, Level
 from audit.studies.words import short
@@ -112,7 +112,7 @@ def _accounting(published: Mapping[int, Level], delta: float) -> list[Statement]
                 citation=f"{_CITED}, Table 1",
                 expected=printed,
                 found=computed,
-                outcome=Outcome.HOLDS if printed == computed else Outcome.REFUTED,
+                verdict=Verdict.HOLDS if printed == computed else Verdict.REFUTED,
             )
         )
     return found
@@ -135,7 +135,7 @@ def _sensitivity(
         citation="the assumption that this training is accounted with",
         expected=f"at most {sensitivity:g}",
         found=largest,
-        outcome=Outcome.unless(not within),
+        verdict=Verdict.unless(not within),
     )
 
 
@@ -154,7 +154,7 @@ def _improves(noise: float, one: Improvement | None, data: str) -> Statement:
         expected="above 0",
         found="one number of epochs" if one is None else 100 * one.mean,
         error=None if one is None else 100 * one.margin,
-        outcome=Outcome.HOLDS if rises else Outcome.INCONCLUSIVE,
+        verdict=Verdict.HOLDS if rises else Verdict.INCONCLUSIVE,
     )
 
 

@@ -20,7 +20,7 @@ from audit.constructions import GradientPair, PiecewiseLinear
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import Batching, NoisySGD, Order
 from audit.studies.figures_shared import SAME, compared
-from audit.studies.findings import Findings, FoundTable, Outcome, Report, Statement
+from audit.studies.findings import Findings, FoundTable, Report, Statement, Verdict
 
 Array = NDArray[np.float64]
 Equation = Callable[[NoisySGD, float], float]
@@ -197,7 +197,7 @@ class SideStatements:
             expected="at most eps, for orders 2 ln(1/delta)/eps of at least 5",
             found=f"{min(ratios):.4g} to {max(ratios):.4g} of eps",
             # an upper bound above eps would not say that the runs are not private
-            outcome=compared(refuted=False, seen=max(ratios) <= 1),
+            verdict=compared(refuted=False, seen=max(ratios) <= 1),
         )
 
     def _extremes(self, random: np.random.Generator) -> Statement:
@@ -219,7 +219,7 @@ class SideStatements:
             expected="ratio at most 1",
             found=worst,
             error=_QUADRATURE,
-            outcome=Outcome.unless(worst > 1 + _QUADRATURE),
+            verdict=Verdict.unless(worst > 1 + _QUADRATURE),
         )
 
     def _attacked(self, place: str, mechanism: NoisySGD, equation: Equation) -> Statement:
@@ -234,7 +234,7 @@ class SideStatements:
             expected=claimed,
             found=low,
             error=high - low,
-            outcome=Outcome.unless(low > claimed),
+            verdict=Verdict.unless(low > claimed),
         )
 
     def _tail_bound(self) -> Statement:
@@ -251,5 +251,5 @@ class SideStatements:
             citation="Boninsegna, Theorem IV.1 (tail bound)",
             expected="at least the true delta",
             found=f"{min(ratios):.4g} to {max(ratios):.4g} times that of Gaussian pairs",
-            outcome=Outcome.unless(min(ratios) < 1 - SAME),
+            verdict=Verdict.unless(min(ratios) < 1 - SAME),
         )

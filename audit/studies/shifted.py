@@ -13,7 +13,7 @@ from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD
 from audit.studies import shifted_laws, shifted_words
 from audit.studies.figures_shared import SAME, computed
-from audit.studies.findings import Findings, Outcome, Report, Statement
+from audit.studies.findings import Findings, Report, Statement, Verdict
 from audit.studies.shifted_laws import Compared
 from audit.studies.shifted_losses import Losses, LossPair, rounding_of
 from audit.studies.shifted_process import (
@@ -144,7 +144,7 @@ class ShiftedInterpolation:
                 citation="this package, a check of the test",
                 expected=f"above {wrong.allowed:.3g}",
                 found=wrong.distance,
-                outcome=Outcome.HOLDS if wrong.differs else Outcome.INCONCLUSIVE,
+                verdict=Verdict.HOLDS if wrong.differs else Verdict.INCONCLUSIVE,
             )
         )
         return tuple(said)
@@ -194,7 +194,7 @@ class ShiftedInterpolation:
                 expected="above rounding",
                 found=value,
                 error=allowed,
-                outcome=Outcome.HOLDS if value > allowed else Outcome.INCONCLUSIVE,
+                verdict=Verdict.HOLDS if value > allowed else Verdict.INCONCLUSIVE,
             )
             for claim, value in checks
         )
@@ -219,7 +219,7 @@ class ShiftedInterpolation:
                     expected=claimed,
                     found=low,
                     error=claimed * SAME,
-                    outcome=Outcome.unless(refuted),
+                    verdict=Verdict.unless(refuted),
                 )
             )
         return tuple(said)
@@ -243,7 +243,7 @@ def _on_every_path(pair: LossPair, plan: Plan, found: Simulated) -> tuple[Statem
             expected="at most 0",
             found=value,
             error=allowed,
-            outcome=computed(value <= allowed),  # of these paths, each of which was checked
+            verdict=computed(value <= allowed),  # of these paths, each of which was checked
         )
         for claim, value in checks
     )
@@ -256,7 +256,7 @@ def _law(claim: str, compared: Compared) -> Statement:
         expected=0.0,
         found=compared.distance,
         error=compared.allowed,
-        outcome=Outcome.unless(compared.differs),
+        verdict=Verdict.unless(compared.differs),
     )
 
 
@@ -273,7 +273,7 @@ def _same(claim: str, expected: float, found: float) -> Statement:
         expected=expected,
         found=found,
         error=error,
-        outcome=computed(abs(found - expected) <= error),
+        verdict=computed(abs(found - expected) <= error),
     )
 
 

@@ -12,9 +12,9 @@ from audit.studies import (
     Drawn,
     Findings,
     FoundTable,
-    Outcome,
     Series,
     Statement,
+    Verdict,
 )
 from audit.studies.findings import Report
 
@@ -59,14 +59,14 @@ class Everything:
                     expected=1.41421356,
                     found=2.0 if self.wrong else math.sqrt(2.0),
                     error=1e-8,
-                    outcome=Outcome.REFUTED if self.wrong else Outcome.HOLDS,
+                    verdict=Verdict.REFUTED if self.wrong else Verdict.HOLDS,
                 ),
                 Statement(
                     claim="The seed is even",
                     citation="this package",
                     expected="even",
                     found=float(seed),
-                    outcome=Outcome.HOLDS if seed % 2 == 0 else Outcome.INCONCLUSIVE,
+                    verdict=Verdict.HOLDS if seed % 2 == 0 else Verdict.INCONCLUSIVE,
                 ),
             ),
             tables=(

@@ -121,12 +121,12 @@ def asked(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 FUNCTION = """
-from audit.studies import Findings, Outcome, Statement
+from audit.studies import Findings, Verdict, Statement
 
 def above(*, least: float, names: tuple[str, ...] = (), seed: int) -> Findings:
-    outcome = Outcome.HOLDS if seed > least else Outcome.REFUTED
+    verdict = Verdict.HOLDS if seed > least else Verdict.REFUTED
     return Findings(statements=(
-        Statement(claim="big", citation="", expected=least, found=seed, outcome=outcome),
+        Statement(claim="big", citation="", expected=least, found=seed, verdict=verdict),
     ))
 
 def broken(*, least: float):

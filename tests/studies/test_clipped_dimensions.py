@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import audit
-from audit.studies import Outcome
+from audit.studies import Verdict
 from audit.studies.clipped_dimensions import ClippedInDimensions, Shape, agreement
 
 MECHANISM = audit.NoisySGD(
@@ -39,7 +39,7 @@ def found(study: ClippedInDimensions):
 
 def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
     findings = found(STUDY)
-    assert [s.outcome for s in findings.statements] == [Outcome.CONSISTENT] * 4
+    assert [s.verdict for s in findings.statements] == [Verdict.CONSISTENT] * 4
     low, high = findings.numbers["exact"]
     boxes = [row[2] for row in findings.tables[0].rows if row[1] == Shape.BOX.value]
     assert len(boxes) == 2

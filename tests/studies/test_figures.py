@@ -18,7 +18,7 @@ from audit import Order, bounds
 from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.scenario.studies import read_study
-from audit.studies import Findings, Outcome, figures_bsa24, figures_cl25, paper_statements
+from audit.studies import Findings, Verdict, figures_bsa24, figures_cl25, paper_statements
 from audit.studies.figures_bsa24 import BokSuAltschulerFigures
 from audit.studies.figures_cl25 import ChienLiFigures, altschuler_talwar, ye_shokri
 from audit.studies.figures_shared import knee
@@ -54,8 +54,8 @@ def gaussian_delta(epsilon: float, mu: float) -> float:
     return float(norm.cdf(high) - math.exp(epsilon) * norm.cdf(low))
 
 
-def outcomes(findings: Findings) -> list[Outcome]:
-    return [s.outcome for s in findings.statements]
+def outcomes(findings: Findings) -> list[Verdict]:
+    return [s.verdict for s in findings.statements]
 
 
 def test_what_comes_out(all_found) -> None:
@@ -64,7 +64,7 @@ def test_what_comes_out(all_found) -> None:
         (s.citation, round(float(s.expected), 4), round(float(s.found), 4))
         for findings in all_found.values()
         for s in findings.statements
-        if s.outcome is Outcome.REFUTED and not isinstance(s.expected, str)
+        if s.verdict is Verdict.REFUTED and not isinstance(s.expected, str)
     }
     assert refuted == {
         ("Altschuler and Talwar 2022, (3.7)", 1.2726, 24.9353),
@@ -72,19 +72,19 @@ def test_what_comes_out(all_found) -> None:
         ("Chien and Li 2025, Appendix A.13", 1.0, 1.9208),
     }
     words = [o for f in all_found.values() for o in outcomes(f)]
-    assert words.count(Outcome.REFUTED) == 3
+    assert words.count(Verdict.REFUTED) == 3
     open_claims = [
         s.claim
         for findings in all_found.values()
         for s in findings.statements
-        if s.outcome is Outcome.INCONCLUSIVE
+        if s.verdict is Verdict.INCONCLUSIVE
     ]
     assert len(open_claims) == 1  # held against a use of a bound that is not printed
     assert "Proposition 5.4" in open_claims[0]
 
 
 def test_what_a_few_cases_did_not_refute_is_not_said_to_hold(all_found) -> None:
-    held, attacked, against = Outcome.HOLDS, Outcome.CONSISTENT, Outcome.REFUTED
+    held, attacked, against = Verdict.HOLDS, Verdict.CONSISTENT, Verdict.REFUTED
     assert outcomes(all_found["altschuler_talwar"]) == [held] * 5 + [attacked]
     assert outcomes(all_found["chien_li"])[:5] == [held] + [attacked] * 4
     assert outcomes(all_found["bok_su_altschuler"]) == [held, attacked, held, attacked]
@@ -94,7 +94,7 @@ def test_what_a_few_cases_did_not_refute_is_not_said_to_hold(all_found) -> None:
     weak = study("side_statements", renyi_order=1.05, mixtures=1)
     one = found(weak).statements[2]
     assert float(one.found) < float(one.expected)
-    assert one.outcome is attacked
+    assert one.verdict is attacked
 
 
 def test_wrong_side_statements_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,8 +106,8 @@ def test_wrong_side_statements_are_found(monkeypatch: pytest.MonkeyPatch) -> Non
     )
     words = outcomes(found(study("side_statements", mixtures=1)))
     # an upper bound above eps does not say that the runs are not private
-    assert words[0] is Outcome.INCONCLUSIVE
-    assert words[1] is words[4] is Outcome.REFUTED
+    assert words[0] is Verdict.INCONCLUSIVE
+    assert words[1] is words[4] is Verdict.REFUTED
 
 
 def test_figure_1_of_paper_000(all_found) -> None:
@@ -142,7 +142,7 @@ def test_exact_laws_settle_below_the_bounds(all_found) -> None:
 def test_a_run_that_has_not_settled_is_not_called_settled() -> None:
     for times in ([1, 2, 10, 20], [1, 2, 1000]):  # none late, and one, which says nothing
         findings = found(study("altschuler_talwar", times=times))
-        assert findings.statements[4].outcome is Outcome.INCONCLUSIVE
+        assert findings.statements[4].verdict is Verdict.INCONCLUSIVE
         assert "are not seen to stop" in caption(findings, "figure_1_exact")
 
 
@@ -155,8 +155,8 @@ def caption(findings: Findings, name: str) -> str:
 def test_short_runs_refute_nothing_of_paper_002(all_found, times: list[int]) -> None:
     findings = found(study("chien_li", times=times))
     words = outcomes(findings)
-    assert words[0] is words[1] is Outcome.INCONCLUSIVE
-    assert Outcome.REFUTED not in words
+    assert words[0] is words[1] is Verdict.INCONCLUSIVE
+    assert Verdict.REFUTED not in words
     assert f"At T = {times[-1]} not all bounds have stopped" in caption(findings, "figure_1a")
     assert "have stopped growing at T = 10000" in caption(all_found["chien_li"], "figure_1a")
     beside = series(findings, "figure_1b")
@@ -168,7 +168,7 @@ def test_a_bound_that_is_not_better_is_found(monkeypatch: pytest.MonkeyPatch) ->
     """Planted: others that are lower, and a bound that grows for ever."""
     lower = figures_cl25.ye_shokri
     monkeypatch.setattr(figures_cl25, "ye_shokri", lambda *a: lower(*a) / 3)
-    assert outcomes(found(study("chien_li")))[4] is Outcome.REFUTED
+    assert outcomes(found(study("chien_li")))[4] is Verdict.REFUTED
     over = figures_cl25.over_times
     monkeypatch.setattr(
         figures_cl25,
@@ -176,7 +176,7 @@ def test_a_bound_that_is_not_better_is_found(monkeypatch: pytest.MonkeyPatch) ->
         lambda id, m, order, times: over("bsa24.theorem_4_1", m, order, times),
     )
     words = outcomes(found(study("chien_li")))
-    assert words[:3] == [Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE, Outcome.REFUTED]
+    assert words[:3] == [Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE, Verdict.REFUTED]
 
 
 def test_figure_1_of_paper_002(all_found) -> None:
@@ -235,7 +235,7 @@ def test_the_limit_of_vanishing_order(all_found) -> None:
     assert values[-1] == pytest.approx(1.96**2 / 2, rel=1e-4)
     # for short runs the limit is composition, as the paper says
     short = found(study("chien_li", times=[1, 2, 5, 20, 60]))
-    assert short.statements[-1].outcome is Outcome.HOLDS
+    assert short.statements[-1].verdict is Verdict.HOLDS
     assert short.statements[-1].found == pytest.approx(60 * 0.08**2, rel=1e-9)
 
 
@@ -266,11 +266,11 @@ def test_a_pair_that_does_not_reach_the_bound_refutes_nothing(
     with pytest.raises(ValueError, match=wanted):
         study("bok_su_altschuler", mechanism=loose)
     edge = {**values["mechanism"], "smoothness": 39.0}
-    assert outcomes(found(study("bok_su_altschuler", mechanism=edge)))[0] is Outcome.HOLDS
+    assert outcomes(found(study("bok_su_altschuler", mechanism=edge)))[0] is Verdict.HOLDS
     law = audit.exact.curve
     monkeypatch.setattr(figures_bsa24.exact, "curve", lambda p: GaussianCurve(law(p).mu * 0.9))
     findings = found(study("bok_su_altschuler"))
-    assert findings.statements[0].outcome is Outcome.INCONCLUSIVE
+    assert findings.statements[0].verdict is Verdict.INCONCLUSIVE
     assert "cannot be improved" not in caption(findings, "figure_1_left")
 
 
@@ -278,7 +278,7 @@ def test_a_better_conversion_would_be_found(monkeypatch: pytest.MonkeyPatch, all
     assert "cannot be improved" in caption(all_found["bok_su_altschuler"], "figure_1_left")
     linear = RenyiCurve.linear
     monkeypatch.setattr(RenyiCurve, "linear", lambda slope: linear(slope / 2))
-    assert outcomes(found(study("bok_su_altschuler")))[3] is Outcome.REFUTED
+    assert outcomes(found(study("bok_su_altschuler")))[3] is Verdict.REFUTED
 
 
 def test_the_same_seed_gives_the_same_findings(all_found) -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from audit import bounds
-from audit.studies import Findings, Outcome, iris_findings, iris_words
+from audit.studies import Findings, Verdict, iris_findings, iris_words
 from audit.studies.holder_constants import (
     Around,
     Differences,
@@ -173,7 +173,7 @@ def found(activation: Activation, threads: int = 1) -> Findings:
 
 def test_estimates_are_said_to_be_no_guarantee() -> None:
     findings = found(Activation.RELU)
-    assert [one.outcome for one in findings.statements] == [Outcome.HOLDS] * 5
+    assert [one.verdict for one in findings.statements] == [Verdict.HOLDS] * 5
     too_small = next(one for one in findings.statements if "too small" in one.claim)
     assert isinstance(too_small.found, float)
     assert too_small.found > 1
@@ -230,15 +230,15 @@ def test_the_course_of_a_bound_is_computed() -> None:
     assert rising.endswith("grows by 100 percent from 8 to 16 steps and is not level yet.")
 
 
-@pytest.mark.parametrize(("size", "outcome"), [(0.45, Outcome.HOLDS), (0.55, Outcome.INCONCLUSIVE)])
-def test_much_smaller_is_at_most_half(size: float, outcome: Outcome) -> None:
+@pytest.mark.parametrize(("size", "outcome"), [(0.45, Verdict.HOLDS), (0.55, Verdict.INCONCLUSIVE)])
+def test_much_smaller_is_at_most_half(size: float, outcome: Verdict) -> None:
     """Two points: order 1 gives 1 at a distance of 1/10, order 0.1 the size at a distance of 1."""
     distance = np.array([0.1, 1.0])
     both = np.array([0.1, size])
     near = Differences(distance, both, both)
     one = iris_findings._smaller_orders(near, (0.1, 1.0))
     assert one.found == pytest.approx(size, rel=1e-12)
-    assert one.outcome is outcome
+    assert one.verdict is outcome
 
 
 def test_findings_are_the_same_for_any_number_of_threads() -> None:
@@ -251,15 +251,15 @@ def test_estimates_that_nothing_exceeds_are_not_called_right() -> None:
     below = Differences(distance / 2, distance / 2, distance / 2)
     around = {Around.BALL: ball, Around.DISTANCES: below}
     one = iris_findings._exceeded(around, (below,), (0.5, 1.0))
-    assert one.outcome is Outcome.INCONCLUSIVE
+    assert one.verdict is Verdict.INCONCLUSIVE
     assert one.found == pytest.approx(0.5 / 0.5**0.5 / 2)  # at order 1/2
     # 1.1 at a distance of 1/2 is above 2 * 1/2, and below 2 * sqrt(1/2)
     above = Differences(distance / 2, 1.1 * distance, 1.1 * distance)
     outcomes = [
-        iris_findings._exceeded(around, (below, above), orders).outcome
+        iris_findings._exceeded(around, (below, above), orders).verdict
         for orders in ((1.0,), (0.5, 1.0))
     ]
-    assert outcomes == [Outcome.HOLDS, Outcome.INCONCLUSIVE]
+    assert outcomes == [Verdict.HOLDS, Verdict.INCONCLUSIVE]
 
 
 def test_the_steepest_direction_is_that_of_the_largest_curvature() -> None:

@@ -14,7 +14,7 @@ from scipy.stats import norm
 
 from audit import bounds
 from audit.curves import GaussianCurve
-from audit.studies import Findings, Outcome
+from audit.studies import Findings, Verdict
 from audit.studies.langevin import LangevinOnQuadratics, langevin
 from audit.studies.langevin_cones import ExponentialMechanismOfCones
 from audit.studies.langevin_targets import LinearPair, TruncatedExponential, log_integral
@@ -36,7 +36,7 @@ CONES = ExponentialMechanismOfCones(
 )
 
 
-STANDING = (Outcome.HOLDS, Outcome.CONSISTENT)
+STANDING = (Verdict.HOLDS, Verdict.CONSISTENT)
 
 
 def found(study: Any) -> Findings:
@@ -53,7 +53,7 @@ def caption(findings: Findings, name: str) -> str:
 @pytest.mark.parametrize("study", [QUADRATICS, WALLS, CONES], ids=["quadratic", "walls", "cones"])
 def test_every_statement_holds(study: Any) -> None:
     findings = found(study)
-    assert [s.claim for s in findings.statements if s.outcome not in STANDING] == []
+    assert [s.claim for s in findings.statements if s.verdict not in STANDING] == []
     assert found(study) == findings
     assert all(len(chart.caption) > 60 for chart in findings.charts)
 
@@ -81,15 +81,15 @@ def test_a_bound_that_is_too_small_is_refuted(monkeypatch: pytest.MonkeyPatch) -
         return curve
 
     monkeypatch.setattr(bounds, "evaluate", smaller)
-    refuted = [s.citation for s in found(QUADRATICS).statements if s.outcome is Outcome.REFUTED]
+    refuted = [s.citation for s in found(QUADRATICS).statements if s.verdict is Verdict.REFUTED]
     assert any("Proposition 5.1" in one for one in refuted)
     assert sum("Corollary 5.2" in one for one in refuted) == 2
 
 
 def test_short_times_are_not_yet_tight() -> None:
     short = found(replace(QUADRATICS, times=(0.5, 1.0)))
-    outcomes = {s.claim[:20]: s.outcome for s in short.statements}
-    assert outcomes["The bound is reached"] is Outcome.INCONCLUSIVE
+    outcomes = {s.claim[:20]: s.verdict for s in short.statements}
+    assert outcomes["The bound is reached"] is Verdict.INCONCLUSIVE
     assert "nothing smaller holds" in caption(found(QUADRATICS), "time")
     assert "nothing smaller holds" not in caption(short, "time")
     least = min(
@@ -101,11 +101,11 @@ def test_short_times_are_not_yet_tight() -> None:
 
 def test_identities_hold_and_attacks_are_consistent() -> None:
     """What is computed in full is told from a theorem that some pairs did not refute."""
-    held, attacked = Outcome.HOLDS, Outcome.CONSISTENT
-    words = [s.outcome for s in found(QUADRATICS).statements]
+    held, attacked = Verdict.HOLDS, Verdict.CONSISTENT
+    words = [s.verdict for s in found(QUADRATICS).statements]
     assert words == [attacked, held, held, held, held, attacked]
-    assert [s.outcome for s in found(CONES).statements] == [held, held, attacked, attacked]
-    words = [s.outcome for s in found(WALLS).statements]
+    assert [s.verdict for s in found(CONES).statements] == [held, held, attacked, attacked]
+    words = [s.verdict for s in found(WALLS).statements]
     assert words == [attacked, held, held, attacked, attacked, attacked, held]
 
 
@@ -121,7 +121,7 @@ def test_cones_that_stay_far_from_2ld_decide_nothing(changes: dict[str, Any]) ->
     near = found(replace(CONES, **changes)).statements[1]
     assert isinstance(near.found, float)
     assert near.found < 0.9
-    assert near.outcome is Outcome.INCONCLUSIVE
+    assert near.verdict is Verdict.INCONCLUSIVE
 
 
 def test_the_captions_of_cones_say_what_was_computed() -> None:
@@ -145,7 +145,7 @@ def test_the_captions_of_walls_say_what_was_computed() -> None:
     assert f"Corollary 5.4 goes to {limit:.4f}" in caption(findings, "epsilon")
     assert "falls like the root of eta" in caption(findings, "distance")
     coarse = found(replace(WALLS, step_sizes=(2.0, 1.9, 1.8)))
-    assert coarse.statements[0].outcome is Outcome.INCONCLUSIVE
+    assert coarse.statements[0].verdict is Verdict.INCONCLUSIVE
     assert "falls like the root of eta" not in caption(coarse, "distance")
 
 
@@ -210,7 +210,7 @@ def test_the_threshold_two_ways() -> None:
     (statement,) = [s for s in found(WALLS).statements if "0.677" in s.claim]
     root = brentq(lambda x: 1 - 2 * norm.sf(math.sqrt(x)) - math.tanh(x), 0.5, 1.0, xtol=1e-14)
     assert statement.found == pytest.approx(root, rel=1e-12)
-    assert statement.outcome is Outcome.HOLDS
+    assert statement.verdict is Verdict.HOLDS
     assert round(float(statement.found), 4) == 0.6764
     for x, better in ((0.67, False), (0.68, True)):
         total_variation = 2 * norm.cdf(math.sqrt(x)) - 1

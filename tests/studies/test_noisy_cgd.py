@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.studies import Findings, Outcome, digits, training
+from audit.studies import Findings, Verdict, digits, training
 from audit.studies.noisy_cgd import NoisyCGDTraining
 
 NORM = 10 / (2 * math.sqrt(2))
@@ -163,7 +163,7 @@ def test_quick_training_learns_and_accounts() -> None:
         assert row["paper: test"] == "none"
     assert rows[0]["epsilon, Theorem 4.5"] > 100
     held = findings.statements[0]
-    assert held.outcome is Outcome.CONSISTENT  # one run's models and some records
+    assert held.verdict is Verdict.CONSISTENT  # one run's models and some records
     assert "first 1440 records' gradients differ" in held.claim
     assert "first of 3 runs" in held.claim
     told: list[tuple[int, int]] = []
@@ -174,14 +174,14 @@ def test_quick_training_learns_and_accounts() -> None:
 
 def test_features_that_are_not_scaled_down_are_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(training, "clipped_features", lambda rows, _: 3 * rows)
-    assert find(QUICK).statements[0].outcome is Outcome.REFUTED
+    assert find(QUICK).statements[0].verdict is Verdict.REFUTED
 
 
 def test_accuracies_that_do_not_rise_refute_nothing() -> None:
     flat = dataclasses.replace(QUICK, epochs=(60, 61))
-    outcomes = [one.outcome for one in find(flat).statements[1:]]
-    assert outcomes == [Outcome.INCONCLUSIVE, Outcome.INCONCLUSIVE]
-    assert find(QUICK).statements[1].outcome is Outcome.HOLDS  # from 1 epoch to 4
+    outcomes = [one.verdict for one in find(flat).statements[1:]]
+    assert outcomes == [Verdict.INCONCLUSIVE, Verdict.INCONCLUSIVE]
+    assert find(QUICK).statements[1].verdict is Verdict.HOLDS  # from 1 epoch to 4
 
 
 def test_the_digits_need_no_network(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,7 +11,7 @@ import pytest
 from scipy import stats
 
 from audit.mechanism import NoisySGD
-from audit.studies import Findings, Outcome, noisy_cgd, noisy_cgd_findings, noisy_cgd_table_1
+from audit.studies import Findings, Verdict, noisy_cgd, noisy_cgd_findings, noisy_cgd_table_1
 from audit.studies.noisy_cgd import NoisyCGDTraining
 
 QUICK = NoisyCGDTraining(delta=1e-5, epochs=(1, 4), runs=3)
@@ -31,12 +31,12 @@ def find(study: NoisyCGDTraining) -> Findings:
 )
 def test_table_1_digit_for_digit(epochs: int, printed: str) -> None:
     (statement,) = _table_1(noisy_cgd_table_1.mechanism(epochs), epochs)
-    assert statement.outcome is Outcome.HOLDS
+    assert statement.verdict is Verdict.HOLDS
     assert statement.expected == statement.found == printed
     # a planted error of a percent in the noise is seen
     noisier = dataclasses.replace(noisy_cgd_table_1.mechanism(epochs), noise_std=0.0101)
     (wrong,) = _table_1(noisier, epochs)
-    assert wrong.outcome is Outcome.REFUTED
+    assert wrong.verdict is Verdict.REFUTED
     assert wrong.found != wrong.expected
 
 
@@ -59,7 +59,7 @@ def test_the_paper_s_mechanism_is_that_of_the_training_s_defaults() -> None:
 def test_a_training_with_other_parameters_refutes_no_table(changes: dict[str, Any]) -> None:
     study = dataclasses.replace(QUICK, epochs=(50,), runs=2, **changes)
     findings = find(study)
-    assert findings.statements[0].outcome is Outcome.HOLDS
+    assert findings.statements[0].verdict is Verdict.HOLDS
     assert findings.statements[0].found == "30.51, 5.82, 4.34"
     caption = findings.tables[1].caption
     assert "Table 1 at the paper's parameters" in caption

@@ -11,13 +11,13 @@ import pytest
 
 import audit
 from audit import bounds
-from audit.studies import Outcome, Statement
+from audit.studies import Statement, Verdict
 from audit.studies.shifted import ShiftedInterpolation
 from audit.studies.shifted_laws import against_law, against_sample, band
 from audit.studies.shifted_losses import Losses, LossPair
 from audit.studies.shifted_process import cheapest, directly, plan_from, simulate
 
-STANDING = (Outcome.HOLDS, Outcome.CONSISTENT)
+STANDING = (Verdict.HOLDS, Verdict.CONSISTENT)
 
 CONFIDENCE = 0.999
 
@@ -69,7 +69,7 @@ def found(one: ShiftedInterpolation, seed: int = 5) -> tuple[Statement, ...]:
 def test_every_statement_holds(case: str) -> None:
     """Tests of laws err with probability 0.001 over seeds; the seed is fixed."""
     statements = found(study(case))
-    assert [s.claim for s in statements if s.outcome not in STANDING] == []
+    assert [s.claim for s in statements if s.verdict not in STANDING] == []
     assert len(statements) >= 8
 
 
@@ -129,7 +129,7 @@ def test_planted_errors_are_caught_one_by_one(monkeypatch: pytest.MonkeyPatch) -
     from audit.studies import shifted, shifted_process
 
     def refuted(one: ShiftedInterpolation) -> set[str]:
-        return {s.claim[:9] for s in found(one) if s.outcome is Outcome.REFUTED}
+        return {s.claim[:9] for s in found(one) if s.verdict is Verdict.REFUTED}
 
     one = study("quadratic", tau=6)
     assert refuted(one) == set()
