@@ -2,94 +2,134 @@
 
 from __future__ import annotations
 
+import argparse
+import csv
+import dataclasses
+import enum
+import json
 import math
-import os
 import sys
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
+from audit.cli import help
+from audit.cli.composition import composed, defaults_of
+from audit.cli.errors import guarded
+from audit.codec import decode, encode
+from audit.mechanism import NoisySGD
 
-from audit import bounds
-from audit.bounds import Row
-from audit.cli.audit import QUIET, guarded
-from audit.config import BoundsConfig, to_mechanism
+if TYPE_CHECKING:
+    from audit.bounds import Row
 
-_COLUMNS = ("bound", "status", "epsilon", "ratio", "why it does not apply")
+_NUMBERS = ("epsilon", "ratio")
+
+
+class Format(enum.Enum):
+    """How rows are written."""
+
+    TEXT = "text"
+    JSON = "json"
+    CSV = "csv"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """What is asked beside the mechanism: delta, and whether slow bounds are computed."""
+
+    delta: float
+    slow: bool = False
+
+
+@dataclass(frozen=True)
+class Line:
+    """One bound, as it is written; ``reason`` says why it has no epsilon."""
+
+    id: str
+    status: str
+    epsilon: float | None
+    ratio: float | None
+    reason: str | None
+    source: str
 
 
 def main() -> None:
-    """Run the ``audit-bounds`` command; the mechanism and delta are given as overrides."""
-    guarded(_compose_and_show, "audit-bounds")
+    """Run the ``audit-bounds`` command; the mechanism and delta are given as KEY=VALUE."""
+    guarded(_run, "audit-bounds")
 
 
-def _compose_and_show() -> None:
-    store = ConfigStore.instance()
-    store.store(name="bounds_schema", node=BoundsConfig)
-    store.store(
-        name="audit-bounds",
-        node={
-            "defaults": [
-                "bounds_schema",
-                {"override hydra/job_logging": "none"},
-                {"override hydra/hydra_logging": "none"},
-                "_self_",
-            ],
-            "hydra": {
-                **QUIET,
-                "job": {"name": "audit-bounds"},
-                "help": {"app_name": "audit-bounds", "template": _HELP},
-            },
-        },
+def _run() -> None:
+    if help.asked_for(sys.argv[1:]):
+        print(help.of_bounds(), end="")
+        return
+    parser = argparse.ArgumentParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
+    parser.add_argument("--all", action="store_true")
+    parser.add_argument(
+        "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
-    composed: list[DictConfig] = []
-    # what a job raises or prints goes through Hydra: the work is done after it
-    compose = hydra.main(version_base="1.3", config_path=None, config_name="audit-bounds")
-    compose(composed.append)()
-    for config in composed:  # none for --help and the like
-        values: Any = OmegaConf.to_object(config)
-        rows = bounds.table(to_mechanism(values), values.delta)
-        try:
-            _show(rows, values.delta)
-            sys.stdout.flush()
-        except BrokenPipeError:  # the reader has seen enough
-            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
+    for values in composed("audit-bounds", defaults_of(NoisySGD, Question)):
+        question = decode(Question, {name: values.pop(name) for name in defaults_of(Question)})
+        _show(decode(NoisySGD, values), question, Format(options.format), every=options.all)
 
 
-_HELP = """What every published bound says about one Noisy-SGD mechanism.
+def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool) -> None:
+    """Print one row a bound, the tightest on top; those that do not apply last, or counted."""
+    from audit import bounds
 
-The fields of audit.NoisySGD and delta are given as name=value, enums by name:
+    rows = bounds.table(mechanism, question.delta, slow=question.slow)
+    rows = tuple(sorted(rows, key=lambda row: math.inf if row.value is None else row.value))
+    shown = [row for row in rows if every or row.value is not None]
+    if form is Format.JSON:
+        print(json.dumps([encode(_line(row)) for row in shown], indent=1, allow_nan=False))
+    elif form is Format.CSV:
+        _write_csv(shown)
+    else:
+        _print_table(shown, question.delta, every=every)
+        if not every:
+            print(_counted(rows, mechanism, question))
 
-    audit-bounds steps=1000 dataset_size=20 batch_size=20 step_size=0.1 noise_std=0.5 \\
-        lipschitz=1 smoothness=1 diameter=1 batching=FULL relation=REPLACE_ONE delta=1e-5
 
-All fields:
+def _line(row: Row) -> Line:
+    from audit import bounds
 
-$CONFIG
-"""
+    refuted = row.status is bounds.Status.REFUTED
+    return Line(
+        id=row.id,
+        status=row.status.value,
+        epsilon=row.value,
+        ratio=None if refuted else row.ratio,
+        reason=row.reason,
+        source=str(bounds.CATALOGUE[row.id].cite),
+    )
 
 
-def _show(rows: tuple[Row, ...], delta: float) -> None:
-    """Print one row a statement: those with a value first, the tightest on top."""
+def _write_csv(rows: Sequence[Row]) -> None:
+    names = [field.name for field in dataclasses.fields(Line)]
+    writer = csv.DictWriter(sys.stdout, names, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(encode(_line(row)) for row in rows)
+
+
+def _print_table(rows: Sequence[Row], delta: float, *, every: bool) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
-    ordered = sorted(rows, key=lambda row: math.inf if row.value is None else row.value)
-    cells = [_cells(row) for row in ordered]
+    columns = ("bound", "status", "epsilon", "ratio", *(["why it does not apply"] * every))
+    cells = [_cells(row)[: len(columns)] for row in rows]
     console = Console()
     if not console.is_terminal:
-        widths = [max(len(line[i]) for line in (_COLUMNS, *cells)) for i in range(4)]
-        for line in (_COLUMNS, *cells):
+        widths = [max(len(line[i]) for line in (columns, *cells)) for i in range(4)]
+        for line in (columns, *cells):
             start = "  ".join(word.ljust(width) for word, width in zip(line, widths, strict=False))
-            print(f"{start}  {line[4]}".rstrip())
+            print("  ".join([start, *line[4:]]).rstrip())
         return
     table = Table(title=f"epsilon at delta = {delta:g}", title_justify="left")
-    for column in _COLUMNS:
-        justify: Any = "right" if column in ("epsilon", "ratio") else "left"
+    for column in columns:
+        justify: Any = "right" if column in _NUMBERS else "left"
         table.add_column(column, justify=justify)
-    for row, line in zip(ordered, cells, strict=True):
+    for row, line in zip(rows, cells, strict=True):
         style = "dim" if row.value is None else "bold" if row.ratio == 1 else ""
         table.add_row(*(Text(word) for word in line), style=style)
     table.caption = "ratio: to the tightest bound that is sound (as printed, or corrected)"
@@ -97,9 +137,20 @@ def _show(rows: tuple[Row, ...], delta: float) -> None:
 
 
 def _cells(row: Row) -> tuple[str, ...]:
-    value = "" if row.value is None else f"{row.value:.6g}"
-    ratio = "" if row.ratio is None else f"{row.ratio:.4g}"
-    return row.id, row.status.value, value, ratio, row.reason or ""
+    line = _line(row)
+    value = "" if line.epsilon is None else f"{line.epsilon:.6g}"
+    ratio = "" if line.ratio is None else f"{line.ratio:.4g}"
+    return line.id, line.status, value, ratio, line.reason or ""
+
+
+def _counted(rows: Sequence[Row], mechanism: NoisySGD, question: Question) -> str:
+    """Count the bounds that are not listed: those that do not apply, and the slow ones."""
+    from audit import bounds
+
+    entries = [bounds.CATALOGUE[row.id] for row in rows if row.value is None]
+    slow = sum(e.slow and not question.slow and not e.failures(mechanism) for e in entries)
+    line = f"{len(entries) - slow} bounds do not apply (--all lists them with reasons)"
+    return f"{line}; {slow} more would take seconds (slow=true)" if slow else line
 
 
 if __name__ == "__main__":

@@ -14,6 +14,7 @@ from pathlib import Path
 from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
+from audit.cli.errors import exit_status
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
@@ -27,7 +28,7 @@ changed; 2 a file or a claim is broken (the others are judged all the same)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-check`` command and exit with its status."""
-    sys.exit(run(arguments))
+    sys.exit(exit_status(lambda: run(arguments)))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -43,18 +44,13 @@ def run(arguments: Sequence[str] | None = None) -> int:
             "--lock holds the numbers of the files' own seeds: leave --seed and --fresh-seed"
         )
     try:
-        status = _witness(options.witness) if options.witness else _check(options)
-        sys.stdout.flush()
+        return _witness(options.witness) if options.witness else _check(options)
     except ValueError as error:
         print(error, file=sys.stderr)
-        return _BROKEN
-    except BrokenPipeError:  # the reader has seen enough
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return _BROKEN
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
         return _INTERRUPTED
-    return status
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -115,10 +111,13 @@ def _show(checked: Checked, form: Format, output: Path | None) -> None:
     """Write the outcome to a file or to standard output, a table with colours on a terminal."""
     summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
     if form is Format.GITHUB and summary_file:
-        with _plain_errors(Path(summary_file)), open(summary_file, "a", encoding="utf-8") as page:
+        with (
+            _one_line_errors(Path(summary_file)),
+            open(summary_file, "a", encoding="utf-8") as page,
+        ):
             page.write(formats.write(checked, Format.MARKDOWN))
     if output is not None:
-        with _plain_errors(output):
+        with _one_line_errors(output):
             output.write_text(formats.write(checked, form), encoding="utf-8")
     elif form is Format.TEXT and sys.stdout.isatty():
         _show_table(checked)
@@ -147,7 +146,7 @@ def _show_table(checked: Checked) -> None:
 
 
 def _write_witnesses(checked: Checked, folder: Path) -> None:
-    with _plain_errors(folder):
+    with _one_line_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
         for judgement in checked.judgements:
             if judgement.witness is not None:
@@ -195,7 +194,7 @@ def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) 
 
 
 @contextlib.contextmanager
-def _plain_errors(place: Path) -> Iterator[None]:
+def _one_line_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:

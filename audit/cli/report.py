@@ -8,9 +8,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from audit import report, validate
+from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
 from audit.report import joined, latex
-
-_BROKEN_RUNS, _BROKEN_INPUT = 1, 2
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -18,13 +17,17 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
     It ends with status 1 where a run has no result, 2 where nothing could be written.
     """
+    sys.exit(exit_status(lambda: run(arguments)))
+
+
+def run(arguments: Sequence[str] | None = None) -> int:
+    """Run the command and return its exit status; ``arguments`` are the process's by default."""
     options = _parser().parse_args(arguments)
     try:
-        status = _join(options.runs, options.output, full=options.full, tex=options.latex)
+        return _join(options.runs, options.output, full=options.full, tex=options.latex)
     except ValueError as error:
         print(f"audit-report: error: {error}", file=sys.stderr)
-        sys.exit(_BROKEN_INPUT)
-    sys.exit(status)
+        return BROKEN_INPUT
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -83,7 +86,7 @@ def tell(runs: Sequence[report.Run], output: Path) -> int:
         print(words)
     print(joined.conclusion(runs))
     print(f"Report: {output / 'index.html'}")
-    return _BROKEN_RUNS if any(run.error is not None for run in runs) else 0
+    return BROKEN_RUNS if any(run.error is not None for run in runs) else 0
 
 
 if __name__ == "__main__":

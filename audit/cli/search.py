@@ -2,106 +2,94 @@
 
 from __future__ import annotations
 
+import sys
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from omegaconf import DictConfig, OmegaConf
-
-from audit.cli.audit import QUIET, guarded
-from audit.config import SearchConfig, to_mechanism
+from audit.cli import help
+from audit.cli.composition import composed, defaults_of
+from audit.cli.errors import guarded
+from audit.codec import decode
 from audit.mechanism import NoisySGD
-from audit.scenario import progress
-from audit.search import (
-    Epsilon,
-    Found,
-    RenyiDivergence,
-    tightest_bound,
-    to_yaml,
-    worst_case,
-    write_found,
-)
+
+if TYPE_CHECKING:
+    from audit.search import Epsilon, Found, RenyiDivergence
+
+
+@dataclass(frozen=True, kw_only=True)
+class Request:
+    """What is searched for, and for how long.
+
+    One of ``delta`` and ``renyi_order`` says what is maximised; ``budget`` is in seconds;
+    ``output`` is the file for the pair, or None.
+    """
+
+    delta: float | None = None
+    renyi_order: float | None = None
+    budget: float
+    seed: int
+    evaluations: int | None = None
+    output: Path | None = None
+
+    def __post_init__(self) -> None:
+        if (self.delta is None) == (self.renyi_order is None):
+            raise ValueError("delta or renyi_order must be given, and not both")
 
 
 def main() -> None:
-    """Run the ``audit-search`` command; all that it needs is given as overrides."""
-    guarded(_compose_and_search, "audit-search")
+    """Run the ``audit-search`` command; all that it needs is given as KEY=VALUE."""
+    guarded(_run, "audit-search")
 
 
-def _compose_and_search() -> None:
-    store = ConfigStore.instance()
-    store.store(name="search_schema", node=SearchConfig)
-    store.store(
-        name="audit-search",
-        node={
-            "defaults": [
-                "search_schema",
-                {"override hydra/job_logging": "none"},
-                {"override hydra/hydra_logging": "none"},
-                "_self_",
-            ],
-            "hydra": {
-                **QUIET,
-                "job": {"name": "audit-search"},
-                "help": {"app_name": "audit-search", "template": _HELP},
-            },
-        },
-    )
-    composed: list[DictConfig] = []
-    compose = hydra.main(version_base="1.3", config_path=None, config_name="audit-search")
-    compose(composed.append)()
-    for config in composed:  # none for --help and the like
-        _search(OmegaConf.to_object(config))
+def _run() -> None:
+    if help.asked_for(sys.argv[1:]):
+        print(help.of_search(), end="")
+        return
+    for values in composed("audit-search", defaults_of(NoisySGD, Request)):
+        asked = {name: values.pop(name) for name in defaults_of(Request)}
+        _search(decode(NoisySGD, values), decode(Request, asked))
 
 
-_HELP = """Search for the pair of datasets that is easiest to tell apart under one mechanism.
+def _search(mechanism: NoisySGD, request: Request) -> None:
+    from audit.scenario import progress
+    from audit.search import Epsilon, RenyiDivergence, to_yaml, worst_case, write_found
 
-The fields of audit.NoisySGD are given as name=value, enums by name; delta (or renyi_order) says
-what is maximised, budget is in seconds, and output names a YAML file for the pair:
-
-    audit-search steps=100 dataset_size=1000 batch_size=1000 step_size=1 noise_std=0.05 \\
-        lipschitz=1.25 smoothness=1 diameter=1 delta=1e-5 budget=20 seed=0 output=found.yaml
-
-All fields:
-
-$CONFIG
-"""
-
-
-def _search(values: Any) -> None:
-    mechanism = to_mechanism(values)
-    if (values.delta is None) == (values.renyi_order is None):
-        raise ValueError("delta or renyi_order must be given, and not both")
-    objective: Epsilon | RenyiDivergence = (
-        RenyiDivergence(values.renyi_order) if values.delta is None else Epsilon(values.delta)
-    )
+    objective: Epsilon | RenyiDivergence
+    if request.delta is not None:
+        objective = Epsilon(request.delta)
+    else:
+        assert request.renyi_order is not None  # one of the two is given
+        objective = RenyiDivergence(request.renyi_order)
     with progress.on_terminal() as bars:
         report = bars.stage("search")
 
         def spent(seconds: float, _: float) -> None:
-            report(min(int(10 * seconds), int(10 * values.budget)), int(10 * values.budget))
+            total = int(10 * request.budget)
+            report(min(int(10 * seconds), total), total)
 
         found = worst_case(
             mechanism,
             objective=objective,
-            budget=values.budget,
-            seed=values.seed,
-            evaluations=values.evaluations,
+            budget=request.budget,
+            seed=request.seed,
+            evaluations=request.evaluations,
             progress=spent,
         )
-    if values.output is not None:
-        write_found(found, objective, Path(values.output))
+    if request.output is not None:
+        write_found(found, objective, request.output)
     print(to_yaml(found, objective))
-    for line in _words(found, mechanism, objective):
+    for line in _summary(found, mechanism, objective):
         print(line)
-    if values.output is not None:
-        print(f"Written to {values.output}")
+    if request.output is not None:
+        print(f"Written to {request.output}")
 
 
-def _words(
+def _summary(
     found: Found, mechanism: NoisySGD, objective: Epsilon | RenyiDivergence
 ) -> tuple[str, ...]:
+    from audit.search import Epsilon, tightest_bound
+
     low, high = found.bracket
     name = (
         f"epsilon at delta {objective.delta:g}"

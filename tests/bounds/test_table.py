@@ -1,6 +1,4 @@
 import dataclasses
-import subprocess
-import sys
 
 import pytest
 
@@ -16,16 +14,6 @@ M = NoisySGD(
     smoothness=1.0,
     diameter=1.0,
 )
-WORDS = [
-    "steps=1000",
-    "dataset_size=20",
-    "batch_size=20",
-    "step_size=0.1",
-    "noise_std=0.5",
-    "lipschitz=1",
-    "smoothness=1",
-    "diameter=1",
-]
 
 
 def test_one_row_a_statement():
@@ -59,40 +47,3 @@ def test_a_table_without_a_sound_bound_has_no_ratios():
         assert all(row.ratio is None for row in rows)
     with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 1"):
         bounds.table(M, 1)
-
-
-def command(*words):
-    run = [sys.executable, "-m", "audit.cli.bounds", *words]
-    return subprocess.run(run, capture_output=True, text=True, timeout=120, check=False)
-
-
-def test_the_command_prints_the_table():
-    done = command(*WORDS, "delta=1e-5")
-    assert done.returncode == 0
-    assert done.stderr == ""
-    lines = done.stdout.splitlines()
-    assert lines[0].split()[:4] == ["bound", "status", "epsilon", "ratio"]
-    assert len(lines) == 1 + len(bounds.CATALOGUE)
-    (row,) = (line for line in lines if line.startswith("bsa24.theorem_4_3 "))
-    assert row.split()[1:] == ["as", "printed", "24.3816", "1"]
-    assert any("needs cyclic batches, got batching=FULL" in line for line in lines)
-
-
-@pytest.mark.parametrize(
-    ("words", "message"),
-    [
-        ([], "missing mandatory value: delta"),
-        (["delta=2"], "delta must be in (0, 1), got 2.0"),
-        (["delta=1e-5", "noise_std=-1"], "noise_std must be a positive finite number, got -1.0"),
-        (["delta=1e-5", "sigma=3"], "Key 'sigma' not in 'BoundsConfig'"),
-        (["delta=1e-5", "batching=HALF"], "Invalid value 'HALF'"),
-        (["delta=1e-5", "holder=[1]"], "holder must be (constant, order), got (1.0,)"),
-    ],
-)
-def test_bad_input_is_one_line(words, message):
-    done = command(*WORDS, *words)
-    assert done.returncode == 2
-    assert done.stdout == ""
-    assert done.stderr.startswith("audit-bounds: error: ")
-    assert len(done.stderr.strip().splitlines()) == 1
-    assert message in done.stderr

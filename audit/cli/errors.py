@@ -1,0 +1,154 @@
+"""How the commands end: errors in one line, exit statuses, readers that go away.
+
+Hydra is imported only where a command that uses it has failed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import select
+import sys
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from audit.codec import did_you_mean
+
+if TYPE_CHECKING:
+    from hydra.errors import MissingConfigException
+    from omegaconf.errors import OmegaConfBaseException
+
+BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED = 1, 2, 130
+_ADVICE_OF_HYDRA = re.compile(
+    r"\s*(See https://hydra\.cc|To append to your config use).*", re.DOTALL
+)
+
+
+def guarded(command: Callable[[], None], name: str = "audit") -> None:
+    """Run a command; bad input ends in one line and exit status 2, an interrupt in 130.
+
+    Where the reader of standard output goes away (``| head``), the command ends quietly. With
+    HYDRA_FULL_ERROR=1 in the environment the traceback is shown instead of the line.
+    """
+    if os.environ.get("HYDRA_FULL_ERROR") == "1":
+        command()
+        return
+    os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra raise instead of printing several lines
+    try:
+        try:
+            command()
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt as error:
+        print(f"{name}: interrupted; {_left_behind(error)}", file=sys.stderr)
+        sys.exit(INTERRUPTED)
+    except MemoryError as error:
+        line = f"too little memory: {_message(error)}; {_left_behind(error)}"
+        print(f"{name}: error: {line}", file=sys.stderr)
+        sys.exit(1)
+    except OSError as error:
+        if isinstance(error, BrokenPipeError) and reader_is_gone():
+            return
+        print(f"{name}: error: {_message(error)}; {_left_behind(error)}", file=sys.stderr)
+        sys.exit(1)
+    except Exception as error:
+        if not (isinstance(error, ValueError) or _is_of_hydra(error)):
+            raise
+        print(f"{name}: error: {one_line(error)}", file=sys.stderr)
+        sys.exit(BROKEN_INPUT)
+
+
+def exit_status(command: Callable[[], int]) -> int:
+    """Run a command that returns its exit status, and return it.
+
+    Where the reader of standard output went away, the command ends quietly.
+    """
+    try:
+        try:
+            return command()
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        if not reader_is_gone():
+            raise
+        return BROKEN_INPUT
+
+
+def reader_is_gone() -> bool:
+    """Tell whether nobody reads standard output any more; what is printed then goes nowhere."""
+    output = sys.stdout.fileno()
+    watched = select.poll()
+    watched.register(output, 0)
+    if not any(event & (select.POLLERR | select.POLLHUP) for _, event in watched.poll(0)):
+        return False
+    os.dup2(os.open(os.devnull, os.O_WRONLY), output)
+    return True
+
+
+def print_if_read(line: str) -> None:
+    """Print a line; without a reader nothing is printed, and nothing fails."""
+    try:
+        print(line, flush=True)
+    except BrokenPipeError:
+        reader_is_gone()
+
+
+def one_line(error: BaseException) -> str:
+    """Return the message of an error in one line, with the notes on it."""
+    return "; ".join([_message(error), *getattr(error, "__notes__", ())])
+
+
+def _left_behind(error: BaseException) -> str:
+    """Return what was noted on an error: what a run that ended early has left behind."""
+    return "; ".join(getattr(error, "__notes__", ())) or "nothing was written"
+
+
+def _joined(text: str) -> str:
+    return " ".join(line.strip() for line in text.splitlines() if line.strip())
+
+
+def _is_of_hydra(error: BaseException) -> bool:
+    return type(error).__module__.partition(".")[0] in ("hydra", "omegaconf")
+
+
+def _message(error: BaseException) -> str:
+    if _is_of_hydra(error):
+        return _message_of_hydra(error)
+    return _joined(str(error)) or type(error).__name__
+
+
+def _message_of_hydra(error: BaseException) -> str:
+    """Return what is wrong with a configuration, in the package's wording."""
+    from hydra.errors import MissingConfigException, OverrideParseException
+    from omegaconf.errors import OmegaConfBaseException
+
+    if isinstance(error, MissingConfigException) and error.missing_cfg_file:
+        return _no_such_choice(error)
+    if isinstance(error, OverrideParseException):
+        problem = _joined(_ADVICE_OF_HYDRA.sub("", error.message))
+        return f"{error.override!r} must be KEY=VALUE in Hydra's grammar ({problem})"
+    for one in (error.__cause__, error):
+        if isinstance(one, OmegaConfBaseException):
+            return _wrong_key(one)
+    return _joined(_ADVICE_OF_HYDRA.sub("", str(error))) or type(error).__name__
+
+
+def _no_such_choice(error: MissingConfigException) -> str:
+    """Say which choice of a group there is not: a launcher, a backend."""
+    group, _, choice = str(error.missing_cfg_file).rpartition("/")
+    choices = list(error.options or ())
+    known = f"one of {', '.join(choices)}" if choices else "a file that Hydra finds"
+    return f"{group} must be {known}, got {choice!r}{did_you_mean(choice, choices)}"
+
+
+def _wrong_key(error: OmegaConfBaseException) -> str:
+    """Say what is wrong with a key of the configuration."""
+    first, *more = [line.strip() for line in str(error).splitlines() if line.strip()]
+    if " not in " in first and isinstance(error.key, str) and error.parent_node is not None:
+        known = [str(key) for key in error.parent_node if key != "hydra"]  # type: ignore[attr-defined]
+        where, _, key = (error.full_key or error.key).rpartition(".")
+        close = did_you_mean(key, known)
+        requirement = "a known one" if close else f"one of {', '.join(known)}"
+        return f"a key{' of ' * bool(where)}{where} must be {requirement}, got {key!r}{close}"
+    keys = [line.removeprefix("full_key: ") for line in more if line.startswith("full_key:")]
+    return first + (f" (at {keys[0]})" if keys and keys[0] not in first else "")

@@ -1,0 +1,225 @@
+"""Help texts of the commands that read ``KEY=VALUE`` words.
+
+Hydra's own help composes the configuration first, which takes seconds; these texts are written
+from the schemas and the names of the scenarios.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import re
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Union, get_args, get_origin, get_type_hints
+
+from audit.codec import encode
+from audit.mechanism import NoisySGD
+from audit.scenario.shipped import scenario_files, scenarios_folder
+
+_TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
+
+
+def asked_for(arguments: Sequence[str]) -> bool:
+    """Tell whether the command line asks for help."""
+    return "--help" in arguments or "-h" in arguments
+
+
+def table(rows: Iterable[tuple[str, str]], indent: int = 4) -> str:
+    """Return two columns of text, the first as wide as it needs to be."""
+    rows = list(rows)
+    width = max(len(left) for left, _ in rows)
+    return "\n".join(f"{'':{indent}}{left:{width}}  {right}".rstrip() for left, right in rows)
+
+
+def mechanism_fields() -> str:
+    """Return the fields of a mechanism with what they take and their defaults."""
+    return table(fields_of(NoisySGD))
+
+
+def fields_of(cls: type) -> list[tuple[str, str]]:
+    """Return the name of every field of a dataclass, and what it takes."""
+    hints = get_type_hints(cls)
+    return [
+        (field.name, _described(hints[field.name]) + _default(field))
+        for field in dataclasses.fields(cls)
+        if field.init
+    ]
+
+
+def _default(field: dataclasses.Field[Any]) -> str:
+    if field.default is dataclasses.MISSING:
+        return " (needed)"
+    value = encode(field.default)
+    return f" (default: {'none' if value is None else str(value).lower()})"
+
+
+def _described(hint: Any) -> str:
+    if get_origin(hint) in (Union, types.UnionType):
+        return " or ".join(_described(part) for part in get_args(hint) if part is not type(None))
+    if get_origin(hint) is tuple:
+        inner = get_args(hint)
+        return "[number, ...]" if inner[-1] is Ellipsis else f"[{', '.join('x' for _ in inner)}]"
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return " | ".join(str(encode(member)) for member in hint)
+    words: Mapping[Any, str] = {int: "whole number", float: "number", bool: "true | false"}
+    return words.get(hint, "text")
+
+
+def scenario_titles(folder: Path) -> list[tuple[str, str]]:
+    """Return the names of the scenarios in a folder, with their titles."""
+    found = []
+    for name, file in scenario_files(folder).items():
+        title = _TITLE.search(file.read_text(encoding="utf-8"))
+        found.append((name, title[1].strip("'\"") if title else ""))
+    return found
+
+
+def of_audit(default: str, own_folder: Path | None) -> str:
+    """Return the help of ``audit``.
+
+    Parameters
+    ----------
+    default
+        The scenario that runs where none is named.
+    own_folder
+        The folder with the user's scenarios, if ``--config-dir`` names one.
+    """
+    scenarios = table(scenario_titles(scenarios_folder()))
+    if own_folder is not None and (own := scenario_titles(own_folder)):
+        scenarios += f"\n\nscenarios in {own_folder}:\n{table(own)}"
+    return _AUDIT.format(
+        default=default, scenarios=scenarios, mechanism=mechanism_fields(), values=_VALUES
+    )
+
+
+_VALUES = """\
+choices are written in any spelling (without_replacement, "without replacement",
+WITHOUT_REPLACEMENT); a schedule of step sizes as [0.2,0.1,...] or as {first: 0.2, power: -0.5}"""
+
+_AUDIT = """\
+usage: audit [scenario=NAME] [KEY=VALUE ...] [OPTION ...]
+
+Audit the privacy of Noisy-SGD: run a scenario, print the verdicts, and write a report.
+Every value of a scenario can be changed on the command line, and -m sweeps over several.
+
+examples:
+    audit                                             # the scenario {default}
+    audit scenario=drifted_walk seed=3 settings.full_batch.trials=100000
+    audit scenario=poisson_batches --cfg job          # print the configuration, run nothing
+    audit -m scenario=drifted_walk settings.full_batch.mechanism.steps=30,100,300
+    audit -m scenario=drifted_walk seed=1,2 hydra/launcher=joblib hydra.launcher.n_jobs=2
+    audit --config-dir my_scenarios scenario=mine     # yours: my_scenarios/scenario/mine.yaml
+
+scenarios (the default is {default}):
+{scenarios}
+
+keys:
+    seed, confidence       of all samples of the scenario
+    bounds                 a list of ids of the catalogue; audit-bounds prints them
+    threads                how many threads draw samples (default: one a core)
+    parallel               threads | loky | dask | ray: where samples are drawn; no number depends
+                           on it
+    parallel.workers       how many threads or processes (threads and loky)
+    parallel.address       of the running cluster (dask and ray)
+    output                 the folder for the run's folder (default: results/runs)
+    sweep                  the folder inside it that the runs of a sweep share (default: its time)
+    draw                   true | false: whether a run writes a report (audit-report draws it later)
+    settings.NAME.KEY      title, summary, mechanism, pair, other_pairs, search, deltas,
+                           renyi_orders, trials, steps_shown, positions; or own and claims (scores
+                           of a mechanism of yours); or study (a function that returns findings)
+    ~settings.NAME         leave a setting out
+
+settings.NAME.mechanism.KEY, the fields of audit.NoisySGD:
+{mechanism}
+
+{values}
+
+sweeps (-m):
+    KEY=A,B,C              one run for each value; with several such keys one for each combination
+    KEY=range(1,10,3)      a range; KEY=choice(A,B) a list
+    scenario=glob(*)       all scenarios; glob(papers/*), glob([a*,b*],exclude=ab)
+    hydra/launcher=joblib  on several cores (hydra-joblib-launcher); hydra.launcher.n_jobs=2
+    hydra/launcher=submitit_slurm  on SLURM (the extra slurm); hydra.launcher.partition=NAME
+
+options:
+    -h, --help             print this
+    -m, --multirun         sweep
+    -cd, --config-dir DIR  a folder whose scenario/*.yaml are scenarios, too
+    -c, --cfg job          print the configuration and run nothing; --package settings.NAME for a
+                           part of it; --cfg hydra or all for Hydra's
+    -i, --info WHAT        what Hydra knows: searchpath, plugins, defaults, defaults-tree, config
+    --hydra-help           Hydra's own options; HYDRA_FULL_ERROR=1 shows tracebacks
+
+exit status: 0 done; 1 a run of a sweep broke; 2 bad input; 130 interrupted
+"""
+
+
+def of_bounds() -> str:
+    """Return the help of ``audit-bounds``."""
+    return _BOUNDS.format(mechanism=mechanism_fields(), values=_VALUES)
+
+
+_BOUNDS = """\
+usage: audit-bounds KEY=VALUE ... [--all] [--format text|json|csv]
+
+Print what every published bound says about one Noisy-SGD mechanism: epsilon at delta.
+
+example:
+    audit-bounds steps=1000 dataset_size=20 batch_size=20 step_size=0.1 noise_std=0.5 \\
+        lipschitz=1 smoothness=1 diameter=1 batching=full relation=replace_one delta=1e-5
+
+keys:
+    delta             number in (0, 1) (needed)
+    slow              true | false: whether to compute bounds that take seconds (default: false)
+
+the fields of audit.NoisySGD:
+{mechanism}
+
+{values}
+
+options:
+    -h, --help        print this
+    --all             list the bounds that do not apply, too, each with the reason
+    --format FORMAT   text (default), json (a list of objects with id, status, epsilon, ratio,
+                      reason and source) or csv (the same columns)
+    -m, --multirun    several mechanisms: KEY=A,B,C
+    -c, --cfg job     print the configuration, compute nothing
+
+columns: bounds "refuted as printed", "unproven" or "asymptotic" are no guarantees; ratio is that to
+the tightest bound that is sound.
+"""
+
+
+def of_search() -> str:
+    """Return the help of ``audit-search``."""
+    return _SEARCH.format(mechanism=mechanism_fields(), values=_VALUES)
+
+
+_SEARCH = """\
+usage: audit-search KEY=VALUE ...
+
+Search for the pair of datasets that is easiest to tell apart under one mechanism.
+
+example:
+    audit-search steps=100 dataset_size=1000 batch_size=1000 step_size=1 noise_std=0.05 \\
+        lipschitz=1.25 smoothness=1 diameter=1 delta=1e-5 budget=20 seed=0 output=found.yaml
+
+keys:
+    delta             maximise epsilon at this delta
+    renyi_order       or the Renyi divergence of this order
+    budget            seconds (needed)
+    seed              whole number (needed)
+    evaluations       end after so many pairs: the result is the same on every machine
+    output            YAML file for the pair; it may stand in scenarios and claims
+
+the fields of audit.NoisySGD:
+{mechanism}
+
+{values}
+
+options:
+    -h, --help        print this
+    -c, --cfg job     print the configuration, search nothing
+"""

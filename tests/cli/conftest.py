@@ -1,0 +1,46 @@
+"""Commands in the process of the tests, which is quicker than one process each."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import pytest
+
+
+@dataclass(frozen=True)
+class Ended:
+    """What a command printed, and its exit status."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The one line that it printed to standard error, and nothing else."""
+        assert self.out == ""
+        (line,) = self.err.splitlines()
+        return line
+
+
+@pytest.fixture
+def ended(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Callable[..., Ended]:
+    """Run a command's ``main`` with the words of a command line."""
+
+    def run(main: Callable[[], None], *words: object) -> Ended:
+        monkeypatch.setattr(sys, "argv", ["command", *map(str, words)])
+        monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+        capsys.readouterr()
+        status = 0
+        try:
+            main()
+        except SystemExit as end:
+            status = int(end.code or 0)
+        shown = capsys.readouterr()
+        return Ended(status, shown.out, shown.err)
+
+    return run

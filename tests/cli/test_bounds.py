@@ -1,0 +1,186 @@
+"""The ``audit-bounds`` command."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from audit import bounds
+from audit.cli.bounds import main
+
+from .conftest import Ended
+
+Command = Callable[..., Ended]
+
+WORDS = [
+    "steps=1000",
+    "dataset_size=20",
+    "batch_size=20",
+    "step_size=0.1",
+    "noise_std=0.5",
+    "lipschitz=1",
+    "smoothness=1",
+    "diameter=1",
+]
+CLIPPED = [
+    "steps=100",
+    "dataset_size=1000",
+    "batch_size=10",
+    "step_size=0.1",
+    "noise_std=0.1",
+    "clip_norm=1",
+    "convex=false",
+    "relation=zero_out",
+    "delta=1e-5",
+]
+
+
+def test_the_bounds_that_apply_and_one_line_that_counts_the_others(ended: Command) -> None:
+    done = ended(main, *WORDS, "delta=1e-5")
+    assert (done.status, done.err) == (0, "")
+    head, *rows, counted = done.out.splitlines()
+    assert head.split() == ["bound", "status", "epsilon", "ratio"]
+    (row,) = (line for line in rows if line.startswith("bsa24.theorem_4_3 "))
+    assert row.split()[1:] == ["as", "printed", "24.3816", "1"]
+    left_out = len(bounds.CATALOGUE) - len(rows)
+    assert counted == (
+        f"{left_out - 1} bounds do not apply (--all lists them with reasons); "
+        "1 more would take seconds (slow=true)"
+    )
+
+
+def test_all_statements(ended: Command) -> None:
+    done = ended(main, "--all", *WORDS, "delta=1e-5")
+    assert done.status == 0
+    lines = done.out.splitlines()
+    assert len(lines) == 1 + len(bounds.CATALOGUE)
+    assert any("needs cyclic batches, got batching=FULL" in line for line in lines)
+
+
+@pytest.mark.parametrize("batching", ["poisson", "POISSON", "Poisson"])
+def test_poisson_batches_need_few_lines(ended: Command, batching: str) -> None:
+    done = ended(main, *CLIPPED, f"batching={batching}")
+    assert done.status == 0
+    assert "survey.moments_accountant" in done.out
+    assert len(done.out.splitlines()) < 15
+
+
+@pytest.mark.parametrize(
+    "batching", ["without_replacement", "without replacement", "WITHOUT_REPLACEMENT"]
+)
+def test_one_word_in_any_spelling(ended: Command, batching: str) -> None:
+    words = [word.replace("batch_size=20", "batch_size=2") for word in WORDS]
+    done = ended(main, *words, "delta=1e-5", f"batching={batching}")
+    assert done.status == 0
+    assert "at22.b_2_both_orders" in done.out
+
+
+def rows_of(text: str) -> dict[str, dict[str, Any]]:
+    return {row["id"]: row for row in json.loads(text)}
+
+
+def test_json_is_a_list_of_bounds(ended: Command) -> None:
+    done = ended(main, *WORDS, "delta=1e-5", "--format", "json")
+    rows = rows_of(done.out)
+    curve = bounds.CATALOGUE["bsa24.theorem_4_3"]
+    assert rows["bsa24.theorem_4_3"] == {
+        "id": "bsa24.theorem_4_3",
+        "status": "as printed",
+        "epsilon": pytest.approx(24.3816, rel=1e-5),
+        "ratio": pytest.approx(1.0),
+        "reason": None,
+        "source": str(curve.cite),
+    }
+    assert all(row["epsilon"] is not None for row in rows.values())
+    assert rows["survey.advanced_composition_shortcut"]["epsilon"] == "inf"
+    every = rows_of(ended(main, *WORDS, "delta=1e-5", "--format", "json", "--all").out)
+    assert set(every) == set(bounds.CATALOGUE)
+    assert {id: every[id] for id in rows} == rows
+    assert all(row["reason"] for id, row in every.items() if id not in rows)
+
+
+def test_csv_has_the_same_columns(ended: Command) -> None:
+    words = [*WORDS, "delta=1e-5"]
+    read = list(csv.DictReader(io.StringIO(ended(main, *words, "--format", "csv").out)))
+    rows = rows_of(ended(main, *words, "--format", "json").out)
+    assert [row["id"] for row in read] == list(rows)
+    assert [float(row["epsilon"]) for row in read] == [
+        float(row["epsilon"]) for row in rows.values()
+    ]
+
+
+def test_refuted_bounds_have_no_ratio(ended: Command) -> None:
+    rows = rows_of(ended(main, *WORDS, "delta=1e-5", "--format", "json").out)
+    refuted = [row for row in rows.values() if row["status"] == bounds.Status.REFUTED.value]
+    assert refuted
+    assert all(row["ratio"] is None for row in refuted)
+
+
+def test_slow_bounds_where_they_are_asked_for(ended: Command) -> None:
+    words = [word.replace("steps=1000", "steps=3") for word in WORDS]
+    rows = rows_of(ended(main, *words, "delta=1e-5", "slow=true", "--format", "json").out)
+    slow = [id for id, entry in bounds.CATALOGUE.items() if entry.slow]
+    assert set(slow) <= set(rows)
+    assert "slow=true" not in ended(main, *words, "delta=1e-5", "slow=true").out
+
+
+def test_several_mechanisms(ended: Command) -> None:
+    done = ended(main, *WORDS, "delta=1e-5", "-m", "noise_std=0.5,1.0")
+    assert done.status == 0
+    assert done.out.count("bsa24.theorem_4_3 ") == 2
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "delta must be given, got nothing"),
+        (["delta=2"], "delta must be in (0, 1), got 2"),
+        (["delta=1e-5", "noise_std=-1"], "noise_std must be a positive finite number, got -1"),
+        (
+            ["delta=1e-5", "sigma=3"],
+            "a key must be one of steps, dataset_size, batch_size, step_size, noise_std, ",
+        ),
+        (
+            ["delta=1e-5", "difmeter=3"],
+            "a key must be a known one, got 'difmeter'; did you mean 'diameter'?",
+        ),
+        (
+            ["delta=1e-5", "batching=HALF"],
+            "batching must be one of full, cyclic, ",
+        ),
+        (["delta=1e-5", "batching=poison"], "got 'poison'; did you mean 'poisson'?"),
+        (["delta=1e-5", "holder=[1]"], "holder must be "),
+        (["delta=1e-5", "slow=maybe"], "slow must be true or false, got 'maybe'"),
+        (["delta=1e-5", "step_size=[1"], "'step_size=[1' must be KEY=VALUE in Hydra's grammar"),
+        (["delta=1e-5", "--al"], "options must be those of audit-bounds --help, got '--al'"),
+    ],
+)
+def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
+    done = ended(main, *WORDS, *words)
+    assert done.status == 2
+    assert done.error.startswith("audit-bounds: error: ")
+    assert message in done.error
+
+
+def test_help_names_every_field(ended: Command) -> None:
+    from dataclasses import fields
+
+    from audit import NoisySGD
+
+    done = ended(main, "--help")
+    assert (done.status, done.err) == (0, "")
+    for field in fields(NoisySGD):
+        assert f"    {field.name} " in done.out
+
+
+def test_a_process_of_its_own() -> None:
+    command = [sys.executable, "-m", "audit.cli.bounds", *CLIPPED, "batching=poisson"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
