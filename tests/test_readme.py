@@ -11,11 +11,14 @@ import socket
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 import yaml
+
+from audit import bounds
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -128,6 +131,17 @@ def test_there_is_something_to_run() -> None:
     assert Block("python", "# a/b.py\nx = 1\n").file == "a/b.py"
 
 
+@pytest.fixture
+def registered_bounds() -> Iterator[None]:
+    """Take the bounds that a test registers out of the catalogue again."""
+    entries = bounds.REGISTRY._entries
+    before = dict(entries)
+    yield
+    entries.clear()
+    entries.update(before)
+
+
+@pytest.mark.usefixtures("registered_bounds")
 def test_the_python_runs(
     capsys: pytest.CaptureFixture[str], workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

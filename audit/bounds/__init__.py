@@ -3,78 +3,69 @@
     curve = evaluate("bsa24.theorem_4_3", mechanism)
     curve.epsilon(1e-5)
 
-``CATALOGUE`` maps ids to entries (citation, statement, assumptions, status); `applicable` lists
+``CATALOGUE`` maps ids to entries (source, statement, assumptions, status); `applicable` lists
 those that speak about a mechanism, `best` finds the tightest sound one, `table` shows what each of
-them says, and `calibrate` finds the noise or the steps that meet a budget.
+them says, and `calibrate` finds the noise or the steps that meet a budget. `bound` registers a
+function as a bound.
 """
 
-from audit.bounds import (
-    at22,
-    at22_conversion,
-    at22_iteration,
-    at22_rates,
-    at22_sampled,
-    at22_small_batches,
-    bsa24,
-    cl25,
-    fmtt18,
-    fmtt18_dp,
-    fmtt18_stop,
-    own,
-    survey,
-)
-from audit.bounds.assumptions import Assumption
-from audit.bounds.errors import NotApplicable
+from audit.bounds.assumptions import Assumption, NotApplicable
+from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import (
+    REGISTRY,
     BestBound,
     Catalogue,
-    Citation,
     Entry,
     Row,
     Status,
+    bound,
     tightest,
 )
+from audit.bounds.sources import Source
 
-_catalogue = Catalogue(
-    (
-        *fmtt18.ENTRIES,
-        *fmtt18_stop.ENTRIES,
-        *fmtt18_dp.ENTRIES,
-        *at22.ENTRIES,
-        *at22_iteration.ENTRIES,
-        *at22_sampled.ENTRIES,
-        *at22_small_batches.ENTRIES,
-        *at22_rates.ENTRIES,
-        *at22_conversion.ENTRIES,
-        *cl25.ENTRIES,
-        *survey.ENTRIES,
-        *bsa24.ENTRIES,
-        *own.ENTRIES,
-    )
-)
+# The order of these imports is the order of the catalogue.
+# isort: off
+from audit.bounds import accounting
+from audit.bounds import fmtt18
+from audit.bounds import at22
+from audit.bounds import cl25
+from audit.bounds import survey
+from audit.bounds import bsa24
+from audit.bounds import own
+# isort: on
 
-CATALOGUE = _catalogue.entries
-evaluate = _catalogue.evaluate
-applicable = _catalogue.applicable
-best = _catalogue.best
-calibrate = _catalogue.calibrate
-entry = _catalogue.entry
-table = _catalogue.table
+CATALOGUE = REGISTRY.entries
+evaluate = REGISTRY.evaluate
+applicable = REGISTRY.applicable
+best = REGISTRY.best
+calibrate = REGISTRY.calibrate
+entry = REGISTRY.entry
+table = REGISTRY.table
 
 __all__ = [
     "CATALOGUE",
     "Assumption",
     "BestBound",
-    "Citation",
+    "Catalogue",
     "Entry",
     "NotApplicable",
+    "RecordScope",
     "Row",
+    "Source",
     "Status",
+    "accounting",
     "applicable",
+    "at22",
     "best",
+    "bound",
+    "bsa24",
     "calibrate",
+    "cl25",
     "entry",
     "evaluate",
+    "fmtt18",
+    "own",
+    "survey",
     "table",
     "tightest",
 ]

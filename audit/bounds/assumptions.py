@@ -1,15 +1,18 @@
-"""The assumptions of the theorems, each checked against a mechanism by itself."""
+"""The assumptions of the theorems, each of which is checked against a mechanism by itself."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from audit.bounds.errors import NotApplicable
 from audit.mechanism import Batching, NoisySGD, Release
 
 ROUNDING = 1e-12
 """Relative slack of comparisons: parameters are decimals in double precision."""
+
+
+class NotApplicable(ValueError):
+    """The mechanism does not meet an assumption of the bound; the message names both."""
 
 
 @dataclass(frozen=True)
@@ -162,6 +165,11 @@ FIXED_ORDER = Assumption(
     "fixed batches in fixed order",
     lambda m: m.batching is Batching.CYCLIC or _full_batches(m),
     _batching,
+)
+FIXED_BATCHES = Assumption(
+    "batches that are fixed before the run",
+    lambda m: m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or _full_batches(m),
+    lambda m: f"batching={m.batching.name}",
 )
 ONE_PASS = Assumption(
     "one pass over the records, one at a time in fixed order",

@@ -1,4 +1,4 @@
-"""What an entry of the catalogue is, and the questions that can be asked of all of them."""
+"""The registry of bounds: what an entry is, and the questions that can be asked of all of them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,17 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
+from typing import SupportsInt, TypeVar, cast
 
 from audit import validate
 from audit.bounds import calibration
-from audit.bounds.assumptions import Assumption
-from audit.bounds.errors import NotApplicable
+from audit.bounds.assumptions import Assumption, NotApplicable
+from audit.bounds.record_scope import RecordScope
+from audit.bounds.sources import Source
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Batching, NoisySGD
+
+BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
 _TIE = 1e-9  # relative: closer values are the same number, computed in two ways
 
@@ -37,19 +41,6 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Citation:
-    """Where a statement is printed."""
-
-    authors: str
-    year: int
-    title: str
-    place: str
-
-    def __str__(self) -> str:
-        return f"{self.authors} ({self.year}), {self.title}, {self.place}"
-
-
-@dataclass(frozen=True)
 class Entry:
     """One statement: an upper bound on the privacy loss of every mechanism that it covers.
 
@@ -57,7 +48,7 @@ class Entry:
     ----------
     id
         Paper and number, as in ``"bsa24.theorem_4_3"``.
-    cite
+    source
         Where it is printed.
     statement
         One line in plain words, with the formula.
@@ -71,21 +62,73 @@ class Entry:
     slow
         Whether a value takes seconds: `Catalogue.best` and `Catalogue.table` leave it out unless
         they are told to take it in.
+    record_scope
+        Which records the statement speaks about.
+    other_runs
+        Options that describe the two runs beyond what the mechanism says. With one of them set no
+        pair of the package is known to be covered by the bound.
+    runs_option
+        The option that says how many runs on one dataset are released, if there is one.
     """
 
     id: str
-    cite: Citation
+    source: Source
     statement: str
     assumptions: tuple[Assumption, ...]
     status: Status
     function: Callable[..., PrivacyCurve]
     slow: bool = False
+    record_scope: RecordScope = RecordScope.ANY
+    other_runs: tuple[str, ...] = ()
+    runs_option: str | None = None
+
+    def __post_init__(self) -> None:
+        named = (self.record_scope.option, *self.other_runs, self.runs_option)
+        for name in named:
+            if name is not None and name not in self.options:
+                allowed = ", ".join(self.options) if self.options else "none"
+                raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
+
+    @property
+    def cite(self) -> Source:
+        """The source, which prints as a citation and as BibTeX."""
+        return self.source
 
     @property
     def options(self) -> tuple[str, ...]:
         """Names of the free parameters that can be set by hand."""
         parameters = inspect.signature(self.function).parameters.values()
         return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
+
+    def differing_batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
+        """Return the batches of the cycle, from 0, that may hold the record; None for any.
+
+        Parameters
+        ----------
+        mechanism
+            The public parameters.
+        options
+            The options with which the bound is evaluated.
+        """
+        return self.record_scope.batches(mechanism, options)
+
+    def record_options(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
+        """Return the options that ask for the first record of a batch; none if all are alike.
+
+        Parameters
+        ----------
+        mechanism
+            The public parameters.
+        position
+            The place of the batch in the cycle, from 0.
+        """
+        return self.record_scope.options_at(mechanism, position)
+
+    def released_runs(self, options: Mapping[str, object]) -> int:
+        """Return how many runs on one dataset the bound covers with these options."""
+        if self.runs_option is None:
+            return 1
+        return int(cast(SupportsInt, options.get(self.runs_option, 1)))
 
     def failures(self, mechanism: NoisySGD) -> tuple[str, ...]:
         """Return one "needs ..., got ..." for each assumption that ``mechanism`` fails."""
@@ -169,15 +212,84 @@ def tightest(compared: Mapping[str, float]) -> str:
 
 
 class Catalogue:
-    """An immutable set of entries by id, and what can be asked of it."""
+    """Entries by id, in the order of their registration, and what can be asked of them.
 
-    def __init__(self, entries: Iterable[Entry]) -> None:
-        table: dict[str, Entry] = {}
+    Parameters
+    ----------
+    entries
+        Those to begin with.
+    """
+
+    def __init__(self, entries: Iterable[Entry] = ()) -> None:
+        self._entries: dict[str, Entry] = {}
+        self.entries: Mapping[str, Entry] = MappingProxyType(self._entries)
         for entry in entries:
-            if entry.id in table:
-                raise ValueError(f"id must be unique in the catalogue, got {entry.id!r} twice")
-            table[entry.id] = entry
-        self.entries: Mapping[str, Entry] = MappingProxyType(table)
+            self.add(entry)
+
+    def add(self, entry: Entry) -> None:
+        """Register an entry, after those that are registered.
+
+        Raises
+        ------
+        ValueError
+            If the id is taken.
+        """
+        if entry.id in self._entries:
+            raise ValueError(f"id must be unique in the catalogue, got {entry.id!r} twice")
+        self._entries[entry.id] = entry
+
+    def bound(
+        self,
+        *,
+        id: str,
+        source: Source,
+        statement: str,
+        assumes: tuple[Assumption, ...],
+        status: Status,
+        slow: bool = False,
+        record_scope: RecordScope = RecordScope.ANY,
+        other_runs: tuple[str, ...] = (),
+        runs_option: str | None = None,
+    ) -> Callable[[BoundFunction], BoundFunction]:
+        """Return a decorator that registers a function from mechanisms to curves as a bound.
+
+        A definition that runs again (a cell of a notebook, a module that is reloaded) replaces its
+        entry; another function of the same id is refused.
+
+        Parameters
+        ----------
+        id, source, statement, status, slow, record_scope, other_runs, runs_option
+            See `Entry`.
+        assumes
+            What a mechanism must meet, in the order in which failures are reported.
+
+        Returns
+        -------
+        Callable
+            The decorator, which returns the function as it is.
+        """
+
+        def register(function: BoundFunction) -> BoundFunction:
+            entry = Entry(
+                id=id,
+                source=source,
+                statement=statement,
+                assumptions=assumes,
+                status=status,
+                function=function,
+                slow=slow,
+                record_scope=record_scope,
+                other_runs=other_runs,
+                runs_option=runs_option,
+            )
+            known = self._entries.get(id)
+            if known is not None and _defined_at(known.function) == _defined_at(function):
+                self._entries[id] = entry
+            else:
+                self.add(entry)
+            return function
+
+        return register
 
     def entry(self, id: str) -> Entry:
         """Return the entry of this id; ``ValueError`` naming the closest ids if there is none."""
@@ -333,6 +445,11 @@ class Catalogue:
         )
 
 
+def _defined_at(function: Callable[..., PrivacyCurve]) -> tuple[object, object]:
+    """Return module and name of a definition, which stay when it runs again."""
+    return getattr(function, "__module__", None), getattr(function, "__qualname__", function)
+
+
 def _row(entry: Entry, mechanism: NoisySGD, delta: float, slow: bool) -> Row:
     failures = entry.failures(mechanism)
     if failures:
@@ -350,3 +467,9 @@ def _ratio(value: float, best: float) -> float:
     if value == best:
         return 1.0
     return value / best if best > 0 else math.inf
+
+
+REGISTRY = Catalogue()
+"""The bounds of this package, and those that users register with `bound`."""
+
+bound = REGISTRY.bound

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from importlib import import_module
 
 from audit import bounds
-from audit.bounds.registry import Status
+from audit.bounds import Status
 from audit.claims.claim import (
     CallableBound,
     CatalogueBound,

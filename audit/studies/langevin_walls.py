@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import bounds, exact, validate
-from audit.bounds.bsa24_langevin import threshold_5_4
+from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import TwoSidedWalk
 from audit.exact import LawCurve
 from audit.mechanism import NoisySGD

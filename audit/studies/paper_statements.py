@@ -11,11 +11,9 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit import bounds, exact, validate
-from audit.bounds.fmtt18 import appendix_b_noise
-from audit.bounds.fmtt18_table import TABLE_1
-from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
-from audit.bounds.survey_renyi import tail_bound
-from audit.bounds.survey_tables import TABLE_I
+from audit.bounds.accounting import sampled_gaussian_renyi
+from audit.bounds.fmtt18 import TABLE_1, appendix_b_noise
+from audit.bounds.survey import TABLE_I, tail_bound
 from audit.constructions import GradientPair, PiecewiseLinear
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import Batching, NoisySGD, Order

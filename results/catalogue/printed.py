@@ -9,9 +9,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from audit import exact
-from audit.bounds.bsa24_langevin import threshold_5_4
-from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
-from audit.bounds.subsampling import SubsampledGaussian
+from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
+from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
 from audit.mechanism import Batching, NoisySGD, Order, Relation
 from audit.studies import noisy_cgd_table_1

@@ -6,8 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from audit.bounds import CATALOGUE
-from audit.bounds.registry import Entry
+from audit.bounds import CATALOGUE, Entry
 from audit.claims import words
 from audit.claims.claim import CatalogueBound, NotPrivate, NotRenyi
 from audit.claims.judgement import Judgement

@@ -11,8 +11,8 @@ import numpy as np
 
 import audit
 from audit import bounds
-from audit.bounds.composition import _LARGEST_GRID, _Grid, compose
-from audit.bounds.subsampling import SubsampledGaussian
+from audit.bounds.accounting import SubsampledGaussian, compose
+from audit.bounds.accounting.composition import _LARGEST_GRID, _Grid
 from tests.benchmarks.timing import Measured, median_seconds
 
 FULL = audit.NoisySGD(

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Order, Relation, Release, bounds, exact
-from audit.bounds.registry import Status
+from audit.bounds import Status
 from audit.constructions import TwoSidedWalk
 from audit.curves import RenyiCurve
 from tests.bounds.pairs import admissible_pairs, random_mechanism
@@ -218,7 +218,7 @@ def test_schedules_are_sound(seed):
 
 
 def test_conversion_is_never_below_the_tight_one():
-    from audit.bounds.at22_conversion import balle, bun_steinke, bun_steinke_delta, lemma_2_5
+    from audit.bounds.at22 import balle, bun_steinke, bun_steinke_delta, lemma_2_5
 
     for noise in (1e-3, 0.1, 1.0, 30.0):
         m = mechanism(noise_std=noise)

@@ -9,9 +9,9 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from audit import Batching, NoisySGD, Order, Relation, bounds, exact
-from audit.bounds.at22_sampled import largest_order
-from audit.bounds.registry import Status
-from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
+from audit.bounds import Status
+from audit.bounds.accounting import sampled_gaussian_renyi
+from audit.bounds.at22 import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
 from audit.constructions.batches import batched_process
 from tests.bounds.pairs import admissible_pairs, random_mechanism

@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, bounds
-from audit.bounds.bsa24 import family_sensitivity
-from audit.bounds.composition import compose
-from audit.bounds.subsampling import SubsampledGaussian
+from audit.bounds.accounting import SubsampledGaussian, compose, family_sensitivity
 from tests.bounds import reference
 
 

@@ -5,8 +5,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation, Release, bounds
+from audit.bounds.accounting import HolderModulus
 from audit.bounds.cl25 import Losses, lemma_3_5, lemma_3_10, lemma_a_2
-from audit.bounds.holder_shifts import HolderModulus
 from tests.bounds.cl25_settings import FULL_IDS, figure_1, sampled
 
 

@@ -4,15 +4,14 @@ import numpy as np
 import pytest
 from dp_accounting.pld import pld_pmf
 
-from audit.bounds.composition import (
+from audit.bounds.accounting import SubsampledGaussian, compose
+from audit.bounds.accounting.composition import (
     LARGEST_COMPOSITION,
     _compose_on_grid,
     _Grid,
-    compose,
     optimistic_grid,
     pessimistic_grid,
 )
-from audit.bounds.subsampling import SubsampledGaussian
 from audit.curves import GaussianCurve, MinimumCurve, PLDCurve, RenyiCurve
 from tests.bounds import reference
 

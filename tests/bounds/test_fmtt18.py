@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation, Release, bounds, exact
+from audit.bounds import Status
 from audit.bounds.fmtt18 import appendix_b_noise
-from audit.bounds.registry import Status
 from audit.constructions import TwoSidedWalk
 from tests.bounds.one_pass import one_pass, renyi
 from tests.bounds.pairs import Forgetting, admissible_pairs, random_mechanism

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from audit import Order, Release, bounds, exact
-from audit.bounds.registry import Status
+from audit.bounds import Status
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass, renyi

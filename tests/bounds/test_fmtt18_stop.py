@@ -7,8 +7,9 @@ import pytest
 from scipy.special import logsumexp
 
 from audit import Release, bounds
-from audit.bounds.fmtt18_stop import _log_tail, harmonic, weak_convexity
-from audit.bounds.registry import Status
+from audit.bounds import Status
+from audit.bounds.fmtt18 import harmonic, weak_convexity
+from audit.bounds.fmtt18.renyi import _log_tail
 from tests.bounds.one_pass import mixed_renyi, one_pass, renyi
 
 

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from audit.bounds.iteration import allocation_cost, best_cost, constant_cost, visits_cost
+from audit.bounds.accounting import allocation_cost, best_cost
+from audit.bounds.accounting.iteration import constant_cost, visits_cost
 
 
 def by_solver(shifts, stds, distance, contraction):

@@ -11,11 +11,10 @@ import pytest
 from scipy.integrate import quad
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.own_coupling import coupling_curve
-from audit.bounds.own_recursion import PADDING, mirror, split, weigh
-from audit.bounds.own_shared import Run
-from audit.bounds.own_stretches import Stretch, stretches
-from audit.bounds.own_table import Grid, Step
+from audit.bounds.own.coupling_curve import coupling_curve
+from audit.bounds.own.kernels import PADDING, mirror, split, weigh
+from audit.bounds.own.recursion import Grid, Step, Stretch, stretches
+from audit.bounds.own.run import Run
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
@@ -107,7 +106,7 @@ def test_parallel_moves_are_above_their_integrals_and_close():
 @pytest.mark.parametrize(("start", "near"), [(6, 0), (20, 0), (20, 3), (32, 6)])
 def test_reflections_are_above_their_integrals_and_close(start, near):
     """At one weight (kappa = 1), where the integral is simple."""
-    from audit.bounds.own_recursion import reflect
+    from audit.bounds.own.kernels import reflect
 
     step = Step(GRID, ONE)
     table = table_of(step)

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, NotApplicable, Relation, bounds, exact
-from audit.bounds.own_forgetting import beta_bound
-from audit.bounds.own_shared import Run
-from audit.bounds.own_survival import KilledWalk, walk_of
+from audit.bounds.own.forgetting import beta_bound
+from audit.bounds.own.killed_walk import KilledWalk, walk_of
+from audit.bounds.own.run import Run
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.curves.gaussian import GaussianCurve
 from tests.bounds.own_soundness import mechanism

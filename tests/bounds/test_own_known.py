@@ -11,11 +11,10 @@ import pytest
 
 from audit import Batching, Order, bounds, exact
 from audit.bounds import own
-from audit.bounds.own_coupling import shifts_curve
-from audit.bounds.own_known import Known
-from audit.bounds.own_shared import Run
-from audit.bounds.own_survival import walk_of
-from audit.bounds.own_table import Grid
+from audit.bounds.own.coupling_curve import ClosedForms, shifts_curve
+from audit.bounds.own.killed_walk import walk_of
+from audit.bounds.own.recursion import Grid
+from audit.bounds.own.run import Run
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own_soundness import mechanism, settings
@@ -59,18 +58,18 @@ def below_exact(known, m, steps):
 @pytest.mark.parametrize("steps", [1, 6, 40])
 def test_walks_from_two_starts_are_not_above_it(steps):
     m = mechanism(1.0, 0.2, 100)
-    assert not below_exact(Known(Run.of(m), GRID), m, steps)
+    assert not below_exact(ClosedForms(Run.of(m), GRID), m, steps)
 
 
 def test_a_bound_for_smaller_shifts_is_found_below():
     m = mechanism(1.0, 0.2, 100)
     smaller = replace(Run.of(m), shift=0.5 * Run.of(m).shift)
-    assert below_exact(Known(smaller, GRID), m, 6)
+    assert below_exact(ClosedForms(smaller, GRID), m, 6)
 
 
 def test_it_is_the_formulas():
     run = Run.of(mechanism(1.0, 0.2, 100))
-    values = Known(run, GRID).before(50)
+    values = ClosedForms(run, GRID).before(50)
     # all together from the start: (r + 50 v)/(s sqrt(50)), and from any later step
     for row in (0, 16):
         mus = [
@@ -104,7 +103,7 @@ def test_bounds_fall_in_weight_rise_in_distance_and_are_no_better_than_forgettin
     m = mechanism(1.0, 0.2, 16, **changes)
     run = Run.of(m)
     grid = replace(GRID, open_end=m.diameter is None)
-    values = Known(run, grid).before(16)
+    values = ClosedForms(run, grid).before(16)
     assert np.all(np.diff(values, axis=1) <= 1e-15)
     assert np.all(np.diff(values, axis=0) >= -1e-12)
     assert np.all((values >= 0) & (values <= 1))
@@ -136,7 +135,7 @@ def test_one_recursion_serves_runs_of_many_lengths():
     lengths = (2, 10, 30)
     together = own.coupling_at(m, lengths, distances=24, weights=240)
     for steps, curve in zip(lengths, together, strict=True):
-        alone = own.coupling(replace(m, steps=steps), distances=24, weights=240)
+        alone = bounds.evaluate("own.coupling", replace(m, steps=steps), distances=24, weights=240)
         assert curve.labels == alone.labels
         # weights of the longest run are farther apart than those of shorter ones
         assert curve.epsilon(1e-5) == pytest.approx(alone.epsilon(1e-5), rel=0.02)

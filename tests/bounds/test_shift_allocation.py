@@ -2,8 +2,8 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
-from audit.bounds.holder_shifts import HolderModulus, HolderShifts
-from audit.bounds.shift_allocation import LipschitzShifts, Meetings, smallest
+from audit.bounds.accounting import HolderModulus, LipschitzShifts, Meetings
+from audit.bounds.accounting.shift_allocation import HolderShifts, smallest
 
 
 def test_shifts_agree_with_a_general_optimiser():

@@ -8,11 +8,8 @@ import pytest
 from scipy.optimize import minimize
 
 from audit import Batching, bounds, exact
-from audit.bounds.cl25_reshuffled import (
-    corollary_a_3_reshuffled,
-    sequences,
-    theorem_a_1_sequence,
-)
+from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
+from audit.bounds.cl25.cyclic_batches import sequences
 from audit.constructions import Affine
 from audit.constructions.process import Path, Process, Segment, Step
 from tests.bounds.cl25_settings import figure_1

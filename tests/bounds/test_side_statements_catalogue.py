@@ -6,7 +6,7 @@ import pytest
 from scipy.stats import norm
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.registry import Status
+from audit.bounds import Status
 from audit.constructions import GradientPair, PiecewiseLinear, TwoSidedWalk
 from audit.curves import GaussianCurve
 

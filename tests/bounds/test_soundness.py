@@ -14,8 +14,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Order, bounds, exact
-from audit.bounds import bsa24_stochastic, interpolation
-from audit.bounds.composition import compose
+from audit.bounds.accounting import compose
+from audit.bounds.bsa24 import sampled_batches
 from audit.constructions import Construction
 from audit.curves import GaussianCurve, PrivacyCurve, RenyiCurve
 from audit.exact.transfer import Resolution
@@ -33,8 +33,7 @@ Claims = list[tuple[str, PrivacyCurve]]
 def coarse_compositions(monkeypatch):
     """Fewer grid points: a little looser, and many times faster."""
     coarse = functools.partial(compose, largest_grid=1 << 13)
-    monkeypatch.setattr(bsa24_stochastic, "compose", coarse)
-    monkeypatch.setattr(interpolation, "compose", coarse)
+    monkeypatch.setattr(sampled_batches, "compose", coarse)
 
 
 def sound_claims(m: NoisySGD, random: np.random.Generator) -> Claims:

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import ndtri
 
-from audit.bounds.subsampling import SubsampledGaussian
+from audit.bounds.accounting import SubsampledGaussian
 from audit.curves import GaussianCurve
 from tests.bounds import reference
 

@@ -6,8 +6,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from audit import Relation, bounds, exact
-from audit.bounds.survey_accountants import AdvancedComposition
-from audit.bounds.survey_renyi import tail_bound
+from audit.bounds.survey import AdvancedComposition, tail_bound
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from tests.bounds.survey_settings import mechanism, poisson, sampled
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from audit import bounds
-from audit.bounds.registry import Status
+from audit.bounds import Status
 from audit.claims.claim import CatalogueBound, Expected
 from audit.claims.files import load
 from audit.claims.judge import judge

@@ -13,8 +13,7 @@ import pytest
 from scipy.integrate import quad
 from scipy.stats import norm
 
-from audit.bounds import CATALOGUE
-from audit.bounds.registry import Status
+from audit.bounds import CATALOGUE, Status
 from audit.claims.claim import CatalogueBound
 from audit.claims.files import load
 from audit.claims.judge import judge

@@ -15,7 +15,7 @@ from scipy.stats import norm
 
 import audit
 from audit import Order, bounds
-from audit.bounds.sampled_gaussian import sampled_gaussian_renyi
+from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.scenario.studies import read_study
 from audit.studies import Findings, Verdict, figures_bsa24, figures_cl25, paper_statements

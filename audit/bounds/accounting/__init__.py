@@ -1,0 +1,26 @@
+"""Accounting that the bounds of several papers share.
+
+Compositions, sampled steps, Renyi divergences of sampled Gaussians, amplification by iteration, and
+the shifts that make it as strong as it can be.
+"""
+
+from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.iteration import allocation_cost, best_cost
+from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
+from audit.bounds.accounting.shift_allocation import HolderModulus, LipschitzShifts, Meetings
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.update import contraction_gap, family_sensitivity, noise_multiplier
+
+__all__ = [
+    "HolderModulus",
+    "LipschitzShifts",
+    "Meetings",
+    "SubsampledGaussian",
+    "allocation_cost",
+    "best_cost",
+    "compose",
+    "contraction_gap",
+    "family_sensitivity",
+    "noise_multiplier",
+    "sampled_gaussian_renyi",
+]

@@ -1,0 +1,408 @@
+"""Privacy amplification by iteration: the best allocation of shifts to steps.
+
+Two noisy iterations use maps that differ by at most s_t at step t, contract by c, and add noise
+N(0, std_t^2 I). For every allocation a_t with
+
+    z_t = c z_{t-1} + s_t - a_t >= 0,   z_tau = D,   z_T = 0,
+
+the Renyi divergence of order alpha is at most (alpha/2) sum a_t^2/std_t^2 (Feldman et al. 2018,
+Theorem 22, for c = 1 and D = 0; Altschuler and Talwar 2022, Propositions 2.17, 3.2 and 5.4). The
+best allocation is a shortest path below the line of shifts that were made: the greatest convex
+minorant of the points (sum of std^2, sum of s), with all lengths of step t scaled by c^(T - t).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.optimize import isotonic_regression
+
+from audit import validate
+from audit.bounds.accounting.shift_allocation import geometric, smallest
+from audit.bounds.assumptions import (
+    ROUNDING,
+    constant_step_size,
+)
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import Batching, NoisySGD
+
+Array = NDArray[np.float64]
+
+_MOST_SHIFTS = 10**6  # of all places together
+_MOST_CUTS = 200  # a start that is missed is loose, never wrong
+LONGEST = 10_000
+"""Steps that are searched one by one; a bound that may start anywhere starts within the last."""
+
+
+def allocation_cost(
+    allocations: ArrayLike,
+    shifts: ArrayLike,
+    stds: ArrayLike,
+    *,
+    distance: float = 0.0,
+    contraction: float = 1.0,
+) -> float:
+    """Return sum a_t^2/std_t^2 of an allocation chosen by hand.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, or some z_t is negative, or the last one is not 0.
+    """
+    a, s, std = (
+        _row(name, values)
+        for name, values in (("allocations", allocations), ("shifts", shifts), ("stds", stds))
+    )
+    if not a.size == s.size == std.size:
+        raise ValueError(
+            f"allocations must be one a step ({s.size} shifts, {std.size} noises), got {a.size}"
+        )
+    z, scale = distance, max(distance, float(np.max(s, initial=0.0)))
+    scale += float(np.sum(s)) if contraction <= 1 else 0.0
+    for t in range(a.size):
+        z = contraction * z + float(s[t]) - float(a[t])
+        if z < -ROUNDING * scale:
+            raise ValueError(f"allocations must leave z_t >= 0, got z_{t + 1} = {z:g}")
+    if abs(z) > ROUNDING * scale * a.size:
+        raise ValueError(f"allocations must end at z_T = 0, got {z:g}")
+    return float(np.sum((a / std) ** 2))
+
+
+def _row(name: str, values: ArrayLike) -> Array:
+    array = validate.sample(**{name: values})
+    if name == "stds":
+        validate.positive(stds=float(np.min(array)))
+    if name == "shifts":
+        validate.nonnegative(shifts=float(np.min(array)))
+    return array
+
+
+def best_cost(
+    shifts: ArrayLike,
+    stds: ArrayLike,
+    *,
+    distance: float | None = None,
+    contraction: float = 1.0,
+) -> float:
+    """Return the least sum a_t^2/std_t^2 over all allocations.
+
+    Parameters
+    ----------
+    shifts, stds
+        s_t and the noise of each step.
+    distance
+        D, the distance of the states at the time tau from which allocation starts, any tau below
+        T (the best is taken). None for iterations that start together at time 0.
+    contraction
+        c in [0, 1].
+    """
+    s, std = _row("shifts", shifts), _row("stds", stds)
+    if s.size != std.size:
+        raise ValueError(f"shifts must be one a step ({std.size}), got {s.size}")
+    validate.closed_unit(contraction=contraction)
+    if contraction == 0:
+        return float(s[-1] / std[-1]) ** 2  # the last step forgets everything
+    longest = s.size if distance is None else LONGEST
+    if contraction < 1:  # a length at time t counts c^(T - t) at the end: down to e^-200 is kept
+        longest = min(longest, max(1, math.floor(-200 / math.log(contraction))))
+    if distance is None and longest < s.size:
+        raise ValueError(
+            f"shifts must be at most {longest} without a distance for "
+            f"contraction={contraction!r}, got {s.size}"
+        )
+    s, std = s[-longest:], std[-longest:]
+    scale = np.exp(math.log(contraction) * np.arange(s.size - 1, -1, -1))
+    rises, widths = s * scale, (std * scale) ** 2
+    if distance is None:
+        return float(np.sum(widths * _slopes(rises, widths) ** 2))
+    drops = distance * contraction ** np.arange(s.size, 0, -1, dtype=np.float64)
+    return _cheapest_start(rises, widths, drops)
+
+
+def _slopes(rises: Array, widths: Array) -> Array:
+    """Return the slopes of the greatest convex minorant of the points that the steps lead to."""
+    return np.asarray(isotonic_regression(rises / widths, weights=widths).x)
+
+
+def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
+    """Return the least cost of a path that starts ``drops[k]`` below point k, over all k.
+
+    A path that is allowed too much costs too little: at first every start may go straight to the
+    end. The cheapest start is then solved. Where its path leaves the straight line, at point p,
+    convexity says what any path that passes p or lower must cost from there on, and so what every
+    start before p costs at least. This ends when no start promises less than was found.
+    """
+    x, y = (np.concatenate([[0.0], np.cumsum(lengths)]) for lengths in (widths, rises))
+    low, start = y[:-1] - drops, x[:-1]
+    promised = (y[-1] - low) ** 2 / (x[-1] - start)
+    best = math.inf
+    for _ in range(_MOST_CUTS):
+        k = int(np.argmin(promised))
+        if promised[k] >= best * (1 - 1e-13):
+            break
+        own = rises[k:].copy()
+        own[0] += drops[k]
+        slopes = _slopes(own, widths[k:])
+        costs = widths[k:] * slopes**2
+        best = min(best, float(np.sum(costs)))
+        promised[k] = np.inf  # it is known now
+        first = int(np.searchsorted(slopes, slopes[0], side="right"))
+        if first < slopes.size:
+            p = k + first
+            slope, rest = slopes[first], float(np.sum(costs[first:]))
+            reach = np.minimum(y[p] - low[:p], slope * (x[p] - start[:p]))
+            least = reach**2 / (x[p] - start[:p]) + rest + 2 * slope * (y[p] - low[:p] - reach)
+            promised[:p] = np.maximum(promised[:p], least)
+    return best
+
+
+def constant_cost(
+    shift: float, std: float, steps: int, *, distance: float, contraction: float = 1.0
+) -> float:
+    """Return `best_cost` with a distance where all steps are alike, in closed form.
+
+    Over R steps the best allocation costs (s (1 - c^R)/(1 - c) + c^R D)^2 (1 - c^2)/
+    (std^2 (1 - c^(2 R))), and (D + R s)^2/(R std^2) where c = 1; the best R is next to
+    log(1 - D (1 - c)/s)/log c, or D/s.
+    """
+    if contraction == 0:
+        return (shift / std) ** 2
+    log_c = math.log(contraction)
+    if contraction == 1:
+        best = distance / shift if shift > 0 else math.inf
+    else:
+        left = 1 - distance * (1 - contraction) / shift if shift > 0 else 0.0
+        best = math.log(left) / log_c if left > 0 else math.inf
+    best = min(max(best, 1.0), float(steps))
+    lengths = {max(1, math.floor(best)), min(steps, math.ceil(best))}
+
+    def cost(length: int) -> float:
+        if contraction == 1:
+            return (distance + length * shift) ** 2 / length
+        gone = -math.expm1(length * log_c)  # 1 - c^R
+        reach = shift * gone / (1 - contraction) + (1 - gone) * distance
+        return reach**2 * (1 - contraction) * (1 + contraction) / (gone * (2 - gone))
+
+    return min(cost(length) for length in lengths) / std**2
+
+
+def visits_cost(
+    shift: float,
+    std: float,
+    steps: int,
+    period: int,
+    *,
+    distance: float,
+    contraction: float = 1.0,
+) -> float:
+    """Return `best_cost` with a distance where only steps T, T - l, T - 2l, ... have a shift.
+
+    The best start lies just after such a step, or at time 0. In the scaled lengths the states just
+    before them lie on a concave chain (a line where c = 1), so a path that starts f free steps
+    before the first one bends at most twice: before it, and before the last step. That is a convex
+    minorant of three segments, for all starts at once.
+
+    Parameters
+    ----------
+    shift, std
+        s at the steps that have one, and the noise of every step.
+    steps, period
+        T and l, with l at least 2.
+    distance, contraction
+        D and c.
+    """
+    if contraction == 0:
+        return (shift / std) ** 2
+    log_c = math.log(contraction)
+    first_visit = (steps - 1) % period  # free steps before the first visit of the whole run
+    visits = (steps - 1) // period + 1
+    whole = visits if first_visit == period - 1 else visits - 1
+    if log_c < 0:
+        whole = min(whole, max(1, math.floor(-200 / log_c) // period))
+
+    def cost(visited: Array, free: float) -> Array:
+        length = free + 1 + (visited - 1) * period
+        with np.errstate(divide="ignore", invalid="ignore"):
+            rises = (
+                distance * np.exp(log_c * length),
+                shift * np.exp(log_c * period) * geometric(log_c * period, visited - 1),
+                np.full_like(visited, shift),
+            )
+            before_last = geometric(2 * log_c, length - free - 1)
+            widths = (
+                np.exp(2 * log_c * (length - free)) * geometric(2 * log_c, free),
+                contraction**2 * before_last,
+                np.ones_like(visited),
+            )
+        return _three_segments(rises, widths)
+
+    found = [float(cost(np.array([float(visits)]), float(first_visit))[0])]
+    if whole:
+        found.append(smallest(lambda visited: cost(visited, period - 1.0), whole)[0])
+    return min(found) / std**2
+
+
+def _three_segments(rises: Sequence[Array], widths: Sequence[Array]) -> Array:
+    """Return the costs of the greatest convex minorants of three segments in a row."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        first, middle, last = (
+            np.where(w > 0, r / w, np.inf) for r, w in zip(rises, widths, strict=True)
+        )
+        left, right = rises[0] + rises[1], rises[1] + rises[2]
+        left_width, right_width = widths[0] + widths[1], widths[1] + widths[2]
+        left_bends, right_bends = first <= middle, middle <= last
+        apart = [np.where(r > 0, r * (r / w), 0.0) for r, w in zip(rises, widths, strict=True)]
+        costs = np.where(
+            left_bends,
+            apart[0] + np.where(right_bends, apart[1] + apart[2], right**2 / right_width),
+            left**2 / left_width + apart[2],
+        )
+        straight = np.where(left_bends, first > right / right_width, left / left_width > last)
+    whole = (rises[0] + right) ** 2 / (widths[0] + right_width)
+    return np.asarray(np.where(straight & ~(left_bends & right_bends), whole, costs))
+
+
+def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
+    """Return how far the maps of the last ``count`` steps can differ, one array a place.
+
+    eta_t S/b where the record can be in the batch. For a constant step size the worst place in a
+    cycle is the last step's batch: for any other, every shift comes earlier, and an allocation for
+    the last batch remains possible. Where step sizes vary any batch may be the worst, and all are
+    returned; or, if they are many, one array that lets the record be in every batch. Batches drawn
+    at random are coupled, and the record may be in each.
+    """
+    sizes = mechanism.step_sizes[mechanism.steps - count :]
+    shift = np.asarray(sizes * (mechanism.sensitivity / mechanism.batch_size))
+    if mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED):
+        return (shift,)
+    period = mechanism.dataset_size // mechanism.batch_size
+    back = np.arange(count)[::-1] % period
+    places = [0] if np.ptp(sizes) == 0 else list(range(min(period, count)))
+    if len(places) * count > _MOST_SHIFTS:
+        return (shift,)
+    return tuple(np.where(back == place, shift, 0.0) for place in places)
+
+
+def record_place(mechanism: NoisySGD, index: int | None) -> tuple[int, int]:
+    """Return how many batches follow in its cycle from the record's batch on, and the cycle."""
+    period = mechanism.dataset_size // mechanism.batch_size
+    if index is None:
+        return 1, period
+    validate.integer(1, index=index)
+    if index > mechanism.dataset_size:
+        raise ValueError(
+            f"index must be at most dataset_size ({mechanism.dataset_size}), got {index!r}"
+        )
+    return period - (index - 1) // mechanism.batch_size, period
+
+
+def cycle_cost(mechanism: NoisySGD, index: int | None) -> float:
+    """Return the best sum a_t^2/std^2 over all steps, for a constant step size.
+
+    A record that is visited V times, the last time r steps before the end (itself counted), costs
+    s^2 ((V - 1)/l + 1/r) over cycles of l batches. By default it is in the last batch.
+    """
+    steps, b = mechanism.steps, mechanism.batch_size
+    square = (mechanism.sensitivity / (b * mechanism.noise_std)) ** 2
+    if mechanism.batching not in (Batching.CYCLIC, Batching.SHUFFLED):
+        return steps * square
+    period = mechanism.dataset_size // b
+    last = (steps - 1) % period + 1 if index is None else (index - 1) // b + 1
+    visits = (steps - last) // period + 1
+    if visits < 1:
+        return 0.0  # never seen
+    remaining = steps - last - (visits - 1) * period + 1
+    return ((visits - 1) / period + 1 / remaining) * square
+
+
+def _steps_from(
+    mechanism: NoisySGD,
+    shifts: Sequence[float] | None,
+    count: int,
+    allocations: Sequence[float] | None,
+) -> tuple[tuple[Array, ...], Array]:
+    """Return the shifts of the last ``count`` steps, one array a place, and the noises."""
+    if shifts is None:
+        places = record_shifts(mechanism, count)
+        if len(places) > 1 and allocations is not None:
+            raise ValueError(
+                "shifts must be given beside allocations where step sizes vary over a cycle of "
+                "batches, because no place of the record is the worst, got None"
+            )
+    else:
+        places = (np.array(shifts, dtype=np.float64)[len(shifts) - count :],)
+        if len(shifts) != mechanism.steps and not constant_step_size(mechanism):
+            raise ValueError(
+                f"shifts must be one a step ({mechanism.steps}) for a schedule, got {len(shifts)}"
+            )
+    if constant_step_size(mechanism):
+        return places, np.full(count, mechanism.step_std)
+    return places, mechanism.step_sizes[mechanism.steps - count :] * mechanism.noise_std
+
+
+def _searchable(count: int, name: str) -> int:
+    if count > 100 * LONGEST:
+        raise ValueError(f"{name} must leave at most {100 * LONGEST} steps, got {count}")
+    return count
+
+
+def original_amplification(
+    mechanism: NoisySGD,
+    shifts: Sequence[float] | None,
+    allocations: Sequence[float] | None,
+) -> PrivacyCurve:
+    """Return the bound of iterations that start together; see `proposition_2_17`."""
+    if shifts is None and allocations is None and constant_step_size(mechanism):
+        return RenyiCurve.linear(cycle_cost(mechanism, None) / 2)
+    count = _searchable(mechanism.steps if shifts is None else len(shifts), "shifts")
+    places, stds = _steps_from(mechanism, shifts, count, allocations)
+    if allocations is None:
+        return RenyiCurve.linear(max(best_cost(s, stds) for s in places) / 2)
+    return RenyiCurve.linear(allocation_cost(allocations, places[0], stds) / 2)
+
+
+def diameter_amplification(
+    mechanism: NoisySGD,
+    contraction: float,
+    shifts: Sequence[float] | None,
+    allocations: Sequence[float] | None,
+    tau: int | None,
+    distance: float | None,
+) -> PrivacyCurve:
+    """Return the bound of iterations that are ``distance`` apart at time ``tau``."""
+    assert mechanism.diameter is not None  # an assumption of the entries
+    apart = mechanism.diameter if distance is None else distance
+    validate.nonnegative(distance=apart)
+    given = any(option is not None for option in (shifts, allocations, tau))
+    if not given and constant_step_size(mechanism):
+        shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
+        std, count = mechanism.step_std, mechanism.steps
+        cycle = mechanism.dataset_size // mechanism.batch_size
+        if cycle > 1 and mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+            cost = visits_cost(shift, std, count, cycle, distance=apart, contraction=contraction)
+        else:
+            cost = constant_cost(shift, std, count, distance=apart, contraction=contraction)
+        return RenyiCurve.linear(cost / 2)
+    steps = mechanism.steps if shifts is None else len(shifts)
+    if tau is not None:
+        validate.integer(0, tau=tau)
+        if tau >= steps:
+            raise ValueError(f"tau must be at most steps - 1 ({steps - 1}), got {tau!r}")
+    if allocations is not None:
+        count = _searchable(steps - (tau or 0), "tau")
+        (s,), stds = _steps_from(mechanism, shifts, count, allocations)
+        cost = allocation_cost(allocations, s, stds, distance=apart, contraction=contraction)
+    elif tau is not None:
+        count = _searchable(steps - tau, "tau")
+        places, stds = _steps_from(mechanism, shifts, count, None)
+        # what is left of the distance adds to the first shift
+        first = np.where(np.arange(count) == 0, contraction * apart, 0.0)
+        cost = max(best_cost(s + first, stds, contraction=contraction) for s in places)
+    else:
+        places, stds = _steps_from(mechanism, shifts, min(steps, LONGEST), None)
+        cost = max(best_cost(s, stds, distance=apart, contraction=contraction) for s in places)
+    return RenyiCurve.linear(cost / 2)

@@ -1,0 +1,108 @@
+"""From Renyi to (epsilon, delta): Lemma 2.5 of Altschuler and Talwar (2022), and tighter ways.
+
+Curves of Renyi bounds (`audit.curves.RenyiCurve`) use the tightest of these at the best order; the
+printed lemma stays beside them, for comparison with numbers that were computed by it.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.bounds.assumptions import BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, FULL_BATCHES
+from audit.bounds.at22.fixed_batches import CONVEX_ITERATION, b_1
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import AT22
+from audit.curves.base import PrivacyCurve
+from audit.curves.tails import TailCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+
+def _check(alpha: float, divergence: float, delta: float) -> None:
+    validate.above_one(alpha=alpha)
+    validate.nonnegative(divergence=divergence)
+    validate.open_unit(delta=delta)
+
+
+def lemma_2_5(*, alpha: float, divergence: float, delta: float) -> float:
+    """Return epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition 3)."""
+    _check(alpha, divergence, delta)
+    return divergence - math.log(delta) / (alpha - 1)
+
+
+def balle(*, alpha: float, divergence: float, delta: float) -> float:
+    """Return epsilon = D + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1), at least 0.
+
+    Balle et al. (2020, Theorem 21); never above `lemma_2_5`.
+    """
+    _check(alpha, divergence, delta)
+    spent = (math.log(delta) + math.log(alpha)) / (alpha - 1)
+    return max(divergence + math.log1p(-1 / alpha) - spent, 0.0)
+
+
+def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
+    """Return delta for D_alpha <= alpha rho at every order (Bun and Steinke 2016, Lemma 3.6).
+
+    e^(-(epsilon - rho)^2/(4 rho)) min{1, sqrt(pi rho), 1/(1 + x), 2/(1 + x + sqrt((1 + x)^2 +
+    4/(pi rho)))} with x = (epsilon - rho)/(2 rho), for epsilon >= rho; 1 below.
+    """
+    validate.positive(rho=rho)
+    validate.nonnegative(epsilon=epsilon)
+    if epsilon < rho:
+        return 1.0
+    over = 1 + (epsilon - rho) / (2 * rho)
+    factor = min(
+        1.0,
+        math.sqrt(math.pi * rho),
+        1 / over,
+        2 / (over + math.sqrt(over**2 + 4 / (math.pi * rho))),
+    )
+    return math.exp(-((epsilon - rho) ** 2) / (4 * rho)) * factor
+
+
+def bun_steinke(*, rho: float, delta: float) -> float:
+    """Return the epsilon at which `bun_steinke_delta` falls to ``delta``."""
+    validate.positive(rho=rho)
+    validate.open_unit(delta=delta)
+    low, high = 0.0, rho + 2 * math.sqrt(-rho * math.log(delta))  # the factor is at most 1
+    for _ in range(200):
+        middle = 0.5 * (low + high)
+        if not low < middle < high:
+            break
+        above = bun_steinke_delta(rho=rho, epsilon=middle) > delta
+        low, high = (middle, high) if above else (low, middle)
+    return high
+
+
+@bound(
+    id="at22.conversion",
+    source=AT22.at("Lemma 2.5, applied to Appendix B.1"),
+    statement=(
+        "full batches, convex losses on a bounded domain: epsilon = rho + 2 sqrt(rho "
+        "log(1/delta)) where (B.1) reads D_alpha <= alpha rho"
+    ),
+    assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
+    status=Status.AS_PRINTED,
+)
+def conversion(mechanism: NoisySGD) -> PrivacyCurve:
+    """Bound (B.1) converted by Lemma 2.5 at the best order: rho + 2 sqrt(rho log(1/delta)).
+
+    Never below ``at22.b_1``, which converts the same divergences alpha rho tightly.
+    """
+    rho = float(b_1(mechanism).renyi(2.0)) / 2
+    if rho == 0:
+        return TailCurve.gaussian(0.0, rho=0.0)
+
+    def epsilon_at(delta: Array) -> Array:
+        return np.asarray(rho + 2 * np.sqrt(-rho * np.log(delta)))
+
+    def delta_at(epsilon: Array) -> Array:
+        over = np.minimum(np.maximum(epsilon - rho, 0.0) / (2 * math.sqrt(rho)), 1e100)
+        return np.asarray(np.exp(-np.square(over)))
+
+    return TailCurve(epsilon_at, delta_at, rho=rho)

@@ -1,0 +1,167 @@
+"""Altschuler and Talwar (2022): full batches and batches in a fixed order.
+
+The paper's update is the package's: ``noise_std`` is its sigma. Its 2L is the sensitivity of the
+differing record, `NoisySGD.sensitivity`, which is L for zero-out neighbours (Remark B.2).
+"""
+
+from __future__ import annotations
+
+import math
+
+from audit import validate
+from audit.bounds.accounting.iteration import cycle_cost, record_place
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    FIXED_ORDER,
+    FULL_BATCHES,
+    LAST_ITERATE,
+    UNCLIPPED,
+    WHOLE_EPOCHS,
+)
+from audit.bounds.record_scope import RecordScope
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import AT22
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
+"""What makes the iterates a contractive noisy iteration of which only the end is seen."""
+
+
+@bound(
+    id="at22.b_1",
+    source=AT22.at("Appendix B.1, equation (B.1)"),
+    statement=(
+        "full batches, convex losses on a bounded domain, Renyi: D_alpha <= alpha/(2 eta^2 "
+        "sigma^2) min{T s^2, min over T~ <= T of T~ ((D + s)/T~ + s)^2}, s = 2 eta L/n"
+    ),
+    assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
+    status=Status.AS_PRINTED,
+)
+def b_1(mechanism: NoisySGD) -> PrivacyCurve:
+    """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
+
+    With s = eta S/n the shift of one step (S the sensitivity: 2L, or L for zero-out) and
+    D~ = D + s, the Renyi divergence of order alpha is at most
+
+        alpha/(2 eta^2 sigma^2) min{ T s^2, min over T~ in 1..T of T~ (D~/T~ + s)^2 }.
+
+    The proof uses L through S only, so losses with a shared regulariser are covered. The inner
+    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ falls until T~ = D~/s and rises
+    after it. Its first branch is composition and needs none of the assumptions; it is entered by
+    itself as ``bsa24.theorem_4_1``.
+    """
+    steps, eta = mechanism.steps, mechanism.constant_step_size
+    assert mechanism.diameter is not None  # an assumption of the entry
+    shift = eta * mechanism.sensitivity / mechanism.dataset_size
+    diameter = mechanism.diameter + shift
+    turning_point = min(diameter / shift, float(steps))
+    candidates = {max(math.floor(turning_point), 1), min(math.ceil(turning_point), steps)}
+    squares = [steps * shift**2]
+    squares += [(diameter + shift * length) ** 2 / length for length in candidates]
+    return RenyiCurve.linear(min(squares) / (2 * mechanism.step_std**2))
+
+
+@bound(
+    id="at22.eq_5_4",
+    source=AT22.at("section 5.2, equation (5.4)"),
+    statement=(
+        "fixed batches in fixed order, convex losses, Renyi: D_alpha <= (2 alpha L^2/(b^2 "
+        "sigma^2)) ((V - 1) b/n + 1/r), V visits, r steps from the last one to the end"
+    ),
+    assumes=(FIXED_ORDER, *CONVEX_ITERATION, CONSTANT_STEP_SIZE),
+    status=Status.CORRECTED,
+    record_scope=RecordScope.INDEX,
+)
+def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Batches in fixed order, any number of steps (equation (5.4), with its constant).
+
+    D_alpha <= alpha S^2/(2 b^2 sigma^2) ((V - 1) b/n + 1/r) for a record that is visited V times,
+    and r steps before the end (itself counted) for the last time: the proof of Theorem 35 of
+    Feldman et al. (2018) with a_t spread evenly from visit to visit.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    index
+        The record, from 1; by default the worst, in the batch of the last step.
+    """
+    record_place(mechanism, index)  # the range of the index
+    return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
+
+
+@bound(
+    id="at22.theorem_5_6",
+    source=AT22.at("Theorem 5.6, the sum before the simplification of (5.6)"),
+    statement=(
+        "fixed batches in fixed order, convex losses on a bounded domain, Renyi: D_alpha <= "
+        "alpha/(2 eta^2 sigma^2) min over k of (D + s)^2/(k l) + 2 (D + s) s/l + (k - 1) s^2/l "
+        "+ s^2/(l - p + 1), s = 2 eta L/b, l = n/b, p the record's batch"
+    ),
+    assumes=(
+        FIXED_ORDER,
+        *CONVEX_ITERATION,
+        BOUNDED_DOMAIN,
+        CONSTANT_STEP_SIZE,
+        WHOLE_EPOCHS,
+    ),
+    status=Status.AS_PRINTED,
+    record_scope=RecordScope.INDEX,
+)
+def theorem_5_6(
+    mechanism: NoisySGD, *, index: int | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Cyclic batches on a bounded domain (Theorem 5.6, the sum before (5.6) is simplified).
+
+    With s = eta S/b, D~ = D + s, l = n/b batches, the record in batch p and T~ = k l steps,
+
+        sum a_t^2 = D~^2/T~ + 2 D~ s/l + (k - 1) s^2/l + s^2/(l - p + 1),
+
+    and D_alpha <= alpha/(2 eta^2 sigma^2) times the smallest over T~ <= T, or times the sum of
+    (5.4), whichever is smaller. The best k is next to D~/s.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters; n/b must divide T.
+    index
+        The record, from 1; by default the worst, in the last batch.
+    length
+        T~, a multiple of n/b; by default the best.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+    """
+    assert mechanism.diameter is not None  # an assumption of the entry
+    rest, period = record_place(mechanism, index)
+    shift = mechanism.constant_step_size * mechanism.sensitivity / mechanism.batch_size
+    diameter = mechanism.diameter + shift
+    most = mechanism.steps // period
+    if length is None:
+        best = min(max(diameter / shift, 1.0), float(most))
+        cycles = {math.floor(best), math.ceil(best)}
+    else:
+        validate.integer(1, length=length)
+        if length % period or length > mechanism.steps:
+            raise ValueError(
+                f"length must be a multiple of n/b ({period}) up to steps ({mechanism.steps}), "
+                f"got {length!r}"
+            )
+        cycles = {length // period}
+    costs = [
+        diameter**2 / (k * period)
+        + 2 * diameter * shift / period
+        + (k - 1) * shift**2 / period
+        + shift**2 / rest
+        for k in cycles
+    ]
+    if length is None:
+        costs.append((mechanism.epochs - 1) * shift**2 / period + shift**2 / rest)
+    return RenyiCurve.linear(min(costs) / (2 * mechanism.step_std**2))

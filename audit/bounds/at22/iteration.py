@@ -1,0 +1,138 @@
+"""Altschuler and Talwar (2022): amplification by iteration for any shifts.
+
+The shifts s_t can be given by hand, for any pair of contractive noisy iterations; by default they
+are those of the mechanism's differing record.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.bounds.accounting.iteration import (
+    diameter_amplification,
+    original_amplification,
+)
+from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_SIZE
+from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import AT22
+from audit.curves.base import PrivacyCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+
+@bound(
+    id="at22.proposition_2_17",
+    source=AT22.at("Proposition 2.17"),
+    statement=(
+        "contractive noisy iterations, Renyi: D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 "
+        "for any a_t with z_t = sum (s_i - a_i) >= 0 and z_T = 0"
+    ),
+    assumes=(FIXED_SIZE, *CONVEX_ITERATION),
+    status=Status.AS_PRINTED,
+    other_runs=("shifts", "allocations"),
+)
+def proposition_2_17(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Privacy amplification by iteration, original form (Proposition 2.17).
+
+    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
+    z_T = 0.
+
+    Parameters
+    ----------
+    mechanism
+        Its steps, step sizes and noise. For given shifts of another number the noise of a constant
+        step size is used.
+    shifts
+        s_t, how far the maps of step t differ, one a step, in units of the iterate. By default
+        eta_t S/b at every step that can hold the record, for its worst place.
+    allocations
+        a_t, one a step; by default the best ones.
+
+    Raises
+    ------
+    ValueError
+        If the allocations are infeasible.
+    """
+    return original_amplification(mechanism, shifts, allocations)
+
+
+@bound(
+    id="at22.proposition_3_2",
+    source=AT22.at("Proposition 3.2"),
+    statement=(
+        "contractive noisy iterations on a bounded domain, Renyi: D_alpha <= (alpha/2) "
+        "sum over t > tau of a_t^2/(eta_t sigma)^2 for any a_t with z_t = D + sum (s_i - a_i) "
+        ">= 0 and z_T = 0"
+    ),
+    assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
+    status=Status.AS_PRINTED,
+    other_runs=("shifts", "allocations", "distance"),
+)
+def proposition_3_2(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration that uses the diameter (Proposition 3.2).
+
+    D_alpha <= (alpha/2) sum over t > tau of a_t^2/(eta_t sigma)^2 for any tau < T and any a_t with
+    z_t = D + sum over tau < i <= t of (s_i - a_i) >= 0 and z_T = 0. The states at tau are taken
+    after their projection, so D is the diameter, not widened.
+
+    Parameters
+    ----------
+    mechanism, shifts, allocations
+        As for `proposition_2_17`; allocations are one for each step after ``tau``.
+    tau
+        The time from which shifts are allocated, 0 to T - 1; by default the best (the best of the
+        last 10,000 steps where step sizes vary or shifts are given).
+    distance
+        D, how far the states at ``tau`` can be apart; by default the diameter.
+
+    Raises
+    ------
+    ValueError
+        If the allocations are infeasible or ``tau`` is out of its range.
+    """
+    return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
+
+
+@bound(
+    id="at22.proposition_5_4",
+    source=AT22.at("Proposition 5.4"),
+    statement=(
+        "c-contractive noisy iterations on a bounded domain, Renyi: D_alpha <= (alpha/2) sum "
+        "over t > tau of a_t^2/(eta_t sigma)^2 for any a_t with z_t = c z_{t-1} + s_t - a_t "
+        ">= 0, z_tau = D and z_T = 0"
+    ),
+    assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
+    status=Status.AS_PRINTED,
+    other_runs=("shifts", "allocations", "distance"),
+)
+def proposition_5_4(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration for c-contractive steps (Proposition 5.4).
+
+    As `proposition_3_2` with z_t = c z_{t-1} + s_t - a_t, c the contraction of the steps.
+    """
+    c = min(mechanism.contraction, 1.0)  # 1 + rounding at eta = 2/M
+    return diameter_amplification(mechanism, c, shifts, allocations, tau, distance)

@@ -1,0 +1,234 @@
+"""Altschuler and Talwar (2022): rates without constants, and the lower bound.
+
+A rate is drawn with the constant 1. It is no bound, and is never judged. Theorem 3.1 with
+constants follows from the form of Theorem 4.10 of Bok, Su and Altschuler (2024) for
+sigma >= 16 sqrt(2) L/b; the printed range starts at half of that.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    FIXED_ORDER,
+    STRONGLY_CONVEX,
+    WITHOUT_REPLACEMENT,
+    Assumption,
+    NotApplicable,
+)
+from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
+from audit.bounds.at22.small_batches import largest_order
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import AT22, Source
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.curves.tails import TailCurve
+from audit.mechanism import NoisySGD
+
+BOUNDED_GRADIENTS = Assumption(
+    "Lipschitz losses", lambda m: m.lipschitz is not None, lambda m: f"lipschitz={m.lipschitz}"
+)
+_TWICE_EIGHT = 8 * math.sqrt(2)
+LARGE_NOISE = Assumption(
+    "sigma > 8 sqrt(2) L/b",
+    lambda m: m.lipschitz is not None and m.noise_std > _TWICE_EIGHT * m.lipschitz / m.batch_size,
+    lambda m: f"noise_std={m.noise_std!r} with lipschitz={m.lipschitz} and b={m.batch_size}",
+)
+BALANCED_STEP_SIZE = Assumption(
+    "eta = 2/(M + m)",
+    lambda m: (
+        m.smoothness is not None
+        and math.isclose(
+            m.constant_step_size * (m.smoothness + m.strong_convexity), 2, rel_tol=1e-9
+        )
+    ),
+    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+)
+
+
+def _lipschitz(mechanism: NoisySGD) -> float:
+    assert mechanism.lipschitz is not None  # an assumption of the entries
+    return mechanism.lipschitz
+
+
+def _crossing(mechanism: NoisySGD, step_size: float) -> float:
+    """Return T-bar = ceil(D n/(L eta))."""
+    assert mechanism.diameter is not None  # an assumption of the entries
+    ratio = mechanism.diameter / _lipschitz(mechanism) * mechanism.dataset_size / step_size
+    return float(math.ceil(ratio)) if ratio < 1e15 else ratio
+
+
+def _rate(mechanism: NoisySGD, steps: float, highest: float = math.inf) -> RenyiCurve:
+    """Return alpha L^2/(n^2 sigma^2) steps."""
+    ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
+    line = RenyiCurve.linear(ratio * ratio * steps)
+    return line if math.isinf(highest) else RenyiCurve(line.divergence, highest=highest)
+
+
+def _highest(mechanism: NoisySGD) -> float:
+    """Return alpha*(b/n, b sigma/(2 sqrt(2) L)); b/n >= 1/5 needs no range (footnote 8)."""
+    if mechanism.sampling_rate >= 0.2:
+        return math.inf
+    noise = mechanism.batch_size * mechanism.noise_std / (2 * math.sqrt(2) * _lipschitz(mechanism))
+    return max(largest_order(mechanism.sampling_rate, noise), 1 + 1e-9)
+
+
+_CONVEX = (*CONVEX_ITERATION, BOUNDED_GRADIENTS, BOUNDED_DOMAIN)
+
+
+@bound(
+    id="at22.theorem_3_1",
+    source=AT22.at("Theorem 3.1"),
+    statement=(
+        "batches without replacement, convex losses on a bounded domain: D_alpha of the order "
+        "of alpha L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))}"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, *_CONVEX, CONSTANT_STEP_SIZE, LARGE_NOISE),
+    status=Status.ASYMPTOTIC,
+)
+def theorem_3_1(mechanism: NoisySGD) -> PrivacyCurve:
+    """Rate for small batches: alpha L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))} (Theorem 3.1)."""
+    crossing = _crossing(mechanism, mechanism.constant_step_size)
+    return _rate(mechanism, min(mechanism.steps, crossing), _highest(mechanism))
+
+
+@bound(
+    id="at22.theorem_5_1",
+    source=AT22.at("Theorem 5.1"),
+    statement=(
+        "batches without replacement, strongly convex losses on a bounded domain: D_alpha of "
+        "the order of alpha L^2/(n^2 sigma^2) min{T, kappa log(D^2 n^2/(eta^2 L^2 kappa))}"
+    ),
+    assumes=(
+        WITHOUT_REPLACEMENT,
+        *_CONVEX,
+        STRONGLY_CONVEX,
+        CONSTANT_STEP_SIZE,
+        BALANCED_STEP_SIZE,
+        LARGE_NOISE,
+    ),
+    status=Status.ASYMPTOTIC,
+)
+def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
+    """Rate for strongly convex losses: alpha L^2/(n^2 sigma^2) min{T, T-bar} (Theorem 5.1).
+
+    T-bar = kappa log(alpha D^2/(eta^2 sigma_1^2 Q kappa)) with sigma_1^2 = sigma^2/2 and
+    Q = 16 alpha L^2/(n^2 sigma^2), as its proof has it; at least 1.
+    """
+    assert mechanism.smoothness is not None  # assumptions of the entry
+    assert mechanism.diameter is not None
+    kappa = mechanism.smoothness / mechanism.strong_convexity
+    crossing = mechanism.diameter / mechanism.constant_step_size / _lipschitz(mechanism)
+    inside = (crossing * mechanism.dataset_size) ** 2 / (8 * kappa)
+    length = max(kappa * math.log(inside), 1.0) if inside > 1 else 1.0
+    return _rate(mechanism, min(mechanism.steps, length), _highest(mechanism))
+
+
+@bound(
+    id="at22.eq_5_5",
+    source=AT22.at("Theorem 5.6, equation (5.5)"),
+    statement=(
+        "fixed batches in fixed order, convex losses on a bounded domain: D_alpha of the order "
+        "of (alpha L^2/sigma^2) (1/b^2 + min{T, ceil(D n/(L eta))}/n^2)"
+    ),
+    assumes=(FIXED_ORDER, *_CONVEX, CONSTANT_STEP_SIZE),
+    status=Status.ASYMPTOTIC,
+)
+def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
+    """Rate for cyclic batches: (alpha L^2/sigma^2) (1/b^2 + min{T, T-bar}/n^2) (equation (5.5))."""
+    crossing = _crossing(mechanism, mechanism.constant_step_size)
+    cycles = (mechanism.dataset_size / mechanism.batch_size) ** 2
+    return _rate(mechanism, cycles + min(mechanism.steps, crossing))
+
+
+@bound(
+    id="at22.eq_1_3",
+    source=AT22.at("Remark 1.4, equation (1.3)"),
+    statement=(
+        "batches without replacement, convex losses on a bounded domain: epsilon of the order "
+        "of (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta)"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, *_CONVEX, CONSTANT_STEP_SIZE),
+    status=Status.ASYMPTOTIC,
+)
+def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
+    """Rate in DP: (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta) (Remark 1.4).
+
+    Said for epsilon up to about 1; there is no Renyi part.
+    """
+    steps = min(mechanism.steps, _crossing(mechanism, mechanism.constant_step_size))
+    ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
+    return TailCurve.gaussian(ratio * math.sqrt(steps))
+
+
+@bound(
+    id="at22.example_5_8",
+    source=AT22.at("Example 5.8"),
+    statement=(
+        "batches without replacement, step sizes t^-c, convex losses on a bounded domain: "
+        "D_alpha of the order of alpha L^2/(n^2 sigma^2) min{T, (D n/L) T^c}"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, *_CONVEX),
+    status=Status.ASYMPTOTIC,
+)
+def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
+    """Rate for eta_t = eta t^-c: alpha L^2/(n^2 sigma^2) min{T, (D n/L) T^c} (Example 5.8).
+
+    T^c is 1/eta_T: the bound of Theorem 3.1 "with eta replaced by eta_T". The last step size of the
+    schedule is taken, whatever its form.
+    """
+    crossing = _crossing(mechanism, float(mechanism.step_sizes[-1]))
+    return _rate(mechanism, min(mechanism.steps, crossing))
+
+
+@dataclass(frozen=True)
+class RenyiLowerBound:
+    """The claim that a mechanism is not (``order``, ``divergence``)-Renyi private.
+
+    Some neighbouring pair of the mechanism's class has a divergence of this order above the value.
+    """
+
+    id: str
+    cite: Source
+    statement: str
+    order: float
+    divergence: float
+
+
+def theorem_4_1(mechanism: NoisySGD) -> RenyiLowerBound:
+    """Lower bound for linear losses in one dimension (Theorem 4.1).
+
+    Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, T-bar = 0.75 D n/(L eta),
+    where D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (mirror the loss
+    when the start is right of the middle).
+
+    Raises
+    ------
+    NotApplicable
+        If the domain is too small or the noise too large; the message names the value.
+    """
+    name = "at22.theorem_4_1"
+    for assumption in (BOUNDED_GRADIENTS, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, WITHOUT_REPLACEMENT):
+        assumption.require(mechanism, name)
+    assert mechanism.diameter is not None
+    lipschitz, diameter = _lipschitz(mechanism), mechanism.diameter
+    eta, n = mechanism.constant_step_size, mechanism.dataset_size
+    if diameter < 1e3 * eta * lipschitz * (1 - 1e-12):
+        raise NotApplicable(f"{name} needs D >= 1000 eta L, got diameter={diameter!r}")
+    crossing = 0.75 * diameter * n / (lipschitz * eta)
+    most = math.sqrt(1e-3 / crossing) * diameter / eta
+    if mechanism.noise_std > most * (1 + 1e-12):
+        raise NotApplicable(
+            f"{name} needs sigma^2 <= 1e-3 D^2/(eta^2 T-bar), got noise_std={mechanism.noise_std!r}"
+        )
+    ratio = lipschitz / n / mechanism.noise_std
+    return RenyiLowerBound(
+        id=name,
+        cite=AT22.at("Theorem 4.1, with the constants of footnote 9"),
+        statement="linear losses: not (100, 1e-5 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private",
+        order=100.0,
+        divergence=1e-5 * ratio**2 * min(mechanism.steps, crossing),
+    )

@@ -1,0 +1,527 @@
+"""Altschuler and Talwar (2022): batches drawn without replacement.
+
+S_alpha(q, sigma) of Definition 2.10 is D(N(0, sigma^2) || mixture) as printed. A mechanism needs
+both orders, and the other one, D(mixture || N(0, sigma^2)), is never smaller (Mironov, Talwar and
+Zhang 2019, Theorem 5). The entries that print Definition 2.10's order are refuted by one step;
+those named ``both_orders`` take the larger one. The differing record takes the place of another
+one in its batch, so 2L stands for the distance of any two records' gradients, in both relations.
+
+The bounds of Appendices B.2 and B.3 and of section 5.3 spend a part of the noise on sampling and
+the rest on iteration. As printed they use one order of S_alpha only and are refuted; with both
+orders they are unproven.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from audit import validate
+from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
+from audit.bounds.accounting.update import family_sensitivity
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    CONTRACTING_STEPS,
+    LAST_ITERATE,
+    ROUNDING,
+    STRONGLY_CONVEX,
+    WITHOUT_REPLACEMENT,
+    Assumption,
+    constant_step_size,
+)
+from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import AT22
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
+from audit.mechanism import NoisySGD, Order
+
+Array = NDArray[np.float64]
+
+PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
+LARGER = Order.FORWARD  # D(mixture || base), never smaller
+
+_FINE = 5  # steps between two ratios at which S_alpha is computed
+_ROUNDS = ((1.0, 17), (0.3, 7), (0.06, 7), (0.015, 5))  # distance of the ratios, and how many
+ORDERS = (1e-4, 1e4)  # the range of alpha - 1 in which conversions look for the best order
+
+
+def relative_noise(mechanism: NoisySGD) -> float:
+    """Return b sigma/(2L), the noise of the batch's gradient for sensitivity 1."""
+    return mechanism.batch_size * mechanism.noise_std / family_sensitivity(mechanism)
+
+
+BALL = Assumption(
+    "gradients bounded by L, and nothing less than 2L known of their differences",
+    lambda m: (
+        m.gradient_bound is not None
+        and 2 * m.gradient_bound <= family_sensitivity(m) * (1 + ROUNDING)
+    ),
+    lambda m: f"lipschitz={m.lipschitz} and gradient_sensitivity={m.gradient_sensitivity}",
+)
+
+
+def renyi_curve(divergence: Callable[[Array], Array]) -> RenyiCurve:
+    """Return the curve of divergences that are costly to compute, one integral an order."""
+    return CostlyRenyiCurve(divergence, search=ORDERS, points=61, refinements=4)
+
+
+@bound(
+    id="at22.sampled_gaussian",
+    source=AT22.at("Definition 2.10 and Lemmas 2.8 and 2.11"),
+    statement=(
+        "batches without replacement, composition, Renyi: D_alpha <= T S_alpha(b/n, "
+        "b sigma/(2L)), the larger of both orders of S_alpha"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE, BALL),
+    status=Status.CORRECTED,
+)
+def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition of sampled Gaussians: T S_alpha(b/n, b sigma/(2L)), the larger of both orders.
+
+    The first branch of (B.2). Given the other records of the batch, one step is a pair of mixtures
+    (1 - q) N(0) + q N(z) and (1 - q) N(0) + q N(z') with z, z' and z - z' differences of gradients
+    of length at most L, over b sigma; most distinguishable where z' = 0. Where only differences of
+    gradients are bounded, by S, three gradients on a triangle of sides S are easier to tell apart
+    (at q = 1/20 and S/(b sigma) = 1, order 2: .004592 against .004287), so the entry asks for L.
+    Neither convexity nor smoothness nor a constant step size is used.
+    """
+    rate, sigma, steps = mechanism.sampling_rate, relative_noise(mechanism), mechanism.steps
+
+    def divergence(alpha: Array) -> Array:
+        return steps * np.asarray(sampled_gaussian_renyi(alpha, rate, sigma, LARGER))
+
+    return renyi_curve(divergence)
+
+
+@functools.lru_cache(maxsize=1024)  # the range of an entry asks for it, and then its value
+def largest_order(rate: float, sigma: float) -> float:
+    """Return alpha*(q, sigma), the largest order that Lemma 2.12 covers, or 1 if there is none.
+
+    The largest alpha with alpha <= M sigma^2/2 - log sigma^2 and
+    alpha <= (M^2 sigma^2/2 - log(5 sigma^2))/(M + log(q alpha) + 1/(2 sigma^2)), where
+    M = log(1 + 1/(q (alpha - 1))).
+    """
+    validate.open_unit(rate=rate)
+    validate.positive(sigma=sigma)
+    square = sigma**2
+
+    def covered(gap: Array) -> NDArray[np.bool_]:
+        alpha, m = 1 + gap, np.log1p(1 / (rate * gap))
+        first = alpha <= m * square / 2 - math.log(square)
+        # M + log(q alpha) = log(q alpha + alpha/(alpha - 1)) is positive
+        below = np.log(rate * alpha + alpha / gap) + 1 / (2 * square)
+        return np.asarray(first & (alpha * below <= m**2 * square / 2 - math.log(5 * square)))
+
+    grid = np.geomspace(1e-9, 1e12, 2101)
+    inside = np.flatnonzero(covered(grid))
+    if inside.size == 0:
+        return 1.0
+    low = float(grid[inside[-1]])
+    high = float(grid[min(inside[-1] + 1, grid.size - 1)])
+    for _ in range(60):
+        middle = 0.5 * (low + high)
+        if middle in (low, high):
+            break
+        low, high = (middle, high) if covered(np.array([middle]))[0] else (low, middle)
+    return 1 + low
+
+
+def _largest_order_of(m: NoisySGD) -> float:
+    return largest_order(m.sampling_rate, relative_noise(m))
+
+
+LEMMA_RANGE = Assumption(
+    "b/n < 1/5 and b sigma/(2L) >= 4, with an order above 1 covered",
+    lambda m: m.sampling_rate < 0.2 and relative_noise(m) >= 4 and _largest_order_of(m) > 1,
+    lambda m: f"b/n={m.sampling_rate:g} and b sigma/(2L)={relative_noise(m):g}",
+)
+
+
+@bound(
+    id="at22.lemma_2_12",
+    source=AT22.at("Lemma 2.12"),
+    statement=(
+        "batches without replacement, composition, Renyi: D_alpha <= T 2 alpha (2L/(n sigma))^2"
+        " for orders up to alpha*(b/n, b sigma/(2L))"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE, LEMMA_RANGE),
+    status=Status.AS_PRINTED,
+)
+def lemma_2_12(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12).
+
+    T times the bound at q = b/n and b sigma/(2L), for orders up to alpha*; infinite above.
+    """
+    rho = 2 * (mechanism.sampling_rate / relative_noise(mechanism)) ** 2 * mechanism.steps
+    return RenyiCurve(
+        functools.partial(np.multiply, rho), highest=_largest_order_of(mechanism), points=301
+    )
+
+
+@dataclass(frozen=True)
+class SplitNoise:
+    """The bounds of (B.2), (B.3) and (5.7): part of the noise samples, part of it iterates.
+
+    (R + 1) S_alpha(q, sigma_2) + alpha K(R)/(2 sigma_1^2), smallest over splits
+    sigma_1^2 + sigma_2^2 = sigma^2 and lengths R in 1..T - 1, K the cost of forgetting a distance D
+    within R steps. Any split and length is valid, so the search needs no certificate.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    order
+        The order of S_alpha.
+    best_length
+        Maps S_alpha and alpha/(2 sigma_1^2), one for each order, and T - 1 to lengths among which
+        the best is: one row for each order, or one for all.
+    cost
+        K at an array of lengths.
+    composed
+        Whether T S_alpha(q, sigma) is a branch.
+    split, length
+        sigma_1^2/sigma^2 and R where they are chosen by hand.
+    """
+
+    mechanism: NoisySGD
+    order: Order
+    best_length: Callable[[Array, Array, int], Array]
+    cost: Callable[[Array], Array]
+    composed: bool = True
+    split: float | None = None
+    length: int | None = None
+
+    def __post_init__(self) -> None:
+        most = self.mechanism.steps - 1
+        if self.split is not None:
+            validate.open_unit(split=self.split)
+        if self.length is not None:
+            validate.integer(1, length=self.length)
+            if self.length > most:
+                raise ValueError(f"length must be at most steps - 1 ({most}), got {self.length!r}")
+
+    def __call__(self, alpha: Array) -> Array:
+        """Return the bound at each order."""
+        by_hand = self.split is not None or self.length is not None
+        best = np.full(alpha.shape, np.inf)
+        if self.composed and not by_hand:
+            best = self.mechanism.steps * self._step(alpha, np.ones_like(alpha))
+        if self.mechanism.steps == 1:
+            return best
+        if self.split is not None:
+            return self._split_at(alpha, np.full(alpha.shape, 1 - self.split))
+        return np.asarray(np.minimum(best, self._best_split(alpha)))
+
+    def _best_split(self, alpha: Array) -> Array:
+        """Return the bound at a good split for each order.
+
+        The log of the parts' ratio is searched: first all of it, for lengths are whole numbers and
+        make several valleys, then twice around the best. Between the ratios where S_alpha was
+        computed it is interpolated, to find where to look; only bounds where it was computed count.
+        """
+        centre, best = np.zeros_like(alpha), np.full(alpha.shape, np.inf)
+        for spacing, count in _ROUNDS:
+            logs = centre[:, None] + spacing * (np.arange(count) - (count - 1) / 2)
+            steps = self._step(np.broadcast_to(alpha[:, None], logs.shape), expit(logs))
+            shares = expit(logs).T
+            bounds = [self._bound(alpha, *pair) for pair in zip(shares, steps.T, strict=True)]
+            best = np.minimum(best, np.min(bounds, axis=0))
+            places, weights = _cubic(count)
+            with np.errstate(divide="ignore"):
+                known = np.clip(np.log(steps), -700, 700)
+            # S_alpha falls as its share of the noise grows: no more and no less in each cell
+            left, right = np.floor(places).astype(np.intp), np.ceil(places).astype(np.intp)
+            between = np.exp(np.clip(known @ weights.T, known[:, right], known[:, left]))
+            fine = logs[:, :1] + spacing * places
+            pairs = zip(expit(fine).T, between.T, strict=True)
+            promised = np.stack([self._bound(alpha, *pair) for pair in pairs], axis=1)
+            centre = _lowest_place(promised) * (spacing / _FINE) + logs[:, 0]
+        return np.asarray(np.minimum(best, self._split_at(alpha, expit(centre))))
+
+    def _step(self, alpha: Array, share: Array) -> Array:
+        m = self.mechanism
+        noise = relative_noise(m) * np.sqrt(share)
+        return np.asarray(sampled_gaussian_renyi(alpha, m.sampling_rate, noise, self.order))
+
+    def _split_at(self, alpha: Array, share: Array) -> Array:
+        """Return the bound where sampling gets ``share`` of the variance, for each order."""
+        return self._bound(alpha, share, self._step(alpha, share))
+
+    def _bound(self, alpha: Array, share: Array, step: Array) -> Array:
+        m = self.mechanism
+        weight = alpha / (2 * (1 - share)) / m.noise_std / m.noise_std
+        if self.length is not None:
+            lengths = np.array([[float(self.length)]])
+        else:
+            lengths = self.best_length(step, weight, m.steps - 1)
+        with np.errstate(over="ignore"):
+            bounds = (lengths + 1) * step[:, None] + weight[:, None] * self.cost(lengths)
+        return np.asarray(bounds.min(axis=1))
+
+
+def _cubic(count: int) -> tuple[Array, Array]:
+    """Return places that cut the cells between 0, 1, ..., count - 1, and the nodes' weights there.
+
+    The weights, shape ``(places, count)``, are those of the cubics through the four nearest nodes.
+    """
+    places = np.arange((count - 1) * _FINE + 1) / _FINE
+    first = np.clip(np.floor(places) - 1, 0, count - 4).astype(np.intp)
+    t = places - first
+    near = (
+        -(t - 1) * (t - 2) * (t - 3) / 6,
+        t * (t - 2) * (t - 3) / 2,
+        -t * (t - 1) * (t - 3) / 2,
+        t * (t - 1) * (t - 2) / 6,
+    )
+    weights = np.zeros((places.size, count))
+    for k, column in enumerate(near):
+        weights[np.arange(places.size), first + k] = column
+    return places, weights
+
+
+def _lowest_place(values: Array) -> Array:
+    """Return the index of the least value of each row, or the vertex of the parabola around it."""
+    rows, last = np.arange(values.shape[0]), values.shape[1] - 1
+    place = np.argmin(values, axis=1)
+    before, here, after = (values[rows, np.clip(place + k, 0, last)] for k in (-1, 0, 1))
+    with np.errstate(invalid="ignore", divide="ignore"):
+        move = 0.5 * (before - after) / (before - 2 * here + after)
+    inside = (place > 0) & (place < last) & np.isfinite(move)
+    return np.asarray(place + np.where(inside, move, 0.0))
+
+
+def _around(best: Array, most: int) -> Array:
+    """Return the whole numbers in 1..most on either side of each number, one row for each."""
+    inside = np.clip(best, 1.0, float(most))
+    return np.stack([np.floor(inside), np.ceil(inside)], axis=1)
+
+
+def _convex_length(step: Array, weight: Array, most: int, square: float) -> Array:
+    """Return the best lengths R where R costs R step + weight square/R."""
+    with np.errstate(divide="ignore", over="ignore"):
+        return _around(np.sqrt(weight * square / step), most)
+
+
+def _convex(
+    mechanism: NoisySGD, order: Order, split: float | None, length: int | None
+) -> RenyiCurve:
+    assert mechanism.diameter is not None  # an assumption of the entries
+    square = (mechanism.diameter / mechanism.constant_step_size) ** 2
+
+    best_length = functools.partial(_convex_length, square=square)
+    return renyi_curve(
+        SplitNoise(mechanism, order, best_length, lambda r: square / r, split=split, length=length)
+    )
+
+
+def _strongly_convex(
+    mechanism: NoisySGD, order: Order, split: float | None, length: int | None
+) -> RenyiCurve:
+    assert mechanism.diameter is not None  # an assumption of the entries
+    c = mechanism.contraction
+    rate = -2 * math.log(c) if c > 0 else math.inf
+    square = (mechanism.diameter / mechanism.constant_step_size) ** 2 * (1 - c) * (1 + c)
+
+    def cost(lengths: Array) -> Array:
+        if math.isinf(rate):
+            return np.zeros_like(lengths)
+        return np.asarray(square / np.expm1(np.minimum(rate * lengths, 700.0)))
+
+    def best_length(step: Array, weight: Array, most: int) -> Array:
+        if math.isinf(rate):
+            return np.ones((1, 1))
+        # the root of y/(y - 1)^2 = Q/(K rate), y = e^(rate R)
+        with np.errstate(divide="ignore", over="ignore"):
+            root = np.sqrt(weight * square * rate / step)
+        return _around(2 * np.arcsinh(root / 2) / rate, most)
+
+    return renyi_curve(SplitNoise(mechanism, order, best_length, cost, split=split, length=length))
+
+
+_SMALL_BATCHES = (WITHOUT_REPLACEMENT, *CONVEX_ITERATION, BOUNDED_DOMAIN)
+_B_2 = (
+    "batches without replacement, convex losses on a bounded domain, Renyi: D_alpha <= min{T S, "
+    "min over splits and T~ of (T~ + 1) Q + alpha D^2/(2 eta^2 sigma_1^2 T~)}"
+)
+_B_3 = (
+    "batches without replacement, strongly convex losses on a bounded domain, Renyi: D_alpha <= "
+    "min{T S, min over splits and T~ of (T~ + 1) Q + alpha D^2 (1 - c^2)/(2 eta^2 sigma_1^2 "
+    "(c^(-2 T~) - 1))}"
+)
+_STRONG = (*_SMALL_BATCHES, CONSTANT_STEP_SIZE, STRONGLY_CONVEX, CONTRACTING_STEPS)
+
+
+@bound(
+    id="at22.b_2",
+    source=AT22.at("Appendix B.2, equation (B.2)"),
+    statement=f"{_B_2}, S = D(N || mixture)",
+    assumes=(*_SMALL_BATCHES, CONSTANT_STEP_SIZE),
+    status=Status.REFUTED,
+)
+def b_2(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Small batches, convex losses, as printed (Appendix B.2, equation (B.2)).
+
+    min{T S(b/n, b sigma/(2L)), min (T~ + 1) Q + alpha D^2/(2 eta^2 sigma_1^2 T~)} with
+    Q = S(b/n, b sigma_2/(2L)) and sigma_1^2 + sigma_2^2 = sigma^2, S in Definition 2.10's order.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    split
+        sigma_1^2/sigma^2 in (0, 1); by default the best.
+    length
+        T~, 1 to T - 1; by default the best. With a split or a length chosen by hand only the second
+        branch is given.
+    """
+    return _convex(mechanism, PRINTED, split, length)
+
+
+@bound(
+    id="at22.b_2_both_orders",
+    source=AT22.at("Appendix B.2, equation (B.2), in both orders"),
+    statement=f"{_B_2}, S the larger of both orders",
+    assumes=(*_SMALL_BATCHES, CONSTANT_STEP_SIZE),
+    status=Status.UNPROVEN,
+)
+def b_2_both_orders(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Equation (B.2) with the larger order of S_alpha; options as in `b_2`.
+
+    The first branch holds (`sampled_gaussian`). The second is unproven: conditioning on the shifted
+    noise changes the law of the batch, so the two processes do not share their maps.
+    """
+    return _convex(mechanism, LARGER, split, length)
+
+
+@bound(
+    id="at22.b_3",
+    source=AT22.at("Appendix B.3, equation (B.3)"),
+    statement=f"{_B_3}, S = D(N || mixture)",
+    assumes=_STRONG,
+    status=Status.REFUTED,
+)
+def b_3(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Small batches, strongly convex losses, as printed (Appendix B.3, equation (B.3)).
+
+    As `b_2` with alpha D^2 (1 - c^2)/(2 eta^2 sigma_1^2 (c^(-2 T~) - 1)), c the contraction of a
+    step, (kappa - 1)/(kappa + 1) at the paper's step size 2/(M + m). The best T~ follows from
+    1 - c^2 where the paper's formula for it prints (1 - c)^2.
+    """
+    return _strongly_convex(mechanism, PRINTED, split, length)
+
+
+@bound(
+    id="at22.b_3_both_orders",
+    source=AT22.at("Appendix B.3, equation (B.3), in both orders"),
+    statement=f"{_B_3}, S the larger of both orders",
+    assumes=_STRONG,
+    status=Status.UNPROVEN,
+)
+def b_3_both_orders(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Equation (B.3) with the larger order of S_alpha; unproven as `b_2_both_orders` is."""
+    return _strongly_convex(mechanism, LARGER, split, length)
+
+
+def _lengths(most: int) -> Array:
+    """Return the lengths that are tried where none is known to be best: all, then ever wider."""
+    if most <= 2000:
+        return np.arange(1.0, most + 1)
+    return np.unique(np.round(np.geomspace(1, most, 2000)))
+
+
+def _schedule(
+    mechanism: NoisySGD, proper: bool, split: float | None, length: int | None
+) -> RenyiCurve:
+    assert mechanism.diameter is not None  # an assumption of the entries
+    most = mechanism.steps - 1
+    square, tried = mechanism.diameter**2, _lengths(most)[None, :] if most else np.ones((1, 1))
+    best_length: Callable[[Array, Array, int], Array]
+    if constant_step_size(mechanism):
+        scaled = square / mechanism.constant_step_size**2
+        best_length = functools.partial(_convex_length, square=scaled)
+
+        def cost(r: Array) -> Array:
+            return scaled / r
+    else:
+        etas = mechanism.step_sizes[:0:-1]  # the last T - 1, backwards
+        sums, squares = np.cumsum(etas), np.cumsum(etas**2)
+
+        def best_length(step: Array, weight: Array, most: int) -> Array:
+            return tried
+
+        def cost(r: Array) -> Array:
+            k = r.astype(np.int64) - 1
+            return np.asarray(square / squares[k] if proper else square * r / sums[k] ** 2)
+
+    return renyi_curve(
+        SplitNoise(
+            mechanism,
+            LARGER,
+            best_length,
+            cost,
+            composed=False,
+            split=split,
+            length=length,
+        )
+    )
+
+
+@bound(
+    id="at22.eq_5_7",
+    source=AT22.at("section 5.3, equation (5.7)"),
+    statement=(
+        "batches without replacement, step-size schedules, convex losses on a bounded domain, "
+        "Renyi: D_alpha <= min over splits and tau of (T - tau) Q + (T - tau - 1) alpha D^2/"
+        "(2 sigma_1^2 (sum over t > tau of eta_t)^2)"
+    ),
+    assumes=_SMALL_BATCHES,
+    status=Status.UNPROVEN,
+)
+def eq_5_7(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Step-size schedules (equation (5.7)), with the larger order of S_alpha.
+
+    (R + 1) Q + R alpha D^2/(2 sigma_1^2 (sum of eta_t)^2) over the R = T - tau - 1 last steps, by
+    the paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
+    Options as in `b_2`, ``length`` being R.
+    """
+    return _schedule(mechanism, False, split, length)
+
+
+@bound(
+    id="at22.eq_5_7_corrected",
+    source=AT22.at("section 5.3, equation (5.7), with a_t proportional to eta_t^2"),
+    statement=(
+        "batches without replacement, step-size schedules, convex losses on a bounded domain, "
+        "Renyi: D_alpha <= min over splits and tau of (T - tau) Q + alpha D^2/"
+        "(2 sigma_1^2 sum over t > tau of eta_t^2)"
+    ),
+    assumes=_SMALL_BATCHES,
+    status=Status.UNPROVEN,
+)
+def eq_5_7_corrected(
+    mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
+) -> PrivacyCurve:
+    """Equation (5.7) with the best a_t, proportional to eta_t^2.
+
+    Its second term is alpha D^2/(2 sigma_1^2 sum of eta_t^2). By the inequality of Cauchy and
+    Schwarz it is never above `eq_5_7`, and unproven like it.
+    """
+    return _schedule(mechanism, True, split, length)

@@ -1,0 +1,219 @@
+"""Bok, Su and Altschuler (2024), section 4.2: fixed batches in a fixed order (NoisyCGD).
+
+l = n/b batches an epoch and E = t/l epochs, both whole; S is the differing record's sensitivity,
+and its batch may stand anywhere in the cycle.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.bounds.accounting.update import contraction_gap
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    CYCLIC,
+    LAST_ITERATE,
+    ROUNDING,
+    STRICTLY_CONTRACTIVE_STEPS,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    WHOLE_EPOCHS,
+    Assumption,
+    constant_step_size,
+)
+from audit.bounds.bsa24.full_batches import crossing_time, enough_shifts
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import BSA24
+from audit.curves.base import PrivacyCurve
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+
+def power(gap: float, exponent: int) -> float:
+    """Return (1 - gap)^exponent for gap in [0, 1]; 1 for exponent 0."""
+    if exponent == 0:
+        return 1.0
+    return 0.0 if gap == 1 else math.exp(exponent * math.log1p(-gap))
+
+
+def one_minus_power(gap: float, exponent: int) -> float:
+    """Return 1 - (1 - gap)^exponent for gap in [0, 1], without cancellation."""
+    if exponent == 0:
+        return 0.0
+    return 1.0 if gap == 1 else -math.expm1(exponent * math.log1p(-gap))
+
+
+def _epochs_found(mechanism: NoisySGD) -> str:
+    if mechanism.diameter is None or not constant_step_size(mechanism):
+        return f"epochs={mechanism.epochs:g}"
+    return f"epochs={mechanism.epochs:g} below {crossing_time(mechanism, mechanism.batch_size):.6g}"
+
+
+ENOUGH_EPOCHS = Assumption(
+    "epochs >= D b/(eta L) with L the gradient sensitivity",
+    lambda m: enough_shifts(m, m.batch_size, m.epochs * (1 + ROUNDING)),
+    _epochs_found,
+)
+
+Array = NDArray[np.float64]
+
+
+def _counts(mechanism: NoisySGD) -> tuple[int, int]:
+    """l, the batches of an epoch, and E, the epochs."""
+    length = mechanism.dataset_size // mechanism.batch_size
+    return length, mechanism.steps // length
+
+
+def _batch_ratio(mechanism: NoisySGD) -> float:
+    return mechanism.sensitivity / (mechanism.batch_size * mechanism.noise_std)
+
+
+_STRONGLY_CONVEX = (
+    LAST_ITERATE,
+    CYCLIC,
+    WHOLE_EPOCHS,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    STRICTLY_CONTRACTIVE_STEPS,
+    CONSTANT_STEP_SIZE,
+)
+
+
+@bound(
+    id="bsa24.theorem_4_4",
+    source=BSA24.at("Theorem 4.4"),
+    statement="cyclic batches, composition: mu-GDP with mu = (L/(b sigma)) sqrt(E)",
+    assumes=(LAST_ITERATE, CYCLIC, WHOLE_EPOCHS),
+    status=Status.AS_PRINTED,
+)
+def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).
+
+    Neither convexity nor smoothness is used, and step-size schedules are covered.
+    """
+    return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(_counts(mechanism)[1]))
+
+
+def _old_epochs(gap: float, length: int) -> float:
+    """(1 - c^2)/(1 - c^l)^2, what the noise of an epoch leaves of earlier ones."""
+    return gap * (2 - gap) / one_minus_power(gap, length) ** 2
+
+
+@bound(
+    id="bsa24.theorem_4_5",
+    source=BSA24.at("Theorem 4.5"),
+    statement=(
+        "cyclic batches, strongly convex losses: mu-GDP with mu = (L/(b sigma)) sqrt(1 + "
+        "c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1)))/(1 + c^(l(E-1))))"
+    ),
+    assumes=_STRONGLY_CONVEX,
+    status=Status.AS_PRINTED,
+)
+def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
+    """Strongly convex losses, cyclic batches (Theorem 4.5).
+
+    G(mu) with mu = S/(b sigma) sqrt(1 + c^(2l-2) (1-c^2)/(1-c^l)^2 (1-c^(l(E-1)))/(1+c^(l(E-1)))).
+    """
+    gap = contraction_gap(mechanism)
+    length, epochs = _counts(mechanism)
+    lost = one_minus_power(gap, length * (epochs - 1))
+    fraction = power(gap, 2 * length - 2) * _old_epochs(gap, length) * lost / (2 - lost)
+    return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(1 + fraction))
+
+
+@bound(
+    id="bsa24.theorem_4_6",
+    source=BSA24.at("Theorem 4.6"),
+    statement=(
+        "cyclic batches, convex losses on a bounded domain: mu-GDP with mu = (1/sigma) "
+        "sqrt((L/b)^2 + 3 L D/(eta b l) + L^2/(b^2 l) ceil(D b/(eta L)))"
+    ),
+    assumes=(
+        LAST_ITERATE,
+        CYCLIC,
+        WHOLE_EPOCHS,
+        CONVEX,
+        UNCLIPPED,
+        CONTRACTIVE_STEPS,
+        BOUNDED_DOMAIN,
+        CONSTANT_STEP_SIZE,
+        ENOUGH_EPOCHS,
+    ),
+    status=Status.AS_PRINTED,
+)
+def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
+    """Convex losses on a bounded domain, cyclic batches (Theorem 4.6).
+
+    G(mu) with mu = (1/sigma) sqrt((S/b)^2 + 3 S D/(eta b l) + S^2/(b^2 l) ceil(D b/(eta S))), for
+    at least D b/(eta S) epochs.
+    """
+    assert mechanism.diameter is not None  # an assumption of the entry
+    ratio = mechanism.sensitivity / mechanism.batch_size
+    length, _ = _counts(mechanism)
+    ceiling = math.ceil(crossing_time(mechanism, mechanism.batch_size))
+    square = ratio**2 + 3 * ratio * mechanism.diameter / (mechanism.constant_step_size * length)
+    square += ratio**2 * ceiling / length
+    return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
+
+
+def _linear(alpha: Array, rho: float) -> Array:
+    return alpha * rho
+
+
+@bound(
+    id="bsa24.table_1_renyi",
+    source=BSA24.at("Table 1, column RDP, and Appendix D.2"),
+    statement=(
+        "cyclic batches, strongly convex losses, Renyi: D_alpha <= (alpha/2) (L/(b sigma))^2 "
+        "(1 + c^(l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1))))"
+    ),
+    assumes=_STRONGLY_CONVEX,
+    status=Status.AS_PRINTED,
+)
+def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
+    """Return the Renyi bound that the paper's Table 1 compares itself with (Appendix D.2).
+
+    D_alpha <= alpha rho with rho = (r^2/2) (1 + c^(l-2) (1-c^2)/(1-c^l)^2 (1 - c^(l(E-1)))) and
+    r = S/(b sigma); never below the Renyi divergence of Theorem 4.5.
+    """
+    gap = contraction_gap(mechanism)
+    length, epochs = _counts(mechanism)
+    lost = one_minus_power(gap, length * (epochs - 1))
+    before = power(gap, length - 2) if length > 1 or gap < 1 else math.inf
+    growth = before * _old_epochs(gap, length) * lost if lost else 0.0
+    rho = _batch_ratio(mechanism) ** 2 / 2 * (1 + growth)
+    return RenyiCurve(functools.partial(_linear, rho=rho))
+
+
+def _checked(mechanism: NoisySGD, name: str, *, convex: bool) -> None:
+    common = (CYCLIC, WHOLE_EPOCHS, CONSTANT_STEP_SIZE)
+    special = (BOUNDED_DOMAIN,) if convex else (STRONGLY_CONVEX, STRICTLY_CONTRACTIVE_STEPS)
+    for assumption in (*common, *special):
+        assumption.require(mechanism, name)
+
+
+def threshold_4_5(mechanism: NoisySGD) -> float:
+    """Return the epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which Theorem 4.5 beats 4.4.
+
+    Named after Theorem 4.6 of the paper ("roughly").
+    """
+    _checked(mechanism, "bsa24.threshold_4_5", convex=False)
+    gap, (length, _) = contraction_gap(mechanism), _counts(mechanism)
+    return power(gap, 2 * length - 2) * _old_epochs(gap, length)
+
+
+def threshold_4_6(mechanism: NoisySGD) -> float:
+    """Return the epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
+
+    Named after Theorem 4.6 of the paper ("roughly").
+    """
+    _checked(mechanism, "bsa24.threshold_4_6", convex=True)
+    return 4 * crossing_time(mechanism, mechanism.batch_size) / _counts(mechanism)[0]

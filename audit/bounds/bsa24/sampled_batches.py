@@ -1,0 +1,377 @@
+"""Bok, Su and Altschuler (2024), section 4.3: batches drawn without replacement (NoisySGD).
+
+The three theorems take the sensitivity of the whole family
+(`audit.bounds.accounting.family_sensitivity`). Theorems 4.9 and 4.10 have a free integer tau: they
+are families of bounds, whose curves answer each question by the best member.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.update import contraction_gap, family_sensitivity
+from audit.bounds.assumptions import (
+    BOUNDED_DOMAIN,
+    CONSTANT_STEP_SIZE,
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    LAST_ITERATE,
+    STRICTLY_CONTRACTIVE_STEPS,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    WITHOUT_REPLACEMENT,
+    Assumption,
+)
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import BSA24
+from audit.curves.base import PrivacyCurve
+from audit.mechanism import NoisySGD, Order
+
+Array = NDArray[np.float64]
+
+_COARSE_GRID = 1 << 16  # enough to compare lengths: the winner is computed on the full grid
+_SMALLEST_DECADE = 12
+_TRADEOFF_DECADES = (2, 5)
+
+
+@dataclass(frozen=True, eq=False)
+class LengthFamilyCurve(PrivacyCurve):
+    """The best of G(gaussian(m)) composed with ``step`` m times and ``beside``, m = 1..longest.
+
+    Each m gives a valid bound, so every answer is valid whichever m gives it. The best m is
+    searched for at delta = 0.1, 0.01, ..., 1e-12, when first needed: the Renyi divergences, cheap
+    for all m at once, say where to look, and a golden-section search on coarse numerical
+    compositions finds the place. ``epsilon`` and ``delta`` take the better of the two members on
+    either side of the value asked for, ``beta`` that of the members for delta = 1e-2 and 1e-5;
+    ``renyi`` is exact in m.
+
+    Parameters
+    ----------
+    step
+        C_p(G(mu)) of one step.
+    longest
+        The largest m.
+    """
+
+    step: SubsampledGaussian
+    longest: int
+    _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
+    _lengths: dict[int, int] = field(default_factory=dict, repr=False, kw_only=True)
+
+    @property
+    def beside(self) -> SubsampledGaussian | None:
+        """One more sampled step, the same for every m; None for none."""
+        return None
+
+    @abstractmethod
+    def gaussian(self, length: Array) -> Array:
+        """Return the Gaussian parameter of each m; falling and convex in m."""
+
+    @property
+    def symmetric(self) -> bool:
+        """Every member is."""
+        return True
+
+    def member(self, length: int) -> PrivacyCurve:
+        """Return the bound with ``length`` = t - tau steps."""
+        validate.integer(1, length=length)
+        if length not in self._members:
+            self._members[length] = self._compose(length)
+        return self._members[length]
+
+    def best_length(self, decade: int) -> int:
+        """Return the t - tau whose epsilon at delta = 10^-decade is smallest, up to the search."""
+        validate.integer(1, decade=decade)
+        if decade not in self._lengths:
+            self._lengths[decade] = self._search(10.0**-decade)
+        return self._lengths[decade]
+
+    def _compose(self, length: int, **grid: int) -> PrivacyCurve:
+        mu = float(self.gaussian(np.array([float(length)]))[0])
+        return compose(self.step, length, mu, beside=self.beside, **grid)
+
+    def _search(self, delta: float) -> int:
+        """Minimise the epsilon of a member over lengths, on a logarithmic scale."""
+        guess = self._guess(delta)
+        coarse: dict[int, float] = {}
+
+        def at(log_length: float) -> float:
+            length = min(max(round(math.exp(log_length)), 1), self.longest)
+            if length not in coarse:
+                curve = self._compose(length, largest_grid=_COARSE_GRID)
+                coarse[length] = curve.epsilon(delta)
+            return coarse[length]
+
+        low = math.log(max(guess / 4, 1))
+        high = math.log(min(guess * 4, self.longest))
+        ratio = (math.sqrt(5) - 1) / 2
+        for end in (low, high, math.log(guess)):
+            at(end)
+        while high - low > 0.02 and math.exp(high) - math.exp(low) > 0.5:
+            left, right = high - ratio * (high - low), low + ratio * (high - low)
+            if at(left) <= at(right):
+                high = right
+            else:
+                low = left
+        return min(coarse, key=lambda length: coarse[length])
+
+    def _guess(self, delta: float) -> int:
+        """Best length by the Renyi divergences, each order at its own best length."""
+        orders = 1 + np.geomspace(1e-4, 1e4, 81)
+        per_step = np.asarray(self.step.renyi(orders))
+        lengths = self._best_by_order(orders, per_step)
+        bounds = self._renyi_of(lengths, orders, per_step)
+        conversion = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
+        return int(lengths[int(np.argmin(bounds + conversion))])
+
+    def _renyi_of(self, length: Array, alpha: Array, per_step: Array) -> Array:
+        once = 0.0 if self.beside is None else self.beside.divergence(alpha)
+        return np.asarray(length * per_step + alpha * self.gaussian(length) ** 2 / 2 + once)
+
+    def _best_by_order(self, orders: Array, per_step: Array) -> Array:
+        """Integer m that minimises m R + alpha gaussian(m)^2/2, convex in m, for each order."""
+        low, high = np.ones_like(orders), np.full_like(orders, float(self.longest))
+        while np.any(low < high):
+            middle = np.floor((low + high) / 2)
+            here, after = (orders * self.gaussian(m) ** 2 / 2 for m in (middle, middle + 1))
+            rises = after + per_step >= here
+            low, high = np.where(rises, low, middle + 1), np.where(rises, middle, high)
+        return low
+
+    def _at_decade(self, decade: int) -> PrivacyCurve:
+        return self.member(self.best_length(decade))
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        result = np.full_like(delta, np.inf)
+        place = np.clip(-np.log10(delta), 1, _SMALLEST_DECADE)
+        near = np.rint(place)
+        # a power of ten is one decade, in spite of rounding
+        place = np.where(np.abs(place - near) < 1e-9, near, place)
+        for side in (np.floor(place), np.ceil(place)):
+            for decade in np.unique(side):
+                here = side == decade
+                found = self._at_decade(int(decade)).epsilon(delta[here])
+                result[here] = np.minimum(result[here], found)
+        return result
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        result = np.empty_like(epsilon)
+        for place, value in enumerate(epsilon):
+            low, high = self._decades(abs(float(value)))
+            result[place] = min(self._at_decade(k).delta(float(value)) for k in (low, high))
+        return result
+
+    def _decades(self, epsilon: float) -> tuple[int, int]:
+        """Return the neighbouring decades of delta between which ``epsilon`` lies."""
+        low, high = 0, _SMALLEST_DECADE + 1
+        while high - low > 1:
+            middle = (low + high) // 2
+            if self._at_decade(middle).epsilon(10.0**-middle) <= epsilon:
+                low = middle
+            else:
+                high = middle
+        return max(low, 1), min(high, _SMALLEST_DECADE)
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        betas = [np.asarray(self._at_decade(k).beta(alpha)) for k in _TRADEOFF_DECADES]
+        return np.asarray(np.stack(betas).max(axis=0))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        per_step = np.asarray(self.step.renyi(alpha))
+        length = self._best_by_order(alpha, per_step)
+        return self._renyi_of(length, alpha, per_step)
+
+
+@dataclass(frozen=True, eq=False)
+class InterpolationCurve(LengthFamilyCurve):
+    """The family of Theorem 4.10: gaussian(m) = crossing/sqrt(m), the domain crossed in m steps.
+
+    Parameters
+    ----------
+    crossing
+        The Gaussian parameter of m = 1.
+    """
+
+    crossing: float
+
+    def gaussian(self, length: Array) -> Array:
+        """Return crossing/sqrt(m)."""
+        return np.asarray(self.crossing / np.sqrt(length))
+
+
+@dataclass(frozen=True, eq=False)
+class ContractionCurve(LengthFamilyCurve):
+    """The family of Theorem 4.9: gaussian(m) = scale c^(m+1) (1 - c^(longest-m))/(1 - c).
+
+    Parameters
+    ----------
+    once
+        The sampled step at the intermediate time.
+    scale
+        What the Gaussian parameter is in units of.
+    gap
+        1 - c, in (0, 1].
+    """
+
+    once: SubsampledGaussian
+    scale: float
+    gap: float
+
+    @property
+    def beside(self) -> SubsampledGaussian:
+        """The sampled step at the intermediate time."""
+        return self.once
+
+    def gaussian(self, length: Array) -> Array:
+        """Return scale (c^(m+1) - c^(longest+1))/(1 - c)."""
+        if self.gap == 1:
+            return np.zeros_like(length)
+        rate = math.log1p(-self.gap)
+        left = np.exp(rate * (length + 1)) * -np.expm1(rate * (self.longest - length))
+        return np.asarray(self.scale * left / self.gap)
+
+
+TWO_STEPS = Assumption(
+    "two steps or more, so that 1 <= tau <= t - 1",
+    lambda m: m.steps >= 2,
+    lambda m: f"steps={m.steps}",
+)
+
+
+@bound(
+    id="bsa24.theorem_4_8",
+    source=BSA24.at("Theorem 4.8"),
+    statement=(
+        "batches drawn without replacement, composition: f-DP with "
+        "f = C_{b/n}(G(L/(b sigma))) composed t times"
+    ),
+    assumes=(LAST_ITERATE, WITHOUT_REPLACEMENT),
+    status=Status.AS_PRINTED,
+)
+def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition for batches drawn without replacement (Theorem 4.8).
+
+    C_{b/n}(G(S/(b sigma))) composed t times, S the family sensitivity. Neither convexity nor
+    smoothness is used, and step-size schedules are covered.
+    """
+    ratio = family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
+    return compose(SubsampledGaussian(mechanism.sampling_rate, ratio), mechanism.steps)
+
+
+@bound(
+    id="bsa24.theorem_4_9",
+    source=BSA24.at("Theorem 4.9"),
+    statement=(
+        "batches drawn without replacement, strongly convex losses: f-DP with f = "
+        "G(r (c^(t-tau+1) - c^t)/(1 - c)) composed with C_{b/n}(G(r)) and C_{b/n}(G(r/sqrt(2)))"
+        " composed t - tau times, r = 2 sqrt(2) L/(b sigma), any tau from 1 to t - 1"
+    ),
+    assumes=(
+        LAST_ITERATE,
+        WITHOUT_REPLACEMENT,
+        STRONGLY_CONVEX,
+        UNCLIPPED,
+        STRICTLY_CONTRACTIVE_STEPS,
+        CONSTANT_STEP_SIZE,
+        TWO_STEPS,
+    ),
+    status=Status.AS_PRINTED,
+)
+def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
+    """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
+
+    With S the family sensitivity and r = 2 sqrt(2) S/(b sigma), G(r (c^(t-tau+1) - c^t)/(1 - c))
+    composed with C_{b/n}(G(r)) and with t - tau times C_{b/n}(G(r/sqrt(2))). Printed for
+    tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter would be negative. Projections are
+    contractive and post-processing, so bounded domains are covered.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    tau
+        The intermediate time, 1 to t - 1. By default the best for each question asked of the
+        curve; any choice gives a valid bound.
+
+    Raises
+    ------
+    ValueError
+        If ``tau`` is out of its range.
+    """
+    ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
+    rate = mechanism.sampling_rate
+    family = ContractionCurve(
+        SubsampledGaussian(rate, ratio),
+        mechanism.steps - 1,
+        SubsampledGaussian(rate, math.sqrt(2) * ratio),
+        math.sqrt(2) * ratio,
+        contraction_gap(mechanism),
+    )
+    if tau is None:
+        return family
+    validate.integer(1, tau=tau)
+    _below_steps(tau, mechanism)
+    return family.member(mechanism.steps - tau)
+
+
+@bound(
+    id="bsa24.theorem_4_10",
+    source=BSA24.at("Theorem 4.10"),
+    statement=(
+        "batches drawn without replacement, convex losses on a bounded domain: f-DP with "
+        "f = G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with "
+        "C_{b/n}(G(2 sqrt(2) L/(b sigma))) composed t - tau times, any tau < t"
+    ),
+    assumes=(
+        LAST_ITERATE,
+        WITHOUT_REPLACEMENT,
+        CONVEX,
+        UNCLIPPED,
+        CONTRACTIVE_STEPS,
+        BOUNDED_DOMAIN,
+        CONSTANT_STEP_SIZE,
+    ),
+    status=Status.AS_PRINTED,
+)
+def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
+    """Convex losses on a bounded domain, batches drawn without replacement (Theorem 4.10).
+
+    G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with t - tau times
+    C_{b/n}(G(2 sqrt(2) S/(b sigma))), S the family sensitivity.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    tau
+        The intermediate time, 0 to t - 1. By default the best for each question asked of the
+        curve; any choice gives a valid bound.
+
+    Raises
+    ------
+    ValueError
+        If ``tau`` is out of its range.
+    """
+    assert mechanism.diameter is not None  # an assumption of the entry
+    scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)
+    step = SubsampledGaussian(mechanism.sampling_rate, scale * family_sensitivity(mechanism))
+    crossing = math.sqrt(2) * mechanism.diameter / mechanism.step_std
+    if tau is None:
+        return InterpolationCurve(step, mechanism.steps, crossing)
+    validate.integer(0, tau=tau)
+    _below_steps(tau, mechanism)
+    length = mechanism.steps - tau
+    return compose(step, length, crossing / math.sqrt(length))
+
+
+def _below_steps(tau: int, mechanism: NoisySGD) -> None:
+    if tau >= mechanism.steps:
+        raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")

@@ -1,0 +1,357 @@
+"""Chien and Li (2025), Appendix A.2: cyclic batches, shuffled or not.
+
+See `audit.bounds.cl25.distance_tracking` for the paper's K, L and sigma.
+
+The paper shuffles records anew in every epoch, `NoisySGD` once (``Batching.SHUFFLED``). What
+averages over fresh shuffles is no bound for records that keep their place, so
+`theorem_a_1_sequence` and `corollary_a_3_reshuffled` are no entries of the catalogue. Theorem A.1
+bounds the run for any one sequence of batches, and Corollary A.3 averages over all sequences.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.bounds.accounting.shift_allocation import (
+    HolderModulus,
+    LipschitzShifts,
+    Meetings,
+    cheapest_holder,
+    smallest,
+)
+from audit.bounds.assumptions import (
+    CONSTANT_STEP_SIZE,
+    FIXED_BATCHES,
+    LAST_ITERATE,
+    SMOOTH,
+    Assumption,
+)
+from audit.bounds.cl25.distance_tracking import (
+    HOLDER,
+    SMOOTH_OR_HOLDER,
+    Growth,
+    Losses,
+    clip_speed,
+    domain,
+    excess,
+    holder_growth,
+    holder_modulus,
+    others_share,
+    step_shift,
+)
+from audit.bounds.record_scope import RecordScope
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import CL25
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import Batching, NoisySGD
+
+Array = NDArray[np.float64]
+
+_POSITIONS = 128  # positions in the cycle that are computed one by one
+_MOST_SEQUENCES = 4096
+
+SHUFFLED = Assumption(
+    "batches of records that were shuffled once",
+    lambda m: m.batching is Batching.SHUFFLED,
+    lambda m: f"batching={m.batching.name}",
+)
+
+
+def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
+    """Meetings with the record in batch ``position``; by default in the batch of the last step."""
+    period = mechanism.dataset_size // mechanism.batch_size
+    if position is None:
+        return Meetings(mechanism.steps, period, (mechanism.steps - 1) % period)
+    validate.integer(0, position=position)
+    if position >= period:
+        raise ValueError(
+            f"position must be below dataset_size/batch_size ({period}), got {position!r}"
+        )
+    return Meetings(mechanism.steps, period, int(position))
+
+
+def _cyclic_square(
+    mechanism: NoisySGD, meetings: Meetings, losses: Losses | None, length: int | None
+) -> float:
+    """Return the minimum in equation (25), in units of the squared noise of the iterate."""
+    shift, batch = step_shift(mechanism, mechanism.batch_size), mechanism.batch_size
+    if meetings.total == 0:
+        return 0.0
+    found = []
+    if HOLDER.holds(mechanism) and losses is None:
+        growth = holder_growth(mechanism, batch, others_share(mechanism))
+        distance = growth.after(meetings)
+        modulus = holder_modulus(mechanism)
+        found.append(cheapest_holder(meetings, shift, modulus, distance, length))
+    if SMOOTH.holds(mechanism) or losses is not None:
+        found.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
+    return min(found) / mechanism.step_std**2
+
+
+def _smooth_cyclic_square(
+    mechanism: NoisySGD, meetings: Meetings, losses: Losses | None, length: int | None
+) -> float:
+    surplus, shift = excess(mechanism, losses), step_shift(mechanism, mechanism.batch_size)
+    shifts = LipschitzShifts(meetings, shift, surplus)
+    steps, widest, speed = meetings.steps, domain(mechanism), clip_speed(mechanism)
+
+    def grown(done: Array) -> Array:
+        """Lemma A.2 with c d for g(d), both of its branches run through from the start."""
+        since = done - 1 - meetings.position
+        with np.errstate(invalid="ignore"):
+            moved = np.where(since > 0, shift + speed * since, np.where(since == 0, shift, 0.0))
+        return np.asarray(np.minimum(np.minimum(shifts.grown(done), moved), widest))
+
+    tracked = None
+    if surplus > 0:  # the repulsion of the differing record's own gradient can be left out
+        constant = mechanism.step_sizes[0] * (mechanism.smoothness or 0.0)
+        free = HolderModulus(float(constant), 1.0)
+        met = HolderModulus(float(constant) * others_share(mechanism), 1.0)
+        growth = Growth(lambda d: float(free(d)), lambda d: float(met(d)), shift, speed, widest)
+        tracked = growth.after(meetings)
+
+    def cost(lengths: Array) -> Array:
+        done = steps - lengths
+        distance = grown(done) if tracked is None else np.minimum(grown(done), tracked(done))
+        return shifts.costs(lengths, distance)
+
+    if length is not None:
+        return float(cost(np.array([float(length)]))[0])
+    if surplus > 0:
+        return smallest(cost, steps)[0]
+    # steps without the record bring the runs no closer than they contract: to start later in a
+    # cycle than just after its meeting gains nothing
+    ends = np.array([float(steps), float(max(meetings.after_last, 1))])
+    found = [float(np.min(cost(ends)))]
+    if meetings.total > 1:
+        period, after = meetings.period, meetings.after_last
+        found.append(smallest(lambda met: cost(after + met * period), meetings.total - 1)[0])
+    return min(found)
+
+
+@bound(
+    id="cl25.theorem_a_1",
+    source=CL25.at("Theorem A.1"),
+    statement=(
+        "fixed batches, Hoelder gradients, Renyi: D_alpha <= alpha/(2 sigma^2) min of "
+        "sum_j (2 eta K/b)^2/beta_{t_j} + sum_t a_t^2/(1 - beta_t), A_tau >= D_tau, "
+        "t_j the steps that meet the record"
+    ),
+    assumes=(FIXED_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
+    status=Status.AS_PRINTED,
+    record_scope=RecordScope.POSITION,
+)
+def theorem_a_1(
+    mechanism: NoisySGD,
+    *,
+    position: int | None = None,
+    losses: Losses | None = None,
+    tau: int | None = None,
+) -> PrivacyCurve:
+    """Batches in a fixed, possibly shuffled, cycle (Theorem A.1): for any order of the records.
+
+    alpha/(2 sigma^2) times the minimum over tau, beta_t and a_t of the sum over t >= tau of
+    (2 eta K/b)^2/beta_t where the record is in the batch, and of a_t^2/(1 - beta_t), with
+    A_tau >= D_tau as in Theorem 3.7 and D_t of Lemma A.2. With smooth losses the shifts obey the
+    Lipschitz constant c of Theorem 3.1, as its proof allows, and are optimal; with Hoelder
+    continuous gradients they are those of Theorem 3.7. Where both are given the better one counts.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters. The package's cycle is the same in every epoch.
+    position
+        The place of the record's batch in the cycle, from 0. By default the batch of the last step,
+        which is the worst: the shifts for it, moved forward in time, serve every other place.
+    losses
+        The branch of smooth losses; by default the best that applies.
+    tau
+        Where the analysis starts, 0 to T - 1; by default the best.
+    """
+    length = None
+    if tau is not None:
+        validate.integer(0, tau=tau)
+        if tau >= mechanism.steps:
+            raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")
+        length = mechanism.steps - int(tau)
+    square = _cyclic_square(mechanism, _cycle(mechanism, position), losses, length)
+    return RenyiCurve.linear(square / 2)
+
+
+@dataclass(frozen=True, eq=False)
+class MixedDivergence:
+    """log of the mean of e^((alpha - 1) alpha rho), over alpha - 1."""
+
+    rhos: Array
+    weights: Array
+
+    def __call__(self, alpha: Array) -> Array:
+        """Return the divergence at each order."""
+        exponent = ((alpha - 1) * alpha)[:, None] * self.rhos
+        top = exponent.max(axis=1)
+        result = np.full(alpha.shape, np.inf)
+        near, far = top < 1, (top >= 1) & np.isfinite(top)
+        result[near] = np.log1p(np.expm1(exponent[near]) @ self.weights)
+        scaled = np.exp(exponent[far] - top[far, None]) @ self.weights
+        result[far] = top[far] + np.log(scaled)
+        return np.asarray(result / (alpha - 1))
+
+
+@bound(
+    id="cl25.corollary_a_3",
+    source=CL25.at("Corollary A.3"),
+    statement=(
+        "shuffled cyclic batches, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
+        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the place of the record"
+    ),
+    assumes=(SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
+    status=Status.AS_PRINTED,
+)
+def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
+    """Shuffled cyclic batches (Corollary A.3): Theorem A.1 averaged over the place of the record.
+
+    D_alpha <= log(E exp((alpha - 1) eps(alpha, position)))/(alpha - 1) over the n/b positions, by
+    joint convexity, on the logarithmic scale. The paper shuffles anew in every epoch; the package's
+    batches are shuffled once, so the expectation is over one position. Beyond 128 positions,
+    neighbouring ones are grouped and each group counts as its worst member, the one that leaves the
+    fewest steps after the last meeting.
+    """
+    period = mechanism.dataset_size // mechanism.batch_size
+    edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))
+    squares = []
+    for after in edges[:-1]:
+        meetings = Meetings(mechanism.steps, period, (mechanism.steps - 1 - int(after)) % period)
+        squares.append(_cyclic_square(mechanism, meetings, losses, None))
+    divergence = MixedDivergence(np.array(squares) / 2, np.diff(edges) / period)
+    return RenyiCurve(divergence, points=101)
+
+
+_FRESH_SHUFFLES = (SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH)
+
+
+def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
+    """Return the batches in an epoch, and how many epochs are begun."""
+    period = mechanism.dataset_size // mechanism.batch_size
+    return period, -(-mechanism.steps // period)
+
+
+def _square(mechanism: NoisySGD, places: Sequence[int], losses: Losses | None) -> float:
+    """Return the minimum of equation (25) for one sequence, in units of the squared noise."""
+    period, _ = _epochs(mechanism)
+    steps, shift = mechanism.steps, step_shift(mechanism, mechanism.batch_size)
+    surplus, speed, widest = (
+        excess(mechanism, losses),
+        clip_speed(mechanism),
+        domain(mechanism),
+    )
+    met = np.zeros(steps, dtype=np.bool_)
+    times = np.arange(len(places)) * period + np.asarray(places, dtype=np.int64)
+    met[times[times < steps]] = True
+    if not np.any(met):
+        return 0.0
+    distances = [0.0]
+    for meets in met:  # Lemma A.2 with c d for g(d)
+        moved = (1 + surplus) * distances[-1] + shift * meets
+        distances.append(min(moved, distances[-1] + speed, widest))
+    starts = list(range(steps))
+    if surplus <= 0:  # to start later than just after a meeting gains nothing
+        starts = [0, *(int(t) + 1 for t in np.flatnonzero(met) if t + 1 < steps)]
+    best = min(_cheapest(met[start:], shift, 1 + surplus, distances[start]) for start in starts)
+    return best / mechanism.step_std**2
+
+
+def _cheapest(met: NDArray[np.bool_], shift: float, contraction: float, distance: float) -> float:
+    """Return the least sum of b_t^2 with sum of (b_t - s_t) c^-(t-tau+1) >= d and b_t >= s_t.
+
+    b_t = max(s_t, theta w_t), w_t the weights; those of s_t with the largest weights are raised
+    first.
+    """
+    powers = np.arange(met.size - 1, -1, -1.0)
+    if contraction <= 1:  # weights c^(T-1-t), against c^(T-tau) d
+        weights, target = contraction**powers, contraction**met.size * distance
+    else:  # the same, divided by c^(T-tau-1)
+        weights, target = contraction ** -powers[::-1], contraction * distance
+    own = np.sort(weights[met])[::-1]
+    free = float(np.sum(weights[~met] ** 2))
+    squares = free + np.concatenate([[0.0], np.cumsum(own**2)])
+    needed = target + shift * np.concatenate([[0.0], np.cumsum(own)])
+    raised = np.arange(own.size + 1)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        theta = np.where(needed > 0, needed / squares, 0.0)
+        costs = np.where(needed > 0, needed * theta, 0.0) + (own.size - raised) * shift**2
+        # where all raised ones end above s the choice is feasible; the optimum is one of those
+        feasible = np.concatenate([[True], theta[1:] * own >= shift * (1 - 1e-12)])
+    return float(np.min(np.where(feasible, costs, np.inf)))
+
+
+def theorem_a_1_sequence(
+    mechanism: NoisySGD, places: Sequence[int], *, losses: Losses | None = None
+) -> PrivacyCurve:
+    """Return Theorem A.1 for one sequence of batches, smooth losses.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters, with ``Batching.SHUFFLED``; here each epoch has its own order.
+    places
+        The place of the record's batch in each epoch that is begun, from 0.
+    losses
+        The branch; by default the one with the smallest Lipschitz constant that applies.
+
+    Raises
+    ------
+    NotApplicable
+        If an assumption fails.
+    ValueError
+        If ``places`` are not one for each epoch, or no places of an epoch.
+    """
+    for assumption in _FRESH_SHUFFLES:
+        assumption.require(mechanism, "cl25.theorem_a_1_sequence")
+    period, epochs = _epochs(mechanism)
+    if len(places) != epochs:
+        raise ValueError(f"places must be one for each of the {epochs} epochs, got {len(places)}")
+    for place in places:
+        validate.integer(0, places=place)
+        if place >= period:
+            raise ValueError(
+                f"places must be below dataset_size/batch_size ({period}), got {place}"
+            )
+    return RenyiCurve.linear(_square(mechanism, places, losses) / 2)
+
+
+def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
+    """Return Corollary A.3 with fresh shuffles: Theorem A.1 averaged over all sequences.
+
+    D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), B uniform over the (n/b)^E
+    sequences of places of the record's batch in E epochs, by joint convexity.
+
+    Raises
+    ------
+    NotApplicable
+        If an assumption fails.
+    ValueError
+        If there are more than 4096 sequences.
+    """
+    for assumption in _FRESH_SHUFFLES:
+        assumption.require(mechanism, "cl25.corollary_a_3_reshuffled")
+    period, epochs = _epochs(mechanism)
+    if period**epochs > _MOST_SEQUENCES:
+        raise ValueError(
+            f"(dataset_size/batch_size)^epochs must be at most {_MOST_SEQUENCES}, "
+            f"got {period}^{epochs}"
+        )
+    squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]
+    weights = np.full(len(squares), 1 / len(squares))
+    return RenyiCurve(MixedDivergence(np.array(squares) / 2, weights), points=101)
+
+
+def sequences(period: int, epochs: int) -> Iterator[tuple[int, ...]]:
+    """Return all sequences of places, one place in ``range(period)`` for each epoch."""
+    return itertools.product(range(period), repeat=epochs)

@@ -1,0 +1,286 @@
+"""Chien and Li (2025): distance tracking, which bounds how far two neighbouring runs are apart.
+
+The paper's K is `NoisySGD.gradient_bound` (the clip norm, or the Lipschitz constant, whichever is
+smaller), its L the smoothness or the Hoelder constant, and its sigma the noise of the iterate,
+``step_std``. K bounds the whole gradient of a record: for losses that are neither convex nor
+clipped a shared regulariser must be counted in it. Where zeroing a record halves a term, it halves
+2 eta K/n (or 2 eta K/b), which is ``eta * sensitivity/n`` here, and not 2 eta K.
+"""
+
+from __future__ import annotations
+
+import enum
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit.bounds.accounting.shift_allocation import HolderModulus, Meetings
+from audit.bounds.assumptions import (
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    FULL_BATCHES,
+    ROUNDING,
+    SMOOTH,
+    STRONGLY_CONVEX,
+    UNCLIPPED,
+    Assumption,
+    NotApplicable,
+)
+from audit.mechanism import NoisySGD, Relation
+
+Array = NDArray[np.float64]
+
+_LONGEST = 1 << 14  # steps that are tracked one by one
+
+
+class Losses(enum.Enum):
+    """What a branch of Theorem 3.1 assumes of smooth losses."""
+
+    NON_CONVEX = "non-convex"  # c = 1 + eta L
+    CONVEX = "convex"  # c = 1
+    STRONGLY_CONVEX = "strongly convex"  # c = 1 - eta m
+
+
+def _short_steps(m: NoisySGD) -> bool:
+    if m.smoothness is None:
+        return False
+    largest = max(m.step_size) if isinstance(m.step_size, tuple) else m.step_size
+    return largest * m.smoothness <= 1 + ROUNDING
+
+
+SHORT_STEPS = Assumption(
+    "eta <= 1/M with M the smoothness",
+    _short_steps,
+    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+)
+HOLDER = Assumption(
+    "Hoelder continuous gradients of an order above 0",
+    lambda m: m.holder is not None and m.holder[1] > 0,
+    lambda m: f"holder={m.holder!r}",
+)
+SMOOTH_OR_HOLDER = Assumption(
+    "smooth losses, or Hoelder continuous gradients of an order above 0",
+    lambda m: SMOOTH.holds(m) or HOLDER.holds(m),
+    lambda m: f"smoothness={m.smoothness!r} and holder={m.holder!r}",
+)
+GRADIENT_BOUND = Assumption(
+    "a bound on each record's gradient",
+    lambda m: m.gradient_bound is not None,
+    lambda m: f"lipschitz={m.lipschitz!r} and clip_norm={m.clip_norm!r}",
+)
+
+BRANCHES = {
+    Losses.NON_CONVEX: (SMOOTH,),
+    Losses.CONVEX: (SMOOTH, CONVEX, UNCLIPPED, CONTRACTIVE_STEPS),
+    Losses.STRONGLY_CONVEX: (SMOOTH, STRONGLY_CONVEX, UNCLIPPED, SHORT_STEPS),
+}
+"""What each branch of Theorem 3.1 needs."""
+
+
+def excess(mechanism: NoisySGD, losses: Losses | None = None) -> float:
+    """Return c - 1 of Lemma 3.4, of the named branch or of the best one that applies.
+
+    Raises
+    ------
+    NotApplicable
+        If the named branch does not apply, clipping that may be active included.
+    """
+    if losses is not None and not isinstance(losses, Losses):
+        raise ValueError(f"losses must be a Losses, got {losses!r}")
+    for assumption in BRANCHES[losses] if losses is not None else (SMOOTH,):
+        failure = assumption.failure(mechanism)
+        if failure is not None:
+            raise NotApplicable(f"the {(losses or Losses.NON_CONVEX).value} branch {failure}")
+    assert mechanism.smoothness is not None
+    eta = mechanism.constant_step_size
+    values = {
+        Losses.STRONGLY_CONVEX: -eta * mechanism.strong_convexity,
+        Losses.CONVEX: 0.0,
+        Losses.NON_CONVEX: eta * mechanism.smoothness,
+    }
+    if losses is not None:
+        return values[losses]
+    for branch, value in values.items():
+        if all(assumption.holds(mechanism) for assumption in BRANCHES[branch]):
+            return value
+    raise AssertionError("the non-convex branch needs nothing but smoothness")
+
+
+def step_shift(mechanism: NoisySGD, batch: int) -> float:
+    """2 eta K/batch, or half of it for zero-out neighbours: what one meeting adds."""
+    return mechanism.constant_step_size * mechanism.sensitivity / batch
+
+
+def clip_speed(mechanism: NoisySGD) -> float:
+    """2 eta K, by which a step may move two iterates apart; infinite where nothing bounds it."""
+    bound = _whole_gradient(mechanism)
+    return math.inf if bound is None else 2 * mechanism.constant_step_size * bound
+
+
+def _whole_gradient(mechanism: NoisySGD) -> float | None:
+    """Return K where it bounds all of a gradient that moves two iterates apart.
+
+    The Lipschitz constant leaves a shared regulariser out, which strongly convex losses may have.
+    Its part of a step does not move iterates apart where steps contract.
+    """
+    if mechanism.strong_convexity > 0 and not CONTRACTIVE_STEPS.holds(mechanism):
+        return mechanism.clip_norm
+    return mechanism.gradient_bound
+
+
+def domain(mechanism: NoisySGD) -> float:
+    """D, or infinity."""
+    return math.inf if mechanism.diameter is None else float(mechanism.diameter)
+
+
+def holder_modulus(mechanism: NoisySGD, share: float = 1.0) -> HolderModulus:
+    """Return x + eta share L x^lambda."""
+    assert mechanism.holder is not None
+    constant, order = mechanism.holder
+    return HolderModulus(mechanism.constant_step_size * constant * share, order)
+
+
+@dataclass(frozen=True)
+class Growth:
+    """How a distance changes in a step: ``free``, or ``met`` plus ``shift`` at a meeting.
+
+    In both cases it grows by ``speed`` at most, and never beyond ``widest``.
+    """
+
+    free: Callable[[float], float]
+    met: Callable[[float], float]
+    shift: float
+    speed: float
+    widest: float
+
+    def track(self, meetings: Iterable[bool]) -> list[float]:
+        """Return the distances before the first step and after each step, to where they stop."""
+        distances, now = [0.0], 0.0
+        for met in meetings:
+            grown = self.met(now) + self.shift if met else self.free(now)
+            now = min(grown, now + self.speed, self.widest)
+            distances.append(now)
+            if now == self.widest:
+                break
+        return distances
+
+    def after(self, meetings: Meetings) -> Callable[[ArrayLike], Array]:
+        """Return a function from numbers of steps to distances, valid for any number.
+
+        Beyond 16384 steps the distance is only known to be at most ``widest``.
+        """
+        steps = min(meetings.steps, _LONGEST)
+        tracked = self.track(t % meetings.period == meetings.position for t in range(steps))
+        table = np.array([*tracked, self.widest])
+
+        def distance(done: ArrayLike) -> Array:
+            place = np.minimum(np.asarray(done), table.size - 1).astype(np.intp)
+            return np.asarray(table[place])
+
+        return distance
+
+
+def lipschitz_growth(mechanism: NoisySGD, batch: int, surplus: float) -> Growth:
+    """Lemma 3.5: min(c d + 2 eta K/batch, d + 2 eta K), with c = 1 + surplus."""
+
+    def grow(distance: float) -> float:
+        return distance + surplus * distance
+
+    return Growth(
+        grow, grow, step_shift(mechanism, batch), clip_speed(mechanism), domain(mechanism)
+    )
+
+
+def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth:
+    """Lemmas 3.10 and A.2: g(d) + 2 eta K/batch at a meeting, where ``share`` of L enters g."""
+    free, met = holder_modulus(mechanism), holder_modulus(mechanism, share)
+    return Growth(
+        lambda d: float(free(d)),
+        lambda d: float(met(d)),
+        step_shift(mechanism, batch),
+        clip_speed(mechanism),
+        domain(mechanism),
+    )
+
+
+def others_share(mechanism: NoisySGD) -> float:
+    """(b - 1)/b, the part of a batch that is common, where 2K bounds the rest; 1 otherwise."""
+    bound = _whole_gradient(mechanism)
+    factor = 2 if mechanism.relation is Relation.REPLACE_ONE else 1
+    if bound is None or mechanism.sensitivity < factor * bound * (1 - ROUNDING):
+        return 1.0
+    return (mechanism.batch_size - 1) / mechanism.batch_size
+
+
+def _array(growth: Growth, meetings: Meetings) -> Array:
+    tracked = growth.track(t % meetings.period == meetings.position for t in range(meetings.steps))
+    return np.array(tracked + [tracked[-1]] * (meetings.steps + 1 - len(tracked)))
+
+
+def _check_full(name: str, mechanism: NoisySGD) -> None:
+    failure = FULL_BATCHES.failure(mechanism)
+    if failure is not None:
+        raise NotApplicable(f"{name} {failure}")
+
+
+def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
+    """Distance tracking for full batches and smooth losses (Lemma 3.5).
+
+    W_inf(W_t, W'_t) <= min(D_t, D), D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K), D_0 = 0.
+
+    Returns
+    -------
+    Array
+        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    """
+    _check_full("cl25.lemma_3_5", mechanism)
+    growth = lipschitz_growth(mechanism, mechanism.dataset_size, excess(mechanism, losses))
+    return _array(growth, Meetings(mechanism.steps))
+
+
+def lemma_3_10(mechanism: NoisySGD) -> Array:
+    """Distance tracking for full batches and Hoelder continuous gradients (Lemma 3.10).
+
+    D_t = min(g(D_(t-1)) + 2 eta K/n, D_(t-1) + 2 eta K) with g(x) = x + eta L x^lambda, and D.
+
+    Returns
+    -------
+    Array
+        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    """
+    _check_full("cl25.lemma_3_10", mechanism)
+    failure = HOLDER.failure(mechanism)
+    if failure is not None:
+        raise NotApplicable(f"cl25.lemma_3_10 {failure}")
+    return _array(holder_growth(mechanism, mechanism.dataset_size), Meetings(mechanism.steps))
+
+
+def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
+    """Distance tracking for cyclic batches and Hoelder continuous gradients (Lemma A.2).
+
+    The distance is 0 until the batch with the record, then grows by g(.; eta L (b-1)/b) + 2 eta K/b
+    in a step with the record and by g(.; eta L) in the others, by 2 eta K at most, up to D.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    position
+        The place of the record's batch in the cycle, from 0.
+
+    Returns
+    -------
+    Array
+        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    """
+    failure = HOLDER.failure(mechanism)
+    if failure is not None:
+        raise NotApplicable(f"cl25.lemma_a_2 {failure}")
+    growth = holder_growth(mechanism, mechanism.batch_size, others_share(mechanism))
+    period = mechanism.dataset_size // mechanism.batch_size
+    if not 0 <= position < period:
+        raise ValueError(f"position must be in 0..{period - 1}, got {position!r}")
+    return _array(growth, Meetings(mechanism.steps, period, position))

@@ -1,0 +1,259 @@
+"""Chien and Li (2025): full batches.
+
+The paper adds N(0, sigma^2) to the iterate, so its sigma is ``step_std``; its K is
+`NoisySGD.gradient_bound` and its L the smoothness: see `audit.bounds.cl25.distance_tracking`.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.bounds.accounting.shift_allocation import (
+    LipschitzShifts,
+    Meetings,
+    cheapest_holder,
+    smallest,
+)
+from audit.bounds.assumptions import (
+    CONSTANT_STEP_SIZE,
+    FULL_BATCHES,
+    LAST_ITERATE,
+    SMOOTH,
+)
+from audit.bounds.cl25.distance_tracking import (
+    HOLDER,
+    Losses,
+    clip_speed,
+    domain,
+    excess,
+    holder_growth,
+    holder_modulus,
+    step_shift,
+)
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import CL25
+from audit.curves.base import PrivacyCurve
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+
+def check_tau(mechanism: NoisySGD, tau: int) -> int:
+    """Return ``tau`` if it is a step in 0..T-1, and raise ``ValueError`` otherwise."""
+    validate.integer(0, tau=tau)
+    if tau >= mechanism.steps:
+        raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")
+    return int(tau)
+
+
+def _smooth_square(
+    mechanism: NoisySGD,
+    losses: Losses | None,
+    tau: int | None,
+    beta: float | Sequence[float] | None,
+) -> float:
+    """Return the bracket of equation (3), in units of the squared noise of the iterate."""
+    steps = mechanism.steps
+    shifts = LipschitzShifts(
+        Meetings(steps),
+        step_shift(mechanism, mechanism.dataset_size),
+        excess(mechanism, losses),
+    )
+    speed, widest = clip_speed(mechanism), domain(mechanism)
+
+    def distance(done: Array) -> Array:
+        with np.errstate(invalid="ignore"):
+            moved = np.where(done > 0, speed * done, 0.0)
+        return np.minimum(np.minimum(shifts.grown(done), moved), widest)
+
+    def cost(lengths: Array) -> Array:
+        return shifts.costs(lengths, distance(steps - lengths))
+
+    if beta is not None:
+        if tau is None:
+            raise ValueError("tau must be given where beta is, got None")
+        start = check_tau(mechanism, tau)
+        gap = float(distance(np.array([float(start)]))[0])
+        square = _given_split(shifts, steps - start, gap, beta)
+    elif tau is not None:
+        square = float(cost(np.array([float(steps - check_tau(mechanism, tau))]))[0])
+    else:
+        square, _ = smallest(cost, steps)
+    return square / mechanism.step_std**2
+
+
+def _given_split(
+    shifts: LipschitzShifts, length: int, distance: float, beta: float | Sequence[float]
+) -> float:
+    split = validate.array_in(0, 1, open_ends=False, beta=beta)
+    if split.ndim and split.shape != (length,):
+        raise ValueError(
+            f"beta must be one number, or one for each of the {length} steps from tau on, "
+            f"got {split.size}"
+        )
+    split = np.broadcast_to(split, (length,))
+    if np.min(split) == 0:
+        raise ValueError("beta must be above 0 in a step that meets the record, got 0")
+    weights = np.exp(-2 * shifts.log_contraction * np.arange(1, length + 1))
+    room = float(np.sum((1 - split) * weights))
+    if distance > 0 and room == 0:
+        raise ValueError(
+            f"beta must leave room for the distance {distance:g} at tau, got 1 in every step"
+        )
+    absorbed = distance**2 / room if distance > 0 else 0.0
+    return float(np.sum(shifts.shift**2 / split)) + absorbed
+
+
+_FULL = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
+
+
+@bound(
+    id="cl25.theorem_3_1",
+    source=CL25.at("Theorem 3.1"),
+    statement=(
+        "full batches, smooth losses, Renyi: D_alpha <= alpha/(2 sigma^2) min over tau, beta "
+        "of sum s^2/beta_t + min(s sum c^t, 2 eta K tau, D)^2/sum (1-beta_t) c^-2(t-tau+1), "
+        "s = 2 eta K/n, c = 1 + eta M (convex: 1, strongly convex: 1 - eta m)"
+    ),
+    assumes=(*_FULL, SMOOTH),
+    status=Status.AS_PRINTED,
+)
+def theorem_3_1(
+    mechanism: NoisySGD,
+    *,
+    losses: Losses | None = None,
+    tau: int | None = None,
+    beta: float | Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Smooth losses, full batches (Theorem 3.1).
+
+    The Renyi divergence of order alpha is at most, with s = 2 eta K/n,
+
+        alpha/(2 sigma^2) min over tau, beta of sum_{t >= tau} s^2/beta_t
+            + min(s sum_{t < tau} c^t, 2 eta K tau, D)^2 / sum_{t >= tau} (1 - beta_t) c^-2(t-tau+1)
+
+    with c = 1 + eta M, or 1 for convex losses and eta <= 2/M, or 1 - eta m for m-strongly convex
+    ones and eta <= 1/M. The last two need losses whose gradients are not clipped. The best beta is
+    found exactly, and the best tau among all.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    losses
+        The branch; by default the one with the smallest c that applies.
+    tau
+        Where the analysis starts, 0 to T - 1.
+    beta
+        The noise split of every step from tau on, or of each.
+
+    Raises
+    ------
+    NotApplicable
+        If the branch asked for does not apply.
+    ValueError
+        If ``tau`` or ``beta`` is infeasible.
+    """
+    return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
+
+
+@bound(
+    id="cl25.theorem_3_1_gaussian",
+    source=CL25.at("Theorem 3.1, with Theorem 3.3 of Bok, Su and Altschuler (2024)"),
+    statement=(
+        "full batches, smooth losses: mu-GDP with alpha mu^2/2 the bound of Theorem 3.1; for "
+        "convex losses mu = min over k <= T of (min(D, (T-k) s) + k s)/(sqrt(k) sigma)"
+    ),
+    assumes=(*_FULL, SMOOTH),
+    status=Status.CORRECTED,
+)
+def theorem_3_1_gaussian(
+    mechanism: NoisySGD,
+    *,
+    losses: Losses | None = None,
+    tau: int | None = None,
+    beta: float | Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Theorem 3.1 as a tradeoff function: G(mu) with alpha mu^2/2 its bound.
+
+    The shifts b_t of Theorem 3.1, started from two iterates at most the tracked distance apart, are
+    shifts of the interpolated process of Bok, Su and Altschuler (2024, Theorem 3.3), which needs
+    nothing but the Lipschitz constant of the updates. For convex losses, with s = 2 eta K/n,
+
+        mu = min over k <= T of (min(D, (T - k) s) + k s)/(sqrt(k) step_std),
+
+    where k = T is composition. The options are those of `theorem_3_1`.
+    """
+    return GaussianCurve(math.sqrt(_smooth_square(mechanism, losses, tau, beta)))
+
+
+@bound(
+    id="cl25.theorem_3_7",
+    source=CL25.at("Theorem 3.7"),
+    statement=(
+        "full batches, (L, lambda)-Hoelder gradients, Renyi: D_alpha <= alpha/(2 sigma^2) "
+        "sum (2 eta K/n)^2/beta_t + a_t^2/(1 - beta_t) for any shifts with A_tau >= D_tau, "
+        "A_(t-1) = h(A_t + a_(t-1)), h the inverse of x + eta L x^lambda"
+    ),
+    assumes=(*_FULL, HOLDER),
+    status=Status.AS_PRINTED,
+    other_runs=("shifts",),
+)
+def theorem_3_7(
+    mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None
+) -> PrivacyCurve:
+    """Hoelder continuous gradients, full batches (Theorem 3.7).
+
+    alpha/(2 sigma^2) times the minimum over tau, beta_t and a_t >= 0 of
+
+        sum_{t >= tau} (2 eta K/n)^2/beta_t + a_t^2/(1 - beta_t)   subject to   A_tau >= D_tau,
+
+    A_T = 0, A_(t-1) = h(A_t + a_(t-1)), h the inverse of g(x) = x + eta L x^lambda, and D_t of
+    Lemma 3.10. The best beta_t is s/(s + a_t). The shifts come from
+    `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
+    lengths T - tau above 4096 are not tried.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    tau
+        Where the analysis starts, 0 to T - 1.
+    shifts
+        a_t for t = tau..T-1, to be given with ``tau``.
+
+    Raises
+    ------
+    ValueError
+        If the options are out of range, or the shifts do not absorb D_tau.
+    """
+    meetings = Meetings(mechanism.steps)
+    distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)
+    size, modulus = step_shift(mechanism, mechanism.dataset_size), holder_modulus(mechanism)
+    start = None if tau is None else check_tau(mechanism, tau)
+    if shifts is None:
+        length = None if start is None else mechanism.steps - start
+        square = cheapest_holder(meetings, size, modulus, distance, length)
+        return RenyiCurve.linear(square / mechanism.step_std**2 / 2)
+    if start is None:
+        raise ValueError("tau must be given where shifts are, got None")
+    given = validate.array_in(0, np.inf, open_ends=False, shifts=shifts)
+    if given.shape != (mechanism.steps - start,):
+        raise ValueError(
+            f"shifts must be one for each of the {mechanism.steps - start} steps from tau on, "
+            f"got {given.size}"
+        )
+    absorbed = 0.0
+    for shift in given[::-1]:
+        absorbed = float(modulus.inverse(absorbed + float(shift)))
+    needed = float(distance(start))
+    if absorbed < needed * (1 - 1e-12):
+        raise ValueError(f"shifts must absorb the distance {needed:g} at tau, got {absorbed:g}")
+    return RenyiCurve.linear(float(np.sum((size + given) ** 2)) / mechanism.step_std**2 / 2)

@@ -1,0 +1,282 @@
+"""Feldman, Mironov, Talwar and Thakurta (2018): the statements in (epsilon, delta).
+
+The paper names the noise for a target; here the claimed epsilon is read off the mechanism's noise.
+"For every epsilon" the classical calibration of the Gaussian mechanism fails (it is proven for
+epsilon < 1), and with it Lemma 27, Theorems 29 and 30 and Corollary 34; corrected, the Gaussian
+pair is converted exactly. S is the sensitivity: 2L for replace-one, L for zero-out.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.bounds.assumptions import AN_ITERATE, ONE_PASS, RANDOM_SKIP, RANDOM_STOP
+from audit.bounds.fmtt18.renyi import ONE_RECORD_A_STEP, checked_index, harmonic, one_step
+from audit.bounds.record_scope import RecordScope
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import FMTT18
+from audit.curves.base import PrivacyCurve
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.tails import TailCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+
+
+_LOCAL = "one record a step, local privacy: "
+_PERSON = "one pass that leaves out a random number of the first records, convex losses: "
+_STOPPED = "k tasks by one pass each that stops at random, convex losses: "
+_CLASSICAL = "epsilon = 2L sqrt(2 ln(1.25/delta))/sigma"
+_SKIP = (*ONE_RECORD_A_STEP, RANDOM_SKIP)
+_STOP = (*ONE_RECORD_A_STEP, RANDOM_STOP)
+
+
+@bound(
+    id="fmtt18.lemma_27",
+    source=FMTT18.at("Lemma 27"),
+    statement=f"{_LOCAL}D_alpha <= 2 alpha L^2/sigma^2, and {_CLASSICAL} for every delta",
+    assumes=(ONE_PASS, AN_ITERATE),
+    status=Status.REFUTED,
+)
+def lemma_27(mechanism: NoisySGD) -> PrivacyCurve:
+    """Local privacy of one step as printed (Lemma 27): alpha S^2/(2 sigma^2), and a DP part.
+
+    The DP part, S sqrt(2 ln(1.25/delta))/sigma, is claimed for every epsilon and delta; it holds
+    below 1 only. One record makes one step, and what follows it is post-processing, so the claim is
+    one on whatever is released.
+    """
+    return _classical(one_step(mechanism))
+
+
+def _classical(mu: float, limit: float = math.inf) -> TailCurve:
+    """Return epsilon = mu sqrt(2 ln(1.25/delta)), with the Gaussian Renyi divergences."""
+    return TailCurve.gaussian(mu * math.sqrt(2), factor=1.25, limit=limit, rho=mu**2 / 2)
+
+
+@bound(
+    id="fmtt18.lemma_27_corrected",
+    source=FMTT18.at("Lemma 27, converted exactly"),
+    statement=f"{_LOCAL}mu-GDP with mu = 2L/sigma",
+    assumes=(ONE_PASS, AN_ITERATE),
+    status=Status.CORRECTED,
+)
+def lemma_27_corrected(mechanism: NoisySGD) -> PrivacyCurve:
+    """Local privacy of one step, converted exactly: two Gaussians at distance S/sigma."""
+    return GaussianCurve(one_step(mechanism))
+
+
+@bound(
+    id="fmtt18.theorem_29",
+    source=FMTT18.at("Theorem 29"),
+    statement=f"one pass that stops at random, local privacy: {_CLASSICAL}",
+    assumes=(ONE_PASS, RANDOM_STOP),
+    status=Status.REFUTED,
+)
+def theorem_29(mechanism: NoisySGD) -> PrivacyCurve:
+    """Local privacy of Stop-PNSGD as printed (Theorem 29): the DP part of `lemma_27`."""
+    return _classical(one_step(mechanism))
+
+
+@bound(
+    id="fmtt18.theorem_29_corrected",
+    source=FMTT18.at("Theorem 29, converted exactly"),
+    statement="one pass that stops at random, local privacy: mu-GDP with mu = 2L/sigma",
+    assumes=(ONE_PASS, RANDOM_STOP),
+    status=Status.CORRECTED,
+)
+def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
+    """Local privacy of Stop-PNSGD, converted exactly."""
+    return GaussianCurve(one_step(mechanism))
+
+
+@bound(
+    id="fmtt18.theorem_30",
+    source=FMTT18.at("Theorem 30"),
+    statement=f"{_PERSON}{_CLASSICAL}/sqrt(n - t + 1) for record t",
+    assumes=_SKIP,
+    status=Status.REFUTED,
+    record_scope=RecordScope.INDEX,
+)
+def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
+
+    epsilon = S sqrt(2 ln(1.25/delta))/(sigma sqrt(n - t + 1)) for record t.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    index
+        t, from 1; by default n, the record that is protected least.
+    """
+    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    return _classical(one_step(mechanism) / math.sqrt(left))
+
+
+@bound(
+    id="fmtt18.theorem_30_corrected",
+    source=FMTT18.at("Theorem 30, converted exactly"),
+    statement=f"{_PERSON}mu-GDP with mu = 2L/(sigma sqrt(n - t + 1)) for record t",
+    assumes=_SKIP,
+    status=Status.CORRECTED,
+    record_scope=RecordScope.INDEX,
+)
+def theorem_30_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Per-person privacy of Skip-PNSGD, exactly: two Gaussians at S/(sigma sqrt(n - t + 1)).
+
+    Amplification by iteration holds for tradeoff functions too (Bok, Su and Altschuler 2024,
+    Theorem 3.3, with the shifts of Theorem 23), and a privacy profile is convex in the pair, which
+    settles the random skip. Options as in `theorem_30`.
+    """
+    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    return GaussianCurve(one_step(mechanism) / math.sqrt(left))
+
+
+def _public(mechanism: NoisySGD, public: int) -> int:
+    validate.integer(0, public=public)
+    if public >= mechanism.dataset_size:
+        raise ValueError(
+            f"public must be below dataset_size ({mechanism.dataset_size}), got {public!r}"
+        )
+    return public
+
+
+@bound(
+    id="fmtt18.corollary_31",
+    source=FMTT18.at("Corollary 31"),
+    statement=(
+        f"{_PERSON}epsilon = 2L sqrt(ln(1.25/delta))/(m sigma) for records before the last m, "
+        "which are public"
+    ),
+    assumes=_SKIP,
+    status=Status.REFUTED,
+    record_scope=RecordScope.PRIVATE,
+)
+def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
+    """Skip-PNSGD that ends with public records, as printed (Corollary 31).
+
+    epsilon = S sqrt(ln(1.25/delta))/(m sigma) for the private records: sigma is printed as
+    2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and a 2 is missing.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters; its last m records need no privacy.
+    public
+        m, 0 to n - 1. With none nothing is claimed, and epsilon is infinite.
+    """
+    m = _public(mechanism, public)
+    scale = one_step(mechanism) / m if m else math.inf
+    return TailCurve.gaussian(scale, factor=1.25)
+
+
+@bound(
+    id="fmtt18.corollary_31_corrected",
+    source=FMTT18.at("Corollary 31, with the noise of Theorem 30"),
+    statement=(
+        f"{_PERSON}epsilon = 2L sqrt(2 ln(1.25/delta)/m)/sigma up to 1 for records before the "
+        "last m, which are public"
+    ),
+    assumes=_SKIP,
+    status=Status.CORRECTED,
+    record_scope=RecordScope.PRIVATE,
+)
+def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
+    """Skip-PNSGD that ends with m public records: epsilon = S sqrt(2 ln(1.25/delta)/m)/sigma <= 1.
+
+    Options as in `corollary_31`. A larger epsilon is not claimed, and comes out infinite.
+    """
+    m = _public(mechanism, public)
+    scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
+    return TailCurve.gaussian(scale, factor=1.25, limit=1.0)
+
+
+def _tasks(mechanism: NoisySGD, tasks: int, mean_steps: float) -> TailCurve:
+    """Return epsilon = 2 S sqrt(q ln(1/delta))/sigma < 1, q = max{2 k mean/n, 2 ln(1/delta)}."""
+    validate.integer(1, tasks=tasks)
+    scale, least = 2 * one_step(mechanism), 2 * tasks * mean_steps / mechanism.dataset_size
+
+    def epsilon_at(delta: Array) -> Array:
+        log = -np.log(np.minimum(delta, 0.5))  # what holds at 1/2 holds above
+        return np.asarray(scale * np.sqrt(np.maximum(least, 2 * log) * log))
+
+    def delta_at(epsilon: Array) -> Array:
+        with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+            square = np.square(np.minimum(epsilon / scale, 1e100))
+            by_tasks = square / least if least > 0 else np.full_like(square, np.inf)
+        claimed = np.exp(-np.minimum(by_tasks, np.sqrt(square / 2)))
+        return np.where(claimed <= 0.5, claimed, 1.0)
+
+    return TailCurve(epsilon_at, delta_at, limit=1.0)
+
+
+@bound(
+    id="fmtt18.theorem_32",
+    source=FMTT18.at("Theorem 32"),
+    statement=(
+        f"{_STOPPED}epsilon = 4L sqrt(q ln(1/delta))/sigma < 1, "
+        "q = max{2 k ln(n)/n, 2 ln(1/delta)}"
+    ),
+    assumes=_STOP,
+    status=Status.REFUTED,
+    runs_option="tasks",
+)
+def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
+    """K tasks by Stop-PNSGD on one dataset, as printed (Theorem 32).
+
+    epsilon = 4 L sqrt(q ln(1/delta))/sigma with q = max{2 k ln n/n, 2 ln(1/delta)}, for epsilon up
+    to 1 and delta up to 1/2. Refuted through the ln n of Theorem 26.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters of each task.
+    tasks
+        k; what is released is the output of all.
+    """
+    return _tasks(mechanism, tasks, math.log(mechanism.dataset_size))
+
+
+@bound(
+    id="fmtt18.theorem_32_corrected",
+    source=FMTT18.at("Theorem 32, with H_n for ln n"),
+    statement=(
+        f"{_STOPPED}epsilon = 4L sqrt(q ln(1/delta))/sigma < 1, q = max{{2 k H_n/n, 2 ln(1/delta)}}"
+    ),
+    assumes=_STOP,
+    status=Status.CORRECTED,
+    runs_option="tasks",
+)
+def theorem_32_corrected(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
+    """K tasks by Stop-PNSGD with H_n for ln n; options as in `theorem_32`."""
+    return _tasks(mechanism, tasks, harmonic(mechanism.dataset_size))
+
+
+@bound(
+    id="fmtt18.corollary_34",
+    source=FMTT18.at("Corollary 34"),
+    statement=f"{_PERSON}smoothed losses, {_CLASSICAL}/sqrt(n - t + 1) for record t",
+    assumes=_SKIP,
+    status=Status.REFUTED,
+    record_scope=RecordScope.INDEX,
+)
+def corollary_34(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Per-person privacy on smoothed losses as printed (Corollary 34): as `theorem_30`."""
+    return theorem_30(mechanism, index=index)
+
+
+@bound(
+    id="fmtt18.corollary_34_corrected",
+    source=FMTT18.at("Corollary 34, converted exactly"),
+    statement=f"{_PERSON}smoothed losses, mu-GDP with mu = 2L/(sigma sqrt(n - t + 1))",
+    assumes=_SKIP,
+    status=Status.CORRECTED,
+    record_scope=RecordScope.INDEX,
+)
+def corollary_34_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Per-person privacy on smoothed losses, exactly: as `theorem_30_corrected`."""
+    return theorem_30_corrected(mechanism, index=index)

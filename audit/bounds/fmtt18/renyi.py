@@ -1,0 +1,371 @@
+"""Feldman, Mironov, Talwar and Thakurta (2018): the statements on Renyi divergences.
+
+The paper's update is the package's with b = 1: one record a step. Its 2L is the sensitivity of the
+differing record, S = `NoisySGD.sensitivity`: 2L for replace-one, L for zero-out.
+
+Stop-PNSGD releases the iterate after T steps, T uniform on 1..n and hidden. A record that T does
+not reach is not used; otherwise Theorem 23 bounds the run of T steps.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import digamma, expi
+
+from audit import validate
+from audit.bounds.accounting.iteration import original_amplification
+from audit.bounds.assumptions import (
+    CONSTANT_STEP_SIZE,
+    CONTRACTIVE_STEPS,
+    CONVEX,
+    FIXED_ORDER,
+    FIXED_SIZE,
+    LAST_ITERATE,
+    ONE_PASS,
+    RANDOM_SKIP,
+    RANDOM_STOP,
+    UNCLIPPED,
+    Assumption,
+)
+from audit.bounds.record_scope import RecordScope
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import FMTT18
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+CONTRACTIVE = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)
+ONE_RECORD_A_STEP = (ONE_PASS, *CONTRACTIVE, CONSTANT_STEP_SIZE)
+
+
+def one_step(mechanism: NoisySGD) -> float:
+    """Return S/sigma, the distance of one step's two Gaussians in units of the noise."""
+    return mechanism.sensitivity / mechanism.noise_std
+
+
+def checked_index(mechanism: NoisySGD, index: int | None) -> int:
+    """Return the record, from 1; by default the last one, which is protected least."""
+    if index is None:
+        return mechanism.dataset_size
+    validate.integer(1, index=index)
+    if index > mechanism.dataset_size:
+        raise ValueError(
+            f"index must be at most dataset_size ({mechanism.dataset_size}), got {index!r}"
+        )
+    return index
+
+
+N_PASSES = Assumption(
+    "n passes over the n records, one at a time in fixed order",
+    lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size**2,
+    lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and batch_size={m.batch_size}",
+)
+
+
+@bound(
+    id="fmtt18.theorem_1",
+    source=FMTT18.at("Theorem 1 (informal)"),
+    statement=(
+        "one record a step, the first record, Renyi: D_alpha <= alpha d/(2 T step_std^2) for "
+        "starts at distance d"
+    ),
+    assumes=(*ONE_RECORD_A_STEP, LAST_ITERATE),
+    status=Status.REFUTED,
+    record_scope=RecordScope.FIRST,
+    other_runs=("distance",),
+)
+def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyCurve:
+    """Return what the introduction claims for two starts (Theorem 1, informal).
+
+    alpha d/(2 T step_std^2) for iterates that start at distance d and share their maps. The
+    distance should be squared, as in Theorem 22.
+
+    Parameters
+    ----------
+    mechanism
+        Its steps and noise.
+    distance
+        d; by default eta S, how far the first record's gradient can move the two runs apart, so
+        that the claim is about the first record of one pass.
+    """
+    apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
+    validate.nonnegative(distance=apart)
+    return RenyiCurve.linear(apart / (2 * mechanism.steps * mechanism.step_std**2))
+
+
+@bound(
+    id="fmtt18.theorem_22",
+    source=FMTT18.at("Theorem 22"),
+    statement=(
+        "contractive noisy iterations, Renyi: D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 "
+        "for any a_t with z_t = sum (s_i - a_i) >= 0 and z_T = 0"
+    ),
+    assumes=(FIXED_SIZE, *CONTRACTIVE, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+    other_runs=("shifts", "allocations"),
+)
+def theorem_22(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Privacy amplification by iteration (Theorem 22), for Gaussian noise.
+
+    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
+    z_T = 0. With s_1 the distance of two starts it is Theorem 1 with the square that is missing
+    there. Equality for identity maps wherever z_t >= 0 does not bind.
+
+    Parameters
+    ----------
+    mechanism, shifts, allocations
+        As for ``at22.proposition_2_17``.
+    """
+    return original_amplification(mechanism, shifts, allocations)
+
+
+@bound(
+    id="fmtt18.theorem_23",
+    source=FMTT18.at("Theorem 23"),
+    statement=(
+        "one pass, one record a step, convex losses, Renyi: D_alpha <= "
+        "2 alpha L^2/(sigma^2 (n + 1 - t)) for record t"
+    ),
+    assumes=(*ONE_RECORD_A_STEP, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+    record_scope=RecordScope.INDEX,
+)
+def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """One pass over the records (Theorem 23): alpha S^2/(2 sigma^2 (n + 1 - t)) for record t.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    index
+        t, from 1; by default n, the record that is protected least.
+    """
+    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
+
+
+@bound(
+    id="fmtt18.theorem_24",
+    source=FMTT18.at("Theorem 24"),
+    statement=(
+        "one pass that leaves out a random number of the first records, convex losses, Renyi: "
+        "D_alpha <= 2 alpha L^2/(sigma^2 (n + 1 - t)) for record t"
+    ),
+    assumes=(*ONE_RECORD_A_STEP, RANDOM_SKIP),
+    status=Status.AS_PRINTED,
+    record_scope=RecordScope.INDEX,
+)
+def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
+    """Skip-PNSGD (Theorem 24): as Theorem 23, with the first records left out at random."""
+    return theorem_23(mechanism, index=index)
+
+
+@bound(
+    id="fmtt18.theorem_35",
+    source=FMTT18.at("Theorem 35 (Appendix B)"),
+    statement=(
+        "n passes over n records in fixed order, convex losses, Renyi: "
+        "D_alpha <= 4 alpha L^2/sigma^2"
+    ),
+    assumes=(N_PASSES, *CONTRACTIVE, CONSTANT_STEP_SIZE, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
+    """N passes over n records in fixed order (Theorem 35): alpha S^2/sigma^2, 4 alpha L^2/sigma^2.
+
+    ``at22.eq_5_4`` has any number of passes, any batch size, and the sum before it is rounded up.
+    """
+    return RenyiCurve.linear(one_step(mechanism) ** 2)
+
+
+def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float:
+    """Return sigma = 5 L sqrt(ln(1/delta))/epsilon, for (epsilon, delta)-DP of Theorem 35's runs.
+
+    Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
+    """
+    validate.positive(lipschitz=lipschitz, epsilon=epsilon)
+    validate.open_unit(delta=delta)
+    order = -2 * math.log(delta) / epsilon
+    if order < 5:
+        raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
+    return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
+
+
+Array = NDArray[np.float64]
+
+_SUMMED = 512  # terms of a sum over n that are added one by one
+
+
+def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the bound of Lemma 25 on a mixture: (1 + c) times the mean divergence.
+
+    Parameters
+    ----------
+    alpha
+        The order, above 1.
+    divergences
+        D_alpha(mu_i || nu_i) of the components.
+    weights
+        The probabilities of the components, the same on both sides.
+
+    Raises
+    ------
+    ValueError
+        If a divergence is above 1/(alpha - 1), where the lemma says nothing.
+    """
+    validate.above_one(alpha=alpha)
+    d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
+    if d.size != w.size or np.any(w < 0) or abs(float(np.sum(w)) - 1) > 1e-9:
+        raise ValueError(f"weights must be {d.size} probabilities, got {w.tolist()!r}")
+    validate.nonnegative(divergences=float(np.min(d)))
+    c = float(np.max(d)) * (alpha - 1)
+    if c > 1 + 1e-12:
+        raise ValueError(f"divergences must be at most 1/(alpha - 1), got {float(np.max(d))!r}")
+    return (1 + c) * float(np.sum(w * d))
+
+
+def harmonic(n: int) -> float:
+    """Return H_n = 1 + 1/2 + ... + 1/n."""
+    return float(digamma(n + 1) + np.euler_gamma)
+
+
+def _largest_order(mechanism: NoisySGD) -> float:
+    """Return the largest alpha with sigma >= S sqrt(alpha (alpha - 1)/2)."""
+    return (1 + math.sqrt(1 + 8 / one_step(mechanism) ** 2)) / 2 * (1 + 1e-12)
+
+
+def _stop_curve(mechanism: NoisySGD, mean_steps: float) -> RenyiCurve:
+    rho = one_step(mechanism) ** 2 * mean_steps / mechanism.dataset_size
+    return RenyiCurve(functools.partial(np.multiply, rho), highest=_largest_order(mechanism))
+
+
+_STOPPED = "one pass that stops at random, convex losses, Renyi: D_alpha <= "
+_RANGE = " for orders with sigma >= L sqrt(2 alpha (alpha - 1))"
+_ASSUMPTIONS = (*ONE_RECORD_A_STEP, RANDOM_STOP)
+
+
+@bound(
+    id="fmtt18.lemma_25",
+    source=FMTT18.at("Lemma 25, in the proof of Theorem 26"),
+    statement=(
+        f"{_STOPPED}(1 + c) 2 alpha L^2 H_n/(n sigma^2), c = 2 alpha (alpha - 1) L^2/sigma^2,"
+        f"{_RANGE}"
+    ),
+    assumes=_ASSUMPTIONS,
+    status=Status.AS_PRINTED,
+)
+def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
+    """Weak convexity of Renyi divergences (Lemma 25), applied to Stop-PNSGD.
+
+    (1 + c) alpha S^2 H_n/(2 n sigma^2) with c = (alpha - 1) alpha S^2/(2 sigma^2) at most 1: the
+    proof of Theorem 26 with the c that there is rounded up to 1. `weak_convexity` is the lemma.
+    """
+    half = one_step(mechanism) ** 2 / 2
+    mean = half * harmonic(mechanism.dataset_size) / mechanism.dataset_size
+
+    def divergence(alpha: Array) -> Array:
+        return (1 + (alpha - 1) * alpha * half) * alpha * mean
+
+    return RenyiCurve(divergence, highest=_largest_order(mechanism))
+
+
+@bound(
+    id="fmtt18.theorem_26",
+    source=FMTT18.at("Theorem 26"),
+    statement=f"{_STOPPED}4 alpha L^2 ln(n)/(n sigma^2){_RANGE}",
+    assumes=_ASSUMPTIONS,
+    status=Status.REFUTED,
+)
+def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
+    """Return what is printed for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
+
+    For orders with sigma >= S sqrt(alpha (alpha - 1)/2); infinite above. The sum of 1/k that its
+    proof bounds by ln n is the harmonic number H_n.
+    """
+    return _stop_curve(mechanism, math.log(mechanism.dataset_size))
+
+
+@bound(
+    id="fmtt18.theorem_26_corrected",
+    source=FMTT18.at("Theorem 26, with H_n for ln n"),
+    statement=f"{_STOPPED}4 alpha L^2 H_n/(n sigma^2){_RANGE}",
+    assumes=_ASSUMPTIONS,
+    status=Status.CORRECTED,
+)
+def theorem_26_corrected(mechanism: NoisySGD) -> PrivacyCurve:
+    """Stop-PNSGD with H_n in place of ln n: alpha S^2 H_n/(n sigma^2), orders as printed."""
+    return _stop_curve(mechanism, harmonic(mechanism.dataset_size))
+
+
+@bound(
+    id="fmtt18.theorem_26_sharper",
+    source=FMTT18.at("Theorem 26, without Lemma 25"),
+    statement=(
+        f"{_STOPPED}(1/(alpha - 1)) ln[(1/n) sum over j <= n of "
+        "e^(2 alpha (alpha - 1) L^2/(j sigma^2))]"
+    ),
+    assumes=_ASSUMPTIONS,
+    status=Status.CORRECTED,
+)
+def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
+    """Stop-PNSGD without Lemma 25, for every sigma and order.
+
+    D_alpha <= (1/(alpha - 1)) ln[(1/n) sum over j <= n of e^(alpha (alpha - 1) S^2/(2 j sigma^2))]:
+    the stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
+    summed by an integral that is not below them (the summand is convex in j).
+    """
+    n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2
+    terms = min(n, _SUMMED)
+    j = np.arange(1.0, terms + 1)
+
+    def divergence(alpha: Array) -> Array:
+        scale = alpha * (alpha - 1) * half
+        # 1 + E[e^x - 1] keeps its accuracy where the divergence is small
+        excess = _log_sum_expm1(scale, j)
+        if n > terms:
+            excess = np.logaddexp(excess, _log_tail(scale, terms, n))
+        total = np.logaddexp(0.0, excess - math.log(n))
+        # no more than the unmixed bound, which rounding may pass
+        return np.minimum(total / (alpha - 1), alpha * half)
+
+    return RenyiCurve(divergence, points=101)
+
+
+def _log_sum_expm1(scale: Array, j: Array) -> Array:
+    """Log of the sum over j of e^(scale/j) - 1, for each scale; the first j is 1."""
+    result = np.empty_like(scale)
+    near = scale < 30
+    with np.errstate(divide="ignore"):
+        result[near] = np.log(np.expm1(scale[near, None] / j).sum(axis=1))
+    far = scale[~near]
+    rest = np.exp(far[:, None] * (1 / j - 1)).sum(axis=1) - j.size * np.exp(-far)
+    result[~near] = far + np.log(rest)
+    return result
+
+
+def _log_expm1(x: Array) -> Array:
+    with np.errstate(divide="ignore"):
+        small = np.log(np.expm1(np.minimum(x, 30.0)))
+    return np.where(x < 30, small, x + np.log1p(-np.exp(-np.maximum(x, 30.0))))
+
+
+def _log_tail(scale: Array, after: int, n: int) -> Array:
+    """Log of an upper bound on the sum over after < j <= n of e^(scale/j) - 1."""
+    low, high = after + 0.5, n + 0.5
+    crude = math.log(n - after) + _log_expm1(scale / (after + 1))
+    with np.errstate(all="ignore"):
+        if_small = scale * math.log(high / low) * (1 + scale / low)  # e^x - 1 <= x + x^2, x <= 1
+        parts = [x * np.expm1(scale / x) - scale * expi(scale / x) for x in (high, low)]
+        exact = np.where(scale / low < 1e-6, if_small, parts[0] - parts[1])
+        fine = np.where(np.isfinite(exact) & (exact > 0), np.log(exact), np.inf)
+    return np.minimum(crude, fine)

@@ -1,0 +1,107 @@
+"""The bound `own.coupling`: a recursion over distance and likelihood ratio.
+
+It holds in any dimension, for convex losses whose updates are contractions, on a bounded domain or
+with steps that contract. The proof is in `audit.bounds.own.coupling_curve`, which is imported when
+a curve is asked for, because compiled loops are slow to import.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from audit import validate
+from audit.bounds.assumptions import NotApplicable
+from audit.bounds.own.run import ASSUMPTIONS, Run
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import OWN
+from audit.curves.base import PrivacyCurve
+from audit.mechanism import NoisySGD
+
+
+@bound(
+    id="own.coupling",
+    source=OWN.at("couplings"),
+    statement=(
+        "convex losses, bounded domain or contracting steps: delta(eps) <= H_T(0, e^eps), "
+        "H_(k+1) from H_k by the best of parallel moves and reflections of weighted pairs"
+    ),
+    assumes=ASSUMPTIONS,
+    status=Status.OWN,
+    slow=True,
+)
+def coupling(
+    mechanism: NoisySGD, *, distances: int | None = None, weights: int | None = None
+) -> PrivacyCurve:
+    """Return the bound of the coupling recursion, or that of forgetting or of shifts if better.
+
+    It takes seconds, and is computed when the curve is first asked. Where the other two allow an
+    epsilon above 300 at delta = 1e-9 there is no recursion, nor for sampled batches where the noise
+    of a step is below the spacing of the distances.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    distances
+        How many distances the grid has beside 0, at least 8; 64 by default.
+    weights
+        How many log-weights it has beside 0, at least 32; by default as many as steps of the
+        privacy loss need, 240 to 1200. Every grid gives a bound, and finer ones tighter bounds.
+
+    Raises
+    ------
+    ValueError
+        If an option is out of its range.
+    """
+    _check_grid(distances, weights)
+    from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import
+
+    return coupling_curve(Run.of(mechanism), distances, weights)
+
+
+def coupling_at(
+    mechanism: NoisySGD,
+    steps: Sequence[int],
+    *,
+    distances: int | None = None,
+    weights: int | None = None,
+) -> tuple[PrivacyCurve, ...]:
+    """Return `coupling` of mechanisms that differ in the number of steps, from one recursion.
+
+    Parameters
+    ----------
+    mechanism
+        All other parameters.
+    steps
+        The numbers of steps.
+    distances, weights
+        As for `coupling`.
+
+    Raises
+    ------
+    NotApplicable
+        If a mechanism fails an assumption.
+    ValueError
+        If an argument is out of its range.
+    """
+    if not steps:
+        raise validate.fail("steps", "one or more whole numbers", steps)
+    validate.integer(1, **{f"steps[{i}]": count for i, count in enumerate(steps)})
+    _check_grid(distances, weights)
+    runs = [replace(mechanism, steps=count) for count in steps]
+    for run in runs:
+        for assumption in ASSUMPTIONS:
+            failure = assumption.failure(run)
+            if failure is not None:
+                raise NotApplicable(f"own.coupling {failure}")
+    from audit.bounds.own.coupling_curve import coupling_curves  # compiled loops are slow to import
+
+    return coupling_curves(Run.of(runs[0]), steps, distances, weights)
+
+
+def _check_grid(distances: int | None, weights: int | None) -> None:
+    if distances is not None:
+        validate.integer(8, distances=distances)
+    if weights is not None:
+        validate.integer(32, weights=weights)

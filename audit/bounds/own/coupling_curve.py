@@ -1,0 +1,397 @@
+"""Couplings with weights: a recursion over distance and likelihood ratio.
+
+Write E_g(P || Q) = sup over events S of P(S) - g Q(S), so that delta(epsilon) = E_(e^epsilon).
+
+Lemma. Let X have the law p and, given X = a, lead to a law P_a; let Y have the law q and, given
+Y = b, lead to Q_b. Let pi be a measure on pairs (a, b) whose first marginal is p, and w(a, b) >= 0
+weights with integral of w(a, .) pi(da, .) at most g q ("the budget"). Then
+
+    E_g(mean of P_a || mean of Q_b) <= integral of E_(w(a, b))(P_a || Q_b) pi(da, db).
+
+For an event S, the mean of P_a(S) less g times that of Q_b(S) is at most the integral of
+P_a(S) - w(a, b) Q_b(S) against pi; each term is at most E_w(P_a || Q_b).
+
+Let H_k(r, g) be the supremum of E_g over all pairs of k-step runs of the class of
+`audit.bounds.own.run`, in any dimension, from starts at most r apart. It rises in r, falls in g,
+is convex in g (a supremum of suprema of lines), is at most 1, and the class is the same with the
+datasets exchanged, so that E_g(P || Q) = 1 - g + g E_(1/g)(Q || P) gives
+
+    H_k(r, g) = 1 - g + g H_k(r, 1/g);   H_0(r, g) = 1 for r > 0,  H_0(0, g) = max(1 - g, 0).
+
+One step from points at most r apart: the updates bring them to at most rho = c r + v, and with the
+noise p and q are normal, of deviation s, with means that far apart. Any pi and w bound
+H_(k+1)(r, g) by the integral of H_k(|a - b|, w): projection makes |a - b| no larger, and D caps it.
+With e the direction of the means:
+
+- Parallel move to distance z < rho: b = a - z e. The weight is g q(b)/p(a): its log is
+  log g - mu xi - mu^2/2, with xi standard normal and mu = (rho - z)/s. z = 0 is composition; rho
+  and all that is above come at no cost.
+- Shifted reflection at local distance z < rho: move a to y = a - z e, of law p~, whose mean is
+  2 h = rho - z from that of q. At offset u > 0 beyond the midpoint of the two, p~ has the density
+  p and q the density q < p; at -u it is the other way round. For g_0 = g/kappa, with
+  1 <= kappa <= p/q: at u the mass kappa q stays, b = y, at the weight g_0, which takes the whole
+  budget g q there; at -u all of the mass q stays, at g_0, and leaves g p - g_0 q of the budget;
+  the rest p - kappa q of the mass at u is paired with b at -u, at the weight
+  (g p - g_0 q)/(p - kappa q). Distances are z where mass stays, and z + 2u else. For z = 0 and
+  kappa = 1 this is maximal reflection coupling. kappa may depend on u.
+- Means that are closer than rho cost no more. Where they are more than z apart, their laws are
+  those above under y -> lambda y + W, b -> lambda b + W with lambda <= 1 and a normal W, the same
+  in both: weights stay, and distances beyond z shrink. Where they are closer than z, H(z, g) is a
+  bound, and by convexity in g no larger than any cost in which all distances are at least z.
+- Batches drawn without replacement: the batch is the same on both sides. With probability 1 - p
+  it does not hold the record, and v = 0; the budget may be split, (1 - p) g_1 + p g_2 = g. From
+  r = 0 there is also composition, with the loss of C_p(G(v/s)).
+
+Rounding. Distances are rounded up to the grid's. Offsets come in bins with one distance: within a
+bin kappa is constant, at most the least ratio p/q; what stays does so point by point, and the rest
+of the mass may be paired with any of what the opposite bin's budget has left, so that its weight is
+a ratio of the bin's masses. No quadrature is left. Between weights the table is read as chords of
+a convex function; the mean of a chord function over a privacy loss is that over the loss on the
+grid (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have positive terms only, and
+are raised by what rounding can do. So every grid gives a bound.
+
+Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A): at A = 1, s = .2, T = 100 parallel moves
+alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with local distances
+z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42,
+17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
+local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these were left out.
+Steps in a row are merged where noise is small (`audit.bounds.own.recursion`).
+
+In every round the table is met with what closed forms bound: parallel moves, and reflection beside
+composition, kept to the end. What the recursion builds on them is below either: at A = .1, s = .05
+and T = 12000 the recursion alone gives .650, forgetting .627, and the two together .571; the two
+settings above come to 5.55 and 15.33.
+
+Closed forms bound H_k without a grid's rounding (`ClosedForms`). Two couplings that are kept to the
+last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <= H_j(R, .) with
+R = min(c^(k-j) r + tracked, D), the distance that noise shared in the first k - j steps leads to.
+
+- Parallel moves to distance 0 at the end: a Gaussian tradeoff function (`parallel`).
+- Reflection at one weight, beside composition: with Y from the second starting point and the first
+  dataset's updates, E_g(X || X') <= TV(X, Y) + E_g(Y || X') <= h_j(R) + delta_(f_j)(log g), as in
+  `audit.bounds.own.forgetting`.
+
+The recursion meets them: they are better where the grid's distances are far apart beside the noise
+of a step, and what the recursion builds on them is better still.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.shift_allocation import LipschitzShifts, Meetings, geometric, smallest
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.own.forgetting import forgetting_curve
+from audit.bounds.own.killed_walk import forgotten_after, merging, walk_of
+from audit.bounds.own.recursion import Grid, coupling_profiles, steps_to_merge, stretches
+from audit.bounds.own.run import Run
+from audit.curves.base import PrivacyCurve
+from audit.curves.duality import tradeoff_from_profile
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.minimum import MinimumCurve
+from audit.mechanism import Order
+from audit.numerics.normal import gaussian_delta
+
+Array = NDArray[np.float64]
+
+_FORGOTTEN = 1e-12  # of two chains: lengths beyond this are never better
+_FINER = 16  # distances for each of the grid's
+_LENGTHS = 128  # of reflections that are kept
+_SAMPLED_LENGTHS = 24  # where each needs a composition
+_SHIFTS = 64  # lengths of parallel moves that are tried
+_COARSE = 1 << 14  # of a composition's grid; every grid gives a bound
+_INFLATION = 4e-12  # for the rounding of closed forms
+
+
+@dataclass(frozen=True, eq=False)
+class ClosedForms:
+    """Bounds on H_k(r, g) at the distances and weights of a grid.
+
+    Parameters
+    ----------
+    run
+        What is bounded; its steps are the longest k.
+    grid
+        The distances and weights.
+    """
+
+    run: Run
+    grid: Grid
+
+    def before(self, covered: int) -> Array:
+        """Return the bounds with ``covered`` steps to go, shape (rows, weights), at most 1."""
+        values = np.ones((self.grid.last + 1, self.grid.count + 1))
+        rows = self.grid.distances + 1
+        if self.run.rate == 1:
+            mus = self._parallel(covered)
+            values[:rows] = gaussian_delta(self.grid.log_weights, mus[:, None])
+        lengths, alive, profiles = self._reflected
+        for j, length in enumerate(lengths):
+            if length > covered:
+                break
+            places = np.searchsorted(self._distances, self._grown(covered - length))
+            beyond = (places >= self._distances.size) & self.grid.open_end
+            chances = np.where(beyond, 1.0, alive[j][np.minimum(places, self._distances.size - 1)])
+            np.minimum(values[:rows], chances[:, None] + profiles[j], out=values[:rows])
+        return np.minimum(values * (1 + _INFLATION), 1.0)
+
+    def _grown(self, steps: int) -> Array:
+        """Return how far noise shared for so many steps may bring points from each distance."""
+        kept = math.exp(math.log1p(-self.run.gap) * steps) if self.run.gap < 1 else 0.0
+        kept = 1.0 if steps == 0 else kept
+        grown = kept * self.grid.rows + float(self.run.tracked(steps))
+        return np.asarray(np.minimum(grown, self.run.diameter))
+
+    def _parallel(self, covered: int) -> Array:
+        """Return the parameter of moving together by the end, from each distance."""
+        run = self.run
+        lengths = np.unique(np.rint(np.geomspace(1, covered, _SHIFTS)))
+        starts = np.stack([self._grown(covered - int(length)) for length in lengths], axis=1)
+        if run.period > 1:
+            problem = LipschitzShifts(
+                Meetings(run.steps, run.period, (run.steps - 1) % run.period), run.shift, -run.gap
+            )
+            squares = problem.costs(np.broadcast_to(lengths, starts.shape), starts)
+        else:
+            log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+            total = np.exp(log_c * lengths) * starts + run.shift * geometric(log_c, lengths)
+            squares = total**2 / geometric(2 * log_c, lengths)
+        return np.asarray(np.sqrt(squares.min(axis=1)) / run.noise)
+
+    @cached_property
+    def _distances(self) -> Array:
+        """Distances at which the chances of reflections are known: finer than the grid's."""
+        count = _FINER * self.grid.distances
+        return np.asarray(self.grid.top * np.arange(count + 1) / count)
+
+    @cached_property
+    def _reflected(self) -> tuple[list[int], Array, Array]:
+        """Lengths j, h_j of each of the finer distances, and delta_(f_j) at each weight."""
+        run, grid = self.run, self.grid
+        walk = walk_of(run.contraction, run.noise, run.diameter, grid.top)
+        merged = merging(walk)
+        longest = min(forgotten_after(walk.merged(merged), _FORGOTTEN), run.steps // merged)
+        sampled = run.rate < 1
+        every = max(-(-longest // (_SAMPLED_LENGTHS if sampled else _LENGTHS)), 1)
+        count = longest // every
+        if count == 0:
+            return [], np.empty((0, 0)), np.empty((0, 0))
+        alive = walk.merged(merged).chances(self._distances, every, count)
+        lengths = [merged * every * (j + 1) for j in range(count)]
+        if sampled:
+            step = SubsampledGaussian(run.rate, run.ratio)
+            profiles = np.stack(
+                [
+                    np.asarray(compose(step, j, largest_grid=_COARSE).delta(grid.log_weights))
+                    for j in lengths
+                ]
+            )
+        else:
+            mus = run.ratio * np.sqrt(run.meetings(lengths))
+            profiles = gaussian_delta(grid.log_weights, mus[:, None])
+        return lengths, alive, profiles
+
+
+DISTANCES = 64
+_FEWEST, _MOST = 240, 1200  # weights
+_PER_LOSS = 0.15  # spacing of weights, in units of the deviation of a stretch's privacy loss
+_RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
+_LARGEST_RANGE = 300.0
+_WIDTH = 0.15  # noise of merged steps, in units of the top
+_LEAST_ROUNDS = 50
+_MOST_ROUNDS = 2000
+_LOST = 6.0  # deviations of a stationary distance: the grid's reach without walls
+_SLACK = 1e-9  # of log weights, for the rounding of budgets
+
+
+@dataclass(frozen=True, eq=False)
+class Table:
+    """One recursion for runs of several lengths.
+
+    Parameters
+    ----------
+    run, grid
+        What is bounded, and on which grid; the run has the largest of the lengths.
+    merged
+        How many steps are taken as one.
+    lengths
+        The numbers of steps.
+    """
+
+    run: Run
+    grid: Grid
+    merged: int
+    lengths: tuple[int, ...]
+
+    @cached_property
+    def profiles(self) -> Mapping[int, Array]:
+        """The bound on delta at each weight of the grid, by length."""
+        found = coupling_profiles(
+            self.run,
+            self.lengths,
+            self.grid,
+            stretches(self.run, self.merged),
+            _MOST_ROUNDS,
+            ClosedForms(self.run, self.grid).before,
+        )
+        return dict(zip(self.lengths, found, strict=True))
+
+
+@dataclass(frozen=True, eq=False)
+class TableCurve(PrivacyCurve):
+    """H_T(0, e^epsilon) by the recursion, with chords in e^epsilon between the grid's weights.
+
+    Parameters
+    ----------
+    table
+        The recursion, which is run when the curve is first asked.
+    steps
+        T, one of the table's lengths.
+    """
+
+    table: Table
+    steps: int
+
+    @property
+    def symmetric(self) -> bool:
+        """Both orders have the same bound."""
+        return True
+
+    @cached_property
+    def profile(self) -> tuple[Array, Array]:
+        """Epsilons from 0, and the bound on delta at each."""
+        return self.table.grid.log_weights + _SLACK, self.table.profiles[self.steps]
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        points, values = self.profile
+        size = np.abs(epsilon)
+        place = np.clip(np.searchsorted(points, size, side="right") - 1, 0, points.size - 1)
+        after = np.minimum(place + 1, points.size - 1)
+        with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
+            share = np.expm1(size - points[place]) / np.expm1(points[after] - points[place])
+        share = np.where(after > place, np.clip(share, 0.0, 1.0), 0.0)
+        delta = values[place] + share * (values[after] - values[place])
+        delta = np.where(size < points[0], 1.0, delta)
+        return np.where(epsilon >= 0, delta, 1 - np.exp(-size) * (1 - delta))
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        points, values = self.profile
+        place = np.searchsorted(-values, -delta)  # the first that is no larger
+        found = np.clip(place, 0, points.size - 1)
+        before = np.maximum(found - 1, 0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (values[before] - delta) / (values[before] - values[found])
+        share = np.where(found > before, np.clip(share, 0.0, 1.0), 1.0)
+        root = points[before] + np.log1p(share * np.expm1(points[found] - points[before]))
+        return np.where(place < points.size, root, np.inf)
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        points, _ = self.profile
+        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.full_like(alpha, np.inf)  # the profile is not followed to infinity
+
+
+def shifts_curve(run: Run) -> GaussianCurve:
+    """Return the bound by parallel moves alone, over the last k steps, at the best k.
+
+    Where every step meets the record the moves of `Stretch.parallel` to distance 0 are the best
+    ones; they give Theorem 4.2 of Bok, Su and Altschuler (2024) for k = T, and composition for
+    c = 1. Else the shifts of Chien and Li (2025, equation (11)) are taken.
+    """
+    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    position = (run.steps - 1) % run.period
+    problem = LipschitzShifts(Meetings(run.steps, run.period, position), run.shift, -run.gap)
+
+    def cost(lengths: Array) -> Array:
+        start = run.tracked(run.steps - lengths)
+        if run.period > 1:
+            return problem.costs(lengths, start)
+        total = np.exp(log_c * lengths) * start + run.shift * geometric(log_c, lengths)
+        return np.asarray(total**2 / geometric(2 * log_c, lengths))
+
+    return GaussianCurve(math.sqrt(smallest(cost, run.steps)[0]) / run.noise)
+
+
+def reach(run: Run) -> tuple[float, bool]:
+    """Return the largest distance of the grid, and whether distances may lie above it."""
+    tracked = float(run.tracked(run.steps))
+    if run.gap == 0:
+        return run.diameter, False
+    spread = 2 * run.noise / math.sqrt(run.gap * (2 - run.gap))
+    top = tracked + _LOST * spread
+    return (run.diameter, False) if run.diameter <= top else (top, True)
+
+
+def _merged(run: Run) -> int:
+    top, _ = reach(run)
+    return steps_to_merge(run, _WIDTH * top, _LEAST_ROUNDS)
+
+
+def grid_of(
+    run: Run, known: PrivacyCurve, merged: int, distances: int | None, weights: int | None
+) -> Grid:
+    """Return the grid of a run, of which ``merged`` steps are taken as one."""
+    top, open_end = reach(run)
+    largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
+    if weights is None:
+        losses = [s.parallel(0.0, 0.0) for s in stretches(run, merged)]
+        wanted = largest / (_PER_LOSS * max(losses))
+        weights = int(min(max(wanted, _FEWEST), _MOST))
+    return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)
+
+
+def coupling_curve(
+    run: Run, distances: int | None = None, weights: int | None = None
+) -> MinimumCurve:
+    """Return the better of the recursion, parallel moves and forgetting."""
+    (curve,) = coupling_curves(run, (run.steps,), distances, weights)
+    return curve
+
+
+def coupling_curves(
+    run: Run, lengths: Sequence[int], distances: int | None = None, weights: int | None = None
+) -> tuple[MinimumCurve, ...]:
+    """Return `coupling_curve` of runs that differ in their lengths alone.
+
+    Lengths for which the same number of steps is merged share one recursion, on the grid of the
+    longest of them.
+    """
+    runs = {length: replace(run, steps=length) for length in lengths}
+    known = {length: _without_recursion(own) for length, own in runs.items()}
+    shared: dict[int, list[int]] = {}
+    for length, own in runs.items():
+        if float(known[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
+            shared.setdefault(_merged(own), []).append(length)
+    tables: dict[int, Table] = {}
+    for merged, members in shared.items():
+        longest = max(members)
+        grid = grid_of(runs[longest], known[longest], merged, distances, weights)
+        if run.rate < 1 and run.noise < grid.top / grid.distances:
+            continue  # sampled steps are not merged, and to round distances up undoes each
+        table = Table(runs[longest], grid, merged, tuple(sorted(members)))
+        tables.update(dict.fromkeys(members, table))
+    return tuple(
+        MinimumCurve(
+            (TableCurve(tables[length], length), *known[length].curves),
+            ("couplings", *known[length].labels),
+        )
+        if length in tables
+        else known[length]
+        for length in lengths
+    )
+
+
+def _without_recursion(run: Run) -> MinimumCurve:
+    forgetting = forgetting_curve(run)
+    if run.rate < 1:
+        return MinimumCurve((forgetting,), ("forgetting",))
+    return MinimumCurve((forgetting, shifts_curve(run)), ("forgetting", "parallel moves"))

@@ -1,0 +1,347 @@
+"""Forgetting: what happened before the last m steps is lost in their noise.
+
+Let X and X' be the runs on the two datasets, and let Y be at X'_(T-m) after T - m steps and follow
+the first dataset from there.
+
+- Y against X': the same point m steps before the end, so a composition of m steps. Its tradeoff
+  function is at least f_m: G(mu) with mu^2 = sum of v_k^2/s^2 over those steps for fixed batches,
+  C_p(G(v/s)) composed m times for batches drawn without replacement.
+- X against Y: two chains with the same updates (for sampled batches: the same batches), whose
+  points after T - m steps are at most R apart, R = D or the distance that both reach when they
+  share their noise. By `audit.bounds.own.killed_walk` they can be coupled so that X_T = Y_T but for
+  a chance of beta_m = h_m(R), which bounds their total variation distance.
+
+So P(X_T in S) <= P(Y_T in S) + beta_m <= e^epsilon P(X'_T in S) + delta_(f_m)(epsilon) + beta_m for
+every event S and m <= T, and the same with the datasets exchanged:
+
+    delta(epsilon) <= delta_(f_m)(epsilon) + beta_m,  with beta_T = 0.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from audit import validate
+from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.own.killed_walk import forgotten_after, merging, walk_of
+from audit.bounds.own.run import ASSUMPTIONS, Run
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import OWN
+from audit.curves.base import PrivacyCurve
+from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.gaussian import GaussianCurve
+from audit.mechanism import NoisySGD, Order
+from audit.numerics.normal import gaussian_delta
+from audit.numerics.roots import decreasing_root
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_FORGOTTEN = 1e-16  # more steps than this takes are never better
+_FIRST, _EACH = 96, 16  # lengths that a search compares at first, and in each round after
+_COARSE_GRID = 1 << 14  # enough to compare lengths of sampled compositions
+_SMALLEST_DELTA = 1e-13
+_SMALLEST_DECADE = 12
+_DECADES = (2, 5, 8)  # where a whole profile is asked for
+
+
+@dataclass(frozen=True)
+class Lengths:
+    """The lengths m that are worth trying, in rising order, and beta_m of each.
+
+    The last is T itself, with beta = 0: composition.
+    """
+
+    counts: Integers
+    betas: Array
+
+    @classmethod
+    def of(cls, run: Run) -> Lengths:
+        """Compute beta_m for m = 1, 2, ... until it is negligible, and T."""
+        total = run.steps
+        start = float(run.tracked(total))
+        walk = walk_of(run.contraction, run.noise, run.diameter, start)
+        merged = merging(walk)
+        walk = walk.merged(merged)
+        most = min(forgotten_after(walk, _FORGOTTEN), (total - 1) // merged)
+        counts = merged * np.arange(1, most + 1)
+        betas = np.empty(0)
+        if most:
+            betas = walk.bounds(np.asarray(run.tracked(total - counts)))
+        return cls(np.append(counts, total), np.append(betas, 0.0))
+
+    def only(self, count: int) -> Lengths:
+        """Return one length alone: the chance of the longest one here that is no longer."""
+        place = int(np.searchsorted(self.counts, count, side="right")) - 1
+        beta = float(self.betas[place]) if place >= 0 else 1.0
+        return Lengths(np.array([count]), np.array([beta]))
+
+
+def beta_bound(run: Run, count: int) -> float:
+    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
+    return float(Lengths.of(run).only(count).betas[0])
+
+
+@dataclass(frozen=True, eq=False)
+class ForgettingCurve(PrivacyCurve):
+    """The smallest of delta_(f_m) + beta_m over m, at each point that is asked for.
+
+    Every m gives a bound, so that a search over m can be loose and never wrong. ``beta`` is the
+    largest tradeoff function above which the profile leaves nothing (`tradeoff_from_profile`);
+    ``renyi`` is that of composition, since a profile that does not vanish bounds no divergence.
+
+    Parameters
+    ----------
+    lengths
+        The lengths to choose from.
+    composition
+        All T steps.
+    """
+
+    lengths: Lengths
+    composition: PrivacyCurve
+
+    @property
+    def symmetric(self) -> bool:
+        """Both orders have the same bound."""
+        return True
+
+    @abstractmethod
+    def _profile(self, epsilon: Array) -> Array:
+        """Return the bound on delta at each ``epsilon >= 0``."""
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        size = np.abs(epsilon)
+        profile = np.minimum(self._profile(size), 1.0)
+        # both orders have the profile, and each is the other's at -epsilon
+        return np.where(epsilon >= 0, profile, 1 - np.exp(-size) * (1 - profile))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
+        points = profile_points(largest)
+        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.composition.renyi(alpha))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianForgettingCurve(ForgettingCurve):
+    """Fixed batches: f_m = G(mu_m).
+
+    Parameters
+    ----------
+    mus
+        mu_m of each length.
+    """
+
+    mus: Array
+
+    def _profile(self, epsilon: Array) -> Array:
+        def cost(place: Integers) -> Array:
+            profile = gaussian_delta(epsilon[:, None], self.mus[place])
+            return np.asarray(profile + self.lengths.betas[place])
+
+        return smallest(cost, epsilon.size, self.mus.size)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        def cost(place: Integers) -> Array:
+            return gaussian_epsilon(delta[:, None] - self.lengths.betas[place], self.mus[place])
+
+        return smallest(cost, delta.size, self.mus.size)
+
+
+@dataclass(frozen=True, eq=False)
+class SampledForgettingCurve(ForgettingCurve):
+    """Sampled batches: f_m is C_p(G(v/s)) composed m times.
+
+    The best m is searched for at delta = 0.1, 0.01, ..., when first needed, by coarse compositions.
+
+    Parameters
+    ----------
+    step
+        C_p(G(v/s)).
+    """
+
+    step: SubsampledGaussian
+    _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
+    _places: dict[int, int] = field(default_factory=dict, repr=False, kw_only=True)
+
+    def member(self, place: int) -> PrivacyCurve:
+        """Return the composition of the length at ``place``."""
+        if place not in self._members:
+            self._members[place] = compose(self.step, int(self.lengths.counts[place]))
+        return self._members[place]
+
+    def best_place(self, decade: int) -> int:
+        """Return the place of the length that is best at delta = 10^-decade, up to the search."""
+        if decade not in self._places:
+            self._places[decade] = self._search(10.0**-decade)
+        return self._places[decade]
+
+    def _search(self, delta: float) -> int:
+        """Golden-section search among the lengths whose chance leaves something of delta."""
+        betas = self.lengths.betas
+        first = int(np.argmax(betas < delta))  # the last one is 0
+        last = betas.size - 1
+        seen: dict[int, float] = {}
+
+        def at(place: int) -> float:
+            if place not in seen:
+                left = delta - float(betas[place])
+                coarse = compose(
+                    self.step, int(self.lengths.counts[place]), largest_grid=_COARSE_GRID
+                )
+                seen[place] = math.inf if left <= 0 else coarse.epsilon(left)
+            return seen[place]
+
+        at(last)
+        low, high = first, max(last - 1, first)
+        ratio = (math.sqrt(5) - 1) / 2
+        while high - low > max(2, (high + 1) // 100):
+            left = high - math.ceil(ratio * (high - low))
+            right = low + math.ceil(ratio * (high - low))
+            left, right = min(left, right - 1), max(right, left + 1)
+            if at(left) <= at(right):
+                high = right
+            else:
+                low = left
+        for place in {low, (low + high) // 2, high}:
+            at(place)
+        return min(seen, key=lambda place: seen[place])
+
+    def _profile(self, epsilon: Array) -> Array:
+        places = [self.best_place(decade) for decade in _DECADES]
+        bounds = [
+            np.asarray(self.member(place).delta(epsilon)) + self.lengths.betas[place]
+            for place in {*places, self.lengths.betas.size - 1}
+        ]
+        return np.asarray(np.min(bounds, axis=0))
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        result = np.full_like(delta, np.inf)
+        decades = np.clip(np.ceil(-np.log10(delta) - 1e-9), 1, _SMALLEST_DECADE).astype(int)
+        for decade in np.unique(decades):
+            here = decades == decade
+            places = {self.best_place(int(decade)), self.lengths.betas.size - 1}
+            result[here] = np.min([self._epsilon_at(p, delta[here]) for p in places], axis=0)
+        return result
+
+    def _epsilon_at(self, place: int, delta: Array) -> Array:
+        left = delta - self.lengths.betas[place]
+        result = np.full_like(delta, np.inf)
+        some = left > 0
+        if np.any(some):
+            result[some] = self.member(place).epsilon(left[some])
+        return result
+
+
+def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
+    """Return the bound of a run, at the best length or at ``count``.
+
+    Raises
+    ------
+    ValueError
+        If ``count`` is no whole number from 1 to T.
+    """
+    if count is not None:
+        validate.integer(1, m=count)
+        if count > run.steps:
+            raise ValueError(f"m must be at most steps ({run.steps}), got {count!r}")
+    lengths = Lengths.of(run)
+    if count is not None:
+        lengths = lengths.only(count)
+    if run.rate < 1:
+        step = SubsampledGaussian(run.rate, run.ratio)
+        return SampledForgettingCurve(lengths, compose(step, run.steps), step)
+    mus = run.ratio * np.sqrt(run.meetings(lengths.counts))
+    whole = run.ratio * math.sqrt(float(run.meetings(run.steps)))
+    return GaussianForgettingCurve(lengths, GaussianCurve(whole), mus)
+
+
+def gaussian_epsilon(delta: Array, mu: Array) -> Array:
+    """Return the epsilon of G(mu) at delta, of arrays that broadcast; infinite for delta <= 0."""
+    delta, mu = np.broadcast_arrays(delta, mu)
+    some = delta > 0
+    d, m = np.where(some, delta, 0.5), mu
+    d = np.minimum(d, 1.0)
+    nothing = gaussian_delta(np.zeros_like(m), m) <= d
+    with np.errstate(divide="ignore"):
+        high = np.where(nothing, 0.0, np.maximum(m * (m / 2 - ndtri(d)), 0.0))
+        target = np.log(d)
+
+    def excess(epsilon: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(gaussian_delta(epsilon, m)) - target)
+
+    root = decreasing_root(excess, np.zeros_like(d), high)
+    return np.where(some, root, np.inf)
+
+
+def smallest(cost: Callable[[Integers], Array], rows: int, count: int) -> Array:
+    """Return the smallest cost of each row over the places 0..count-1, from coarse to fine.
+
+    ``cost`` maps places, shape (places,) or (rows, places), to costs of shape (rows, places).
+    """
+    ends = np.geomspace(1, count, _FIRST)
+    places = np.unique(np.rint(ends).astype(np.int64)) - 1
+    costs = cost(places)
+    best = np.argmin(costs, axis=1)
+    result = costs[np.arange(rows), best]
+    low, high = places[np.maximum(best - 1, 0)], places[np.minimum(best + 1, places.size - 1)]
+    share = np.linspace(0, 1, _EACH)
+    while np.any(high - low > 2):
+        finer = np.rint(low[:, None] + (high - low)[:, None] * share).astype(np.int64)
+        costs = cost(finer)
+        best = np.argmin(costs, axis=1)
+        row = np.arange(rows)
+        result = np.minimum(result, costs[row, best])
+        low = finer[row, np.maximum(best - 1, 0)]
+        high = finer[row, np.minimum(best + 1, _EACH - 1)]
+        if finer.shape[1] >= np.max(high - low) + 1 and np.all(high - low <= 2):
+            break
+    last = cost(low[:, None] + np.minimum(np.arange(3), (high - low)[:, None]))
+    return np.asarray(np.minimum(result, last.min(axis=1)))
+
+
+@bound(
+    id="own.forgetting",
+    source=OWN.at("forgetting"),
+    statement=(
+        "convex losses, bounded domain or contracting steps: delta(eps) <= "
+        "delta_(f_m)(eps) + beta_m, f_m the composition of the last m steps and beta_m the "
+        "chance that a walk from D, of steps 2 s Z, held at D, is not killed at 0 in m steps"
+    ),
+    assumes=ASSUMPTIONS,
+    status=Status.OWN,
+)
+def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
+    """Return delta(eps) <= delta_(f_m)(eps) + beta_m, at the best m.
+
+    f_m is the composition of the last m steps: G(mu) with mu^2 = sum of v_k^2/s^2 for full and
+    cyclic batches, C_p(G(v/s)) composed m times for batches drawn without replacement. beta_m is
+    the chance that two chains with the same updates are still apart after m steps of maximal
+    reflection coupling, 0 for m = T. s = eta sigma; v = eta S/b with S the sensitivity of the
+    differing record, or of the whole family where batches are sampled.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    m
+        The length, 1 to T. By default the best for each question asked of the curve.
+
+    Raises
+    ------
+    ValueError
+        If ``m`` is out of its range.
+    """
+    return forgetting_curve(Run.of(mechanism), m)

@@ -1,0 +1,187 @@
+"""How long two copies of one chain stay apart under maximal reflection coupling.
+
+Two chains with the same c-Lipschitz updates, from points at distance r: before the noise of a step
+they are at most c r apart. Maximal coupling of two normal laws N(x, s^2 I), N(y, s^2 I) at distance
+rho = |x - y| makes the points equal with the largest probability, and reflects the one into the
+other at the hyperplane between them otherwise. Their distance then has on r' > 0 the density
+
+    N(r'; rho, 4 s^2) - N(r'; -rho, 4 s^2)
+
+and is 0 else. Projection onto the domain makes it no larger, and never above D. Let h_k(r) be the
+largest chance, over all updates, that chains at distance at most r have not met k steps later:
+h_0(r) = 1 for r > 0, and h_k(0) = 0. With h_k extended to an odd function and constant beyond D,
+
+    h_(k+1)(r) <= E h_k(c r + 2 s Z),
+
+since the right side rises in rho (by induction h_k rises on the whole line), so that c r is the
+worst rho. One operator thus bounds all chains; it is the law of a walk that is killed at 0 and held
+at D. Two walks that are clamped at both ends of an interval of length D, started from its two
+ends, reach the bound: they are mirror images, so their total variation distance is the chance that
+they have not met.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from audit.bounds.accounting.shift_allocation import geometric
+from audit.numerics.normal import log_density
+from audit.numerics.panels import Panels
+
+Array = NDArray[np.float64]
+
+_WIDTH = 3.0  # of a panel, in deviations of the walk
+_ORDERS = (16, 12)  # nodes of a panel: five a deviation leave errors of rounding only
+_LONGEST = 50.0  # a domain of more deviations is crossed in merged steps
+_LOST = 12.0  # deviations of the stationary walk: beyond, two chains are taken never to meet
+_UNIT = 2.0**-52
+_SMALLEST = 1e-290
+
+
+@dataclass(frozen=True)
+class KilledWalk:
+    """The walk of the distance: times c, plus 2 s Z, killed at 0.
+
+    Parameters
+    ----------
+    contraction
+        c of one step, in [0, 1].
+    deviation
+        2 s.
+    top
+        Where the walk is held.
+    absorbed
+        Whether chains that far apart are taken to stay apart for good.
+    """
+
+    contraction: float
+    deviation: float
+    top: float
+    absorbed: bool = False
+
+    def merged(self, count: int) -> KilledWalk:
+        """Return ``count`` steps as one, which is held at the top after the last of them only.
+
+        The distance is larger for it, so the chance to stay apart is too.
+        """
+        c = self.contraction
+        spread = float(geometric(2 * math.log(c), count)) if c > 0 else 1.0
+        deviation = self.deviation * math.sqrt(spread)
+        return KilledWalk(c**count, deviation, self.top, self.absorbed)
+
+    def rows(self, distance: Array, panels: Panels) -> Array:
+        """Return the weights of each node, and of the top, from each distance: a row for each."""
+        nodes, weights = panels.nodes.ravel(), panels.weights.ravel()
+        rho = self.contraction * distance[:, None]
+        scale = self.deviation
+        # N(r'; rho) - N(r'; -rho) without cancellation
+        density = np.exp(log_density((nodes - rho) / scale)) / scale
+        density *= -np.expm1(-2 * rho * nodes / scale**2)
+        x = (self.top - rho[:, 0]) / scale
+        upper = ndtr(-x)
+        with np.errstate(divide="ignore"):
+            other = log_ndtr(-(self.top + rho[:, 0]) / scale) - log_ndtr(-x)
+        upper = upper * -np.expm1(np.minimum(other, 0.0))
+        return np.concatenate([density * weights, upper[:, None]], axis=1)
+
+    def _operator(self, order: int) -> tuple[Array, Array, Panels]:
+        """Return the walk's operator on nodes and the top, these places, and the nodes' panels."""
+        panels = Panels.covering(0.0, self.top, _WIDTH * self.deviation, order)
+        places = np.append(panels.nodes.ravel(), self.top)
+        operator = self.rows(places, panels)
+        if self.absorbed:
+            operator[-1] = 0.0
+            operator[-1, -1] = 1.0
+        return operator, places, panels
+
+    def survival(self, distances: Array, order: int) -> Array:
+        """Return the chance to be alive after 1, 2, ... steps, each from its own distance."""
+        operator, places, panels = self._operator(order)
+        count = distances.size
+        size = max(math.isqrt(count), 1)
+        leap = np.linalg.matrix_power(operator, size)
+        # what is left after 0, size, 2 size, ... steps, from every place
+        alive = np.ones((places.size, -(-count // size)))
+        for j in range(1, alive.shape[1]):
+            alive[:, j] = leap @ alive[:, j - 1]
+        # from one distance: the same row, after 0..size - 1 more steps
+        row = np.empty((size, places.size))
+        row[0] = self.rows(distances[:1], panels)[0]
+        for i in range(1, size):
+            row[i] = row[i - 1] @ operator
+        result = (row @ alive).T.ravel()[:count]
+        others = np.flatnonzero(distances != distances[0])
+        first = int(others[0]) // size * size if others.size else count
+        for start in range(first, count, size):
+            state = alive[:, start // size]
+            rows = self.rows(distances[start : start + size], panels)
+            for i in range(rows.shape[0]):
+                result[start + i] = rows[i] @ state
+                state = operator @ state
+        return np.asarray(result)
+
+    def bounds(self, distances: Array) -> Array:
+        """Return upper bounds on `survival`, each from its own distance.
+
+        The difference of two numbers of nodes is added, and what rounding can do: all terms are
+        positive, so each step adds a relative error of some units for each node.
+        """
+        fine, coarse = (self.survival(distances, order) for order in _ORDERS)
+        nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
+        rounding = 4 * _UNIT * (nodes + 64) * np.arange(1, distances.size + 1)
+        result = np.maximum(fine, coarse) + np.abs(fine - coarse)
+        return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
+
+    def chances(self, distances: Array, stride: int, count: int) -> Array:
+        """Return upper bounds on the chance to be alive after stride, 2 stride, ... steps.
+
+        Shape (count, distances); as `bounds`, with all starts at once.
+        """
+        fine, coarse = (self._chances(distances, stride, count, order) for order in _ORDERS)
+        nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
+        rounding = 4 * _UNIT * (nodes + 64) * stride * np.arange(1, count + 1)[:, None]
+        result = np.maximum(fine, coarse) + np.abs(fine - coarse)
+        return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
+
+    def _chances(self, distances: Array, stride: int, count: int, order: int) -> Array:
+        operator, places, panels = self._operator(order)
+        first = self.rows(np.minimum(distances, self.top), panels)
+        leap = np.linalg.matrix_power(operator, stride)
+        state = np.linalg.matrix_power(operator, stride - 1) @ np.ones(places.size)
+        result = np.empty((count, distances.size))
+        for j in range(count):
+            result[j] = first @ state
+            state = leap @ state
+        return result
+
+
+def walk_of(contraction: float, noise: float, diameter: float, start: float) -> KilledWalk:
+    """Return the walk of the distance of two chains that start at most ``start`` apart.
+
+    Without walls, or where they are far, the walk ends well beyond the reach of chance.
+    """
+    deviation = 2 * noise
+    top = diameter
+    if contraction < 1:
+        spread = deviation / math.sqrt((1 - contraction) * (1 + contraction))
+        top = min(top, start + _LOST * spread)
+    return KilledWalk(contraction, deviation, top, absorbed=top < diameter)
+
+
+def merging(walk: KilledWalk) -> int:
+    """Return how many steps to merge, so that the domain is no more than 50 deviations wide."""
+    return max(int((walk.top / walk.deviation / _LONGEST) ** 2), 1)
+
+
+def forgotten_after(walk: KilledWalk, smallest: float) -> int:
+    """Estimate the steps after which the chance to be apart is below ``smallest``."""
+    width = walk.top / walk.deviation + 0.5
+    rate = math.pi**2 / 8 / width**2
+    if walk.contraction < 1:
+        rate = max(rate, -math.log(max(walk.contraction, 1e-300)))
+    return math.ceil(-math.log(smallest) / min(rate, 40.0)) + 8

@@ -1,0 +1,448 @@
+"""The coupling recursion on a grid of distances and weights, every error rounded upward.
+
+A stretch is a number of steps in a row that the recursion takes as one. A stretch of q steps is
+described by the parameters of one step, (c, v, s), and by whether it is one. From distance r, with
+noise shared and no walls, the distance becomes c r + v at its end.
+
+Merging q steps of one kind gives c' = c^q, v' = v (1 + c + ... + c^(q-1)) and
+s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))), and of the options of one step these are left:
+
+- Parallel, to distance z: step i changes the distance from z_(i-1) to z_i = c z_(i-1) + v - x_i at
+  a log-weight of parameter x_i/s, so that the parameters add up in squares. The least sum with
+  z_q = z is (c' r + v' - z)^2/s'^2, with x_i proportional to c^(q-i); all z_i >= 0 then.
+- Shifted reflection at one weight and one local distance z <= r in every step, until the two come
+  to z; then parallel moves that keep z, of the parameters of composition, to the end. (Composition
+  for fewer steps than q costs no more: H is convex in the weight, and more noise in a weight of the
+  same mean only raises its mean.) The distance beyond z is that of a killed walk
+  (`audit.bounds.own.killed_walk`) to which v is added before each step. Adding all of v at once,
+  before the first step, makes the walk larger in law and killed later, since K(r) + a, where K(r)
+  is positive, is below K(r + a) in law; so does leaving out the walls on the way. Of q steps one
+  is left, with the means c'(r - z) + v' apart and noise s'. What the walk comes to is charged the
+  larger of H and the cost of having come to z, which rises with the distance, so that the larger
+  walk bounds the charge.
+
+A stretch that meets the record every l-th step, at the end of each period, is merged for c = 1. The
+shifts up to a step must not exceed r and what the record has added before: their sums are a path
+under a staircase, and the least sum of squares is that of the taut string, the convex hull from
+below of its ends and of the corners of the staircase, each just before a meeting. (Composition over
+the last of these steps costs no more than over all of them: from distance 0 in the midst of the
+best path, smaller shifts do.)
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from audit.bounds.accounting.composition import pessimistic_grid
+from audit.bounds.accounting.shift_allocation import geometric
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.own.kernels import PADDING, mirror, reflect, reflect_merged, split, weigh
+from audit.bounds.own.run import Run
+from audit.numerics.normal import gaussian_delta
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Parameters of a stretch.
+
+    Parameters
+    ----------
+    count
+        q, how many steps it stands for.
+    contraction, shift, noise
+        c', v' and s'.
+    meetings, period
+        How often the record is met, and in how many steps once; period 1 for each step or none.
+    rate
+        The chance that the record is in the batch, 1 for fixed batches.
+    """
+
+    count: int
+    contraction: float
+    shift: float
+    noise: float
+    meetings: int = 1
+    period: int = 1
+    rate: float = 1.0
+
+    @property
+    def merged(self) -> bool:
+        """Whether it stands for more than one step."""
+        return self.count > 1
+
+    def before_noise(self, distance: Array) -> Array:
+        """Return c' r + v', the distance without noise."""
+        return np.asarray(self.contraction * distance + self.shift)
+
+    def parallel(self, start: float, end: float) -> float:
+        """Return the parameter of moving from distance ``start`` to ``end``; 0 where it is free."""
+        total = self.contraction * start + self.shift - end
+        if total <= 0:
+            return 0.0
+        if self.period == 1 or self.meetings == 0:
+            return total / self.noise
+        one = self.shift / self.meetings
+        corners = [
+            (j * self.period - 1.0, start + (j - 1) * one) for j in range(1, self.meetings + 1)
+        ]
+        return _taut(corners, (float(self.count), total)) * math.sqrt(self.count) / self.noise
+
+
+def _taut(corners: list[tuple[float, float]], end: tuple[float, float]) -> float:
+    """Return the root of the sum of squared rises, step by step, of the string from (0, 0)."""
+    hull = [(0.0, 0.0)]
+    for x, y in [*corners, end]:
+        while len(hull) > 1:
+            (x0, y0), (x1, y1) = hull[-2:]
+            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
+                break
+            hull.pop()
+        hull.append((x, y))
+    rises = ((y1 - y0) ** 2 / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(hull))
+    return math.sqrt(sum(rises))
+
+
+def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
+    """Merge ``count`` steps, each with the same shift."""
+    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    return Stretch(
+        count,
+        run.contraction**count,
+        shift * float(geometric(log_c, count)),
+        run.noise * math.sqrt(float(geometric(2 * log_c, count))),
+        meetings=meetings,
+        rate=run.rate,
+    )
+
+
+def steps_to_merge(run: Run, width: float, rounds: int) -> int:
+    """Return how many steps to merge: noise up to ``width``, and ``rounds`` stretches or more."""
+    if run.rate < 1:
+        return 1  # the batch of each step is drawn anew
+    count = max(min(int((width / run.noise) ** 2), run.steps // rounds), 1)
+    if run.gap > 0:
+        count = max(min(count, int(0.25 / run.gap)), 1)
+    return count
+
+
+def stretches(run: Run, merged: int) -> tuple[Stretch, ...]:
+    """Return the stretches that are repeated, from the last step of the run backward."""
+    length = run.period
+    if length == 1:
+        return (_repeated(run, merged, run.shift, 1),)
+    if merged >= length and run.gap == 0:
+        n = merged // length
+        noise = run.noise * math.sqrt(n * length)
+        return (Stretch(n * length, 1.0, n * run.shift, noise, meetings=n, period=length),)
+    idle = length - 1
+    parts = -(-idle // merged)
+    counts = [(idle + k) // parts for k in range(parts)]
+    return (
+        _repeated(run, 1, run.shift, 1),
+        *(_repeated(run, count, 0.0, 0) for count in counts),
+    )
+
+
+Integers = NDArray[np.int64]
+
+_FINE = 0.12  # spacing of a loss, in units of its deviation
+_NEGLIGIBLE = 1e-13
+_REACH = 8.3  # deviations of a privacy loss: the rest is charged in full
+_WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
+_LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
+_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s, beside 0
+_LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
+_INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
+_ABSOLUTE = 1e-16  # what is subtracted from 1
+_CONVERGED = 1e-3  # of delta, relative: a thousandth of it moves epsilon in the fourth digit
+
+
+@dataclass(frozen=True, eq=False)
+class Grid:
+    """Distances from 0 to ``top`` in equal steps, and weights e^(j spacing), j = 0..count.
+
+    Where no wall holds the distance at the top, one more row stands for all that is above: there
+    the bound is 1.
+    """
+
+    top: float
+    distances: int
+    spacing: float
+    count: int
+    open_end: bool
+
+    @property
+    def rows(self) -> Array:
+        """The distances r_i."""
+        return np.asarray(self.top * np.arange(self.distances + 1) / self.distances)
+
+    @property
+    def last(self) -> int:
+        """The row that stands for every distance above the others."""
+        return self.distances + int(self.open_end)
+
+    def row_above(self, distance: float) -> int:
+        """Return the first row whose distance is no smaller."""
+        return min(int(np.searchsorted(self.rows, distance)), self.last)
+
+    @property
+    def log_weights(self) -> Array:
+        """The logs of the weights of at least 1."""
+        return np.asarray(self.spacing * np.arange(self.count + 1))
+
+
+@dataclass(frozen=True, eq=False)
+class _Loss:
+    """The privacy loss of a step, on every ``stride``-th weight of the grid.
+
+    `pessimistic_grid` connects its profile by chords, as the table does.
+    """
+
+    right: Array
+    left: Array
+    rest: float
+    stride: int
+
+
+def _power_of_two(most: float) -> int:
+    """Return the largest power of two that is no larger, at least 1.
+
+    Multiples of it are on the grid and on every grid that halves its spacing.
+    """
+    return 1 << max(math.floor(math.log2(most)), 0) if most > 0 else 1
+
+
+@lru_cache(maxsize=1024)
+def _loss(mu: float, rate: float, spacing: float, count: int) -> _Loss | None:
+    """Return the loss of C_p(G(mu)); None where it spreads over more than the grid can use."""
+    stride = _power_of_two(_FINE * mu / spacing) if rate == 1 else 1
+    points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
+    if points * stride >= (PADDING - 1) * count:
+        return None
+    grid = pessimistic_grid(SubsampledGaussian(rate, mu), stride * spacing, points)
+    # negative losses beyond some point count as smaller ones, which charges more
+    beyond = np.cumsum(grid.left[::-1])[::-1]
+    kept = max(int(np.searchsorted(-beyond, -_NEGLIGIBLE)), 2)
+    left = grid.left[:kept].copy()
+    left[-1] = beyond[kept - 1]
+    return _Loss(grid.right, left, grid.infinite_mass, stride)
+
+
+@dataclass(frozen=True, eq=False)
+class _Reflection:
+    """The bins of one reflection, and the rows that its pairs come to."""
+
+    near: int
+    far: Integers
+    right_mass: Array
+    left_mass: Array
+    largest: Array
+
+
+@dataclass(frozen=True, eq=False)
+class _Options:
+    """What can be done from one distance before the noise of a stretch."""
+
+    free: int
+    moves: tuple[tuple[int, _Loss], ...]
+    reflections: tuple[_Reflection, ...]
+
+
+def _mass(low: Array, high: Array, mean: float, std: float) -> Array:
+    """Return the normal probability of intervals, accurate on either side of the mean."""
+    a, b = (low - mean) / std, (high - mean) / std
+    return np.asarray(np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)))
+
+
+def _reflection(grid: Grid, stretch: Stretch, start: float, shift: float, near: int) -> _Reflection:
+    rows, std = grid.rows, stretch.noise
+    bins = np.append(rows, math.inf) / 2 if grid.open_end else np.append(rows[:-1], math.inf) / 2
+    low, high = bins[:-1], bins[1:]
+    far = np.minimum(np.arange(1, low.size + 1) + near, grid.last)
+    # a merged walk is held to the local distance in each of its steps
+    local = float(rows[near]) * (stretch.contraction if stretch.merged else 1.0)
+    half = (stretch.contraction * start + shift - local) / 2
+    return _Reflection(
+        near=near,
+        far=far.astype(np.int64),
+        right_mass=_mass(low, high, half, std),
+        left_mass=_mass(low, high, -half, std),
+        largest=2 * half * low / std**2,
+    )
+
+
+def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
+    """Return the rows of the local distances that reflections try."""
+    unit = _power_of_two(grid.distances / _NEAR_UNITS)
+    size = unit * grid.top / grid.distances
+    near = {0, *(unit * max(round(z * stretch.noise / size), 1) for z in _NEAR)}
+    return sorted(row for row in near if row <= grid.distances)
+
+
+def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Options:
+    """List the options from distance ``start``; ``shift`` is v' or 0."""
+    rows = grid.rows
+    rho = float(stretch.contraction * start + shift)
+    moves = []
+    for end in range(rows.size):
+        if rows[end] >= rho:
+            break
+        mu = (rho - rows[end]) / stretch.noise
+        if shift == stretch.shift:
+            mu = stretch.parallel(start, float(rows[end]))
+        if 0 < mu <= (_WIDEST if end else _WIDEST_TO_ZERO):
+            # one loss serves all moves over the same distance, in spite of rounding
+            loss = _loss(float(f"{mu * (1 + 1e-13):.13g}"), 1.0, grid.spacing, grid.count)
+            if loss is not None:
+                moves.append((end, loss))
+    least = start if stretch.merged else rho
+    reflections = tuple(
+        _reflection(grid, stretch, start, shift, near)
+        for near in near_rows(grid, stretch)
+        if rows[near] <= least and rows[near] < rho
+    )
+    return _Options(grid.row_above(rho), tuple(moves), reflections)
+
+
+class Step:
+    """One stretch of the recursion on a grid."""
+
+    def __init__(self, grid: Grid, stretch: Stretch) -> None:
+        self.grid, self.stretch = grid, stretch
+        shift = stretch.shift
+        self.nears = near_rows(grid, stretch) if stretch.merged else [0]
+        self.options = [_options(grid, stretch, float(r), shift) for r in grid.rows]
+        sampled = stretch.rate < 1
+        self.others = (
+            [_options(grid, stretch, float(r), 0.0) for r in grid.rows] if sampled else None
+        )
+        self.composed: _Loss | None = None
+        mu = stretch.parallel(0.0, 0.0)
+        if mu > 0:
+            self.composed = _loss(mu, stretch.rate, grid.spacing, grid.count)
+        unit = _power_of_two(grid.count / _LOCAL_UNITS)
+        powers = unit * np.rint(np.array(_LOCAL) / (unit * grid.spacing)).astype(np.int64)
+        self.powers = np.unique(powers[powers <= grid.count])
+        self.growth = np.exp(grid.log_weights)
+        self.weights = np.exp(grid.spacing * np.arange(-grid.count, grid.count + 1))
+
+    def last(self) -> Array:
+        """Return the bound where this stretch is the last one: two normal laws."""
+        grid, stretch = self.grid, self.stretch
+        values = np.ones((grid.last + 1, grid.count + 1))
+        for i, r in enumerate(grid.rows):
+            mu = stretch.parallel(float(r), 0.0)
+            values[i] = gaussian_delta(grid.log_weights, np.array(mu))
+        if stretch.rate < 1:
+            step = SubsampledGaussian(stretch.rate, stretch.shift / stretch.noise)
+            values[0] = step.delta(grid.log_weights)
+        return values
+
+    def before(self, values: Array) -> Array:
+        """Return the bound with this stretch before what ``values`` bounds."""
+        grid = self.grid
+        table = np.empty((grid.last + 1, 2 * PADDING * grid.count + 1))
+        mirror(values, self.growth, table)
+        result = np.ones_like(values)
+        after = {near: self._composed(table[near]) for near in self.nears}
+        for i, options in enumerate(self.options):
+            result[i] = self._best(table, options, after)
+            if self.others is not None:
+                result[i] = self._sampled(table, result[i], self.others[i], after)
+        if self.composed is not None:
+            result[0] = np.minimum(result[0], after[0])
+        result = np.minimum.accumulate(result, axis=1)
+        return np.asarray(np.minimum(result * (1 + _INFLATION) + _ABSOLUTE, 1.0))
+
+    def _weights_of(self, row: Array) -> Array:
+        """Return the part of a table's row for the weights of the grid."""
+        middle = PADDING * self.grid.count
+        return np.asarray(row[middle : middle + self.grid.count + 1])
+
+    def _composed(self, source: Array) -> Array:
+        """Return the cost of keeping a distance, at which H is ``source``, through the stretch."""
+        if self.composed is None:
+            if self.stretch.shift > 0:
+                return np.ones(self.grid.count + 1)
+            return self._weights_of(source).copy()
+        result = np.empty(self.grid.count + 1)
+        loss = self.composed
+        weigh(source, loss.right, loss.left, loss.rest, loss.stride, result)
+        return result
+
+    def _best(self, table: Array, options: _Options, after: dict[int, Array]) -> Array:
+        count = self.grid.count + 1
+        best = self._weights_of(table[options.free]).copy()
+        cost, work = np.empty(count), np.empty(count)
+        for end, loss in options.moves:
+            weigh(table[end], loss.right, loss.left, loss.rest, loss.stride, cost)
+            np.minimum(best, cost, out=best)
+        for r in options.reflections:
+            masses = (r.far, r.right_mass, r.left_mass)
+            if self.stretch.merged:
+                reflect_merged(table, after[r.near], *masses, cost)
+            else:
+                spacing = self.grid.spacing
+                reflect(table, r.near, *masses, r.largest, self.powers, spacing, work, cost)
+            np.minimum(best, cost, out=best)
+        return best
+
+    def _sampled(
+        self, table: Array, with_record: Array, others: _Options, after: dict[int, Array]
+    ) -> Array:
+        """Mix over the batch, the same on both sides: the budget is split between the two cases."""
+        without = self._best(table, others, after)
+        both = np.empty((2, 2 * PADDING * self.grid.count + 1))
+        mirror(np.stack([without, with_record]), self.growth, both)
+        inner = slice((PADDING - 1) * self.grid.count, (PADDING + 1) * self.grid.count + 1)
+        result = np.empty(self.weights.size)
+        split(both[0, inner], both[1, inner], self.stretch.rate, self.weights, result)
+        return np.asarray(result[self.grid.count :])
+
+
+def coupling_profiles(
+    run: Run,
+    lengths: Sequence[int],
+    grid: Grid,
+    round_of: tuple[Stretch, ...],
+    most_rounds: int,
+    known: Callable[[int], Array],
+) -> tuple[Array, ...]:
+    """Return upper bounds on delta at the grid's weights, for runs of each of the ``lengths``.
+
+    Stretches are laid from the last step backward, so that one recursion serves all lengths T. With
+    k steps covered, the two iterates before them are at most as far apart as `Run.tracked` says of
+    T - k steps, so that every k up to T gives a bound; a run of fewer steps than the stretches
+    cover is bounded by theirs (its first steps may be added, with constant updates). Each round is
+    met with what is ``known`` of H_k, by k, on the same grid. A length is done when all its steps
+    are covered, when the start no longer matters, or after ``most_rounds``.
+    """
+    steps = [Step(grid, stretch) for stretch in round_of]
+    best = {length: np.ones(grid.count + 1) for length in lengths}
+    left = set(lengths)
+    values = steps[0].last()
+    covered, place, rounds = steps[0].stretch.count, 0, 0
+    while True:
+        for length in sorted(left):
+            row = grid.row_above(float(run.tracked(max(length - covered, 0))))
+            best[length] = np.minimum(best[length], values[row])
+            apart = float(np.max(values[row] - values[0] * (1 + _CONVERGED)))
+            if covered >= length or rounds >= most_rounds or apart <= 1e-13:
+                left.remove(length)
+        if not left:
+            return tuple(best[length] for length in lengths)
+        place = (place + 1) % len(steps)
+        rounds += place == 0
+        values = steps[place].before(values)
+        covered += steps[place].stretch.count
+        values = np.minimum(values, known(covered))

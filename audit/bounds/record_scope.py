@@ -1,0 +1,80 @@
+"""Which records a bound speaks about: the batches that may hold the differing record."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import SupportsInt, cast
+
+from audit.mechanism import Batching, NoisySGD
+
+
+class RecordScope(enum.Enum):
+    """The records that a bound covers, where batches are fixed and come in a fixed order.
+
+    A pair that differs in another record says nothing about the bound. The scope may depend on an
+    option of the bound, which each member names.
+    """
+
+    ANY = "any record"
+    FIRST = "the first record"
+    INDEX = "the record of the option index, from 1"
+    POSITION = "the records of one batch, by the option position, from 0"
+    BATCH = "the records of one batch, by the option batch, from 1"
+    PRIVATE = "all records but the last ones, whose number is the option public"
+
+    @property
+    def option(self) -> str | None:
+        """The option of the bound that selects the records; None if there is none."""
+        return _OPTIONS.get(self)
+
+    def batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
+        """Return the batches of the cycle, from 0, that may hold the record; None for any.
+
+        Parameters
+        ----------
+        mechanism
+            The public parameters. Only cyclic batches have an order that both datasets share.
+        options
+            Options of the bound, as they are passed to it.
+        """
+        if mechanism.batching is not Batching.CYCLIC:
+            return None
+        if self is RecordScope.FIRST:
+            return range(1)
+        if self.option is None or self.option not in options:
+            return None
+        number, size = int(cast(SupportsInt, options[self.option])), mechanism.batch_size
+        if self is RecordScope.INDEX:
+            return _only((number - 1) // size)
+        if self is RecordScope.POSITION:
+            return _only(number)
+        if self is RecordScope.BATCH:
+            return _only(number - 1)
+        return range((mechanism.dataset_size - number) // size)
+
+    def options_at(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
+        """Return the options that select the first record of a batch, where a record is selected.
+
+        Parameters
+        ----------
+        mechanism
+            The public parameters.
+        position
+            The place of the batch in the cycle, from 0.
+        """
+        if self is RecordScope.INDEX:
+            return {"index": position * mechanism.batch_size + 1}
+        return {}
+
+
+_OPTIONS = {
+    RecordScope.INDEX: "index",
+    RecordScope.POSITION: "position",
+    RecordScope.BATCH: "batch",
+    RecordScope.PRIVATE: "public",
+}
+
+
+def _only(position: int) -> range:
+    return range(position, position + 1)

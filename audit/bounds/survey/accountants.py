@@ -1,0 +1,404 @@
+"""Boninsegna (2023), sections II to V and the appendix: the classical accountants.
+
+The noise of one step is measured in units of the sensitivity: the paper's sigma is
+`audit.bounds.accounting.noise_multiplier`. All but the subsampling results speak about the release
+of every iterate, and hold for the last one by post-processing. Amplification by Poisson sampling
+(II.4, IV, A.1) compares a record with its absence, which is zero-out here: the divisor of a batch
+is fixed. Theorem IV.2 has no constants and is no bound.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import gammaln, logsumexp
+
+from audit import validate
+from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.accounting.update import family_sensitivity, noise_multiplier
+from audit.bounds.assumptions import (
+    FIXED_BATCHES,
+    FULL_BATCHES,
+    LAST_ITERATE,
+    ROUNDING,
+    WITHOUT_REPLACEMENT,
+    Assumption,
+)
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import SURVEY
+from audit.curves.base import PrivacyCurve
+from audit.curves.gaussian import GaussianCurve
+from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
+from audit.curves.tails import TailCurve
+from audit.mechanism import Batching, NoisySGD, Relation
+
+
+def _full(m: NoisySGD) -> bool:
+    return m.batch_size == m.dataset_size and m.batching is not Batching.POISSON
+
+
+def _sampling(m: NoisySGD) -> str:
+    return f"batching={m.batching.name} and relation={m.relation.name}"
+
+
+ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
+POISSON_ZERO_OUT = Assumption(
+    "Poisson batches and a record that is left out",
+    lambda m: m.batching is Batching.POISSON and m.relation is Relation.ZERO_OUT,
+    _sampling,
+)
+FULL_OR_POISSON = Assumption(
+    "full batches, or Poisson batches and a record that is left out",
+    lambda m: _full(m) or POISSON_ZERO_OUT.holds(m),
+    _sampling,
+)
+LOW_RATE = Assumption(
+    "a sampling rate of at most 1/5",
+    lambda m: m.sampling_rate <= 0.2 * (1 + ROUNDING),
+    lambda m: f"sampling_rate={m.sampling_rate:g}",
+)
+LARGE_NOISE = Assumption(
+    "noise of at least 4 sensitivities",
+    lambda m: noise_multiplier(m) >= 4 * (1 - ROUNDING),
+    lambda m: f"noise_std*batch_size/sensitivity={noise_multiplier(m):g}",
+)
+
+Array = NDArray[np.float64]
+
+_STEP_EPSILONS = 2000  # that advanced composition chooses from
+
+
+@bound(
+    id="survey.gaussian_mechanism",
+    source=SURVEY.at("Theorem II.2"),
+    statement=(
+        "full batches, one step: (eps, delta)-DP with eps = sqrt(2 ln(1.25/delta))/sigma, "
+        "for eps < 1"
+    ),
+    assumes=(FULL_BATCHES, ONE_STEP, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
+    """One step on the full batch (Theorem II.2): epsilon = sqrt(2 ln(1.25/delta))/sigma.
+
+    For epsilon in (0, 1) only; the curve is infinite beyond. The exact curve of the same step is
+    ``bsa24.theorem_4_1``.
+    """
+    return TailCurve.gaussian(math.sqrt(2) / noise_multiplier(mechanism), factor=1.25, limit=1.0)
+
+
+@dataclass(frozen=True, eq=False)
+class AdvancedComposition:
+    """k steps, each (epsilon_0, delta_0)-DP: the best of many epsilon_0.
+
+    For every epsilon_0 the claim is epsilon = slope sqrt(2k ln(1/delta')) epsilon_0 + constant with
+    delta = k delta_0 + delta', which can be solved for either.
+    """
+
+    epsilons: Array
+    deltas: Array
+    times: int
+    shortcut: bool
+
+    @property
+    def _slopes(self) -> Array:
+        return self.epsilons * math.sqrt(2 * self.times) * (2 if self.shortcut else 1)
+
+    @property
+    def _constants(self) -> Array:
+        if self.shortcut:
+            return np.zeros_like(self.epsilons)
+        with np.errstate(over="ignore"):
+            return self.times * self.epsilons * np.expm1(self.epsilons)
+
+    def epsilon_at(self, delta: Array) -> Array:
+        """Return the least epsilon claimed for each delta."""
+        spare = delta[:, None] - self.times * self.deltas
+        with np.errstate(divide="ignore", invalid="ignore"):
+            depth = np.sqrt(np.maximum(-np.log(np.where(spare > 0, spare, 1.0)), 0.0))
+            claimed = np.where(spare > 0, self._slopes * depth + self._constants, np.inf)
+        return np.asarray(np.min(claimed, axis=1, initial=np.inf))
+
+    def delta_at(self, epsilon: Array) -> Array:
+        """Return the least delta claimed for each epsilon, its inverse."""
+        depth = (epsilon[:, None] - self._constants) / self._slopes
+        with np.errstate(over="ignore"):
+            rest = np.exp(-np.square(np.maximum(depth, 0.0)))
+        claimed = np.where(depth >= 0, self.times * self.deltas + rest, 1.0)
+        return np.asarray(np.min(claimed, axis=1, initial=1.0))
+
+
+def _step_profile(mechanism: NoisySGD, step_epsilon: float | None) -> tuple[Array, Array]:
+    """Return epsilons of one step and their deltas, amplified by Poisson sampling (II.4)."""
+    mu = 1 / noise_multiplier(mechanism)
+    rate = mechanism.sampling_rate
+    curve = SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
+    if step_epsilon is not None:
+        validate.positive(step_epsilon=step_epsilon)
+        epsilons = np.array([float(step_epsilon)])
+    else:
+        largest = mu * (mu / 2 + 12)  # delta is below 1e-30 there
+        epsilons = largest * np.geomspace(1e-6, 1, _STEP_EPSILONS)
+    return epsilons, np.asarray(curve.delta(epsilons))
+
+
+@bound(
+    id="survey.advanced_composition",
+    source=SURVEY.at("Theorem II.3"),
+    statement=(
+        "T steps of (eps, delta)-DP each: (sqrt(2T ln(1/delta')) eps + T eps (e^eps - 1), "
+        "T delta + delta')-DP"
+    ),
+    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = None) -> PrivacyCurve:
+    """Composition of (epsilon, delta) guarantees of the steps (Theorem II.3).
+
+    T steps of (e, d)-DP are (sqrt(2T ln(1/d')) e + T e (e^e - 1), T d + d')-DP. The steps are
+    Gaussian mechanisms with their exact d(e), amplified by Theorem II.4 for Poisson batches.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    step_epsilon
+        e, the guarantee of one step; by default the best of 2000 for each question.
+    """
+    epsilons, deltas = _step_profile(mechanism, step_epsilon)
+    claim = AdvancedComposition(epsilons, deltas, mechanism.steps, shortcut=False)
+    return TailCurve(claim.epsilon_at, claim.delta_at)
+
+
+@bound(
+    id="survey.advanced_composition_shortcut",
+    source=SURVEY.at("Theorem II.3, high privacy regime"),
+    statement=(
+        "T steps of (eps, delta)-DP each, eps < 1: (2 sqrt(2T ln(1/delta')) eps, "
+        "T delta + delta')-DP"
+    ),
+    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    status=Status.REFUTED,
+)
+def advanced_composition_shortcut(
+    mechanism: NoisySGD, *, step_epsilon: float | None = None
+) -> PrivacyCurve:
+    """Take the shortcut of Theorem II.3 for e < 1: 2 sqrt(2T ln(1/d')) e for both terms.
+
+    False, because the second term grows with T and the first with its root: 1000 randomised
+    responses with e=.9 have 486.5 at delta=1e-5 against the 273.1 claimed, and 4 * 10^6 steps on
+    linear losses with noise of 10 sensitivities, full batches and no domain refute it too.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    step_epsilon
+        e, below 1; by default the best for each question.
+    """
+    if step_epsilon is not None and not 0 < step_epsilon < 1:
+        raise ValueError(f"step_epsilon must be in (0, 1), got {step_epsilon!r}")
+    epsilons, deltas = _step_profile(mechanism, step_epsilon)
+    small = epsilons < 1
+    claim = AdvancedComposition(epsilons[small], deltas[small], mechanism.steps, shortcut=True)
+    return TailCurve(claim.epsilon_at, claim.delta_at)
+
+
+@bound(
+    id="survey.subsampling",
+    source=SURVEY.at("Theorem II.4"),
+    statement="Poisson batches, one step: (log(1 + q (e^eps - 1)), q delta)-DP",
+    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
+    """One step on a Poisson batch (Theorem II.4): (log(1 + q (e^eps - 1)), q delta)-DP.
+
+    With the exact (eps, delta) of the Gaussian mechanism. The theorem is for a record that is added
+    or removed; the pair reaches it in one order.
+    """
+    mu = 1 / noise_multiplier(mechanism)
+    rate = mechanism.sampling_rate
+    return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
+
+
+@bound(
+    id="survey.section_iii_a",
+    source=SURVEY.at("Section III.A"),
+    statement="Poisson batches, one step, eps < 1: (q eps, q delta)-DP",
+    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_ITERATE),
+    status=Status.REFUTED,
+)
+def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
+    """One step on a Poisson batch as section III.A takes it: (q eps, q delta)-DP for eps < 1.
+
+    With eps and delta of Theorem II.2. False: log(1 + q (e^eps - 1)) is above q eps.
+    """
+    rate, noise = mechanism.sampling_rate, noise_multiplier(mechanism)
+    return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
+
+
+_LARGEST_ORDER = 10_000  # to which subsampled moments are summed up
+
+
+def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> Array:
+    return np.asarray(sampled_gaussian_renyi(alpha, rate, noise)) * times
+
+
+@bound(
+    id="survey.moments_accountant",
+    source=SURVEY.at("Theorem IV.1"),
+    statement=(
+        "full or Poisson batches, moments accountant: alpha(lambda) = T lambda D_(lambda+1) "
+        "of the sampled Gaussian, delta = min exp(alpha(lambda) - lambda eps)"
+    ),
+    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
+    """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
+
+    The moments are those of the sampled Gaussian mechanism, the larger of both orders, at every
+    real order. The curve converts to epsilon and delta at least as well as the theorem's tail
+    bound, which is `tail_bound`.
+    """
+    noise, rate = noise_multiplier(mechanism), mechanism.sampling_rate
+    if rate == 1:
+        return RenyiCurve.linear(mechanism.steps / (2 * noise**2))
+    divergence = functools.partial(
+        _sampled_divergence, rate=rate, noise=noise, times=mechanism.steps
+    )
+    return CostlyRenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
+
+
+def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
+    """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
+
+    Over 601 values of lambda, spaced evenly on the logarithmic scale from 1e-4 to 1e4; at most 1.
+    """
+    moments = np.geomspace(1e-4, 1e4, 601)
+    logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)
+    return float(np.exp(np.minimum(np.min(logs), 0.0)))
+
+
+@bound(
+    id="survey.rdp_composition",
+    source=SURVEY.at("Propositions V.1 and V.4"),
+    statement=(
+        "fixed batches, Renyi: D_alpha <= k alpha/(2 sigma^2), k the number of steps that meet "
+        "the record"
+    ),
+    assumes=(FIXED_BATCHES, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
+    """Adaptive composition of Gaussian mechanisms (Propositions V.1, V.3 and V.4).
+
+    D_alpha <= k alpha/(2 sigma^2) with k the number of steps that meet the record: all for full
+    batches, at most ceil(T b/n) in a fixed cycle.
+    """
+    count = mechanism.dataset_size // mechanism.batch_size
+    met = -(-mechanism.steps // count)
+    return RenyiCurve.linear(met / (2 * noise_multiplier(mechanism) ** 2))
+
+
+def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Array:
+    log_noise = math.log(noise)
+    gap = np.log1p(1 / (rate * (alpha - 1)))
+    first = alpha <= noise**2 * gap / 2 - 2 * log_noise
+    top = noise**2 * gap**2 / 2 - math.log(5) - 2 * log_noise
+    second = alpha * (gap + np.log(rate * alpha) + 1 / (2 * noise**2)) <= top
+    value = times * 2 * rate**2 * alpha / noise**2
+    return np.where(first & second, value, np.inf)
+
+
+@bound(
+    id="survey.sampled_gaussian_mtz19",
+    source=SURVEY.at("Theorem A.1, after Mironov, Talwar and Zhang (2019)"),
+    statement=(
+        "Poisson batches, q <= 1/5, sigma >= 4, Renyi: D_alpha <= 2 T q^2 alpha/sigma^2 for "
+        "alpha <= sigma^2 L/2 - 2 log sigma and alpha <= (sigma^2 L^2/2 - log 5 - 2 log sigma)"
+        "/(L + log(q alpha) + 1/(2 sigma^2)), L = log(1 + 1/(q (alpha - 1)))"
+    ),
+    assumes=(POISSON_ZERO_OUT, LOW_RATE, LARGE_NOISE, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
+    """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019): 2 q^2 alpha/sigma^2 a step.
+
+    For q <= 1/5, sigma >= 4 and the orders alpha that the theorem allows; infinite at others.
+    """
+    divergence = functools.partial(
+        _mtz19_divergence,
+        rate=mechanism.sampling_rate,
+        noise=noise_multiplier(mechanism),
+        times=mechanism.steps,
+    )
+    return RenyiCurve(divergence)
+
+
+@functools.lru_cache(maxsize=1 << 14)
+def _wbk19_log_moment(order: int, rate: float, mu: float) -> float:
+    """(order - 1) times the bound of Theorem 9 of Wang, Balle and Kasiviswanathan (2019)."""
+    if order == 1:
+        return 0.0
+    j = np.arange(2, order + 1, dtype=np.float64)
+    log_binomial = gammaln(order + 1) - gammaln(j + 1) - gammaln(order - j + 1)
+    logs = j * math.log(rate) + log_binomial + j * (j - 1) * mu**2 / 2 + math.log(2)
+    # the term j = 2 may take 4 (e^D_2 - 1) instead of 2 e^D_2, with D_2 = mu^2
+    small = math.log(4) + (math.log(math.expm1(mu**2) or 5e-324) if mu**2 < 1 else mu**2)
+    logs[0] = min(logs[0], 2 * math.log(rate) + log_binomial[0] + small)
+    return float(np.logaddexp(0.0, logsumexp(logs)))
+
+
+def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> Array:
+    orders = np.atleast_1d(np.asarray(alpha, dtype=np.float64))
+    unsampled = orders * mu**2 / 2
+    result = unsampled.copy()
+    if rate < 1:
+        for place, order in enumerate(orders):
+            if order <= _LARGEST_ORDER:
+                low = math.floor(order)
+                part = order - low
+                # log moments are convex in the order
+                moment = (1 - part) * _wbk19_log_moment(low, rate, mu)
+                if part > 0:
+                    moment += part * _wbk19_log_moment(low + 1, rate, mu)
+                result[place] = min(moment / (order - 1), unsampled[place])
+    return result * times
+
+
+@bound(
+    id="survey.subsampled_rdp_wbk19",
+    source=SURVEY.at("Section V.A, after Wang, Balle and Kasiviswanathan (2019), Theorem 9"),
+    statement=(
+        "batches drawn without replacement, Renyi, T times: log(1 + q^2 C(alpha,2) "
+        "min(4(e^D_2 - 1), 2e^D_2) + sum_(j>=3) 2 q^j C(alpha,j) e^((j-1) D_j))/(alpha-1)"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE),
+    status=Status.AS_PRINTED,
+)
+def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
+    """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
+
+    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma), a step has 1/(alpha - 1) times
+
+        log(1 + q^2 C(alpha, 2) min(4 (e^D_2 - 1), 2 e^D_2)
+              + sum over j >= 3 of 2 q^j C(alpha, j) e^((j - 1) D_j)),
+
+    for other orders the interpolated moment (their Corollary 10), and never more than without
+    sampling, which also serves orders above 10^4. S is the sensitivity of the family, 2L in both
+    relations: the differing record takes the place of another one.
+    """
+    divergence = functools.partial(
+        _wbk19_divergence,
+        rate=mechanism.sampling_rate,
+        mu=family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std),
+        times=mechanism.steps,
+    )
+    return CostlyRenyiCurve(divergence, search=(1e-3, 1e4), points=161, refinements=6)

@@ -1,0 +1,77 @@
+"""Privacy curves given by epsilon(delta) only."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.curves.base import PrivacyCurve
+from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True)
+class TailCurve(PrivacyCurve):
+    """The claim "(epsilon(delta), delta)-DP for every delta", in both orders of the pair.
+
+    Parameters
+    ----------
+    epsilon_at
+        Maps deltas to what is claimed, falling in delta.
+    delta_at
+        Its inverse, mapping epsilons of at least 0 to deltas (values above 1 count as 1).
+    limit
+        The largest epsilon that the claim covers; larger ones come out infinite.
+    rho
+        D_alpha <= alpha rho where the claim has a Renyi part; infinite where it has none.
+    """
+
+    epsilon_at: Callable[[Array], Array]
+    delta_at: Callable[[Array], Array]
+    limit: float = math.inf
+    rho: float = math.inf
+
+    @classmethod
+    def gaussian(
+        cls, scale: float, *, factor: float = 1.0, limit: float = math.inf, rho: float = math.inf
+    ) -> TailCurve:
+        """Return epsilon = scale sqrt(log(factor/delta))."""
+
+        def epsilon_at(delta: Array) -> Array:
+            return scale * np.sqrt(np.maximum(math.log(factor) - np.log(delta), 0.0))
+
+        def delta_at(epsilon: Array) -> Array:
+            with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+                ratio = epsilon / scale
+            return factor * np.exp(-np.square(np.minimum(ratio, 1e100)))
+
+        return cls(epsilon_at, delta_at, limit, rho)
+
+    @property
+    def symmetric(self) -> bool:
+        """The claim is one for both orders."""
+        return True
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        claimed = np.asarray(self.epsilon_at(delta), dtype=np.float64)
+        return np.where(claimed <= self.limit * (1 + 1e-12), claimed, np.inf)
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        size = np.abs(epsilon)
+        claimed = np.clip(self.delta_at(np.minimum(size, self.limit)), 0.0, 1.0)
+        return np.where(epsilon >= 0, claimed, 1 - np.exp(-size) * (1 - claimed))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        largest = float(self._epsilon(np.array([1e-12]), order)[0])
+        # any points make a valid tradeoff function
+        points = profile_points(largest if math.isfinite(largest) else min(self.limit, 100.0))
+        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return alpha * self.rho
