@@ -33,12 +33,17 @@ import types
 from collections.abc import Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MISSING = dataclasses.MISSING
+# Metadata of a field that has a default in Python and must be given in plain data: its default
+# makes another, simpler thing of the object, so that to leave it out of a file is a slip.
+REQUIRED = MappingProxyType({"required": True})
+
 _Path = tuple[str | int, ...]
 
 
@@ -195,6 +200,9 @@ def _hints(cls: type) -> Mapping[str, Any]:
 
 
 def _default(field: dataclasses.Field[Any]) -> Any:
+    """Return what stands for a field that is left out of plain data, ``_MISSING`` for nothing."""
+    if field.metadata.get("required"):
+        return _MISSING
     if field.default_factory is not _MISSING:
         return field.default_factory()
     return field.default

@@ -14,10 +14,9 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
-from audit.constructions import Construction
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.constructions import Construction, decode_pair
+from audit.mechanism import Batching, NoisySGD, Relation, Release, decode_mechanism
 from audit.scenario.definition import Scenario, Setting
-from audit.scenario.named import named_pair
 from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
 from audit.scenario.searched import SearchPlan
 from audit.scenario.studies import read_study
@@ -344,30 +343,12 @@ def _refuse(config: SettingConfig, names: Sequence[str], where: str) -> None:
 
 def to_mechanism(config: MechanismConfig) -> NoisySGD:
     """Turn the fields of a mechanism into the mechanism; ``ValueError`` if one is out of range."""
-    values = {key: getattr(config, key) for key in MechanismConfig.__dataclass_fields__}
-    if isinstance(values["holder"], list):
-        values["holder"] = tuple(values["holder"])
-    values["step_size"] = _step_size(values["step_size"], config.steps)
-    return NoisySGD(**values)
-
-
-def _step_size(value: Any, steps: int) -> Any:
-    if isinstance(value, list):
-        return tuple(value)
-    if not isinstance(value, dict):
-        return value
-    if set(value) != {"first", "power"}:
-        raise ValueError(
-            "step_size must be a number, a list or {first, power}, "
-            f"got the keys {', '.join(map(str, value))}"
-        )
-    validate.positive(**{"step_size.first": value["first"]})
-    validate.finite(**{"step_size.power": value["power"]})
-    validate.integer(1, steps=steps)
-    return tuple(value["first"] * t ** value["power"] for t in range(1, steps + 1))
+    return decode_mechanism(
+        {key: getattr(config, key) for key in MechanismConfig.__dataclass_fields__}
+    )
 
 
 def _pair(config: PairConfig, mechanism: NoisySGD) -> Construction:
     given = {f.name: getattr(config, f.name) for f in fields(config) if f.name != "kind"}
     parameters = {name: value for name, value in given.items() if value is not None}
-    return named_pair(config.kind.value, mechanism, parameters)
+    return decode_pair({"kind": config.kind.value, **parameters}, mechanism, name="")

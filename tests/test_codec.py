@@ -353,6 +353,20 @@ def test_shorthand():
         decode(Length, "3", "height")
 
 
+@dataclass(frozen=True)
+class Step:
+    size: float = field(default=0.0, metadata=codec.REQUIRED)
+    count: int = 1
+
+
+def test_required_fields_with_a_default():
+    assert Step().size == 0.0
+    assert encode(Step(), defaults=False) == {"size": 0.0}
+    assert json_schema(Step, title="x", id="y")["$defs"]["Step"]["required"] == ["size"]
+    with pytest.raises(ValueError, match=r"^size must be given for a Step, got nothing$"):
+        decode(Step, {"count": 2})
+
+
 def test_unions_need_kinds():
     with pytest.raises(TypeError, match="must have different kinds, got Dot, Length"):
         decode(Dot | Length, {"x": 1})

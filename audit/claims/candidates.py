@@ -17,11 +17,12 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
     WallPinnedWalk,
+    decode_pair,
+    kinds,
 )
-from audit.constructions.reading import read_parameters
 from audit.constructions.records import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
-from audit.search.stored import shipped
+from audit.search.found_pairs import shipped
 
 Make = Callable[[], Construction]
 
@@ -63,20 +64,13 @@ def named_pair(mechanism: NoisySGD | None, kind: str, parameters: Mapping[str, o
     if kind in _MADE:
         return _called(_MADE[kind], kind, mechanism, parameters)
     found = getattr(constructions, kind, None)
-    tellable = kind not in _WITHOUT_WITNESS
-    if not (inspect.isclass(found) and issubclass(found, Construction) and tellable):
-        known = [
-            name
-            for name in constructions.__all__
-            if inspect.isclass(getattr(constructions, name))
-            and issubclass(getattr(constructions, name), Construction)
-            and name not in ("Construction", "AuxiliaryWalk", *_WITHOUT_WITNESS)
-        ]
+    if inspect.isclass(found) and issubclass(found, Construction) and not found.is_neighbouring:
+        raise ValueError(f"pair must be of neighbouring datasets, which {kind} is not")
+    known = [name for name in kinds() if name not in _WITHOUT_WITNESS]
+    if kind not in known:
         names = ", ".join([*known, *_MADE, *GIVEN])
         raise ValueError(f"pair must be one of {names}, got {kind!r}")
-    if not found.is_neighbouring:
-        raise ValueError(f"pair must be of neighbouring datasets, which {kind} is not")
-    return _called(found, kind, mechanism, read_parameters(found, parameters))
+    return decode_pair({"kind": kind, **parameters}, mechanism, name="")
 
 
 def candidate_pairs(mechanism: NoisySGD) -> Iterator[Pair]:

@@ -4,19 +4,18 @@ from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
-from audit.constructions.process import (
+from audit.constructions.process import Path, Process, Segment, Step, Wall
+from audit.constructions.quadratics import QuadraticPair
+from audit.constructions.registry import construction, decode_pair, encode_pair, kinds
+from audit.constructions.resets import ResetWalk
+from audit.constructions.updates import (
     Affine,
     Mapped,
     PiecewiseLinear,
-    Process,
-    Segment,
-    Step,
+    PolynomialUpdate,
+    PowerUpdate,
     UpdateMap,
-    Wall,
 )
-from audit.constructions.quadratics import QuadraticPair
-from audit.constructions.resets import ResetWalk
-from audit.constructions.updates import PolynomialUpdate, PowerUpdate
 from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
 
 __all__ = [
@@ -31,6 +30,7 @@ __all__ = [
     "HolderPair",
     "Inadmissible",
     "Mapped",
+    "Path",
     "PiecewiseLinear",
     "PolynomialUpdate",
     "PowerUpdate",
@@ -43,4 +43,8 @@ __all__ = [
     "UpdateMap",
     "Wall",
     "WallPinnedWalk",
+    "construction",
+    "decode_pair",
+    "encode_pair",
+    "kinds",
 ]

@@ -1,4 +1,4 @@
-"""What every construction is: two neighbouring datasets in one dimension, and their processes."""
+"""The base class of neighbouring pairs in one dimension."""
 
 from __future__ import annotations
 
@@ -21,7 +21,8 @@ class Construction(ABC):
 
     Admissibility (convexity, Lipschitz constant, smoothness, sensitivity, relation) is checked
     when the construction is made; a construction that exists is a valid lower-bound witness
-    where ``is_neighbouring`` is true.
+    where ``is_neighbouring`` is true. Files name a construction by ``kind``, its class name; see
+    `audit.constructions.registry`.
 
     Raises
     ------
@@ -33,8 +34,13 @@ class Construction(ABC):
 
     mechanism: NoisySGD
 
+    kind: ClassVar[str]
     citation: ClassVar[str]
     is_neighbouring: ClassVar[bool] = True
+
+    def __init_subclass__(cls) -> None:
+        super().__init_subclass__()
+        cls.kind = cls.__name__
 
     @property
     def name(self) -> str:

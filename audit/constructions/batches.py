@@ -8,7 +8,8 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from audit import validate
-from audit.constructions.process import Path, Process, Segment, Step, UpdateMap, Wall, split
+from audit.constructions.process import Path, Process, Segment, Step, Wall, split
+from audit.constructions.updates import UpdateMap
 from audit.mechanism import Batching, NoisySGD, Release
 
 # (step size, whether the differing record is in the batch, how many other records are)

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from audit import validate
+from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     BatchUpdate,
@@ -14,8 +15,10 @@ from audit.constructions.batches import (
     cyclic_process,
     last_position,
 )
-from audit.constructions.process import Affine, Process
+from audit.constructions.process import Process
 from audit.constructions.records import check_curvature, check_others, record_pushes
+from audit.constructions.registry import construction
+from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD
 
 
@@ -30,6 +33,7 @@ def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> i
     return last_position(mechanism) if position is None else int(position)
 
 
+@construction
 @dataclass(frozen=True)
 class WallPinnedWalk(Construction):
     """Records before the differing one push the iterate into the wall, and later ones push away.
@@ -52,8 +56,8 @@ class WallPinnedWalk(Construction):
     (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
     """
 
-    before: float = 0.0
-    after: float = 0.0
+    before: float = field(default=0.0, metadata=REQUIRED)
+    after: float = field(default=0.0, metadata=REQUIRED)
     start: float = 0.0
     position: int | None = None
 
@@ -92,6 +96,7 @@ class WallPinnedWalk(Construction):
         return cyclic_process(m, self.start, updates, place)
 
 
+@construction
 @dataclass(frozen=True)
 class CyclicQuadraticPair(Construction):
     """Quadratics whose curvature is one in the record's batch and another in the other batches.

@@ -16,13 +16,16 @@ from audit.constructions.batches import (
     cyclic_process,
     last_position,
 )
-from audit.constructions.process import PiecewiseLinear, Process, UpdateMap
+from audit.constructions.process import Process
 from audit.constructions.records import SLACK, updated
+from audit.constructions.registry import construction
+from audit.constructions.updates import PiecewiseLinear, UpdateMap
 from audit.mechanism import Batching, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
 
+@construction
 @dataclass(frozen=True)
 class GradientPair(Construction):
     """Two datasets of losses with piecewise linear gradients, one shape for all other records.

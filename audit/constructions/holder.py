@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import enum
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Affine, Process, UpdateMap
+from audit.constructions.process import Process
 from audit.constructions.records import SLACK, check_others, record_pushes
+from audit.constructions.registry import construction
+from audit.constructions.updates import Affine, UpdateMap
 
 Array = NDArray[np.float64]
 
@@ -57,6 +60,7 @@ class HolderUpdate(UpdateMap):
         return (*(-edge for edge in edges), 0.0, *reversed(edges))
 
 
+@construction
 @dataclass(frozen=True)
 class HolderPair(Construction):
     """Two datasets whose other records have the gradient ``scale`` times |x|^p or sign(x) |x|^p.
@@ -80,8 +84,8 @@ class HolderPair(Construction):
     by |scale| (D/2)^p there.
     """
 
-    scale: float = 1.0
-    form: HolderForm = HolderForm.SIGNED
+    scale: float = field(default=1.0, metadata=REQUIRED)
+    form: HolderForm = field(default=HolderForm.SIGNED, metadata=REQUIRED)
     start: float = 0.0
     position: int | None = None
 

@@ -9,10 +9,13 @@ from typing import ClassVar
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Affine, Process
+from audit.constructions.process import Process
 from audit.constructions.records import SLACK, check_curvature, check_others, record_pushes
+from audit.constructions.registry import construction
+from audit.constructions.updates import Affine
 
 
+@construction
 @dataclass(frozen=True)
 class QuadraticPair(Construction):
     """Two datasets of quadratics of one curvature, whose centres differ in one record.

@@ -6,7 +6,7 @@ import math
 from collections.abc import Iterable
 
 from audit.constructions.base import Inadmissible
-from audit.constructions.process import Affine, PiecewiseLinear, UpdateMap
+from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
 from audit.mechanism import NoisySGD, Relation
 
 SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it

@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from audit import validate
+from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Affine, PiecewiseLinear, Process, UpdateMap
+from audit.constructions.process import Process
 from audit.constructions.records import (
     check_curvature,
     check_others,
     record_pushes,
     updated,
 )
+from audit.constructions.registry import construction
+from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
 
 
+@construction
 @dataclass(frozen=True)
 class ResetWalk(Construction):
     """Two datasets whose other records pull the iterate back to a centre, by Huber losses.
@@ -38,8 +42,8 @@ class ResetWalk(Construction):
         The batch of the cycle that holds the record, for cyclic batches.
     """
 
-    curvature: float = 1.0
-    cap: float = 1.0
+    curvature: float = field(default=1.0, metadata=REQUIRED)
+    cap: float = field(default=1.0, metadata=REQUIRED)
     centre: float = 0.0
     start: float = 0.0
     position: int | None = None

@@ -1,22 +1,180 @@
-"""Functions of a `Mapped` update that are more than straight lines, and that samplers compile."""
+"""Noiseless updates of a one-dimensional state."""
 
 from __future__ import annotations
 
+import itertools
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
 
-Floats = NDArray[np.float64]
+Array = NDArray[np.float64]
 
 _STEEPEST = 16.0  # of powers: |x|^16 of any state that is not absurd is a double
+
+
+class UpdateMap(ABC):
+    """A noiseless update x -> phi(x) of a one-dimensional state; hashable."""
+
+    @abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return ()
+
+
+@dataclass(frozen=True)
+class Affine(UpdateMap):
+    """x -> slope x + shift."""
+
+    shift: float = 0.0
+    slope: float = 1.0
+
+    def __post_init__(self) -> None:
+        validate.finite(shift=self.shift, slope=self.slope)
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        return self.slope * x + self.shift
+
+
+@dataclass(frozen=True)
+class Mapped(UpdateMap):
+    """Any vectorised function of the state, smooth between the ``kink_points``."""
+
+    function: Callable[[Array], Array]
+    kink_points: tuple[float, ...] = ()
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        return self.function(x)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return self.kink_points
+
+
+@dataclass(frozen=True)
+class PiecewiseLinear(UpdateMap):
+    """The broken line through ``(points[i], values[i])``.
+
+    Also what the gradient of a loss is made of, before it becomes an update.
+
+    Attributes
+    ----------
+    points
+        Where the line bends, ascending; one or more.
+    values
+        The values there.
+    slopes
+        To the left of the first point, and to the right of the last one.
+    """
+
+    points: tuple[float, ...]
+    values: tuple[float, ...]
+    slopes: tuple[float, float]
+
+    @classmethod
+    def expand_shorthand(cls, plain: Any) -> Any:
+        """Write a number out: the line that has one value everywhere."""
+        if isinstance(plain, int | float) and not isinstance(plain, bool):
+            return {"points": [0.0], "values": [plain], "slopes": [0.0, 0.0]}
+        return plain
+
+    def __post_init__(self) -> None:
+        for name in ("points", "values", "slopes"):
+            numbers = tuple(float(number) for number in getattr(self, name))
+            validate.finite(**{f"{name}_{i}": number for i, number in enumerate(numbers)})
+            object.__setattr__(self, name, numbers)
+        if not self.points or len(self.points) != len(self.values) or len(self.slopes) != 2:
+            raise ValueError(
+                "points and values must be one or more pairs, and slopes two, "
+                f"got {len(self.points)}, {len(self.values)} and {len(self.slopes)}"
+            )
+        if any(a >= b for a, b in itertools.pairwise(self.points)):
+            raise ValueError(f"points must ascend, got {self.points}")
+
+    @staticmethod
+    def constant(value: float) -> PiecewiseLinear:
+        """Return the line that has one value everywhere."""
+        return PiecewiseLinear((0.0,), (value,), (0.0, 0.0))
+
+    @staticmethod
+    def clipped(slope: float, centre: float, cap: float) -> PiecewiseLinear:
+        """Return ``slope (x - centre)``, cut off at ``-cap`` and ``cap``: a Huber loss's gradient.
+
+        ``slope`` and ``cap`` must be above 0.
+        """
+        validate.positive(slope=slope, cap=cap)
+        reach = cap / slope
+        return PiecewiseLinear((centre - reach, centre + reach), (-cap, cap), (0.0, 0.0))
+
+    @staticmethod
+    def total(lines: Iterable[tuple[float, PiecewiseLinear]]) -> PiecewiseLinear:
+        """Return the sum of the lines, each times its weight: ``(weight, line)``."""
+        weighted = tuple(lines)
+        points = np.array(sorted({x for _, line in weighted for x in line.points}))
+        values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
+        left = math.fsum(weight * line.slopes[0] for weight, line in weighted)
+        right = math.fsum(weight * line.slopes[1] for weight, line in weighted)
+        return PiecewiseLinear(tuple(points), tuple(values), (left, right))
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        states = np.asarray(x, dtype=np.float64)
+        inside = np.interp(states, self.points, self.values)
+        left, right = self.slopes
+        below = np.minimum(states - self.points[0], 0.0)
+        above = np.maximum(states - self.points[-1], 0.0)
+        return np.asarray(inside + left * below + right * above)
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map is not smooth."""
+        return self.points
+
+    @property
+    def is_straight(self) -> bool:
+        """Whether the line is made of one piece."""
+        return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
+
+    def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
+        """Return the least and the largest slope between ``low`` and ``high``."""
+        inner = np.diff(self.values) / np.diff(self.points)
+        slopes = [self.slopes[0], *inner.tolist(), self.slopes[1]]
+        ends = [-math.inf, *self.points, math.inf]
+        met = [
+            s for s, a, b in zip(slopes, ends[:-1], ends[1:], strict=True) if a < high and b > low
+        ]
+        return min(met), max(met)
+
+    def value_range(self, low: float, high: float) -> tuple[float, float]:
+        """Return the least and the largest value between ``low`` and ``high`` (may be infinite)."""
+        bends = [x for x in self.points if low <= x <= high]
+        values = [float(v) for v in self(np.array(bends))]
+        for end, slope, sign in ((low, self.slopes[0], -1.0), (high, self.slopes[1], 1.0)):
+            if math.isfinite(end):
+                values.append(float(self(np.array(end))))
+            elif slope:
+                values.append(sign * slope * math.inf)
+        return min(values), max(values)
 
 
 @dataclass(frozen=True)
 class PolynomialUpdate:
     """x -> the sum of ``coefficients[k] (x - centre)^k``: a double well, for example.
+
+    A function for `Mapped` that samplers compile.
 
     Raises
     ------
@@ -33,7 +191,7 @@ class PolynomialUpdate:
             raise validate.fail("coefficients", "one or more numbers", self.coefficients)
         validate.finite(**{f"coefficients_{k}": c for k, c in enumerate(self.coefficients)})
 
-    def __call__(self, x: Floats) -> Floats:
+    def __call__(self, x: Array) -> Array:
         """Apply the map to an array of states, entry by entry."""
         return np.asarray(np.polynomial.polynomial.polyval(x - self.centre, self.coefficients))
 
@@ -43,7 +201,8 @@ class PowerUpdate:
     """x -> slope x + shift - pull sign(x - centre) |x - centre|^order.
 
     The gradient of the loss |x - centre|^(1 + order) / (1 + order), which is Hölder continuous
-    with exponent ``order`` for orders up to 1. A `Mapped` of it has a kink at ``centre``.
+    with exponent ``order`` for orders up to 1. A function for `Mapped` that samplers compile; the
+    `Mapped` has a kink at ``centre``.
 
     Raises
     ------
@@ -63,7 +222,7 @@ class PowerUpdate:
         if self.order > _STEEPEST:
             raise validate.fail("order", f"in (0, {_STEEPEST:g}]", self.order)
 
-    def __call__(self, x: Floats) -> Floats:
+    def __call__(self, x: Array) -> Array:
         """Apply the map to an array of states, entry by entry."""
         t = x - self.centre
         return np.asarray(

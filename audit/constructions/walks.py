@@ -8,14 +8,17 @@ smooth to any degree, and for no strongly convex one.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 from audit import validate
+from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Affine, Path, Process, split
+from audit.constructions.process import Path, Process, split
 from audit.constructions.records import SLACK, others_range, record_pushes
+from audit.constructions.registry import construction
+from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD, Relation
 
 
@@ -42,6 +45,7 @@ def _linear_process(
     return batched_process(mechanism, start, update, position)
 
 
+@construction
 @dataclass(frozen=True)
 class BiasedWalk(Construction):
     """A symmetric clamped walk (X) against one that is biased (X').
@@ -123,6 +127,7 @@ class AuxiliaryWalk(BiasedWalk):
         )
 
 
+@construction
 @dataclass(frozen=True)
 class TwoSidedWalk(Construction):
     """A clamped walk pushed to the right (X) against one pushed to the left (X').
@@ -156,6 +161,7 @@ class TwoSidedWalk(Construction):
         )
 
 
+@construction
 @dataclass(frozen=True)
 class DriftedWalk(Construction):
     """Two clamped walks that the other records push, both alike.
@@ -178,7 +184,7 @@ class DriftedWalk(Construction):
     (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
     """
 
-    drift: float = 0.0
+    drift: float = field(default=0.0, metadata=REQUIRED)
     start: float = 0.0
     position: int | None = None
 

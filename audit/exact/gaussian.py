@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit import validate
-from audit.constructions.process import Affine, Path, Process, Segment
+from audit.constructions.process import Path, Process, Segment
+from audit.constructions.updates import Affine
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import Order
 from audit.numerics.normal import log_density

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audit.constructions.process import Affine, Path, Process, Segment, Step, UpdateMap, Wall, split
+from audit.constructions.process import Path, Process, Segment, Step, Wall, split
+from audit.constructions.updates import Affine, UpdateMap
 from audit.exact.law import Law
 from audit.exact.reach import followed
 from audit.numerics.panels import Panels

@@ -14,7 +14,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.base import Construction, Inadmissible
-from audit.constructions.process import Path, Process, Step, UpdateMap
+from audit.constructions.process import Path, Process, Step
+from audit.constructions.updates import UpdateMap
 from audit.mechanism import Batching, NoisySGD
 
 Array = NDArray[np.float64]

@@ -16,7 +16,7 @@ from audit import bounds
 from audit.bounds import own
 from audit.constructions import GradientPair
 from audit.search.grid import NOISES, Point, points
-from audit.search.worst_case import Found, worst_case
+from audit.search.optimizer import Found, worst_case
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], object]

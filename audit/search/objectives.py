@@ -1,4 +1,4 @@
-"""What a search maximises, quickly for candidates and certified for the one that is kept."""
+"""Objectives of a search: quick values for candidates, brackets for the pair that is kept."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
-from audit import validate
+from audit import bounds, validate
 from audit.curves.base import PrivacyCurve
 from audit.exact import GaussianPairCurve, LawCurve
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
@@ -112,6 +113,22 @@ class ClaimedEpsilon:
     def claimed(self, bound: PrivacyCurve) -> float:
         """Return the largest ratio that an upper bound allows."""
         return max(bound.epsilon(d) / self.claim(d) for d in self.deltas)
+
+
+def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:
+    """Return the least value that a sound bound allows, and its id; None where none applies."""
+    if isinstance(objective, Epsilon):
+        try:
+            best = bounds.best(mechanism, delta=objective.delta)
+        except bounds.NotApplicable:
+            return None
+        return best.epsilon, best.id
+    values = [
+        (objective.claimed(bounds.evaluate(id, mechanism)), id)
+        for id in bounds.applicable(mechanism)
+        if bounds.entry(id).status.sound
+    ]
+    return min(values, default=None)
 
 
 def _epsilon(log_p: Array, log_q: Array, delta: float) -> float:

@@ -8,8 +8,7 @@ import math
 from dataclasses import dataclass
 
 from audit.constructions import Affine, UpdateMap
-from audit.constructions.process import Mapped, PiecewiseLinear
-from audit.constructions.updates import PolynomialUpdate, PowerUpdate
+from audit.constructions.updates import Mapped, PiecewiseLinear, PolynomialUpdate, PowerUpdate
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from audit.claims.pairs import Densities, Finite, Mixture, Mixtures, given_pair
 from audit.claims.points import Point, Quantity
 from audit.curves import GaussianCurve
 from audit.mechanism import Order
-from audit.search.stored import read_found
+from audit.search.found_pairs import read_found
 from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass
 from tests.bounds.test_survey_accountants import randomised_response_epsilon
 

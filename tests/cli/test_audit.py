@@ -53,7 +53,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["settings.paper.pair.kind=Walk"], "Invalid value 'Walk'"),
         (
             ["settings.paper.pair.drift=0.1"],
-            "settings.paper: drift must be left out for a BiasedWalk, got 0.1",
+            "settings.paper: drift must be left out of a BiasedWalk, got 0.1",
         ),
         (["settings.paper.mechanism.batching=HALF"], "Invalid value 'HALF'"),
         (["settings.paper.mechanism.steps=many"], "'many'"),

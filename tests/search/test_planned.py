@@ -15,10 +15,9 @@ from audit.config import (
     SettingConfig,
     to_setting,
 )
-from audit.constructions import TwoSidedWalk
+from audit.constructions import TwoSidedWalk, decode_pair
 from audit.report import setting_tables
 from audit.scenario import Scenario, run
-from audit.scenario.named import named_pair
 from audit.scenario.store import to_json
 from audit.search import check_admissible
 
@@ -85,7 +84,7 @@ def test_the_stored_parameters_are_the_pair(found):
     [pair] = found["other_pairs"]
     mechanism = to_setting("one", config()).pair.mechanism
     given = {name: value for name, value in pair["parameters"].items() if value is not None}
-    again = named_pair(pair["name"], mechanism, given)
+    again = decode_pair({"kind": pair["name"], **given}, mechanism)
     check_admissible(again)
     assert list(exact.curve(again).epsilon_bracket(1e-5)) == pair["epsilon"][0]["worst"]
 

@@ -21,8 +21,8 @@ from audit.constructions import (
     TwoSidedWalk,
     Wall,
 )
-from audit.constructions.process import Path, PiecewiseLinear
-from audit.constructions.updates import PolynomialUpdate, PowerUpdate
+from audit.constructions.process import Path
+from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
 
 
 def mechanism(**changes: object) -> audit.NoisySGD:

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from audit.constructions import Affine, Mapped, ResetWalk, Step, UpdateMap
-from audit.constructions.process import PiecewiseLinear
-from audit.constructions.updates import PolynomialUpdate, PowerUpdate
+from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
 from audit.simulation import simulate
 from audit.simulation.pieces import Piece, pieces
 from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, compiled, is_compilable

@@ -25,8 +25,7 @@ from audit.mechanism import Batching, NoisySGD
 from audit.search.admissible import check_admissible
 from audit.search.evaluation import quick_value
 from audit.search.families import Family, families
-from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective
-from audit.search.sandwich import tightest_bound
+from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
 Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]

@@ -5,16 +5,18 @@ The update is
     X_{k+1} = Pi_K[ X_k - eta ( (1/b) sum_{i in B_k} grad f_i(X_k) + Z_k ) ],  Z_k ~ N(0, sigma^2 I)
 
 with eta the step size, b the (nominal) batch size, sigma ``noise_std`` and K a convex set of
-diameter D. Papers 000 (Altschuler and Talwar), 001 (for b = 1) and 004 write it so; other papers
-are translated where their bounds are coded.
+diameter D. Altschuler and Talwar 2022, Feldman et al. 2018 (for b = 1) and Bok, Su and Altschuler
+2024 write it so; other papers are translated where their bounds are coded.
 """
 
 from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,10 +45,12 @@ class Release(enum.Enum):
     """What the adversary sees."""
 
     LAST_ITERATE = "last iterate"
-    RANDOM_STOP = "random stop"  # Stop-PNSGD of paper 001: the iterate after a random step
-    RANDOM_SKIP = "random skip"  # Skip-PNSGD of paper 001: the first records are left out at random
+    # Feldman et al. 2018, Stop-PNSGD: the iterate after a random step
+    RANDOM_STOP = "random stop"
+    # Feldman et al. 2018, Skip-PNSGD: the first records are left out at random
+    RANDOM_SKIP = "random skip"
     # one draw from exp(-2 F/(eta sigma^2)), F the mean loss: what the last iterate tends to as the
-    # steps grow and eta falls at a fixed eta sigma^2 (paper 004, section 5)
+    # steps grow and eta falls at a fixed eta sigma^2 (Bok, Su and Altschuler 2024, section 5)
     EXPONENTIAL_MECHANISM = "exponential mechanism"
 
 
@@ -77,8 +81,8 @@ class NoisySGD:
     lipschitz
         L, a bound on the gradient of each record's (unregularised) loss; None if not assumed.
     gradient_sensitivity
-        A bound on the difference of two records' gradients (paper 004, Definition 2.10); by
-        default what ``lipschitz`` and ``relation`` imply.
+        A bound on the difference of two records' gradients (Bok, Su and Altschuler 2024,
+        Definition 2.10); by default what ``lipschitz`` and ``relation`` imply.
     smoothness
         M; None means not assumed.
     strong_convexity
@@ -90,7 +94,7 @@ class NoisySGD:
     batching, relation, release
         See the enums.
     holder
-        ``(constant, order)`` of Hoelder continuous gradients (paper 002), or None.
+        ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
     clip_norm
         The norm to which each record's gradient is clipped, or None. Clipped gradients need not be
         gradients of any convex loss.
@@ -198,6 +202,25 @@ class NoisySGD:
     def _implied_sensitivity(self, lipschitz: float) -> float:
         return (2.0 if self.relation is Relation.REPLACE_ONE else 1.0) * lipschitz
 
+    @classmethod
+    def expand_shorthand(cls, plain: Any) -> Any:
+        """Write the schedule ``step_size: {first: a, power: p}`` out, one number a step."""
+        if not isinstance(plain, Mapping) or "steps" not in plain:
+            return plain
+        size = plain.get("step_size")
+        if not isinstance(size, Mapping):
+            return plain
+        if set(size) != {"first", "power"}:
+            raise ValueError(
+                "step_size must be a number, a list or {first, power}, "
+                f"got the keys {', '.join(map(str, size))}"
+            )
+        validate.positive(**{"step_size.first": size["first"]})
+        validate.finite(**{"step_size.power": size["power"]})
+        validate.integer(1, steps=plain["steps"])
+        schedule = [size["first"] * t ** size["power"] for t in range(1, plain["steps"] + 1)]
+        return {**plain, "step_size": schedule}
+
     @property
     def gradient_bound(self) -> float | None:
         """The largest norm of one record's (clipped) gradient; None where nothing bounds it."""
@@ -239,7 +262,7 @@ class NoisySGD:
 
     @property
     def contraction(self) -> float:
-        """Lipschitz constant of one noiseless update (paper 004, Lemma 2.8).
+        """Lipschitz constant of one noiseless update (Bok, Su and Altschuler 2024, Lemma 2.8).
 
         max(|1 - eta m|, |1 - eta M|) for convex losses, 1 + eta M without convexity, the largest
         over the steps of a schedule; infinite where smoothness is not assumed.

@@ -1,0 +1,148 @@
+"""Found pairs as small YAML files: the mechanism, the construction, and what it certifies."""
+
+from __future__ import annotations
+
+import functools
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+import audit
+from audit import codec, exact
+from audit.constructions import Construction, decode_pair, encode_pair
+from audit.mechanism import NoisySGD
+from audit.search.admissible import check_admissible
+from audit.search.objectives import Bracket, Epsilon, Objective, RenyiDivergence
+from audit.search.optimizer import Found
+
+
+@dataclass(frozen=True)
+class StoredPair:
+    """A pair read from a file; admissible, but not computed anew.
+
+    ``bracket`` is what the file says that the ``objective`` is.
+    """
+
+    construction: Construction
+    objective: Objective
+    bracket: Bracket
+
+    def recomputed(self) -> Bracket:
+        """Compute the laws again and return the bracket of the objective."""
+        return self.objective.bracket(exact.curve(self.construction))
+
+
+@dataclass(frozen=True)
+class _ObjectiveFields:
+    """The objective in a file: one of the two."""
+
+    epsilon_at_delta: float | None = None
+    renyi_order: float | None = None
+
+    def objective(self) -> Epsilon | RenyiDivergence:
+        if (self.epsilon_at_delta is None) == (self.renyi_order is None):
+            raise ValueError("objective must be epsilon_at_delta or renyi_order")
+        if self.epsilon_at_delta is not None:
+            return Epsilon(self.epsilon_at_delta)
+        assert self.renyi_order is not None  # checked above
+        return RenyiDivergence(self.renyi_order)
+
+
+@dataclass(frozen=True)
+class _FoundBy:
+    """The search that found a pair."""
+
+    version: str
+    seed: int
+    evaluations: int
+
+
+@dataclass(frozen=True)
+class _FoundFile:
+    """The content of a file; ``pair`` is decoded once the mechanism is known."""
+
+    mechanism: NoisySGD
+    pair: Mapping[str, Any]
+    objective: _ObjectiveFields
+    bracket: tuple[float, float]
+    found_by: _FoundBy
+
+
+def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
+    """Return the text of a file that `read_found` reads."""
+    content = _FoundFile(
+        mechanism=found.construction.mechanism,
+        pair=encode_pair(found.construction),
+        objective=(
+            _ObjectiveFields(epsilon_at_delta=objective.delta)
+            if isinstance(objective, Epsilon)
+            else _ObjectiveFields(renyi_order=objective.alpha)
+        ),
+        bracket=found.bracket,
+        found_by=_FoundBy(audit.__version__, found.seed, found.evaluations),
+    )
+    plain = codec.encode(content, defaults=False)
+    return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
+
+
+def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) -> None:
+    """Write a found pair to ``path``, whole or not at all.
+
+    Raises
+    ------
+    OSError
+        If the file cannot be written.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(to_yaml(found, objective))
+        Path(temporary).replace(path)
+    except BaseException:
+        Path(temporary).unlink(missing_ok=True)
+        raise
+
+
+def read_found(path: Path) -> StoredPair:
+    """Read a file of `write_found`, and check that its pair is admissible.
+
+    Raises
+    ------
+    ValueError
+        If the file is no such file, or its pair breaks an assumption; the message names the file.
+    OSError
+        If the file cannot be read.
+    """
+    try:
+        content: _FoundFile = codec.decode(
+            _FoundFile, yaml.safe_load(path.read_text(encoding="utf-8"))
+        )
+        pair = decode_pair(content.pair, content.mechanism)
+        check_admissible(pair)
+        return StoredPair(pair, content.objective.objective(), content.bracket)
+    except (ValueError, yaml.YAMLError) as error:
+        message = " ".join(str(error).split())
+        raise ValueError(f"{path} must be a found pair: {message}") from error
+
+
+def shipped(mechanism: NoisySGD) -> tuple[Construction, ...]:
+    """Return the pairs that were found for this very mechanism and are shipped with the package."""
+    return tuple(
+        stored.construction
+        for stored in _shipped_files()
+        if stored.construction.mechanism == mechanism
+    )
+
+
+@functools.cache
+def _shipped_files() -> tuple[StoredPair, ...]:
+    package = Path(__file__).resolve().parents[1]
+    bundled = package / "_scenarios"
+    folder = bundled if bundled.is_dir() else package.parent / "scenarios"
+    return tuple(read_found(path) for path in sorted((folder / "found").glob("*.yaml")))

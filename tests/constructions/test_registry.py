@@ -1,0 +1,217 @@
+"""The registry of constructions, and pairs as plain data."""
+
+from __future__ import annotations
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import pytest
+
+import audit
+from audit import constructions, validate
+from audit.constructions import (
+    BiasedWalk,
+    Construction,
+    DriftedWalk,
+    GradientPair,
+    HolderForm,
+    HolderPair,
+    Inadmissible,
+    PiecewiseLinear,
+    Process,
+    ResetWalk,
+    TwoSidedWalk,
+    construction,
+    decode_pair,
+    encode_pair,
+    kinds,
+    registry,
+)
+
+M = audit.NoisySGD(
+    steps=4,
+    dataset_size=4,
+    batch_size=1,
+    step_size=0.5,
+    noise_std=1.0,
+    lipschitz=1.0,
+    smoothness=2.0,
+    diameter=4.0,
+    batching=audit.Batching.CYCLIC,
+)
+HOLDER = audit.NoisySGD(
+    steps=3,
+    dataset_size=5,
+    batch_size=5,
+    step_size=0.1,
+    noise_std=2.0,
+    lipschitz=2.0,
+    holder=(2 ** (2 / 3), 1 / 3),
+    diameter=1.0,
+)
+LINE = PiecewiseLinear((-1.0, 1.0), (-1.0, 1.0), (0.0, 0.0))
+
+PAIRS = [
+    BiasedWalk(M, start=0.5),
+    TwoSidedWalk(M, position=2),
+    DriftedWalk(M, drift=0.1),
+    ResetWalk(M, curvature=2.0, cap=0.5, centre=1.0),
+    constructions.WallPinnedWalk(M, before=0.5, after=-0.5),
+    constructions.QuadraticPair(HOLDER, others=0.5),
+    constructions.CyclicQuadraticPair(M),
+    GradientPair(M, others=LINE, record=PiecewiseLinear.constant(1.0)),
+    GradientPair(M, others_after=LINE),
+    HolderPair(HOLDER, scale=0.5, form=HolderForm.SIGNED),
+]
+
+
+def test_every_neighbouring_construction_is_registered() -> None:
+    made = [getattr(constructions, name) for name in constructions.__all__]
+    names = {
+        kind.__name__
+        for kind in made
+        if isinstance(kind, type) and issubclass(kind, Construction) and kind is not Construction
+    }
+    assert names - set(kinds()) == {"AuxiliaryWalk"}  # no pair of datasets
+    assert {type(pair) for pair in PAIRS} == set(kinds().values())
+
+
+@pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
+def test_round_trip_through_json_text(pair: Construction) -> None:
+    plain = json.loads(json.dumps(encode_pair(pair), allow_nan=False))
+    assert plain["kind"] == pair.name
+    assert "mechanism" not in plain
+    assert decode_pair(plain, pair.mechanism) == pair
+
+
+def test_fields_at_their_default_are_left_out() -> None:
+    assert encode_pair(DriftedWalk(M, drift=0.0)) == {"kind": "DriftedWalk", "drift": 0.0}
+    assert encode_pair(BiasedWalk(M)) == {"kind": "BiasedWalk"}
+    assert decode_pair("BiasedWalk", M) == BiasedWalk(M)
+
+
+def test_short_spellings() -> None:
+    plain = {"kind": "GradientPair", "record": 1, "record_prime": -1.0}
+    pair = decode_pair(plain, M)
+    assert pair == GradientPair(
+        M, record=PiecewiseLinear.constant(1.0), record_prime=PiecewiseLinear.constant(-1.0)
+    )
+    for form in ("SIGNED", "signed", "Signed"):
+        read = decode_pair({"kind": "HolderPair", "scale": 1, "form": form}, HOLDER)
+        assert read == HolderPair(HOLDER, scale=1.0, form=HolderForm.SIGNED)
+
+
+@pytest.mark.parametrize(
+    ("kind", "parameters", "message"),
+    [
+        ("Walk", {}, "pair.kind must be one of BiasedWalk, Cyclic"),
+        ("TwoSideWalk", {}, "got 'TwoSideWalk'; did you mean 'TwoSidedWalk'?"),
+        ("AuxiliaryWalk", {}, "pair.kind must be one of BiasedWalk, Cyclic"),
+        (None, {}, "pair.kind must be one of BiasedWalk, Cyclic"),
+        (
+            "TwoSidedWalk",
+            {"drift": 0.1},
+            "pair.drift must be left out of a TwoSidedWalk, got 0.1",
+        ),
+        (
+            "TwoSidedWalk",
+            {"mechanism": {}},
+            "pair.mechanism must be left out of a TwoSidedWalk, got {}",
+        ),
+        ("DriftedWalk", {}, "pair.drift must be given for a DriftedWalk, got nothing"),
+        ("ResetWalk", {"curvature": 1.0}, "pair.cap must be given for a ResetWalk, got nothing"),
+        ("WallPinnedWalk", {"before": 1.0}, "pair.after must be given for a WallPinnedWalk"),
+        ("HolderPair", {"scale": 1.0}, "pair.form must be given for a HolderPair, got nothing"),
+        ("ResetWalk", {"curvature": 3.0, "cap": 1.0}, "pair: ResetWalk needs curvature in"),
+        (
+            "GradientPair",
+            {"record": {"point": [0]}},
+            "pair.record.point must be left out of a PiecewiseLinear, got [0]; "
+            "did you mean 'points'?",
+        ),
+        (
+            "GradientPair",
+            {"record": "up"},
+            "pair.record must be a mapping with the fields of a PiecewiseLinear, got 'up'",
+        ),
+        (
+            "GradientPair",
+            {"record": {"points": [1, 0], "values": [0, 1], "slopes": [0, 0]}},
+            "pair.record.points must ascend, got (1.0, 0.0)",
+        ),
+        (
+            "HolderPair",
+            {"scale": 1.0, "form": "ROUND"},
+            "pair.form must be one of absolute, signed, got 'ROUND'",
+        ),
+        ("BiasedWalk", {"start": "0"}, "pair.start must be a number, got '0'"),
+        ("BiasedWalk", {"start": 9}, "pair.start must be in the domain [-2, 2], got 9.0"),
+    ],
+)
+def test_slips_are_one_line(kind: str | None, parameters: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)) as caught:
+        decode_pair({"kind": kind, **parameters}, M)
+    assert "\n" not in str(caught.value)
+
+
+def test_no_mapping() -> None:
+    with pytest.raises(ValueError, match=r"^pair must be a mapping with a kind, got 3$"):
+        decode_pair(3, M)
+    with pytest.raises(ValueError, match=r"^other_pairs\[1\].start must be a number, got 'x'$"):
+        decode_pair({"kind": "BiasedWalk", "start": "x"}, M, "other_pairs[1]")
+
+
+def test_without_a_name_the_class_of_the_error_stays() -> None:
+    with pytest.raises(Inadmissible, match=r"^ResetWalk needs curvature in"):
+        decode_pair({"kind": "ResetWalk", "curvature": 3.0, "cap": 1.0}, M, name="")
+
+
+@pytest.fixture
+def registered() -> Any:
+    before = dict(registry._KINDS)
+    yield
+    registry._KINDS.clear()
+    registry._KINDS.update(before)
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_construction_from_outside() -> None:
+    @construction
+    @dataclass(frozen=True)
+    class PushedPair(Construction):
+        """A walk that starts where the user says."""
+
+        push: float
+        start: float = 0.0
+        citation: ClassVar[str] = "a test"
+
+        def __post_init__(self) -> None:
+            validate.positive(push=self.push)
+
+        def processes(self) -> tuple[Process, Process]:
+            return BiasedWalk(self.mechanism, start=self.start).processes()
+
+    pair = decode_pair({"kind": "PushedPair", "push": 2}, M)
+    assert pair == PushedPair(M, push=2.0)
+    assert encode_pair(pair) == {"kind": "PushedPair", "push": 2.0}
+    assert kinds()["PushedPair"] is PushedPair
+    with pytest.raises(ValueError, match=r"^pair.push must be a positive finite number, got -1.0$"):
+        decode_pair({"kind": "PushedPair", "push": -1}, M)
+
+
+def test_what_cannot_be_registered() -> None:
+    class Plain(Construction):
+        citation: ClassVar[str] = "a test"
+
+        def processes(self) -> tuple[Process, Process]:
+            raise NotImplementedError
+
+    with pytest.raises(ValueError, match=r"^construction must be a pair of neighbouring datasets"):
+        construction(constructions.AuxiliaryWalk)
+    other = dataclass(frozen=True)(type("BiasedWalk", (Plain,), {"__module__": __name__}))
+    with pytest.raises(ValueError, match=r"^construction must have a name of its own, got 'Biased"):
+        construction(other)
+    with pytest.raises(ValueError, match=r"^construction must be a dataclass derived from"):
+        construction(int)  # type: ignore[type-var]
