@@ -365,7 +365,8 @@ class _Decoder:
             return None
         if hint not in _SIMPLE:
             raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
-        if not _could_fit(hint, plain):
+        whole = hint is int and isinstance(plain, float) and plain.is_integer()
+        if not whole and not _could_fit(hint, plain):
             raise self.error(path, _SIMPLE[hint], plain)
         if hint is float and isinstance(plain, str):
             return _NOT_FINITE[plain]

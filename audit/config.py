@@ -13,7 +13,6 @@ from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from audit import validate
 from audit.constructions import Construction, decode_pair
 from audit.mechanism import Batching, NoisySGD, Relation, Release, decode_mechanism
 from audit.scenario.definition import Scenario, Setting

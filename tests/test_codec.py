@@ -126,6 +126,14 @@ def test_round_trip_without_defaults(drawing):
     assert decode(Drawing, encode(drawing, defaults=False)) == drawing
 
 
+def test_whole_numbers_written_with_a_point():
+    assert repr(decode(int, 1e6)) == "1000000"
+    assert repr(decode(int | float, 1e6)) == "1000000.0"
+    for plain in (1.5, math.inf, math.nan):
+        with pytest.raises(ValueError, match=r"^value must be a whole number, got"):
+            decode(int, plain)
+
+
 def test_encoded_order_and_kind():
     plain = encode(Circle(Dot(1.0)))
     assert list(plain.items()) == [

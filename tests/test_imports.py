@@ -9,7 +9,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[1] / "audit"
 
-GROUND = {"numerics", "curves", "mechanism", "validate"}
+GROUND = {"numerics", "curves", "mechanism", "validate", "codec"}
 ROOMS = {"bounds", "exact", "simulation", "estimation"}
 ROOF = {"cli", "config"}  # the console commands
 

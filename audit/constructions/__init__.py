@@ -6,7 +6,14 @@ from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
 from audit.constructions.process import Path, Process, Segment, Step, Wall
 from audit.constructions.quadratics import QuadraticPair
-from audit.constructions.registry import construction, decode_pair, encode_pair, kinds
+from audit.constructions.registry import (
+    all_kinds,
+    construction,
+    decode_any_pair,
+    decode_pair,
+    encode_pair,
+    kinds,
+)
 from audit.constructions.resets import ResetWalk
 from audit.constructions.updates import (
     Affine,
@@ -43,7 +50,9 @@ __all__ = [
     "UpdateMap",
     "Wall",
     "WallPinnedWalk",
+    "all_kinds",
     "construction",
+    "decode_any_pair",
     "decode_pair",
     "encode_pair",
     "kinds",

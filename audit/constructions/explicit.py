@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from audit import validate
+from audit.constructions.registry import construction
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 1_000_000
@@ -58,6 +59,7 @@ class Mixture:
         validate.positive(**{f"stds_{i}": std for i, std in enumerate(self.stds)})
 
 
+@construction
 @dataclass(frozen=True)
 class Mixtures(ExplicitPair):
     """Two mixtures of normals."""
@@ -70,6 +72,7 @@ class Mixtures(ExplicitPair):
         return self
 
 
+@construction
 @dataclass(frozen=True)
 class Finite(ExplicitPair):
     """``times`` independent draws from one of two laws on finitely many outcomes."""
@@ -98,6 +101,7 @@ class Finite(ExplicitPair):
         return self
 
 
+@construction
 @dataclass(frozen=True)
 class Densities(ExplicitPair):
     """Densities proportional to e^(slope x) and to e^(-slope x) on [low, high]."""
@@ -117,6 +121,7 @@ class Densities(ExplicitPair):
         return self
 
 
+@construction
 @dataclass(frozen=True)
 class Repeated(ExplicitPair):
     """``times`` runs of one step each, on one dataset of one record, with opposite linear losses.
@@ -145,6 +150,7 @@ class Repeated(ExplicitPair):
         )
 
 
+@construction
 @dataclass(frozen=True)
 class ExponentialMechanism(ExplicitPair):
     """Two exponential mechanisms whose potentials differ by a linear function.

@@ -22,46 +22,57 @@ import dataclasses
 import importlib
 import pkgutil
 from collections.abc import Mapping
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from audit import codec, validate
 from audit.constructions.base import Construction
 from audit.mechanism import NoisySGD
 
-_Class = TypeVar("_Class", bound=type[Construction])
-_KINDS: dict[str, type[Construction]] = {}
+if TYPE_CHECKING:
+    from audit.constructions.explicit import ExplicitPair
+
+_T = TypeVar("_T")
+_Class = TypeVar("_Class", bound=type)
+_KINDS: dict[str, type[Any]] = {}
 
 
 def construction(cls: _Class) -> _Class:
-    """Register a construction under its class name; a class decorator above ``@dataclass``.
+    """Register a construction or an explicit pair under its class name; goes above ``@dataclass``.
 
     Raises
     ------
     ValueError
-        If the class is no dataclass, is no pair of neighbouring datasets, or has the name of
-        another construction.
+        If the class is no dataclass with a kind, is no pair of neighbouring datasets, or has the
+        name of another construction.
     """
-    if not dataclasses.is_dataclass(cls) or cls.__name__ != cls.kind:
+    if not dataclasses.is_dataclass(cls) or codec.kind_of(cls) != cls.__name__:
         raise validate.fail("construction", "a dataclass derived from Construction", cls)
-    if not cls.is_neighbouring:
+    if not getattr(cls, "is_neighbouring", True):
         raise validate.fail("construction", "a pair of neighbouring datasets", cls)
-    known = _KINDS.get(cls.kind, cls)
+    known = _KINDS.get(cls.__name__, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(
-            f"construction must have a name of its own, got {cls.kind!r}, "
+            f"construction must have a name of its own, got {cls.__name__!r}, "
             f"which {known.__module__} has already"
         )
-    _KINDS[cls.kind] = cls
+    _KINDS[cls.__name__] = cls
     return cls
 
 
 def kinds() -> Mapping[str, type[Construction]]:
     """Return every registered construction by its class name, in alphabetical order."""
-    _import_all()
+    return {kind: cls for kind, cls in all_kinds().items() if issubclass(cls, Construction)}
+
+
+def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
+    """Return every registered pair by its class name: constructions and explicit distributions."""
+    package = importlib.import_module(__package__)
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{__package__}.{module.name}")
     return dict(sorted(_KINDS.items()))
 
 
-def encode_pair(pair: Construction) -> dict[str, Any]:
+def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
     """Return a pair as plain data: its kind and its own fields, without those at their default.
 
     The mechanism is left out; see `audit.mechanism.encode_mechanism`.
@@ -75,12 +86,12 @@ def encode_pair(pair: Construction) -> dict[str, Any]:
     {'kind': 'DriftedWalk', 'drift': 0.1}
     """
     encoded: dict[str, Any] = codec.encode(pair, defaults=False)
-    del encoded["mechanism"]
+    encoded.pop("mechanism", None)
     return encoded
 
 
 def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construction:
-    """Return the pair that plain data stands for.
+    """Return the construction that plain data stands for.
 
     Parameters
     ----------
@@ -98,29 +109,42 @@ def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construc
         If the kind is unknown, a field is not one of the kind's or is missing, or the losses
         break an assumption of the mechanism.
     """
-    if isinstance(plain, str):
-        plain = {"kind": plain}
-    if not isinstance(plain, Mapping):
-        raise validate.fail(name or "pair", "a mapping with a kind", plain)
-    pair: Construction = codec.decode(
-        _find(plain.get("kind"), name), plain, name, given={"mechanism": mechanism}
-    )
+    fields, kind = _fields_and_kind(plain, name)
+    known = _KINDS.get(kind)
+    if known is None or not issubclass(known, Construction):
+        known = _known(kind, kinds(), name)
+    pair: Construction = codec.decode(known, fields, name, given={"mechanism": mechanism})
     return pair
 
 
-def _find(kind: object, name: str) -> type[Construction]:
-    """Return a construction by name; files that nobody has imported yet are looked through."""
-    if kind not in tuple(_KINDS):
-        _import_all()
-    if not isinstance(kind, str) or kind not in _KINDS:
-        known = ", ".join(kinds())
-        got = "nothing" if kind is None else f"{kind!r}{codec.did_you_mean(kind, _KINDS)}"
-        raise codec.DecodeError(name, ("kind",), f"must be one of {known}, got {got}")
-    return _KINDS[kind]
+def decode_any_pair(
+    plain: Any, mechanism: NoisySGD | None, name: str = "pair"
+) -> Construction | ExplicitPair:
+    """Return the construction or the explicit pair that plain data stands for.
+
+    As `decode_pair`; ``mechanism`` may be None for kinds that take none.
+    """
+    fields, kind = _fields_and_kind(plain, name)
+    known = _known(kind, all_kinds(), name)
+    given: dict[str, Any] = {}
+    if "mechanism" in known.__dataclass_fields__:
+        if mechanism is None:
+            raise ValueError(f"mechanism must be given for {codec.a(str(kind))}, got nothing")
+        given["mechanism"] = mechanism
+    pair: Construction | ExplicitPair = codec.decode(known, fields, name, given=given)
+    return pair
 
 
-def _import_all() -> None:
-    """Import every module of this folder, so that its constructions are registered."""
-    package = importlib.import_module(__package__)
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{__package__}.{module.name}")
+def _fields_and_kind(plain: Any, name: str) -> tuple[Mapping[str, Any], str]:
+    fields = {"kind": plain} if isinstance(plain, str) else plain
+    if not isinstance(fields, Mapping):
+        raise validate.fail(name or "pair", "a mapping with a kind", plain)
+    kind = fields.get("kind", "")
+    return fields, kind if isinstance(kind, str) else repr(kind)
+
+
+def _known(kind: str, known: Mapping[str, type[_T]], name: str) -> type[_T]:
+    if kind in known:
+        return known[kind]
+    got = f"{kind!r}{codec.did_you_mean(kind, known)}" if kind else "nothing"
+    raise codec.DecodeError(name, ("kind",), f"must be one of {', '.join(known)}, got {got}")

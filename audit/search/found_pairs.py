@@ -38,13 +38,14 @@ class StoredPair:
 
 
 @dataclass(frozen=True)
-class _ObjectiveFields:
-    """The objective in a file: one of the two."""
+class FoundObjective:
+    """The objective in a file: exactly one of the two is given."""
 
     epsilon_at_delta: float | None = None
     renyi_order: float | None = None
 
     def objective(self) -> Epsilon | RenyiDivergence:
+        """Return what was maximised."""
         if (self.epsilon_at_delta is None) == (self.renyi_order is None):
             raise ValueError("objective must be epsilon_at_delta or renyi_order")
         if self.epsilon_at_delta is not None:
@@ -54,7 +55,7 @@ class _ObjectiveFields:
 
 
 @dataclass(frozen=True)
-class _FoundBy:
+class SearchRun:
     """The search that found a pair."""
 
     version: str
@@ -63,28 +64,28 @@ class _FoundBy:
 
 
 @dataclass(frozen=True)
-class _FoundFile:
+class FoundFile:
     """The content of a file; ``pair`` is decoded once the mechanism is known."""
 
     mechanism: NoisySGD
     pair: Mapping[str, Any]
-    objective: _ObjectiveFields
+    objective: FoundObjective
     bracket: tuple[float, float]
-    found_by: _FoundBy
+    found_by: SearchRun
 
 
 def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
     """Return the text of a file that `read_found` reads."""
-    content = _FoundFile(
+    content = FoundFile(
         mechanism=found.construction.mechanism,
         pair=encode_pair(found.construction),
         objective=(
-            _ObjectiveFields(epsilon_at_delta=objective.delta)
+            FoundObjective(epsilon_at_delta=objective.delta)
             if isinstance(objective, Epsilon)
-            else _ObjectiveFields(renyi_order=objective.alpha)
+            else FoundObjective(renyi_order=objective.alpha)
         ),
         bracket=found.bracket,
-        found_by=_FoundBy(audit.__version__, found.seed, found.evaluations),
+        found_by=SearchRun(audit.__version__, found.seed, found.evaluations),
     )
     plain = codec.encode(content, defaults=False)
     return yaml.safe_dump(plain, sort_keys=False, allow_unicode=True, width=100)
@@ -120,8 +121,8 @@ def read_found(path: Path) -> StoredPair:
         If the file cannot be read.
     """
     try:
-        content: _FoundFile = codec.decode(
-            _FoundFile, yaml.safe_load(path.read_text(encoding="utf-8"))
+        content: FoundFile = codec.decode(
+            FoundFile, yaml.safe_load(path.read_text(encoding="utf-8"))
         )
         pair = decode_pair(content.pair, content.mechanism)
         check_admissible(pair)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import re
 from dataclasses import dataclass
@@ -23,9 +24,12 @@ from audit.constructions import (
     Process,
     ResetWalk,
     TwoSidedWalk,
+    all_kinds,
     construction,
+    decode_any_pair,
     decode_pair,
     encode_pair,
+    explicit,
     kinds,
     registry,
 )
@@ -154,6 +158,43 @@ def test_slips_are_one_line(kind: str | None, parameters: dict[str, Any], messag
     with pytest.raises(ValueError, match=re.escape(message)) as caught:
         decode_pair({"kind": kind, **parameters}, M)
     assert "\n" not in str(caught.value)
+
+
+EXPLICIT: list[explicit.ExplicitPair] = [
+    explicit.Finite((0.5, 0.5), (0.25, 0.75), times=3),
+    explicit.Densities(1.0, 0.0, 2.0),
+    explicit.Mixtures(explicit.Mixture((1.0,), (0.0,), (1.0,)), explicit.Mixture((1,), (1,), (1,))),
+]
+
+
+@pytest.mark.parametrize("pair", EXPLICIT, ids=lambda pair: pair.name)
+def test_explicit_pairs_need_no_mechanism(pair: explicit.ExplicitPair) -> None:
+    plain = json.loads(json.dumps(encode_pair(pair), allow_nan=False))
+    assert decode_any_pair(plain, None) == pair
+    assert decode_any_pair(plain, M) == pair
+    with pytest.raises(ValueError, match=r"^pair.kind must be one of BiasedWalk, .*, got 'F|D|M"):
+        decode_pair(plain, M)
+
+
+def test_explicit_pairs_of_a_mechanism() -> None:
+    one = dataclasses.replace(
+        M, steps=1, dataset_size=1, batching=audit.Batching.FULL, diameter=None
+    )
+    pair = decode_any_pair({"kind": "Repeated", "times": 2}, one)
+    assert pair == explicit.Repeated(one, 2)
+    assert encode_pair(pair) == {"kind": "Repeated", "times": 2}
+    assert decode_any_pair("BiasedWalk", M) == BiasedWalk(M)
+    with pytest.raises(ValueError, match=r"^mechanism must be given for a Repeated, got nothing$"):
+        decode_any_pair({"kind": "Repeated", "times": 2}, None)
+    with pytest.raises(ValueError, match=r"^pair.kind must be one of .*Densities, .*, got 'Finit'"):
+        decode_any_pair("Finit", None)
+    assert set(all_kinds()) - set(kinds()) == {
+        "Densities",
+        "ExponentialMechanism",
+        "Finite",
+        "Mixtures",
+        "Repeated",
+    }
 
 
 def test_no_mapping() -> None:
