@@ -192,7 +192,10 @@ def test_files_round_trip(tmp_path):
             r"pair\.kind must be one of",
         ),
         (lambda text: text.replace("pair:", "couple:"), "couple must be left out of a FoundFile"),
-        (lambda text: text.replace("epsilon_at_delta", "epsilon"), "objective must be"),
+        (
+            lambda text: text.replace("epsilon_at_delta", "epsilon"),
+            r"objective\.epsilon must be left",
+        ),
         (lambda text: text + "  - [", "expected"),
     ],
 )
