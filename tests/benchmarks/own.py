@@ -6,7 +6,7 @@ import time
 
 from audit import bounds
 from tests.benchmarks.timing import Measured, median_seconds
-from tests.bounds.own_soundness import mechanism
+from tests.bounds.own.soundness import mechanism
 
 
 def rows() -> list[Measured]:

@@ -141,7 +141,7 @@ def full_batches(random):
 
 
 def test_the_papers_on_full_batches_are_in_order():
-    """Paper 004 and paper 002 are never above paper 000 on full batches, nor 3.3 above any."""
+    """BSA24 and CL25 are never above AT22 on full batches, nor is Theorem 3.3 above any."""
     random = np.random.default_rng(7)
     for _ in range(300):
         m = full_batches(random)
@@ -152,7 +152,7 @@ def test_the_papers_on_full_batches_are_in_order():
         assert least(("3_3",), m) <= renyi("cl25.theorem_3_1", m) * (1 + 1e-9)
 
 
-def test_figure_1_of_paper_002():
+def test_figure_1_of_chien_and_li():
     figure = NoisySGD(
         steps=200,
         dataset_size=5,
@@ -168,8 +168,8 @@ def test_figure_1_of_paper_002():
 
 
 @pytest.mark.parametrize("n", [1, 3, 10])
-def test_paper_001_is_paper_000_with_single_records(n):
-    """One pass over n records is (5.4) of paper 000 at b = 1, and n passes are rounded up."""
+def test_one_pass_is_cyclic_batches_of_one_record(n):
+    """One pass over n records is (5.4) of AT22 at b = 1, and n passes are rounded up."""
     one = dataclasses.replace(
         CYCLIC, dataset_size=n, batch_size=1, steps=n, diameter=None, noise_std=5.0
     )

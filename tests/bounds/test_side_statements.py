@@ -1,4 +1,4 @@
-"""Statements beside the theorems of papers 000, 001, 003 and 004, and the catalogue's numbers."""
+"""Statements beside the theorems of the papers, and numbers of their tables and figures."""
 
 import dataclasses
 import math
@@ -24,7 +24,7 @@ from audit.studies.paper_statements import (
     forgetting_pair,
 )
 
-# --- paper 000 ----------------------------------------------------------------------------------
+# --- Altschuler and Talwar (2022) ---
 
 
 def test_equation_3_7_by_hand_and_its_refutation():
@@ -143,7 +143,7 @@ def test_example_5_8_is_the_order_of_equation_5_7(c):
     assert 1 < min(ratios) <= max(ratios) < 16
 
 
-# --- papers 001 and 003 -------------------------------------------------------------------------
+# --- Feldman et al. (2018) and Boninsegna (2023) ---
 
 
 def test_appendix_b_needs_its_order():
@@ -171,7 +171,7 @@ def test_tables_are_documented_with_entries_that_exist():
     assert "eta" in TABLE_II
 
 
-# --- paper 004 ----------------------------------------------------------------------------------
+# --- Bok, Su and Altschuler (2024) ---
 
 
 @pytest.mark.parametrize("interpolation", [0.0, 0.3, 1.0])

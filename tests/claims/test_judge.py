@@ -27,8 +27,8 @@ from audit.claims.claim import (
 from audit.claims.judge import error_shares, judge, judge_all
 from audit.claims.verdicts import Verdict
 from audit.curves import GaussianCurve
+from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
-from tests.bounds.one_pass import one_pass
 
 SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
 SEQUENTIAL = Budget(trials=4_000, seconds=1e-9, seed=3)

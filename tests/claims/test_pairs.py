@@ -20,8 +20,8 @@ from audit.claims.points import Point, Quantity
 from audit.curves import GaussianCurve
 from audit.mechanism import Order
 from audit.search.found_pairs import read_found
-from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass
-from tests.bounds.test_survey_accountants import randomised_response_epsilon
+from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass
+from tests.bounds.survey.test_accountants import randomised_response_epsilon
 
 ORDERS = tuple(Order)
 

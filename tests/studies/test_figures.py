@@ -23,7 +23,7 @@ from audit.studies.figures_bsa24 import BokSuAltschulerFigures
 from audit.studies.figures_cl25 import ChienLiFigures, altschuler_talwar, ye_shokri
 from audit.studies.figures_shared import knee
 from audit.studies.paper_statements import SideStatements, mixture_renyi
-from tests.bounds.cl25_settings import figure_1
+from tests.bounds.cl25.settings import figure_1
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers_figures.yaml"
 SHIPPED = yaml.safe_load(SCENARIO.read_text(encoding="utf-8"))["settings"]

@@ -17,7 +17,7 @@ from audit.bounds.own.recursion import Grid
 from audit.bounds.own.run import Run
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.numerics.normal import gaussian_delta
-from tests.bounds.own_soundness import mechanism, settings
+from tests.bounds.own.soundness import mechanism, settings
 
 GRID = Grid(top=1.0, distances=32, spacing=0.05, count=120, open_end=False)
 
@@ -118,7 +118,7 @@ def test_bounds_fall_in_weight_rise_in_distance_and_are_no_better_than_forgettin
 
 
 def test_the_recursion_alone_is_no_worse_than_what_is_known():
-    """A few of the 200 settings that `tests.bounds.own_soundness` checks."""
+    """A few of the 200 settings that `tests.bounds.own.soundness` checks."""
     for m in settings()[7:200:90]:
         curve = bounds.evaluate("own.coupling", m, distances=32, weights=240)
         recursion, *known = (float(c.epsilon(1e-5)) for c in curve.curves)

@@ -18,7 +18,7 @@ from audit.bounds.own.run import Run
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
-from tests.bounds.own_soundness import check, mechanism, short_run
+from tests.bounds.own.soundness import check, mechanism, short_run
 
 # --- the lemma, on spaces of a few points ---
 
@@ -281,7 +281,7 @@ def test_other_runs_are_never_above_what_they_start_from(changes):
 
 
 def test_short_runs_are_not_below_exact_laws():
-    """A few of those that `tests.bounds.own_soundness` checks by the thousand."""
+    """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
     random = np.random.default_rng(77)
     wrong = []
     for _ in range(16):

@@ -1,4 +1,4 @@
-"""The mechanisms that the tests of paper 003 share."""
+"""The mechanisms that the tests of Boninsegna (2023) share."""
 
 from audit import Batching, NoisySGD, Relation, bounds
 

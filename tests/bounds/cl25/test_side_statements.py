@@ -12,7 +12,7 @@ from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
 from audit.bounds.cl25.cyclic_batches import sequences
 from audit.constructions import Affine
 from audit.constructions.process import Path, Process, Segment, Step
-from tests.bounds.cl25_settings import figure_1
+from tests.bounds.cl25.settings import figure_1
 from tests.bounds.process_pairs import HandMade
 
 

@@ -7,7 +7,7 @@ import pytest
 from audit import Batching, Relation, bounds, exact
 from audit.constructions import Affine, Mapped, TwoSidedWalk
 from tests.bounds.process_pairs import assert_sound, pair, process, random_walks
-from tests.bounds.survey_settings import applying, cyclic, mechanism, poisson, sampled
+from tests.bounds.survey.settings import applying, cyclic, mechanism, poisson, sampled
 
 
 def test_section_vi_a_reference_values():
@@ -108,7 +108,7 @@ def test_section_vii_a_is_refuted():
 
 
 def test_theorem_vii_1_holds_against_gaussians_from_any_start():
-    """Nowhere below Theorem 4.2 of paper 004, which quadratics reach and which takes any start."""
+    """Nowhere below Theorem 4.2 of Bok et al. (2024): quadratics reach it, from any start."""
     steps = np.unique(np.rint(np.geomspace(1, 1e6, 60)))
     for pull in np.concatenate([np.geomspace(1e-6, 0.5, 40), 1 - np.geomspace(1e-6, 0.5, 40)]):
         log_c = math.log1p(-pull)

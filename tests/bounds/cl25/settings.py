@@ -1,4 +1,4 @@
-"""The mechanisms that the tests of paper 002 share."""
+"""The mechanisms that the tests of Chien and Li (2025) share."""
 
 from audit import Batching, NoisySGD
 

@@ -8,7 +8,7 @@ from scipy.special import gammaln, logsumexp
 from audit import Relation, bounds, exact
 from audit.bounds.survey import AdvancedComposition, tail_bound
 from audit.constructions import BiasedWalk, TwoSidedWalk
-from tests.bounds.survey_settings import mechanism, poisson, sampled
+from tests.bounds.survey.settings import mechanism, poisson, sampled
 
 
 def randomised_response_epsilon(epsilon, times, delta):

@@ -10,7 +10,7 @@ from audit import Batching, Relation, Release, bounds, exact
 from audit.bounds import Status
 from audit.bounds.fmtt18 import appendix_b_noise
 from audit.constructions import TwoSidedWalk
-from tests.bounds.one_pass import one_pass, renyi
+from tests.bounds.fmtt18.one_pass import one_pass, renyi
 from tests.bounds.pairs import Forgetting, admissible_pairs, random_mechanism
 
 # --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------

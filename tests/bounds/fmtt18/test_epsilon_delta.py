@@ -10,7 +10,7 @@ from audit import Order, Release, bounds, exact
 from audit.bounds import Status
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
-from tests.bounds.one_pass import mixed_epsilon, mixed_renyi, one_pass, renyi
+from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass, renyi
 
 
 def test_lemma_27_fails_above_1():

@@ -15,7 +15,7 @@ from audit.bounds.own.killed_walk import KilledWalk, walk_of
 from audit.bounds.own.run import Run
 from audit.constructions import BiasedWalk, Construction, Process
 from audit.curves.gaussian import GaussianCurve
-from tests.bounds.own_soundness import mechanism
+from tests.bounds.own.soundness import mechanism
 
 FOREVER = 10**9
 

@@ -1,6 +1,6 @@
 """The bounds of this package against exact laws: a grid of 200 settings, and 1,000 short runs.
 
-    python -m tests.bounds.own_soundness [grid|random] [first] [last]
+    python -m tests.bounds.own.soundness [grid|random] [first] [last]
 
 prints one line for each violation and a summary. The low ends of the laws' brackets are compared,
 so that errors of the laws can hide a violation and never feign one.

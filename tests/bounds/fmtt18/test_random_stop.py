@@ -10,7 +10,7 @@ from audit import Release, bounds
 from audit.bounds import Status
 from audit.bounds.fmtt18 import harmonic, weak_convexity
 from audit.bounds.fmtt18.renyi import _log_tail
-from tests.bounds.one_pass import mixed_renyi, one_pass, renyi
+from tests.bounds.fmtt18.one_pass import mixed_renyi, one_pass, renyi
 
 
 def stopped(n, alpha, factor=1.0, **changes):

@@ -1,4 +1,4 @@
-"""Paper 004: the strongly convex, cyclic and Langevin theorems, and the meta-theorem."""
+"""Bok, Su and Altschuler (2024): theorems on cyclic batches, Langevin dynamics and contraction."""
 
 import dataclasses
 import math
