@@ -209,16 +209,9 @@ def test_without_a_name_the_class_of_the_error_stays() -> None:
         decode_pair({"kind": "ResetWalk", "curvature": 3.0, "cap": 1.0}, M, name="")
 
 
-@pytest.fixture
-def registered() -> Any:
-    before = dict(registry._KINDS)
-    yield
-    registry._KINDS.clear()
-    registry._KINDS.update(before)
+def test_a_construction_from_outside(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
 
-
-@pytest.mark.usefixtures("registered")
-def test_a_construction_from_outside() -> None:
     @construction
     @dataclass(frozen=True)
     class PushedPair(Construction):

@@ -1,44 +1,25 @@
+"""The search and what it certifies."""
+
 import dataclasses
-import math
-from pathlib import Path
 
 import pytest
 
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
-from audit.constructions import BiasedWalk, GradientPair, QuadraticPair, TwoSidedWalk
+from audit.constructions import (
+    BiasedWalk,
+    QuadraticPair,
+    TwoSidedWalk,
+)
 from audit.curves import GaussianCurve
 from audit.search import (
     ClaimedEpsilon,
     Epsilon,
     RenyiDivergence,
     check_admissible,
-    read_found,
     tightest_bound,
     worst_case,
-    write_found,
 )
-
-DELTA = 1e-5
-
-
-def mechanism(a, step_std, steps):
-    """D = 1, eta = 1, M = 1, n = 1000, and a = (drift difference) D/step_std^2."""
-    return NoisySGD(
-        steps=steps,
-        dataset_size=1000,
-        batch_size=1000,
-        step_size=1.0,
-        noise_std=step_std,
-        lipschitz=500 * a * step_std**2,
-        smoothness=1.0,
-        diameter=1.0,
-    )
-
-
-def search(m, evaluations, **options):
-    # the budget in seconds is far: the number of evaluations ends the search
-    given = {"delta": DELTA, **options}
-    return worst_case(m, budget=100.0, seed=0, evaluations=evaluations, **given)
+from tests.search.cases import DELTA, mechanism, search
 
 
 @pytest.mark.parametrize(
@@ -159,55 +140,6 @@ def test_other_objectives():
     assert ratio.bracket[0] > 1.05
 
 
-def test_files_round_trip(tmp_path):
-    found = search(mechanism(1.0, 0.2, 10), 40)
-    path = tmp_path / "found" / "pair.yaml"
-    write_found(found, Epsilon(DELTA), path)
-    stored = read_found(path)
-    assert stored.construction == found.construction
-    assert stored.bracket == found.bracket == stored.recomputed()
-    assert [p.name for p in path.parent.iterdir()] == ["pair.yaml"]
-    cyclic = NoisySGD(
-        steps=4,
-        dataset_size=4,
-        batch_size=1,
-        step_size=(0.5, 0.4, 0.3, 0.2),
-        noise_std=1.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        diameter=2.0,
-        batching=Batching.CYCLIC,
-    )
-    other = search(cyclic, 60, delta=None, objective=RenyiDivergence(2.0))
-    write_found(other, RenyiDivergence(2.0), path)
-    assert read_found(path).construction == other.construction
-
-
-@pytest.mark.parametrize(
-    ("edit", "message"),
-    [
-        (lambda text: text.replace("lipschitz: 20", "lipschitz: 19"), r"record in \[-19, 19\]"),
-        (
-            lambda text: text.replace("GradientPair", "Construction"),
-            r"pair\.kind must be one of",
-        ),
-        (lambda text: text.replace("pair:", "couple:"), "couple must be left out of a FoundFile"),
-        (
-            lambda text: text.replace("epsilon_at_delta", "epsilon"),
-            r"objective\.epsilon must be left",
-        ),
-        (lambda text: text + "  - [", "expected"),
-    ],
-)
-def test_a_broken_file_is_named(tmp_path, edit, message):
-    found = search(mechanism(1.0, 0.2, 10), 40)
-    path = tmp_path / "pair.yaml"
-    write_found(found, Epsilon(DELTA), path)
-    path.write_text(edit(path.read_text()))
-    with pytest.raises(ValueError, match=rf"pair\.yaml must be a found pair: .*{message}"):
-        read_found(path)
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [
@@ -228,40 +160,3 @@ def test_a_mechanism_without_a_process_is_refused():
     m = dataclasses.replace(mechanism(1.0, 0.2, 10), release=Release.EXPONENTIAL_MECHANISM)
     with pytest.raises(ValueError, match="a pair whose laws can be computed, got none: release"):
         worst_case(m, delta=DELTA, budget=1.0, seed=0)
-
-
-def test_shipped_pairs_join_the_judge():
-    from audit.claims import Claim, EpsilonDelta, Verdict
-    from audit.claims.judge import judge
-
-    m = dataclasses.replace(mechanism(1.0, 0.05, 100), lipschitz=1.25)  # to the last digit
-    # the drifted walks that the judge tries by itself certify less
-    claim = Claim(id="x", mechanism=m, statement=EpsilonDelta(((1.886, DELTA),)))
-    judged = judge(claim, error=0.01)
-    assert judged.verdict is Verdict.REFUTED
-    assert judged.certified == pytest.approx(1.88677, abs=1e-5)
-
-
-def test_shipped_pairs_hold():
-    folder = Path(__file__).parents[2] / "scenarios" / "found"
-    files = sorted(folder.glob("*.yaml"))
-    assert files
-    for path in files:
-        stored = read_found(path)
-        low, high = stored.recomputed()
-        assert isinstance(stored.construction, GradientPair)
-        assert math.isclose(low, stored.bracket[0], rel_tol=1e-8)
-        assert high >= stored.bracket[0]
-
-
-def test_a_file_whose_processes_are_no_neighbours_is_refused(tmp_path):
-    # omega'' of the proof: a construction, but no dataset leads to it
-    path = tmp_path / "pair.yaml"
-    path.write_text(
-        "mechanism: {steps: 200, dataset_size: 4, batch_size: 1, step_size: 0.1, noise_std: 1.0, "
-        "lipschitz: 1.0, diameter: 1.0, batching: without replacement}\n"
-        "pair: {kind: AuxiliaryWalk}\nobjective: {epsilon_at_delta: 1.0e-5}\n"
-        "bracket: [1.0, 1.0]\nfound_by: {version: x, seed: 0, evaluations: 1}\n"
-    )
-    with pytest.raises(ValueError, match=r"pair\.yaml must be a found pair: the domain must be"):
-        read_found(path)

@@ -1,0 +1,26 @@
+"""Mechanisms and searches that the tests share."""
+
+from audit import NoisySGD
+from audit.search import worst_case
+
+DELTA = 1e-5
+
+
+def mechanism(a, step_std, steps):
+    """D = 1, eta = 1, M = 1, n = 1000, and a = (drift difference) D/step_std^2."""
+    return NoisySGD(
+        steps=steps,
+        dataset_size=1000,
+        batch_size=1000,
+        step_size=1.0,
+        noise_std=step_std,
+        lipschitz=500 * a * step_std**2,
+        smoothness=1.0,
+        diameter=1.0,
+    )
+
+
+def search(m, evaluations, **options):
+    # the budget in seconds is far: the number of evaluations ends the search
+    given = {"delta": DELTA, **options}
+    return worst_case(m, budget=100.0, seed=0, evaluations=evaluations, **given)
