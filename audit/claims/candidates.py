@@ -20,7 +20,7 @@ from audit.constructions import (
     decode_pair,
     kinds,
 )
-from audit.constructions.records import others_range
+from audit.constructions.gradient_limits import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.search.found_pairs import shipped
 

@@ -1,4 +1,4 @@
-"""From batches to paths: how a dataset's update maps become a process."""
+"""Batching schemes: the process that a dataset's update maps run under."""
 
 from __future__ import annotations
 
@@ -24,8 +24,8 @@ def batched_process(
     Parameters
     ----------
     mechanism
-        Its batching, steps, step sizes, noise, diameter and release (the random stop and the
-        random skip of paper 001 mix over the lengths of the run).
+        Its batching, steps, step sizes, noise, diameter and release. The random stop and the
+        random skip of Feldman et al. 2018 mix over the lengths of the run.
     start
         The start point.
     update

@@ -15,8 +15,8 @@ from audit.constructions.batches import (
     cyclic_process,
     last_position,
 )
+from audit.constructions.gradient_limits import check_curvature, check_others, record_pushes
 from audit.constructions.process import Process
-from audit.constructions.records import check_curvature, check_others, record_pushes
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD
@@ -40,7 +40,8 @@ class WallPinnedWalk(Construction):
 
     All losses are linear. At the wall an iterate forgets the noise that it gathered, so the step of
     the differing record is exposed; pushed away from the wall afterwards, its trace is not clamped
-    off. Without walls this is a drifted walk.
+    off. Without walls this is a drifted walk. The differing record pushes X to the right with slope
+    L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
 
     Parameters
     ----------
@@ -51,9 +52,6 @@ class WallPinnedWalk(Construction):
         The common start point.
     position
         The batch of the cycle that holds the record, from 0; by default that of the last step.
-
-    The differing record pushes X to the right with slope L, and X' to the left with slope L
-    (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
     """
 
     before: float = field(default=0.0, metadata=REQUIRED)

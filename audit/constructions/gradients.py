@@ -16,10 +16,10 @@ from audit.constructions.batches import (
     cyclic_process,
     last_position,
 )
+from audit.constructions.gradient_limits import SLACK
 from audit.constructions.process import Process
-from audit.constructions.records import SLACK, updated
 from audit.constructions.registry import construction
-from audit.constructions.updates import PiecewiseLinear, UpdateMap
+from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
 from audit.mechanism import Batching, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
@@ -33,6 +33,9 @@ class GradientPair(Construction):
     Record i has the gradient ``shared + others`` (what another record adds), and the differing
     record ``shared + record`` in X and ``shared + record_prime`` in X'. Every other construction
     for exchangeable records is one of these or a limit of them.
+
+    Slopes of ``shared`` plus any of the others lie between the strong convexity and the smoothness
+    (down to minus the smoothness for losses that need not be convex). All is checked on the domain.
 
     Parameters
     ----------
@@ -49,9 +52,6 @@ class GradientPair(Construction):
     others_after
         For cyclic batches, what the other records add in batches of the cycle after the record's,
         where that differs from ``others``.
-
-    Slopes of ``shared`` plus any of the others lie between the strong convexity and the smoothness
-    (down to minus the smoothness for losses that need not be convex). All is checked on the domain.
     """
 
     others: PiecewiseLinear = ZERO
@@ -92,7 +92,7 @@ class GradientPair(Construction):
                 lines.append((-eta * count / b, others))
             if holds_record:
                 lines.append((-eta / b, record))
-            return updated(lines)
+            return gradient_step(lines)
 
         return update
 
@@ -173,7 +173,7 @@ def _check_sensitivity(
     m = pair.mechanism
     compared = [("record", "record_prime")]
     if m.gradient_sensitivity is not None:
-        # it bounds the difference of any two records of the family (paper 004, Definition 2.10)
+        # of any two records of the family (Bok, Su and Altschuler 2024, Definition 2.10)
         others = [name for name in own if name.startswith("others")]
         compared += [(a, b) for a in ("record", "record_prime") for b in others]
     for a, b in compared:

@@ -1,4 +1,4 @@
-"""The other records' gradients have infinite slope at the origin: Hoelder, and not smooth."""
+"""Pairs whose other records have Hoelder gradients, infinitely steep at the origin."""
 
 from __future__ import annotations
 
@@ -13,8 +13,8 @@ from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
+from audit.constructions.gradient_limits import SLACK, check_others, record_pushes
 from audit.constructions.process import Process
-from audit.constructions.records import SLACK, check_others, record_pushes
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, UpdateMap
 
@@ -25,7 +25,7 @@ _EDGES = 11  # the innermost panel is 8^-11 of the domain: its share of an integ
 
 
 class HolderForm(enum.Enum):
-    """Gradients of paper 002, appendix A.14, for an order p below 1."""
+    """Gradients of Chien and Li 2025, appendix A.14, for an order p below 1."""
 
     ABSOLUTE = "absolute"  # |x|^p: constant 1; its loss is not convex
     SIGNED = "signed"  # sign(x) |x|^p: constant 2^(1 - p); its loss is convex
@@ -69,6 +69,9 @@ class HolderPair(Construction):
     or not at all. A negative scale of the signed form drives the iterates away from the origin,
     infinitely steeply at the origin itself.
 
+    The mechanism must name the Hoelder constant and order, and a domain; the gradients are bounded
+    by |scale| (D/2)^p there.
+
     Parameters
     ----------
     scale
@@ -79,9 +82,6 @@ class HolderPair(Construction):
         The common start point.
     position
         The batch of the cycle that holds the record, for cyclic batches.
-
-    The mechanism must name the Hoelder constant and order, and a domain; the gradients are bounded
-    by |scale| (D/2)^p there.
     """
 
     scale: float = field(default=1.0, metadata=REQUIRED)

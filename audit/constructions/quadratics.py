@@ -9,8 +9,8 @@ from typing import ClassVar
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
+from audit.constructions.gradient_limits import SLACK, check_curvature, check_others, record_pushes
 from audit.constructions.process import Process
-from audit.constructions.records import SLACK, check_curvature, check_others, record_pushes
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
 
@@ -27,8 +27,8 @@ class QuadraticPair(Construction):
     X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
     (``ZERO_OUT``, which leaves the regulariser).
 
-    Full batches and ``curvature = strong_convexity`` without walls reach Theorem 4.2 of paper 004
-    for eta <= 2/(M + m).
+    Full batches and ``curvature = strong_convexity`` without walls reach Theorem 4.2 of Bok, Su and
+    Altschuler 2024 for eta <= 2/(M + m).
 
     Parameters
     ----------

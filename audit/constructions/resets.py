@@ -1,4 +1,4 @@
-"""The other records' losses contract: old noise is forgotten, the last steps are exposed."""
+"""Pairs whose other records pull the iterate back: old noise is forgotten."""
 
 from __future__ import annotations
 
@@ -9,15 +9,14 @@ from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
-from audit.constructions.process import Process
-from audit.constructions.records import (
+from audit.constructions.gradient_limits import (
     check_curvature,
     check_others,
     record_pushes,
-    updated,
 )
+from audit.constructions.process import Process
 from audit.constructions.registry import construction
-from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
+from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
 
 
 @construction
@@ -78,6 +77,6 @@ class ResetWalk(Construction):
             shift = eta * record / batch_size if holds_record else 0.0
             if count == 0:
                 return Affine(shift)
-            return updated([(-eta * count / batch_size, huber)], shift)
+            return gradient_step([(-eta * count / batch_size, huber)], shift)
 
         return batched_process(self.mechanism, self.start, update, self.position)

@@ -228,3 +228,18 @@ class PowerUpdate:
         return np.asarray(
             self.slope * x + self.shift - self.pull * np.sign(t) * np.abs(t) ** self.order
         )
+
+
+def gradient_step(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> UpdateMap:
+    """Return the update x -> x + shift + sum of weight * line(x), affine if it is straight."""
+    weighted = tuple(lines)
+    if all(line.is_straight for _, line in weighted):
+        slope = math.fsum(weight * line.slopes[0] for weight, line in weighted)
+        moved = math.fsum(
+            weight * (line.values[0] - line.slopes[0] * line.points[0]) for weight, line in weighted
+        )
+        return Affine(shift + moved, 1 + slope)
+    total = PiecewiseLinear.total(weighted)
+    values = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
+    left, right = total.slopes
+    return PiecewiseLinear(total.points, values, (1 + left, 1 + right))

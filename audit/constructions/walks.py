@@ -15,8 +15,8 @@ from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
+from audit.constructions.gradient_limits import SLACK, others_range, record_pushes
 from audit.constructions.process import Path, Process, split
-from audit.constructions.records import SLACK, others_range, record_pushes
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD, Relation
@@ -50,10 +50,17 @@ def _linear_process(
 class BiasedWalk(Construction):
     """A symmetric clamped walk (X) against one that is biased (X').
 
-    The pair of paper 000 (Altschuler and Talwar 2022), section 4: all losses are zero, except that
-    the differing record of the second dataset has a linear loss of slope L. X' jumps by
+    The pair of Altschuler and Talwar 2022, section 4: all losses are zero, except that the
+    differing record of the second dataset has a linear loss of slope L. X' jumps by
     ``step_size * L / batch_size`` where the record is in the batch, away from the nearer end of the
     domain: to the right for ``start <= 0``, mirrored to the left for ``start > 0``.
+
+    Parameters
+    ----------
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
     """
 
     start: float = 0.0
@@ -84,10 +91,10 @@ class BiasedWalk(Construction):
 class AuxiliaryWalk(BiasedWalk):
     """The symmetric clamped walk (X) against the auxiliary process omega'' (X').
 
-    Paper 000, section 4: omega'' starts at the end of the domain that the bias points away from,
-    ``burn_in`` steps before the last one, jumps like the biased walk and is clamped only at the
-    other end. The biased walk dominates it, which is how the proof bounds the biased walk. No
-    dataset produces omega'', so this pair certifies nothing about the mechanism.
+    Altschuler and Talwar 2022, section 4: omega'' starts at the end of the domain that the bias
+    points away from, ``burn_in`` steps before the last one, jumps like the biased walk and is
+    clamped only at the other end. The biased walk dominates it, which is how the proof bounds the
+    biased walk. No dataset produces omega'', so this pair certifies nothing about the mechanism.
     """
 
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4 and appendix A.4"
@@ -135,6 +142,13 @@ class TwoSidedWalk(Construction):
     The differing record has a linear loss in both datasets, with opposite slopes: X moves by
     ``+step_size * L / batch_size`` and X' by the opposite where the record is in the batch, twice
     the difference of `BiasedWalk`. Not possible where one of the two losses is zero.
+
+    Parameters
+    ----------
+    start
+        The common start point.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
     """
 
     start: float = 0.0
@@ -164,10 +178,11 @@ class TwoSidedWalk(Construction):
 @construction
 @dataclass(frozen=True)
 class DriftedWalk(Construction):
-    """Two clamped walks that the other records push, both alike.
+    """Two clamped walks with a common drift, caused by the other records.
 
     A drift toward one end of the domain, from a start near the end that it leaves, makes the pair
-    far easier to distinguish than without it.
+    far easier to distinguish than without it. The differing record pushes X to the right with slope
+    L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
 
     Parameters
     ----------
@@ -179,9 +194,6 @@ class DriftedWalk(Construction):
         The common start point.
     position
         The batch of the cycle that holds the record, for cyclic batches.
-
-    The differing record pushes X to the right with slope L, and X' to the left with slope L
-    (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
     """
 
     drift: float = field(default=0.0, metadata=REQUIRED)

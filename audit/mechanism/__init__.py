@@ -1,7 +1,7 @@
 """The mechanism: Noisy-SGD with public parameters, its choices, and its codec."""
 
-from audit.mechanism.codec import decode_mechanism, encode_mechanism
-from audit.mechanism.noisy_sgd import Batching, NoisySGD, Order, Relation, Release
+from audit.mechanism.choices import Batching, Order, Relation, Release
+from audit.mechanism.noisy_sgd import NoisySGD, decode_mechanism, encode_mechanism
 
 __all__ = [
     "Batching",

@@ -11,7 +11,6 @@ diameter D. Altschuler and Talwar 2022, Feldman et al. 2018 (for b = 1) and Bok,
 
 from __future__ import annotations
 
-import enum
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -21,47 +20,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit import validate
-
-
-class Batching(enum.Enum):
-    """How the batch of a step is chosen."""
-
-    FULL = "full"
-    CYCLIC = "cyclic"  # fixed batches in fixed order
-    SHUFFLED = "shuffled"  # fixed batches, the order of records shuffled once, unknown
-    WITHOUT_REPLACEMENT = "without replacement"  # a fresh uniform batch of size b each step
-    POISSON = "poisson"  # each record by itself with probability b/n; the divisor stays b
-
-
-class Relation(enum.Enum):
-    """What makes two datasets neighbours."""
-
-    REPLACE_ONE = "replace one"
-    ZERO_OUT = "zero out"  # one record's loss is replaced by zero
-
-
-class Release(enum.Enum):
-    """What the adversary sees."""
-
-    LAST_ITERATE = "last iterate"
-    # Feldman et al. 2018, Stop-PNSGD: the iterate after a random step
-    RANDOM_STOP = "random stop"
-    # Feldman et al. 2018, Skip-PNSGD: the first records are left out at random
-    RANDOM_SKIP = "random skip"
-    # one draw from exp(-2 F/(eta sigma^2)), F the mean loss: what the last iterate tends to as the
-    # steps grow and eta falls at a fixed eta sigma^2 (Bok, Su and Altschuler 2024, section 5)
-    EXPONENTIAL_MECHANISM = "exponential mechanism"
-
-
-class Order(enum.Enum):
-    """Which law of the pair (X, X') comes first in a divergence.
-
-    ``FORWARD`` is sup_S P(X in S) - e^eps P(X' in S); ``REVERSE`` exchanges the two.
-    """
-
-    FORWARD = "forward"
-    REVERSE = "reverse"
+from audit import codec, validate
+from audit.mechanism.choices import Batching, Relation, Release
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -288,3 +248,47 @@ class NoisySGD:
     def epochs(self) -> float:
         """Passes over the data, steps * b / n (not rounded)."""
         return self.steps * self.batch_size / self.dataset_size
+
+
+def encode_mechanism(mechanism: NoisySGD, *, defaults: bool = True) -> dict[str, Any]:
+    """Return the fields of a mechanism as plain data, choices in lower-case words.
+
+    Parameters
+    ----------
+    mechanism
+        Any mechanism.
+    defaults
+        Whether fields at their default are written.
+    """
+    encoded: dict[str, Any] = codec.encode(mechanism, defaults=defaults)
+    return encoded
+
+
+def decode_mechanism(plain: Any, name: str = "") -> NoisySGD:
+    """Return the mechanism that plain data stands for.
+
+    Parameters
+    ----------
+    plain
+        Fields of `NoisySGD` by name. Choices are read in any spelling
+        (``without replacement``, ``WITHOUT_REPLACEMENT``), and ``step_size`` is a number, a list
+        with one number a step, or ``{first: a, power: p}`` for the schedule a t^p, t from 1.
+    name
+        What messages call the mechanism: ``"mechanism.steps must be ..."``.
+
+    Raises
+    ------
+    ValueError
+        If a field is unknown, missing or out of its range.
+
+    Examples
+    --------
+    >>> m = decode_mechanism({
+    ...     "steps": 2, "dataset_size": 8, "batch_size": 2, "noise_std": 1.0, "lipschitz": 1.0,
+    ...     "step_size": {"first": 0.5, "power": -1}, "batching": "WITHOUT_REPLACEMENT",
+    ... })
+    >>> m.step_size, m.batching.value
+    ((0.5, 0.25), 'without replacement')
+    """
+    mechanism: NoisySGD = codec.decode(NoisySGD, plain, name)
+    return mechanism

@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 
 from audit.constructions import GradientPair, PiecewiseLinear
 from audit.constructions.batches import cycle_length
+from audit.constructions.gradient_limits import others_range, record_pushes
 from audit.constructions.gradients import ZERO
-from audit.constructions.records import others_range, record_pushes
 from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]

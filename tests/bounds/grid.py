@@ -16,7 +16,7 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
 )
-from audit.constructions.records import others_range
+from audit.constructions.gradient_limits import others_range
 
 KINDS = (Batching.FULL, Batching.CYCLIC, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 SHARES = (0.4, 0.35, 0.15, 0.1)

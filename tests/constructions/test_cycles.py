@@ -27,7 +27,7 @@ ONE_PASS = NoisySGD(
     diameter=60.0,
     batching=Batching.CYCLIC,
 )
-# Paper 004, Table 1, with fewer batches.
+# Bok, Su and Altschuler 2024, Table 1, with fewer batches.
 STRONG = NoisySGD(
     steps=80,
     dataset_size=40,

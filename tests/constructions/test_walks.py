@@ -218,7 +218,7 @@ def test_a_start_at_the_end_is_in_the_domain() -> None:
 
 
 class TestAuxiliaryWalk:
-    """Paper 000's omega''."""
+    """The auxiliary process omega'' of Altschuler and Talwar 2022."""
 
     @pytest.mark.parametrize(("start", "side"), [(0.0, 1), (0.3, -1)])
     def test_its_process(self, start: float, side: int) -> None:

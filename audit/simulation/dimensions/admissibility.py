@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.base import Inadmissible
-from audit.constructions.records import SLACK, check_curvature
+from audit.constructions.gradient_limits import SLACK, check_curvature
 from audit.mechanism import NoisySGD
 from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.domains import Domain

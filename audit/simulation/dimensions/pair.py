@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.constructions.base import Inadmissible
-from audit.constructions.records import SLACK
+from audit.constructions.gradient_limits import SLACK
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.simulation.dimensions.admissibility import check_losses, differing_records
 from audit.simulation.dimensions.dataset import Dataset

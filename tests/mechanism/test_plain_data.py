@@ -1,4 +1,4 @@
-"""Mechanisms as plain data."""
+"""Mechanisms read from plain data, and written."""
 
 from __future__ import annotations
 

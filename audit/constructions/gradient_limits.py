@@ -1,12 +1,10 @@
-"""What gradients the records of a neighbouring pair may have."""
+"""Limits on the gradients of the records of a neighbouring pair."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
 
 from audit.constructions.base import Inadmissible
-from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap
 from audit.mechanism import NoisySGD, Relation
 
 SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
@@ -22,8 +20,8 @@ def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
 def others_range(mechanism: NoisySGD) -> tuple[float, float]:
     """Negative gradients that another record may have beside those of `record_pushes`.
 
-    A gradient sensitivity bounds the difference of any two records of the family (paper 004,
-    Definition 2.10), so of the others to the differing one too.
+    A gradient sensitivity bounds the difference of any two records of the family (Bok, Su and
+    Altschuler 2024, Definition 2.10), so of the others to the differing one too.
     """
     low, high = -math.inf, math.inf
     if mechanism.gradient_bound is not None:
@@ -57,18 +55,3 @@ def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:
             f"{name} needs curvature in [{least:g}, {most:g}], where the losses keep their "
             f"convexity and smoothness, got curvature={curvature!r}"
         )
-
-
-def updated(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> UpdateMap:
-    """Return the update x -> x + shift + sum of weight * line(x), an affine map where it is one."""
-    weighted = tuple(lines)
-    if all(line.is_straight for _, line in weighted):
-        slope = math.fsum(weight * line.slopes[0] for weight, line in weighted)
-        moved = math.fsum(
-            weight * (line.values[0] - line.slopes[0] * line.points[0]) for weight, line in weighted
-        )
-        return Affine(shift + moved, 1 + slope)
-    total = PiecewiseLinear.total(weighted)
-    values = tuple(x + shift + y for x, y in zip(total.points, total.values, strict=True))
-    left, right = total.slopes
-    return PiecewiseLinear(total.points, values, (1 + left, 1 + right))
