@@ -12,8 +12,14 @@ audit: $(STAMP)
 	$(BIN)/audit
 
 # One process a core; two threads each for matrices would only stand in each other's way.
+PYTEST := -q -n auto --dist loadfile
+# Brackets and certified numbers: tested without AVX-512, too, where the machine has it.
+CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py \
+	tests/claims/test_pairs.py
+
 test: $(STAMP)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest -q -n auto --dist loadfile
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/avx2.py $(PYTEST) $(CERTIFIED)
 
 lint: $(STAMP)
 	$(BIN)/ruff check .

@@ -17,7 +17,7 @@ from audit.cli import help
 from audit.cli.composition import composed, defaults_of
 from audit.cli.errors import guarded
 from audit.codec import decode, encode
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
     from audit.bounds import Row
@@ -70,7 +70,7 @@ def _run() -> None:
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
     for values in composed("audit-bounds", defaults_of(NoisySGD, Question)):
         question = decode(Question, {name: values.pop(name) for name in defaults_of(Question)})
-        _show(decode(NoisySGD, values), question, Format(options.format), every=options.all)
+        _show(decode_mechanism(values), question, Format(options.format), every=options.all)
 
 
 def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool) -> None:

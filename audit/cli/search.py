@@ -11,7 +11,7 @@ from audit.cli import help
 from audit.cli.composition import composed, defaults_of
 from audit.cli.errors import guarded
 from audit.codec import decode
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
     from audit.search import Epsilon, Found, RenyiDivergence
@@ -48,7 +48,7 @@ def _run() -> None:
         return
     for values in composed("audit-search", defaults_of(NoisySGD, Request)):
         asked = {name: values.pop(name) for name in defaults_of(Request)}
-        _search(decode(NoisySGD, values), decode(Request, asked))
+        _search(decode_mechanism(values), decode(Request, asked))
 
 
 def _search(mechanism: NoisySGD, request: Request) -> None:
