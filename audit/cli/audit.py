@@ -27,8 +27,7 @@ from audit.scenario.progress import Progress
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.scenario.shipped import scenarios_folder
 from audit.scenario.store import RunFolder, to_json
-from audit.simulation import Kind, pool
-from audit.simulation.parallel_answers import Pool
+from audit.simulation import Kind, Pool, pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
 # Hydra itself writes nothing: a run's folder appears whole, or not at all.

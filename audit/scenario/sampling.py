@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from audit.constructions import Construction
 from audit.scenario.progress import Report
-from audit.simulation import Parallel, final_iterates
-from audit.simulation.parallel_answers import Pool
-from audit.simulation.records_files import locked
+from audit.simulation import Parallel, Pool, final_iterates
+from audit.simulation.sealed_files import locked
 
 SECONDS = 5.0  # a run that is over sooner keeps nothing; a kill costs so much, or a fiftieth
 _TOGETHER = ".unfinished"  # no run's name begins with a dot

@@ -9,18 +9,22 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit import validate
 
+Counts = NDArray[np.int64]
+Floats = NDArray[np.float64]
+Ranges = tuple[range, ...]  # of block numbers: ascending, and never touching each other
+Progress = Callable[[int, int], object]
 Task = TypeVar("Task")
 Result = TypeVar("Result")
-Progress = Callable[[int, int], object]
 
 _SMALLEST, _LARGEST = 256, 4096  # trials
 LARGEST_OF_WALKS = 2**16  # walks in one dimension are so fast that small blocks would cost time
@@ -89,7 +93,83 @@ def checked_run(trials: int, seed: int, threads: int | None) -> tuple[int, int, 
     return int(trials), int(seed), int(threads)
 
 
-def run(
+class Blocks(Protocol):
+    """Work cut into numbered blocks, each a pure function of the job and its number."""
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """Plain data (numbers, strings, lists, mappings) that fix every block, seed included.
+
+        Looked at where blocks are recorded; raises ``ValueError`` if there can be none.
+        """
+
+    def __len__(self) -> int:
+        """How many blocks there are."""
+
+    def work(self, number: int) -> int:
+        """How many walk steps block ``number`` takes, for the rate and the time left."""
+
+
+class Job(Blocks, Protocol):
+    """Blocks whose results add up.
+
+    Jobs are picklable. The sum over all blocks is the result, wherever and in whatever order the
+    blocks ran.
+    """
+
+    def counts(self, number: int) -> Counts:
+        """Run block ``number`` and return its counts, of one shape for all blocks."""
+
+
+class Samples(Blocks, Protocol):
+    """Blocks whose results are kept, each in its own place; picklable, too."""
+
+    def values(self, number: int) -> Floats:
+        """Run block ``number`` and return its samples, one-dimensional."""
+
+    def size(self, number: int) -> int:
+        """How many samples block ``number`` returns."""
+
+
+def union(finished: Ranges, blocks: range) -> Ranges:
+    """Return the ranges with some more blocks.
+
+    Raises
+    ------
+    ValueError
+        If a block is there already.
+    """
+    kept: list[range] = []
+    start, stop = blocks.start, blocks.stop
+    for done in finished:
+        if done.start < blocks.stop and blocks.start < done.stop:
+            raise ValueError(f"blocks must be counted once, got {blocks} beside {done}")
+        if done.stop == blocks.start:
+            start = done.start
+        elif done.start == blocks.stop:
+            stop = done.stop
+        else:
+            kept.append(done)
+    return tuple(sorted([*kept, range(start, stop)], key=lambda each: each.start))
+
+
+def missing(finished: Ranges, blocks: int) -> Iterator[range]:
+    """Yield the ranges of block numbers below ``blocks`` that are not there."""
+    start = 0
+    for done in finished:
+        if start < done.start:
+            yield range(start, done.start)
+        start = done.stop
+    if start < blocks:
+        yield range(start, blocks)
+
+
+def block_count(finished: Iterable[range]) -> int:
+    """Return how many blocks there are."""
+    return sum(len(blocks) for blocks in finished)
+
+
+def run_in_threads(
     tasks: Iterable[Task],
     work: Callable[[Task], Result],
     done: Callable[[Task, Result], object],

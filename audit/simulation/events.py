@@ -16,9 +16,9 @@ from audit.simulation.blocks import (
     Stream,
     blocks,
     checked_run,
-    run,
+    run_in_threads,
 )
-from audit.simulation.walks import counted_walks
+from audit.simulation.samplers import counted_walks
 
 _SPREAD = 0.15  # Delta of item (i)
 
@@ -97,7 +97,7 @@ def auxiliary_events(
         if progress is not None:
             progress(finished, trials * len(process))
 
-    run(blocks(trials, len(process), LARGEST_OF_WALKS), work, done, threads=threads)
+    run_in_threads(blocks(trials, len(process), LARGEST_OF_WALKS), work, done, threads=threads)
     concentrated, unprojected, both, positive, both_and_positive = counts.tolist()
     return AuxiliaryEvents(
         trials=trials,

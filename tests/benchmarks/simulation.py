@@ -15,7 +15,7 @@ from numba import njit
 import audit
 from audit import simulation
 from audit.constructions import BiasedWalk, Construction, Process, TwoSidedWalk
-from audit.simulation.normals import (
+from audit.simulation.rng import (
     LANES,
     Words,
     aligned,

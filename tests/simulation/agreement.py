@@ -35,7 +35,7 @@ from audit.constructions import (
 from audit.exact.gaussian import NormalLaw
 from audit.exact.law import Law
 from audit.simulation import count_thresholds
-from audit.simulation.normals import LANES, aligned, fill_normals, seeded
+from audit.simulation.rng import LANES, aligned, fill_normals, seeded
 
 from .cases import mechanism
 

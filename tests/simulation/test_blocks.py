@@ -19,7 +19,7 @@ from audit.simulation.blocks import (
     available_threads,
     block_size,
     blocks,
-    run,
+    run_in_threads,
 )
 
 from .cases import AFFINE, COMPILED, MAPPED, mechanism
@@ -137,7 +137,7 @@ def test_an_error_in_a_block_ends_the_run(threads: int) -> None:
         return task
 
     with pytest.raises(ValueError, match="block 5 is bad"):
-        run(range(10_000), work, lambda task, result: None, threads=threads)
+        run_in_threads(range(10_000), work, lambda task, result: None, threads=threads)
     assert len(started) < 100
 
 
@@ -156,7 +156,7 @@ def test_few_blocks_are_pending_at_a_time() -> None:
         most = max(most, made - ended)
         ended += 1
 
-    run(tasks(), lambda k: 2 * k, done, threads=3)
+    run_in_threads(tasks(), lambda k: 2 * k, done, threads=3)
     assert ended == 500
     assert most <= 6
 

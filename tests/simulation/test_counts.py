@@ -27,7 +27,7 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from audit.simulation import WalkCounts, count_thresholds, final_iterates, run_job
-from audit.simulation.jobs import Job
+from audit.simulation.blocks import Job
 
 from . import twin
 from .cases import mechanism, process, small_auxiliary

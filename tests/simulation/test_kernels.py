@@ -13,9 +13,9 @@ import audit.simulation as simulation
 from audit.constructions import Affine, BiasedWalk, Mapped, Process, Segment, Step, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.normals import LANES
 from audit.simulation.program import compiled
-from audit.simulation.walks import counted_walks
+from audit.simulation.rng import LANES
+from audit.simulation.samplers import counted_walks
 
 from . import twin
 from .cases import AFFINE, COMPILED, MAPPED, mechanism, noise, process

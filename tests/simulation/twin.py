@@ -14,7 +14,7 @@ from scipy import stats
 
 from audit.constructions import Affine, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
-from audit.simulation import normals
+from audit.simulation import rng
 
 LEVEL = 1e-6
 WORDS = 2**64
@@ -47,18 +47,18 @@ class Lane:
         if fraction < math.sqrt(0.5):
             fraction, exponent = 2 * fraction, exponent - 1
         s = (fraction - 1.0) / (fraction + 1.0)
-        r = math.sqrt(exponent * normals.MINUS_TWO_LOG_2 + s * _series(normals.LOGARITHM, s * s))
+        r = math.sqrt(exponent * rng.MINUS_TWO_LOG_2 + s * _series(rng.LOGARITHM, s * s))
         rest = m % 2**62  # two's complement of 62 bits
         a = float(rest - 2**62 if rest >= 2**61 else rest) * (math.pi / 4 * 2.0**-61)
-        sine, cosine = a * _series(normals.SINE, a * a), _series(normals.COSINE, a * a)
+        sine, cosine = a * _series(rng.SINE, a * a), _series(rng.COSINE, a * a)
         r = -r if m >> 63 else r
         first, second = (sine, cosine) if (m >> 62) % 2 else (cosine, sine)
         return r * first, r * second
 
 
 def lanes(sequence: np.random.SeedSequence) -> list[Lane]:
-    raw = np.random.SFC64(sequence).random_raw(4 * normals.LANES)
-    return [Lane([int(v) for v in raw[k :: normals.LANES]]) for k in range(normals.LANES)]
+    raw = np.random.SFC64(sequence).random_raw(4 * rng.LANES)
+    return [Lane([int(v) for v in raw[k :: rng.LANES]]) for k in range(rng.LANES)]
 
 
 def _rotated(word: int, by: int) -> int:

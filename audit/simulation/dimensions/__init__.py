@@ -2,10 +2,9 @@
 
 from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.domains import Ball, Box, Domain, WholeSpace
-from audit.simulation.dimensions.job import LinearScoreCounts
 from audit.simulation.dimensions.losses import Clipped, Huber, Linear, Logistic, Loss, Quadratic
 from audit.simulation.dimensions.pair import NoisySGDPair
-from audit.simulation.dimensions.points import final_points, scores
+from audit.simulation.dimensions.sampling import LinearScoreCounts, final_points, scores
 
 __all__ = [
     "Ball",

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from audit.simulation.jobs import Counts
+from audit.simulation.blocks import Counts
 
 
 @dataclass(frozen=True)

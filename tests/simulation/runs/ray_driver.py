@@ -11,8 +11,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from audit.simulation.parallel import Kind, Parallel
-from audit.simulation.runs import run_job
+from audit.simulation.backends import Kind, Parallel
+from audit.simulation.scheduler import run_job
 
 from .jobs import Murderous, Normals, Slow, Stopping
 

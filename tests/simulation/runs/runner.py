@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import Any
 
-from audit.simulation.runs import run_job
+from audit.simulation.scheduler import run_job
 
 from .jobs import Slow
 

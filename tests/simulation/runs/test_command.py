@@ -14,7 +14,7 @@ import pytest
 
 from audit import app
 from audit.scenario.sampling import Unfinished
-from audit.simulation.records_files import locked
+from audit.simulation.sealed_files import locked
 
 from .test_dask import ROOT, cluster
 

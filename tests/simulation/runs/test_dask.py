@@ -13,9 +13,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation import parallel_clusters
-from audit.simulation.parallel import Kind, Parallel, pool
-from audit.simulation.runs import run_job
+from audit.simulation.backends import Kind, Parallel, clusters, pool
+from audit.simulation.scheduler import run_job
 
 from .free import free_port
 from .jobs import Murderous, Normals, Slow, Stopping, expected
@@ -121,7 +120,7 @@ def test_a_cluster_that_is_not_there_ends_in_one_line_soon() -> None:
 
 
 def test_something_else_that_listens_is_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_clusters, "PATIENCE", 1.0)
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with socket.create_server(("127.0.0.1", 0)) as server:
         address = f"tcp://127.0.0.1:{server.getsockname()[1]}"
         with pytest.raises(
@@ -131,7 +130,7 @@ def test_something_else_that_listens_is_no_cluster(monkeypatch: pytest.MonkeyPat
 
 
 def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parallel_clusters, "PATIENCE", 1.0)
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with cluster(n_workers=0) as running:
         address = running.scheduler_address
         with pytest.raises(ConnectionError, match=r"the scheduler has no workers$"):
@@ -142,7 +141,7 @@ def test_a_scheduler_without_workers_ends_in_one_line(monkeypatch: pytest.Monkey
 def test_an_address_that_is_none_ends_in_one_line(
     address: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(parallel_clusters, "PATIENCE", 1.0)
+    monkeypatch.setattr(clusters, "PATIENCE", 1.0)
     with pytest.raises(ConnectionError, match=r"^no Dask cluster at ") as lost:
         run_job(Normals(), backend=Parallel(Kind.DASK, address=address))
     assert "\n" not in str(lost.value)

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.simulation.jobs import Counts
-from audit.simulation.runs import run_job
+from audit.simulation.blocks import Counts
+from audit.simulation.scheduler import run_job
 
 from .jobs import Normals, expected
 

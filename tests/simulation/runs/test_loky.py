@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from audit.simulation.parallel import Kind, Parallel
-from audit.simulation.runs import run_job
+from audit.simulation.backends import Kind, Parallel
+from audit.simulation.scheduler import run_job
 
 from .jobs import Murderous, Normals, Slow, Stopping, expected
 

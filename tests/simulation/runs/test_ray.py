@@ -18,8 +18,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation.parallel import Kind, Parallel
-from audit.simulation.runs import run_job
+from audit.simulation.backends import Kind, Parallel
+from audit.simulation.scheduler import run_job
 
 from .free import free_port
 from .jobs import Normals, Slow, expected

@@ -21,11 +21,11 @@ from audit.constructions import (
     TwoSidedWalk,
     UpdateMap,
 )
-from audit.simulation import Kind, Parallel, blocks, final_iterates, records_samples
-from audit.simulation.describing import digest_of
+from audit.simulation import Kind, Parallel, blocks, checkpoint, final_iterates
+from audit.simulation.checkpoint import SampleCheckpoint, sample_checkpoint
+from audit.simulation.fingerprint import digest_of
 from audit.simulation.iterates import Iterates
-from audit.simulation.records_files import locked
-from audit.simulation.records_samples import SampleRecords, recorded_samples
+from audit.simulation.sealed_files import locked
 
 from ..cases import mechanism, process
 from .test_dask import cluster
@@ -131,10 +131,10 @@ def test_a_short_run_writes_nothing(tmp_path: Path) -> None:
 
 def test_files_stay_few_in_a_long_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now = 0.0
-    monkeypatch.setattr(records_samples.time, "monotonic", lambda: now)
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now)
     parts = Iterates(((PAIR.processes()[0], blocks.Stream.X),), 256 * 3000, 0, PAIR)
     folder = tmp_path / "long"
-    with recorded_samples(folder, parts, seconds=5.0) as records:
+    with sample_checkpoint(folder, parts, seconds=5.0) as records:
         for number in range(3000):
             records.add(range(number, number + 1), np.zeros(256))
             now += 1.0
@@ -142,7 +142,7 @@ def test_files_stay_few_in_a_long_run(tmp_path: Path, monkeypatch: pytest.Monkey
                 assert list(tmp_path.iterdir()) == []
     # one each 5 blocks up to 250 blocks, then each file is a fiftieth more
     assert 100 < len(list(folder.glob("blocks-*.bin"))) < 50 + 50 * np.log(3000 / 250) + 2
-    with recorded_samples(folder, parts, seconds=5.0) as records:
+    with sample_checkpoint(folder, parts, seconds=5.0) as records:
         assert sum(len(found) for found, _ in records.found()) == 3000
         assert records.finished == (range(3000),)
 
@@ -212,7 +212,7 @@ def test_a_folder_in_use_is_refused(half: Path) -> None:
 def test_a_run_that_began_at_the_same_time_is_noticed(half: Path) -> None:
     job = Iterates(((PAIR.processes()[0], blocks.Stream.X),), TRIALS, 3, PAIR)
     (half / "job.json").unlink()
-    records = SampleRecords(half, job, seconds=0.0)
+    records = SampleCheckpoint(half, job, seconds=0.0)
     with pytest.raises(ValueError, match=r"holds samples that another run has drawn meanwhile"):
         records.add(range(1), np.zeros(256))
     records.close()

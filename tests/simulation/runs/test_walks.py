@@ -9,8 +9,8 @@ import pytest
 
 from audit.constructions import BiasedWalk
 from audit.simulation import WalkCounts, final_iterates
-from audit.simulation.parallel import Kind, Parallel
-from audit.simulation.runs import run_job
+from audit.simulation.backends import Kind, Parallel
+from audit.simulation.scheduler import run_job
 
 from ..cases import mechanism
 from .test_dask import cluster

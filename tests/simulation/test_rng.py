@@ -11,36 +11,36 @@ from numpy.typing import NDArray
 from scipy import stats
 from scipy.special import ndtr
 
-from audit.simulation import normals
+from audit.simulation import rng
 
 from . import twin
 
 Floats = NDArray[np.float64]
-L = normals.LANES
+L = rng.LANES
 
 
 @njit
 def _pairs(k: NDArray[np.uint64], m: NDArray[np.uint64], out: Floats) -> None:
     for i in range(k.size):
-        out[0, i], out[1, i] = normals.normal_pair(k[i], m[i])
+        out[0, i], out[1, i] = rng.normal_pair(k[i], m[i])
 
 
 @njit
 def _logs(u: Floats, out: Floats) -> None:
     for i in range(u.size):
-        out[i] = normals.minus_two_log(u[i])
+        out[i] = rng.minus_two_log(u[i])
 
 
 @njit
 def _powers(t: Floats, order: float, out: Floats) -> None:
     for i in range(t.size):
-        out[i] = normals.signed_power(t[i], order)
+        out[i] = rng.signed_power(t[i], order)
 
 
 def sampled(count: int, seed: int = 0) -> Floats:
     """Shape (count/2, 2 lanes): row j has first normals of each lane's pair j, then second ones."""
-    out = normals.aligned(count * L).reshape(count // 2, 2 * L)
-    normals.fill_normals(normals.seeded(np.random.SeedSequence(seed)), count // 2, out)
+    out = rng.aligned(count * L).reshape(count // 2, 2 * L)
+    rng.fill_normals(rng.seeded(np.random.SeedSequence(seed)), count // 2, out)
     return out
 
 
@@ -150,9 +150,9 @@ def test_lanes_steps_blocks_and_streams_are_independent() -> None:
         np.random.SeedSequence(0, spawn_key=(0, 1)),
         np.random.SeedSequence(0, spawn_key=(1, 0)),
     )
-    blocks = [normals.aligned(5000 * 2 * L).reshape(5000, 2 * L) for _ in spawned]
+    blocks = [rng.aligned(5000 * 2 * L).reshape(5000, 2 * L) for _ in spawned]
     for sequence, out in zip(spawned, blocks, strict=True):
-        normals.fill_normals(normals.seeded(sequence), 5000, out)
+        rng.fill_normals(rng.seeded(sequence), 5000, out)
     pairs = {
         "of one pair": (first, second),
         "neighbouring lanes": (z[:, :-1], z[:, 1:]),

@@ -3,34 +3,17 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import json
 import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from audit.simulation.fingerprint import canonical, digest
+
 
 class DamagedFile(Exception):
     """A file whose checksum does not fit its content; the message is its path."""
-
-
-def canonical(value: Any) -> str:
-    """Return the one JSON text of plain data: sorted keys, no spaces.
-
-    Floats keep every digit. Tuples become lists and keys become strings.
-
-    Raises
-    ------
-    TypeError
-        If the data hold anything but numbers, strings, booleans, None, lists and mappings.
-    """
-    return json.dumps(value, sort_keys=True, separators=(",", ":"))
-
-
-def digest(value: Any) -> str:
-    """Return the SHA-256 of plain data, as hexadecimal digits."""
-    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def write_sealed(path: Path, body: Any) -> None:

@@ -10,8 +10,15 @@ import pytest
 from audit.constructions import Affine, Mapped, ResetWalk, Step, UpdateMap
 from audit.constructions.updates import PiecewiseLinear, PolynomialUpdate, PowerUpdate
 from audit.simulation import simulate
-from audit.simulation.pieces import Piece, pieces
-from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, compiled, is_compilable
+from audit.simulation.program import (
+    GENERAL,
+    ONE_LINE,
+    TWO_LINES,
+    Piece,
+    compiled,
+    is_compilable,
+    pieces,
+)
 
 from .cases import COMPILED, MAPPED, mechanism, process
 

@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from audit.constructions import Mapped, Step
-from audit.simulation.describing import described
+from audit.simulation.fingerprint import described
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -88,7 +88,7 @@ def test_values_are_told_apart_as_plain_data() -> None:
 
 def test_another_process_says_the_same() -> None:
     code = (
-        "import json; from tests.simulation import test_describing as t; "
+        "import json; from tests.simulation import test_fingerprint as t; "
         "print(json.dumps([t.described(v) for v in t.VALUES]))"
     )
     there = subprocess.run(

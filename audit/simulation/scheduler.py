@@ -1,4 +1,4 @@
-"""Runs of any length, on any number of machines, that can be cut off and taken up again."""
+"""Run the blocks of a job on a backend, and resume them from a checkpoint."""
 
 from __future__ import annotations
 
@@ -9,16 +9,24 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.simulation.blocks import Progress
-from audit.simulation.jobs import Blocks, Counts, Job
-from audit.simulation.parallel import Parallel, pool
-from audit.simulation.parallel_answers import Answer, Pool, Work, summed
-from audit.simulation.records import Memory, recorded
-from audit.simulation.records_identity import software
-from audit.simulation.records_ranges import Ranges, missing
+from audit.simulation.backends import Parallel, Pool, pool
+from audit.simulation.backends.base import Answer, Work
+from audit.simulation.blocks import (
+    Blocks,
+    Counts,
+    Floats,
+    Job,
+    Progress,
+    Ranges,
+    Samples,
+    missing,
+)
+from audit.simulation.checkpoint import CountSum, added, count_checkpoint
+from audit.simulation.fingerprint import software
 
 HERE = Parallel()  # the threads of this process
 
@@ -72,9 +80,9 @@ def run_job(
     validate.nonnegative(record_every=record_every)
     with contextlib.ExitStack() as stack:
         book = (
-            Memory()
+            CountSum()
             if folder is None
-            else stack.enter_context(recorded(Path(folder), job, seconds=record_every))
+            else stack.enter_context(count_checkpoint(Path(folder), job, seconds=record_every))
         )
         spread(
             job,
@@ -169,3 +177,16 @@ def tasks(job: Blocks, left: Iterable[range], workers: int, pace: Pace) -> Itera
             if enough or end - start >= most_blocks or end == blocks.stop:
                 yield range(start, end)
                 start, steps = end, 0
+
+
+def summed(job: Job, blocks: range) -> Counts:
+    """Return the sum of the counts of some blocks."""
+    total = added(None, job.counts(blocks[0]))
+    for number in blocks[1:]:
+        total = added(total, job.counts(number))
+    return total
+
+
+def drawn(job: Samples, blocks: range) -> Floats:
+    """Return the samples of some blocks, one after the other."""
+    return np.concatenate([job.values(number) for number in blocks])

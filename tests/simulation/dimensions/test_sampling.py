@@ -16,6 +16,7 @@ import pytest
 
 import audit
 from audit import Batching
+from audit.simulation.blocks import Job
 from audit.simulation.dimensions import (
     Ball,
     Dataset,
@@ -28,7 +29,6 @@ from audit.simulation.dimensions import (
     final_points,
     scores,
 )
-from audit.simulation.jobs import Job
 
 from .cases import D, pair
 

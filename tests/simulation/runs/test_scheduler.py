@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation import runs
+from audit.simulation import scheduler
+from audit.simulation.backends import Kind, Parallel, pool
+from audit.simulation.backends.base import answer
 from audit.simulation.blocks import available_threads
-from audit.simulation.parallel import Kind, Parallel, pool
-from audit.simulation.parallel_answers import answer, summed
-from audit.simulation.records import Tally, added
-from audit.simulation.runs import Pace, run_job, tasks
+from audit.simulation.checkpoint import Tally, added
+from audit.simulation.scheduler import Pace, run_job, summed, tasks
 
 from .jobs import Normals, Slow, Stopping, changed, expected
 
@@ -190,7 +190,7 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
         there = answer(*given)
         return there._replace(software={**there.software, "numba": "0.1"})
 
-    monkeypatch.setattr("audit.simulation.parallel.answer", elsewhere)
+    monkeypatch.setattr("audit.simulation.backends.threads.answer", elsewhere)
     with pytest.raises(
         ValueError, match=r"^numba must be the same version on all workers, got 0\.1 there and"
     ):
@@ -198,8 +198,8 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
 
 
 def test_an_answer_that_does_not_come_back_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    real = runs.tasks
-    monkeypatch.setattr(runs, "tasks", lambda *given: itertools.islice(real(*given), 5))
+    real = scheduler.tasks
+    monkeypatch.setattr(scheduler, "tasks", lambda *given: itertools.islice(real(*given), 5))
     with pytest.raises(RuntimeError, match=r"^\d+ of 60 blocks came back$"):
         run_job(Normals(), backend=Parallel(workers=1))
 

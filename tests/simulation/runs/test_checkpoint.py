@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit.simulation import records, records_files
-from audit.simulation.parallel import Parallel
-from audit.simulation.records import recorded
-from audit.simulation.runs import run_job
+from audit.simulation import checkpoint, sealed_files
+from audit.simulation.backends import Parallel
+from audit.simulation.checkpoint import count_checkpoint
+from audit.simulation.scheduler import run_job
 
 from .jobs import Normals, Stopping, changed, expected
 
@@ -53,9 +53,9 @@ def test_an_interrupted_run_goes_on_where_it_was(half: Path) -> None:
 
 def test_what_is_recorded_is_used_and_not_counted_again(half: Path) -> None:
     path = latest(half)
-    body = records_files.read_sealed(path)
+    body = sealed_files.read_sealed(path)
     body["counts"][0] += 1  # a planted error that carries a right checksum
-    records_files.write_sealed(path, body)
+    sealed_files.write_sealed(path, body)
     difference = run_half(half) - expected(Normals())
     assert difference.ravel().tolist() == [1, 0, 0, 0, 0, 0]
 
@@ -85,8 +85,8 @@ def test_files_stay_few_and_small(tmp_path: Path) -> None:
 
 def test_records_wait_for_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     now, written = 0.0, list[float]()
-    monkeypatch.setattr(records.time, "monotonic", lambda: now)
-    real = records_files.write_sealed
+    monkeypatch.setattr(checkpoint.time, "monotonic", lambda: now)
+    real = sealed_files.write_sealed
 
     def slow(path: Path, body: Any) -> None:
         nonlocal now
@@ -95,8 +95,8 @@ def test_records_wait_for_their_time(tmp_path: Path, monkeypatch: pytest.MonkeyP
             written.append(now)
             now += 2.0 if len(written) == 2 else 0.0
 
-    monkeypatch.setattr(records_files, "write_sealed", slow)
-    with recorded(tmp_path, Normals(), seconds=5) as book:
+    monkeypatch.setattr(sealed_files, "write_sealed", slow)
+    with count_checkpoint(tmp_path, Normals(), seconds=5) as book:
         for number in range(60):
             now += 1.0
             book.add(range(number, number + 1), Normals().counts(number))
@@ -175,7 +175,7 @@ def test_other_software_is_refused(half: Path, monkeypatch: pytest.MonkeyPatch) 
 
 def test_a_folder_in_use_is_refused(half: Path) -> None:
     with (
-        recorded(half, Normals(), seconds=0),
+        count_checkpoint(half, Normals(), seconds=0),
         pytest.raises(ValueError, match=r"^folder must not be in use by another run, got '.*run'$"),
     ):
         run_half(half)
@@ -184,14 +184,14 @@ def test_a_folder_in_use_is_refused(half: Path) -> None:
 
 def test_every_flipped_bit_is_found_or_means_nothing(half: Path) -> None:
     for path in half.glob("*.json"):
-        whole, body = path.read_bytes(), records_files.read_sealed(path)
+        whole, body = path.read_bytes(), sealed_files.read_sealed(path)
         found = 0
         for place in range(8 * len(whole)):
             broken = bytearray(whole)
             broken[place // 8] ^= 1 << place % 8
             try:
-                assert records_files.unsealed(broken) == body
-            except records_files.DamagedFile:
+                assert sealed_files.unsealed(broken) == body
+            except sealed_files.DamagedFile:
                 found += 1
         assert found > 0.95 * 8 * len(whole)
 
@@ -200,8 +200,8 @@ def test_every_cut_is_found(half: Path) -> None:
     for path in half.glob("*.json"):
         whole = path.read_bytes()
         for size in range(len(whole) - 1):  # the last byte ends the line
-            with pytest.raises(records_files.DamagedFile):
-                records_files.unsealed(whole[:size])
+            with pytest.raises(sealed_files.DamagedFile):
+                sealed_files.unsealed(whole[:size])
 
 
 def damage(path: Path) -> None:

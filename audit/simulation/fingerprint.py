@@ -1,4 +1,4 @@
-"""What fixes a job, told as plain data: the same text in every process, for the same job."""
+"""Deterministic fingerprint of a job: the same text in every process, for the same job."""
 
 from __future__ import annotations
 
@@ -6,13 +6,43 @@ import dataclasses
 import enum
 import functools
 import hashlib
+import json
 import types
 from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
 
-from audit.simulation import records_files as files
+import audit
+
+
+def software() -> dict[str, str]:
+    """Return the versions of what random numbers and counts depend on."""
+    from importlib import metadata  # half of the time that importing this module would take
+
+    return {
+        "noisy-sgd-audit": audit.__version__,
+        "numpy": np.__version__,
+        "numba": metadata.version("numba"),  # without the second that its import takes
+    }
+
+
+def canonical(value: Any) -> str:
+    """Return the one JSON text of plain data: sorted keys, no spaces.
+
+    Floats keep every digit. Tuples become lists and keys become strings.
+
+    Raises
+    ------
+    TypeError
+        If the data hold anything but numbers, strings, booleans, None, lists and mappings.
+    """
+    return json.dumps(value, sort_keys=True, separators=(",", ":"))
+
+
+def digest(value: Any) -> str:
+    """Return the SHA-256 of plain data, as hexadecimal digits."""
+    return hashlib.sha256(canonical(value).encode()).hexdigest()
 
 
 def described(value: Any) -> Any:
@@ -34,7 +64,7 @@ def described(value: Any) -> Any:
 
 def digest_of(value: Any) -> str:
     """Return a digest of what `described` tells of a value; see there for what it raises."""
-    return files.digest({"described": described(value)})
+    return digest({"described": described(value)})
 
 
 def _described(value: Any, outer: tuple[int, ...]) -> Any:

@@ -1,0 +1,187 @@
+"""Samplers: how the walks of one block are drawn, and the registry of samplers.
+
+A sampler is registered with the decorator `sampler` in the file that defines it. `walks` takes the
+first one, in the order of registration, that can draw a process: compiled loops where all update
+maps are known to them, NumPy otherwise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions import Process, Step, Wall
+from audit.constructions.process import Path
+from audit.simulation.blocks import Block, Stream
+from audit.simulation.program import (
+    Floats,
+    Integers,
+    Program,
+    compiled,
+    cumulative,
+    is_compilable,
+)
+
+DRAWS = "xoshiro256++, 128 lanes"  # changes where a seed comes to mean other numbers
+
+Walks = Callable[[Block, int, Stream], Floats]
+
+
+class Sampler(Protocol):
+    """A way to draw the walks of a block."""
+
+    def can_draw(self, process: Process) -> bool:
+        """Whether every update map of the process is one that it knows."""
+
+    def prepare(self, process: Process) -> Walks:
+        """Return the function ``(block, seed, stream) -> final iterates``.
+
+        The function raises ``ValueError`` where an update map returns what is not a finite number.
+        """
+
+
+S = TypeVar("S", bound=type[Sampler])
+
+SAMPLERS: list[Sampler] = []  # filled by `sampler`, in the order of preference
+
+
+def sampler(cls: S) -> S:
+    """Register a class of samplers, which is made without arguments."""
+    SAMPLERS.append(cls())
+    return cls
+
+
+def walks(process: Process) -> Walks:
+    """Return the function ``(block, seed, stream) -> final iterates`` of the first fit sampler."""
+    return next(one for one in SAMPLERS if one.can_draw(process)).prepare(process)
+
+
+class Counted(NamedTuple):
+    """The walks of a block; every array has the shape (trials of the block,)."""
+
+    x: Floats  # final iterates
+    jumps: Integers
+    met: Integers  # 1 where the walk met an end of the domain
+
+
+@sampler
+class CompiledLoops:
+    """Compiled loops, for processes whose update maps all have known `pieces`."""
+
+    def can_draw(self, process: Process) -> bool:
+        """Whether the pieces of every update map are known."""
+        return is_compilable(process)
+
+    def prepare(self, process: Process) -> Walks:
+        """Compile the process once, for any of its blocks."""
+        program = compiled(process)
+        return lambda block, seed, stream: _walk(program, block, seed, stream, counted=False).x
+
+
+@sampler
+class NumPyLoops:
+    """NumPy over the walks of a block, step by step, for any update map."""
+
+    def can_draw(self, process: Process) -> bool:
+        """Accept every process; what a map returns is checked when it is called."""
+        return True
+
+    def prepare(self, process: Process) -> Walks:
+        """Return a function that calls the update maps."""
+
+        def draw(block: Block, seed: int, stream: Stream) -> Floats:
+            x = np.empty(len(block))
+            _fill(block.generator(seed, stream), process, x)
+            return x
+
+        return draw
+
+
+def counted_walks(process: Process) -> Callable[[Block, int, Stream], Counted]:
+    """Return the function ``(block, seed, stream) -> Counted``, for maps with known `pieces`."""
+    program = compiled(process, general=True)
+    return lambda block, seed, stream: _walk(program, block, seed, stream, counted=True)
+
+
+def _walk(program: Program, block: Block, seed: int, stream: Stream, *, counted: bool) -> Counted:
+    from audit.simulation import kernels, rng  # imports Numba, so not before it is needed
+
+    words = rng.seeded(block.sequence(seed, stream))
+    trials = len(block)
+    paths = np.zeros(trials, dtype=np.int64)
+    order = np.arange(trials)
+    if program.paths_below.size:
+        kernels.draw_paths(words, program.paths_below, paths)
+        order = np.argsort(paths, kind="stable")
+        paths = paths[order]
+    x = np.empty(trials)
+    jumps, met = (np.empty(trials if counted else 0, dtype=np.int64) for _ in range(2))
+    if not kernels.walk(program, kernels.scratch(words), paths, order, x, jumps, met):
+        raise ValueError(
+            "update map must return finite numbers, got walks that grow beyond all doubles"
+        )
+    return Counted(x, jumps, met)
+
+
+def _fill(rng: np.random.Generator, process: Process, out: Floats) -> None:
+    """Fill ``out``, shape (trials,), with final iterates of the process.
+
+    Raises
+    ------
+    ValueError
+        If an update map returns another shape than it was given, or numbers that are not finite.
+    """
+    chosen = _pick(rng, [path.probability for path in process.paths], out.size)
+    for k, path in enumerate(process.paths):
+        here = chosen == k
+        if np.any(here):
+            out[here] = _follow(rng, process, path, int(np.count_nonzero(here)))
+
+
+def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[np.intp]:
+    if len(weights) == 1:
+        return np.zeros(size, dtype=np.intp)
+    return np.searchsorted(cumulative(weights), rng.random(size), side="right")
+
+
+def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Floats:
+    x = np.full(size, float(process.start))
+    for step in path.steps():
+        moved = _applied(rng, step, x) + step.noise_std * rng.standard_normal(size)
+        np.clip(moved, process.lower, process.upper, out=moved)
+        x = np.where(_absorbed(process, x), x, moved)
+    return x
+
+
+def _absorbed(process: Process, x: Floats) -> NDArray[np.bool_]:
+    gone = np.zeros(x.size, dtype=np.bool_)
+    if process.lower_wall is Wall.ABSORB:
+        gone |= x <= process.lower
+    if process.upper_wall is Wall.ABSORB:
+        gone |= x >= process.upper
+    return gone
+
+
+def _applied(rng: np.random.Generator, step: Step, x: Floats) -> Floats:
+    moved = np.empty_like(x)
+    chosen = _pick(rng, list(step.weights), x.size)
+    for k, update in enumerate(step.maps):
+        here = chosen == k
+        if not np.any(here):
+            continue
+        given = x[here]
+        result = np.asarray(update(given), dtype=np.float64)
+        if result.shape != given.shape:
+            raise ValueError(
+                f"update map must return the shape it is given {given.shape}, got {result.shape}"
+            )
+        if not np.all(np.isfinite(result)):
+            bad = int(np.flatnonzero(~np.isfinite(result))[0])
+            raise ValueError(
+                f"update map must return finite numbers, got {result[bad]} at x = {given[bad]}"
+            )
+        moved[here] = result
+    return moved
