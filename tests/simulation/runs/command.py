@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from audit import app
+from audit.cli import audit as app
 from audit.scenario import sampling
 
 if __name__ == "__main__":

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from audit import app
+from audit.cli import audit as app
 from audit.scenario.sampling import Unfinished
 from audit.simulation.sealed_files import locked
 
