@@ -22,6 +22,7 @@ from scipy.optimize import isotonic_regression
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import geometric, smallest
+from audit.bounds.accounting.update import checked_index, checked_tau
 from audit.bounds.assumptions import (
     ROUNDING,
     constant_step_size,
@@ -292,12 +293,7 @@ def record_place(mechanism: NoisySGD, index: int | None) -> tuple[int, int]:
     period = mechanism.dataset_size // mechanism.batch_size
     if index is None:
         return 1, period
-    validate.integer(1, index=index)
-    if index > mechanism.dataset_size:
-        raise ValueError(
-            f"index must be at most dataset_size ({mechanism.dataset_size}), got {index!r}"
-        )
-    return period - (index - 1) // mechanism.batch_size, period
+    return period - (checked_index(mechanism, index) - 1) // mechanism.batch_size, period
 
 
 def cycle_cost(mechanism: NoisySGD, index: int | None) -> float:
@@ -389,9 +385,7 @@ def diameter_amplification(
         return RenyiCurve.linear(cost / 2)
     steps = mechanism.steps if shifts is None else len(shifts)
     if tau is not None:
-        validate.integer(0, tau=tau)
-        if tau >= steps:
-            raise ValueError(f"tau must be at most steps - 1 ({steps - 1}), got {tau!r}")
+        checked_tau(steps, tau)
     if allocations is not None:
         count = _searchable(steps - (tau or 0), "tau")
         (s,), stds = _steps_from(mechanism, shifts, count, allocations)

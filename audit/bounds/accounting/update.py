@@ -1,4 +1,4 @@
-"""What one update of a mechanism is to an accountant: sensitivity, contraction and noise.
+"""Quantities of one update: sensitivity, contraction and noise, and the ranges of options.
 
 Papers measure an update in different units. Bok, Su and Altschuler (2024, Definition 2.10) bound
 the difference of gradients, which for full and cyclic batches is that of the differing record
@@ -8,6 +8,7 @@ the whole family (`family_sensitivity`).
 
 from __future__ import annotations
 
+from audit import validate
 from audit.mechanism import NoisySGD, Relation
 
 
@@ -40,3 +41,33 @@ def contraction_gap(mechanism: NoisySGD) -> float:
 def noise_multiplier(mechanism: NoisySGD) -> float:
     """Return the noise of one step in units of the sensitivity: noise_std b/S."""
     return mechanism.noise_std * mechanism.batch_size / mechanism.sensitivity
+
+
+def checked_index(mechanism: NoisySGD, index: int) -> int:
+    """Return the index of a record, from 1.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism has no such record.
+    """
+    validate.integer(1, index=index)
+    if index > mechanism.dataset_size:
+        raise ValueError(
+            f"index must be at most dataset_size ({mechanism.dataset_size}), got {index!r}"
+        )
+    return index
+
+
+def checked_tau(steps: int, tau: int, *, least: int = 0) -> int:
+    """Return an intermediate time tau, ``least`` to ``steps - 1``.
+
+    Raises
+    ------
+    ValueError
+        If it is out of this range.
+    """
+    validate.integer(least, tau=tau)
+    if tau >= steps:
+        raise ValueError(f"tau must be at most steps - 1 ({steps - 1}), got {tau!r}")
+    return int(tau)

@@ -36,6 +36,8 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
+Array = NDArray[np.float64]
+
 
 def power(gap: float, exponent: int) -> float:
     """Return (1 - gap)^exponent for gap in [0, 1]; 1 for exponent 0."""
@@ -62,8 +64,6 @@ ENOUGH_EPOCHS = Assumption(
     lambda m: enough_shifts(m, m.batch_size, m.epochs * (1 + ROUNDING)),
     _epochs_found,
 )
-
-Array = NDArray[np.float64]
 
 
 def _counts(mechanism: NoisySGD) -> tuple[int, int]:

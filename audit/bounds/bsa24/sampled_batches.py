@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.accounting.update import contraction_gap, family_sensitivity
+from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
 from audit.bounds.assumptions import (
     BOUNDED_DOMAIN,
     CONSTANT_STEP_SIZE,
@@ -317,9 +317,7 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     )
     if tau is None:
         return family
-    validate.integer(1, tau=tau)
-    _below_steps(tau, mechanism)
-    return family.member(mechanism.steps - tau)
+    return family.member(mechanism.steps - checked_tau(mechanism.steps, tau, least=1))
 
 
 @bound(
@@ -366,12 +364,5 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
     crossing = math.sqrt(2) * mechanism.diameter / mechanism.step_std
     if tau is None:
         return InterpolationCurve(step, mechanism.steps, crossing)
-    validate.integer(0, tau=tau)
-    _below_steps(tau, mechanism)
-    length = mechanism.steps - tau
+    length = mechanism.steps - checked_tau(mechanism.steps, tau)
     return compose(step, length, crossing / math.sqrt(length))
-
-
-def _below_steps(tau: int, mechanism: NoisySGD) -> None:
-    if tau >= mechanism.steps:
-        raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from audit import validate
-from audit.bounds.accounting.update import contraction_gap
+from audit.bounds.accounting.update import checked_tau, contraction_gap
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
     FULL_BATCHES,
@@ -215,9 +215,7 @@ def theorem_3_3(
     ratio = mechanism.sensitivity / mechanism.dataset_size
     crossing = _Crossing(mechanism.constant_step_size * ratio, gap)
     if tau is not None:
-        validate.integer(0, tau=tau)
-        if tau >= steps:
-            raise ValueError(f"tau must be at most steps - 1 ({steps - 1}), got {tau!r}")
+        checked_tau(steps, tau)
     if shifts is not None:
         count = int(np.size(np.asarray(shifts, dtype=object)))
         start = steps - count if tau is None else tau

@@ -25,6 +25,7 @@ from audit.bounds.accounting.shift_allocation import (
     cheapest_holder,
     smallest,
 )
+from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
     FIXED_BATCHES,
@@ -177,10 +178,7 @@ def theorem_a_1(
     """
     length = None
     if tau is not None:
-        validate.integer(0, tau=tau)
-        if tau >= mechanism.steps:
-            raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")
-        length = mechanism.steps - int(tau)
+        length = mechanism.steps - checked_tau(mechanism.steps, tau)
     square = _cyclic_square(mechanism, _cycle(mechanism, position), losses, length)
     return RenyiCurve.linear(square / 2)
 

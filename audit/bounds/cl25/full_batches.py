@@ -19,6 +19,7 @@ from audit.bounds.accounting.shift_allocation import (
     cheapest_holder,
     smallest,
 )
+from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
     FULL_BATCHES,
@@ -43,14 +44,6 @@ from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
-
-
-def check_tau(mechanism: NoisySGD, tau: int) -> int:
-    """Return ``tau`` if it is a step in 0..T-1, and raise ``ValueError`` otherwise."""
-    validate.integer(0, tau=tau)
-    if tau >= mechanism.steps:
-        raise ValueError(f"tau must be at most steps - 1 ({mechanism.steps - 1}), got {tau!r}")
-    return int(tau)
 
 
 def _smooth_square(
@@ -79,11 +72,11 @@ def _smooth_square(
     if beta is not None:
         if tau is None:
             raise ValueError("tau must be given where beta is, got None")
-        start = check_tau(mechanism, tau)
+        start = checked_tau(mechanism.steps, tau)
         gap = float(distance(np.array([float(start)]))[0])
         square = _given_split(shifts, steps - start, gap, beta)
     elif tau is not None:
-        square = float(cost(np.array([float(steps - check_tau(mechanism, tau))]))[0])
+        square = float(cost(np.array([float(steps - checked_tau(mechanism.steps, tau))]))[0])
     else:
         square, _ = smallest(cost, steps)
     return square / mechanism.step_std**2
@@ -111,7 +104,7 @@ def _given_split(
     return float(np.sum(shifts.shift**2 / split)) + absorbed
 
 
-_FULL = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
+FULL_BATCH_STEPS = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
 
 
 @bound(
@@ -122,7 +115,7 @@ _FULL = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
         "of sum s^2/beta_t + min(s sum c^t, 2 eta K tau, D)^2/sum (1-beta_t) c^-2(t-tau+1), "
         "s = 2 eta K/n, c = 1 + eta M (convex: 1, strongly convex: 1 - eta m)"
     ),
-    assumes=(*_FULL, SMOOTH),
+    assumes=(*FULL_BATCH_STEPS, SMOOTH),
     status=Status.AS_PRINTED,
 )
 def theorem_3_1(
@@ -171,7 +164,7 @@ def theorem_3_1(
         "full batches, smooth losses: mu-GDP with alpha mu^2/2 the bound of Theorem 3.1; for "
         "convex losses mu = min over k <= T of (min(D, (T-k) s) + k s)/(sqrt(k) sigma)"
     ),
-    assumes=(*_FULL, SMOOTH),
+    assumes=(*FULL_BATCH_STEPS, SMOOTH),
     status=Status.CORRECTED,
 )
 def theorem_3_1_gaussian(
@@ -202,7 +195,7 @@ def theorem_3_1_gaussian(
         "sum (2 eta K/n)^2/beta_t + a_t^2/(1 - beta_t) for any shifts with A_tau >= D_tau, "
         "A_(t-1) = h(A_t + a_(t-1)), h the inverse of x + eta L x^lambda"
     ),
-    assumes=(*_FULL, HOLDER),
+    assumes=(*FULL_BATCH_STEPS, HOLDER),
     status=Status.AS_PRINTED,
     other_runs=("shifts",),
 )
@@ -237,7 +230,7 @@ def theorem_3_7(
     meetings = Meetings(mechanism.steps)
     distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)
     size, modulus = step_shift(mechanism, mechanism.dataset_size), holder_modulus(mechanism)
-    start = None if tau is None else check_tau(mechanism, tau)
+    start = None if tau is None else checked_tau(mechanism.steps, tau)
     if shifts is None:
         length = None if start is None else mechanism.steps - start
         square = cheapest_holder(meetings, size, modulus, distance, length)

@@ -18,9 +18,7 @@ from audit.bounds.cl25.distance_tracking import (
     holder_modulus,
     step_shift,
 )
-from audit.bounds.cl25.full_batches import (
-    _FULL,
-)
+from audit.bounds.cl25.full_batches import FULL_BATCH_STEPS
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import CL25
 from audit.curves.base import PrivacyCurve
@@ -42,7 +40,7 @@ LAST_STEP_BOUNDED = Assumption(
     id="cl25.output_perturbation",
     source=CL25.at("Figure 1 and Appendix A.15"),
     statement="output perturbation on a bounded domain, Renyi: alpha D^2/(2 sigma^2)",
-    assumes=(*_FULL, BOUNDED_DOMAIN),
+    assumes=(*FULL_BATCH_STEPS, BOUNDED_DOMAIN),
     status=Status.REFUTED,
 )
 def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
@@ -75,7 +73,7 @@ def _last_distance(mechanism: NoisySGD) -> float:
         "full batches, the last step on a bounded domain: mu-GDP with "
         "mu = min(c D + 2 eta K/n, D + 2 eta K)/sigma"
     ),
-    assumes=(*_FULL, BOUNDED_DOMAIN, LAST_STEP_BOUNDED),
+    assumes=(*FULL_BATCH_STEPS, BOUNDED_DOMAIN, LAST_STEP_BOUNDED),
     status=Status.CORRECTED,
 )
 def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:

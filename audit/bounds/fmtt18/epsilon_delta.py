@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.assumptions import AN_ITERATE, ONE_PASS, RANDOM_SKIP, RANDOM_STOP
-from audit.bounds.fmtt18.renyi import ONE_RECORD_A_STEP, checked_index, harmonic, one_step
+from audit.bounds.fmtt18.renyi import ONE_RECORD_A_STEP, harmonic, index_or_last, one_step
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import FMTT18
@@ -113,7 +113,7 @@ def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     index
         t, from 1; by default n, the record that is protected least.
     """
-    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return _classical(one_step(mechanism) / math.sqrt(left))
 
 
@@ -132,7 +132,7 @@ def theorem_30_corrected(mechanism: NoisySGD, *, index: int | None = None) -> Pr
     Theorem 3.3, with the shifts of Theorem 23), and a privacy profile is convex in the pair, which
     settles the random skip. Options as in `theorem_30`.
     """
-    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return GaussianCurve(one_step(mechanism) / math.sqrt(left))
 
 

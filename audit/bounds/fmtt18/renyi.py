@@ -19,6 +19,7 @@ from scipy.special import digamma, expi
 
 from audit import validate
 from audit.bounds.accounting.iteration import original_amplification
+from audit.bounds.accounting.update import checked_index
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
     CONTRACTIVE_STEPS,
@@ -39,6 +40,8 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
+Array = NDArray[np.float64]
+
 CONTRACTIVE = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)
 ONE_RECORD_A_STEP = (ONE_PASS, *CONTRACTIVE, CONSTANT_STEP_SIZE)
 
@@ -48,16 +51,9 @@ def one_step(mechanism: NoisySGD) -> float:
     return mechanism.sensitivity / mechanism.noise_std
 
 
-def checked_index(mechanism: NoisySGD, index: int | None) -> int:
+def index_or_last(mechanism: NoisySGD, index: int | None) -> int:
     """Return the record, from 1; by default the last one, which is protected least."""
-    if index is None:
-        return mechanism.dataset_size
-    validate.integer(1, index=index)
-    if index > mechanism.dataset_size:
-        raise ValueError(
-            f"index must be at most dataset_size ({mechanism.dataset_size}), got {index!r}"
-        )
-    return index
+    return mechanism.dataset_size if index is None else checked_index(mechanism, index)
 
 
 N_PASSES = Assumption(
@@ -150,7 +146,7 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     index
         t, from 1; by default n, the record that is protected least.
     """
-    left = mechanism.dataset_size + 1 - checked_index(mechanism, index)
+    left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
 
 
@@ -200,8 +196,6 @@ def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float
         raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
     return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
 
-
-Array = NDArray[np.float64]
 
 _SUMMED = 512  # terms of a sum over n that are added one by one
 

@@ -89,7 +89,7 @@ from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.shift_allocation import LipschitzShifts, Meetings, geometric, smallest
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.forgetting import forgetting_curve
-from audit.bounds.own.killed_walk import forgotten_after, merging, walk_of
+from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.recursion import Grid, coupling_profiles, steps_to_merge, stretches
 from audit.bounds.own.run import Run
 from audit.curves.base import PrivacyCurve
@@ -176,7 +176,7 @@ class ClosedForms:
         """Lengths j, h_j of each of the finer distances, and delta_(f_j) at each weight."""
         run, grid = self.run, self.grid
         walk = walk_of(run.contraction, run.noise, run.diameter, grid.top)
-        merged = merging(walk)
+        merged = merge_count(walk)
         longest = min(forgotten_after(walk.merged(merged), _FORGOTTEN), run.steps // merged)
         sampled = run.rate < 1
         every = max(-(-longest // (_SAMPLED_LENGTHS if sampled else _LENGTHS)), 1)

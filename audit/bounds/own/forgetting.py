@@ -31,7 +31,7 @@ from scipy.special import ndtri
 from audit import validate
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.own.killed_walk import forgotten_after, merging, walk_of
+from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.run import ASSUMPTIONS, Run
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import OWN
@@ -69,7 +69,7 @@ class Lengths:
         total = run.steps
         start = float(run.tracked(total))
         walk = walk_of(run.contraction, run.noise, run.diameter, start)
-        merged = merging(walk)
+        merged = merge_count(walk)
         walk = walk.merged(merged)
         most = min(forgotten_after(walk, _FORGOTTEN), (total - 1) // merged)
         counts = merged * np.arange(1, most + 1)
@@ -150,13 +150,13 @@ class GaussianForgettingCurve(ForgettingCurve):
             profile = gaussian_delta(epsilon[:, None], self.mus[place])
             return np.asarray(profile + self.lengths.betas[place])
 
-        return smallest(cost, epsilon.size, self.mus.size)
+        return smallest_by_row(cost, epsilon.size, self.mus.size)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         def cost(place: Integers) -> Array:
             return gaussian_epsilon(delta[:, None] - self.lengths.betas[place], self.mus[place])
 
-        return smallest(cost, delta.size, self.mus.size)
+        return smallest_by_row(cost, delta.size, self.mus.size)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,7 +286,7 @@ def gaussian_epsilon(delta: Array, mu: Array) -> Array:
     return np.where(some, root, np.inf)
 
 
-def smallest(cost: Callable[[Integers], Array], rows: int, count: int) -> Array:
+def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) -> Array:
     """Return the smallest cost of each row over the places 0..count-1, from coarse to fine.
 
     ``cost`` maps places, shape (places,) or (rows, places), to costs of shape (rows, places).

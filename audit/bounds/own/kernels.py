@@ -10,17 +10,19 @@ logarithms.
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 PADDING = 4
 """``middle`` is so many times the largest j of the grid."""
 
 
 @njit(nogil=True)
-def mirror(values: Any, growth: Any, table: Any) -> None:
+def mirror(values: Array, growth: Array, table: Array) -> None:
     """Fill a table from the bounds for weights of at least 1, ``values[i, j]``.
 
     E_g(P || Q) = 1 - g + g E_(1/g)(Q || P), and H bounds both orders.
@@ -39,7 +41,9 @@ def mirror(values: Any, growth: Any, table: Any) -> None:
 
 
 @njit(nogil=True)
-def weigh(source: Any, right: Any, left: Any, rest: float, stride: int, result: Any) -> None:
+def weigh(
+    source: Array, right: Array, left: Array, rest: float, stride: int, result: Array
+) -> None:
     """Set ``result`` to the mean of H over a step's privacy loss.
 
     ``right[l]`` is the chance of the loss l stride h, which divides the weight by its exponential,
@@ -63,16 +67,16 @@ def weigh(source: Any, right: Any, left: Any, rest: float, stride: int, result: 
 
 @njit(nogil=True)
 def reflect(
-    table: Any,
+    table: Array,
     near: int,
-    far: Any,
-    right_mass: Any,
-    left_mass: Any,
-    largest: Any,
-    powers: Any,
+    far: Integers,
+    right_mass: Array,
+    left_mass: Array,
+    largest: Array,
+    powers: Integers,
     spacing: float,
-    best: Any,
-    result: Any,
+    best: Array,
+    result: Array,
 ) -> None:
     """Set ``result`` to the cost of reflection, each bin at the best of its local weights.
 
@@ -133,7 +137,7 @@ def reflect(
 
 @njit(nogil=True)
 def reflect_merged(
-    table: Any, after: Any, far: Any, right_mass: Any, left_mass: Any, result: Any
+    table: Array, after: Array, far: Integers, right_mass: Array, left_mass: Array, result: Array
 ) -> None:
     """Set ``result`` to the cost of reflection over merged steps, at one weight.
 
@@ -154,7 +158,7 @@ def reflect_merged(
 
 
 @njit(nogil=True)
-def split(first: Any, second: Any, rate: float, weights: Any, result: Any) -> None:
+def split(first: Array, second: Array, rate: float, weights: Array, result: Array) -> None:
     """Set ``result`` to the smallest (1 - p) A(g_1) + p B(g_2) with (1 - p) g_1 + p g_2 = g.
 
     A = ``first``, B = ``second`` and ``result`` are given at ``weights`` and are read as chords

@@ -173,7 +173,7 @@ def walk_of(contraction: float, noise: float, diameter: float, start: float) -> 
     return KilledWalk(contraction, deviation, top, absorbed=top < diameter)
 
 
-def merging(walk: KilledWalk) -> int:
+def merge_count(walk: KilledWalk) -> int:
     """Return how many steps to merge, so that the domain is no more than 50 deviations wide."""
     return max(int((walk.top / walk.deviation / _LONGEST) ** 2), 1)
 

@@ -37,9 +37,7 @@ from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import Batching, NoisySGD, Relation
 
-
-def _full(m: NoisySGD) -> bool:
-    return m.batch_size == m.dataset_size and m.batching is not Batching.POISSON
+Array = NDArray[np.float64]
 
 
 def _sampling(m: NoisySGD) -> str:
@@ -54,7 +52,7 @@ POISSON_ZERO_OUT = Assumption(
 )
 FULL_OR_POISSON = Assumption(
     "full batches, or Poisson batches and a record that is left out",
-    lambda m: _full(m) or POISSON_ZERO_OUT.holds(m),
+    lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
     _sampling,
 )
 LOW_RATE = Assumption(
@@ -68,7 +66,6 @@ LARGE_NOISE = Assumption(
     lambda m: f"noise_std*batch_size/sensitivity={noise_multiplier(m):g}",
 )
 
-Array = NDArray[np.float64]
 
 _STEP_EPSILONS = 2000  # that advanced composition chooses from
 
