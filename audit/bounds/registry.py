@@ -330,6 +330,20 @@ class Catalogue:
 
         Bounds that take seconds (`Entry.slow`) are compared only where ``slow`` is true.
 
+        Parameters
+        ----------
+        mechanism
+            The public parameters.
+        delta
+            Where the bounds are compared, in (0, 1).
+        slow
+            Whether bounds that take seconds are compared, too.
+
+        Returns
+        -------
+        BestBound
+            The winner, and the epsilon of every bound that was compared.
+
         Raises
         ------
         NotApplicable
@@ -426,6 +440,15 @@ class Catalogue:
         """Return what every statement says about a mechanism, one row each, in order.
 
         Bounds that take seconds (`Entry.slow`) have a value only where ``slow`` is true.
+
+        Parameters
+        ----------
+        mechanism
+            The public parameters.
+        delta
+            Where epsilon is taken, in (0, 1).
+        slow
+            Whether bounds that take seconds are evaluated, too.
 
         Raises
         ------

@@ -5,9 +5,11 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
 from audit.curves.pld import LossDistribution, PLDCurve
 from audit.curves.pure import PureCurve
-from audit.curves.renyi import RenyiCurve
+from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
+from audit.curves.tails import TailCurve
 
 __all__ = [
+    "CostlyRenyiCurve",
     "GaussianCurve",
     "LossDistribution",
     "MinimumCurve",
@@ -15,4 +17,5 @@ __all__ = [
     "PrivacyCurve",
     "PureCurve",
     "RenyiCurve",
+    "TailCurve",
 ]

@@ -29,7 +29,15 @@ class PrivacyCurve(ABC):
     @overload
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in (0, 1)."""
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in (0, 1).
+
+        Parameters
+        ----------
+        delta
+            In (0, 1).
+        order
+            Of the pair; None for the worse of both.
+        """
         d = validate.array_in(0, 1, open_ends=True, delta=delta)
         return self._worst(self._epsilon, d, order, np.maximum)
 
@@ -38,7 +46,15 @@ class PrivacyCurve(ABC):
     @overload
     def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array: ...
     def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return sup_S P(S) - e^epsilon Q(S), the privacy profile, for any real epsilon."""
+        """Return sup_S P(S) - e^epsilon Q(S), the privacy profile, for any real epsilon.
+
+        Parameters
+        ----------
+        epsilon
+            Any real number.
+        order
+            Of the pair; None for the worse of both.
+        """
         e = validate.array_in(-np.inf, np.inf, open_ends=True, epsilon=epsilon)
         return self._worst(self._delta, e, order, np.maximum)
 
@@ -51,6 +67,13 @@ class PrivacyCurve(ABC):
 
         ``FORWARD`` takes the first law as the null hypothesis. Without an order it is the
         pointwise minimum of the two, which need not be convex.
+
+        Parameters
+        ----------
+        alpha
+            Type I error, in [0, 1].
+        order
+            Of the pair; None for the worse of both.
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
         return self._worst(self._beta, a, order, np.minimum)
@@ -60,7 +83,15 @@ class PrivacyCurve(ABC):
     @overload
     def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
     def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the Renyi divergence of order alpha > 1; ``FORWARD`` is D(X || X')."""
+        """Return the Renyi divergence of order alpha > 1; ``FORWARD`` is D(X || X').
+
+        Parameters
+        ----------
+        alpha
+            The Renyi order, above 1.
+        order
+            Of the pair; None for the worse of both.
+        """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
 

@@ -47,6 +47,13 @@ def best_epsilon(curve: RenyiCurve, delta: float) -> float:
     on a grid of orders. The second gains where delta is large: 12% for
     D_alpha = alpha/800 at delta = 0.01, nothing to four digits at 1e-5. It takes some hundred
     times longer, so curves do without.
+
+    Parameters
+    ----------
+    curve
+        Renyi bounds.
+    delta
+        In (0, 1).
     """
     validate.instance(RenyiCurve, curve=curve)
     validate.open_unit(delta=delta)
@@ -65,6 +72,13 @@ def asoodeh_epsilon(alpha: float, divergence: float, delta: float) -> float:
     By data processing every event has p = P(S), q = Q(S) with
     p^a q^(1-a) + (1-p)^a (1-q)^(1-a) <= e^((a-1) D), and two-point laws reach that. So epsilon is
     the largest log((p - delta)/q), q the least that p allows; quasi-concave in p.
+
+    Parameters
+    ----------
+    alpha, divergence
+        A Renyi order above 1, and the divergence of this order.
+    delta
+        In (0, 1).
 
     Returns
     -------
@@ -114,6 +128,15 @@ def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.F
     e^((a-1) D) = 1 + a (a-1) times the integral over epsilon > 0 of
     e^((a-1) epsilon) delta(epsilon) + e^(-a epsilon) delta'(epsilon), delta' the profile of the
     other order (Sason and Verdu 2016). Infinite where delta does not vanish.
+
+    Parameters
+    ----------
+    curve
+        A curve whose profile is known for every epsilon.
+    alpha
+        The Renyi order, above 1.
+    order
+        Of the pair.
 
     Raises
     ------

@@ -41,7 +41,15 @@ class TailCurve(PrivacyCurve):
     def gaussian(
         cls, scale: float, *, factor: float = 1.0, limit: float = math.inf, rho: float = math.inf
     ) -> TailCurve:
-        """Return epsilon = scale sqrt(log(factor/delta))."""
+        """Return epsilon = scale sqrt(log(factor/delta)).
+
+        Parameters
+        ----------
+        scale, factor
+            Constants of the formula.
+        limit, rho
+            See `TailCurve`.
+        """
 
         def epsilon_at(delta: Array) -> Array:
             return scale * np.sqrt(np.maximum(math.log(factor) - np.log(delta), 0.0))

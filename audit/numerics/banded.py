@@ -9,7 +9,6 @@ relative accuracy.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numba import njit
@@ -204,7 +203,7 @@ def _times_power(value: float, exponent: int) -> float:
 
 
 @njit(nogil=True)
-def _normalise(row: Any, exponent: int) -> int:
+def _normalise(row: Array, exponent: int) -> int:
     """Bring the largest entry to about 1 and return the row's exponent."""
     top = 0.0
     for i in range(row.shape[0]):
@@ -221,20 +220,20 @@ def _normalise(row: Any, exponent: int) -> int:
 
 @njit(nogil=True)
 def _to_panels(
-    values: Any,
-    exponents: Any,
-    atoms: Any,
-    atom_exponents: Any,
-    first: Any,
-    last: Any,
-    offset: Any,
-    where: Any,
-    blocks: Any,
-    block_reach: Any,
-    from_atoms: Any,
-    from_reach: Any,
-    new_values: Any,
-    new_exponents: Any,
+    values: Array,
+    exponents: Integers,
+    atoms: Array,
+    atom_exponents: Integers,
+    first: Integers,
+    last: Integers,
+    offset: Integers,
+    where: Integers,
+    blocks: Array,
+    block_reach: Integers,
+    from_atoms: Array,
+    from_reach: Integers,
+    new_values: Array,
+    new_exponents: Integers,
 ) -> None:
     count, order = values.shape
     for target in range(count):
@@ -270,16 +269,16 @@ def _to_panels(
 
 @njit(nogil=True)
 def _to_ends(
-    values: Any,
-    exponents: Any,
-    atoms: Any,
-    atom_exponents: Any,
-    to_atoms: Any,
-    to_reach: Any,
-    between_atoms: Any,
-    between_reach: Any,
-    new_atoms: Any,
-    new_atom_exponents: Any,
+    values: Array,
+    exponents: Integers,
+    atoms: Array,
+    atom_exponents: Integers,
+    to_atoms: Array,
+    to_reach: Integers,
+    between_atoms: Array,
+    between_reach: Integers,
+    new_atoms: Array,
+    new_atom_exponents: Integers,
 ) -> None:
     count, order = values.shape
     for end in range(2):

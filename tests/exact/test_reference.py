@@ -85,7 +85,7 @@ def test_random_drifted_walks_agree_with_the_twin(
 
 
 def test_a_map_with_an_infinite_slope() -> None:
-    """x - |x|^(1/3) sign(x)/2, printed in paper 002: Hoelder of order 1/3, no derivative at 0."""
+    """x - |x|^(1/3) sign(x)/2, of CL25: Hoelder of order 1/3, no derivative at 0."""
 
     def make(push: float) -> Mapped:
         return Mapped(lambda x: x - 0.5 * np.cbrt(x) + push, (0.0,))

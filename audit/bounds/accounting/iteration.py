@@ -49,6 +49,13 @@ def allocation_cost(
 ) -> float:
     """Return sum a_t^2/std_t^2 of an allocation chosen by hand.
 
+    Parameters
+    ----------
+    allocations, shifts, stds
+        a_t, s_t and the noise std_t of each step.
+    distance, contraction
+        D and c.
+
     Raises
     ------
     ValueError
@@ -351,7 +358,15 @@ def original_amplification(
     shifts: Sequence[float] | None,
     allocations: Sequence[float] | None,
 ) -> PrivacyCurve:
-    """Return the bound of iterations that start together; see `proposition_2_17`."""
+    """Return the bound of iterations that start together; see `proposition_2_17`.
+
+    Parameters
+    ----------
+    mechanism
+        Its steps, step sizes and noise.
+    shifts, allocations
+        s_t and a_t, one a step; None for those of the worst record, and for the best.
+    """
     if shifts is None and allocations is None and constant_step_size(mechanism):
         return RenyiCurve.linear(cycle_cost(mechanism, None) / 2)
     count = _searchable(mechanism.steps if shifts is None else len(shifts), "shifts")
@@ -369,7 +384,21 @@ def diameter_amplification(
     tau: int | None,
     distance: float | None,
 ) -> PrivacyCurve:
-    """Return the bound of iterations that are ``distance`` apart at time ``tau``."""
+    """Return the bound of iterations that are ``distance`` apart at time ``tau``.
+
+    Parameters
+    ----------
+    mechanism
+        Its steps, step sizes, noise and diameter.
+    contraction
+        c, in [0, 1].
+    shifts, allocations
+        s_t and a_t, one a step; None for those of the worst record, and for the best.
+    tau
+        The time from which shifts are allocated; None for the best.
+    distance
+        D; None for the diameter.
+    """
     assert mechanism.diameter is not None  # an assumption of the entries
     apart = mechanism.diameter if distance is None else distance
     validate.nonnegative(distance=apart)

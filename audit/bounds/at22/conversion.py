@@ -30,7 +30,15 @@ def _check(alpha: float, divergence: float, delta: float) -> None:
 
 
 def lemma_2_5(*, alpha: float, divergence: float, delta: float) -> float:
-    """Return epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition 3)."""
+    """Return epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition 3).
+
+    Parameters
+    ----------
+    alpha, divergence
+        A Renyi order above 1, and the divergence of this order.
+    delta
+        In (0, 1).
+    """
     _check(alpha, divergence, delta)
     return divergence - math.log(delta) / (alpha - 1)
 
@@ -39,6 +47,13 @@ def balle(*, alpha: float, divergence: float, delta: float) -> float:
     """Return epsilon = D + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1), at least 0.
 
     Balle et al. (2020, Theorem 21); never above `lemma_2_5`.
+
+    Parameters
+    ----------
+    alpha, divergence
+        A Renyi order above 1, and the divergence of this order.
+    delta
+        In (0, 1).
     """
     _check(alpha, divergence, delta)
     spent = (math.log(delta) + math.log(alpha)) / (alpha - 1)
@@ -50,6 +65,13 @@ def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
 
     e^(-(epsilon - rho)^2/(4 rho)) min{1, sqrt(pi rho), 1/(1 + x), 2/(1 + x + sqrt((1 + x)^2 +
     4/(pi rho)))} with x = (epsilon - rho)/(2 rho), for epsilon >= rho; 1 below.
+
+    Parameters
+    ----------
+    rho
+        Above 0.
+    epsilon
+        At least 0.
     """
     validate.positive(rho=rho)
     validate.nonnegative(epsilon=epsilon)
@@ -66,7 +88,15 @@ def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
 
 
 def bun_steinke(*, rho: float, delta: float) -> float:
-    """Return the epsilon at which `bun_steinke_delta` falls to ``delta``."""
+    """Return the epsilon at which `bun_steinke_delta` falls to ``delta``.
+
+    Parameters
+    ----------
+    rho
+        Above 0, with D_alpha <= alpha rho at every order.
+    delta
+        In (0, 1).
+    """
     validate.positive(rho=rho)
     validate.open_unit(delta=delta)
     low, high = 0.0, rho + 2 * math.sqrt(-rho * math.log(delta))  # the factor is at most 1

@@ -108,6 +108,13 @@ def largest_order(rate: float, sigma: float) -> float:
     The largest alpha with alpha <= M sigma^2/2 - log sigma^2 and
     alpha <= (M^2 sigma^2/2 - log(5 sigma^2))/(M + log(q alpha) + 1/(2 sigma^2)), where
     M = log(1 + 1/(q (alpha - 1))).
+
+    Parameters
+    ----------
+    rate
+        q, in (0, 1).
+    sigma
+        Noise for sensitivity 1.
     """
     validate.open_unit(rate=rate)
     validate.positive(sigma=sigma)

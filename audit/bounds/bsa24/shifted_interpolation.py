@@ -32,6 +32,11 @@ def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
 
     If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
     at least as hard to distinguish as (X, X') composed with the curve returned.
+
+    Parameters
+    ----------
+    shift, noise_std
+        s and sigma.
     """
     return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
 

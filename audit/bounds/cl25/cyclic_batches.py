@@ -220,6 +220,13 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     batches are shuffled once, so the expectation is over one position. Beyond 128 positions,
     neighbouring ones are grouped and each group counts as its worst member, the one that leaves the
     fewest steps after the last meeting.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    losses
+        The branch; by default the one with the smallest Lipschitz constant that applies.
     """
     period = mechanism.dataset_size // mechanism.batch_size
     edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))
@@ -329,6 +336,13 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
     D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), B uniform over the (n/b)^E
     sequences of places of the record's batch in E epochs, by joint convexity.
+
+    Parameters
+    ----------
+    mechanism
+        The public parameters, with ``Batching.SHUFFLED``; here each epoch has its own order.
+    losses
+        The branch; by default the one with the smallest Lipschitz constant that applies.
 
     Raises
     ------

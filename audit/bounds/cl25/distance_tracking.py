@@ -231,6 +231,13 @@ def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
 
     W_inf(W_t, W'_t) <= min(D_t, D), D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K), D_0 = 0.
 
+    Parameters
+    ----------
+    mechanism
+        The public parameters.
+    losses
+        The branch; by default the one with the smallest Lipschitz constant that applies.
+
     Returns
     -------
     Array

@@ -188,6 +188,13 @@ def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float
     """Return sigma = 5 L sqrt(ln(1/delta))/epsilon, for (epsilon, delta)-DP of Theorem 35's runs.
 
     Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
+
+    Parameters
+    ----------
+    lipschitz
+        L.
+    epsilon, delta
+        The target.
     """
     validate.positive(lipschitz=lipschitz, epsilon=epsilon)
     validate.open_unit(delta=delta)

@@ -43,7 +43,15 @@ def theorem_28(*, radius: float, gradient_norm: float, steps: int) -> Utility:
 def theorem_29_utility(
     *, radius: float, lipschitz: float, noise_std: float, dimension: int, dataset_size: int
 ) -> Utility:
-    """Stop-PNSGD on n samples (Theorem 29): 4 R sqrt(L^2 + d sigma^2)/sqrt(n)."""
+    """Stop-PNSGD on n samples (Theorem 29): 4 R sqrt(L^2 + d sigma^2)/sqrt(n).
+
+    Parameters
+    ----------
+    radius, lipschitz, noise_std
+        R of a ball that holds the domain, L and sigma.
+    dimension, dataset_size
+        d and n.
+    """
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
     norm = math.hypot(lipschitz, math.sqrt(dimension) * noise_std)
@@ -57,6 +65,13 @@ def theorem_30_utility(
 
     Skipping up to half of the records is stopping at random in the second half: Theorem 29 for
     n/2 samples from a random start.
+
+    Parameters
+    ----------
+    radius, lipschitz, noise_std
+        R of a ball that holds the domain, L and sigma.
+    dimension, dataset_size
+        d and n.
     """
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
@@ -102,6 +117,15 @@ def corollary_34_smoothing(
     """Return the smoothing of Corollary 34: lambda = R epsilon/(2 sqrt(n ln(1/delta))).
 
     It makes the step size of Theorem 30 contractive for losses that are not smooth.
+
+    Parameters
+    ----------
+    radius, lipschitz
+        R of a ball that holds the domain, and L.
+    epsilon, delta
+        The target of Theorem 30.
+    dimension, dataset_size
+        d and n.
     """
     validate.positive(radius=radius, epsilon=epsilon)
     validate.open_unit(delta=delta)

@@ -364,6 +364,15 @@ def coupling_curves(
 
     Lengths for which the same number of steps is merged share one recursion, on the grid of the
     longest of them.
+
+    Parameters
+    ----------
+    run
+        What all runs have in common.
+    lengths
+        The numbers of steps.
+    distances, weights
+        The size of the grid; None for the usual one.
     """
     runs = {length: replace(run, steps=length) for length in lengths}
     known = {length: _without_recursion(own) for length, own in runs.items()}

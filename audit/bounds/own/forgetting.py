@@ -247,6 +247,13 @@ class SampledForgettingCurve(ForgettingCurve):
 def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
     """Return the bound of a run, at the best length or at ``count``.
 
+    Parameters
+    ----------
+    run
+        What is bounded.
+    count
+        m; None for the best at each question.
+
     Raises
     ------
     ValueError

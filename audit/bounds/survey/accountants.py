@@ -277,6 +277,13 @@ def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
     """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
 
     Over 601 values of lambda, spaced evenly on the logarithmic scale from 1e-4 to 1e4; at most 1.
+
+    Parameters
+    ----------
+    curve
+        A curve with Renyi divergences.
+    epsilon
+        The privacy loss.
     """
     moments = np.geomspace(1e-4, 1e4, 601)
     logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)

@@ -1,4 +1,4 @@
-"""Paper 002: fresh shuffles in every epoch, and the limit of vanishing Hoelder order."""
+"""Chien and Li (2025): fresh shuffles in every epoch, and the limit of vanishing Hoelder order."""
 
 import itertools
 import math
