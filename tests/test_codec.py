@@ -1,6 +1,5 @@
 """The codec: round trips through JSON text, refusals with their path, and schemas."""
 
-import doctest
 import enum
 import json
 import math
@@ -432,7 +431,3 @@ def test_schemas_of_two_classes_of_one_name():
     other = type("Dot", (), {"__annotations__": {"z": float}, "__module__": __name__})
     schema = json_schema(tuple[Dot, dataclass(other)], title="x", id="y")
     assert set(schema["$defs"]) == {"Dot", f"{__name__}.Dot"}
-
-
-def test_examples():
-    assert doctest.testmod(codec).failed == 0

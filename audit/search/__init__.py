@@ -1,4 +1,4 @@
-"""Worst-case search: admissible pairs that are easier to tell apart than the papers'."""
+"""Worst-case search: the admissible pair that is easiest to distinguish."""
 
 from __future__ import annotations
 

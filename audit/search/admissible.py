@@ -1,8 +1,8 @@
-"""A second look at a construction that a search has found, from its update maps alone.
+"""An independent check that a pair is admissible, from its update maps alone.
 
-`GradientPair` checks the gradients that it is given. Here the two processes are taken as they are
-run, and what the mechanism promises of every noiseless update is checked on a grid, by differences:
-nothing of how the construction was made or checked is used.
+`GradientPair` checks the gradients that it is given. This check takes the two processes as they
+run, and tests on a grid, by differences, what the mechanism promises of every noiseless update. It
+uses nothing of how the construction was made or checked.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ _ROUNDING = 1e-9
 def check_admissible(pair: Construction) -> None:
     """Raise `Inadmissible` unless a pair's two processes fit its mechanism.
 
-    Both must start at one point of one domain and take the same number of steps with the same noise
-    and the same probabilities of batches. An update of batch size b moves the state by at most
-    eta L; updates of the two datasets differ by at most eta S/b, and only in steps that can hold
-    the record; slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for losses that need not be
-    convex).
+    The two processes must start at one point of one domain and take the same number of steps with
+    the same noise and the same probabilities of batches. An update of batch size b moves the state
+    by at most eta L. Updates of the two datasets differ by at most eta S/b, and only in steps that
+    can hold the record. Slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for losses that need
+    not be convex).
     """
     m = pair.mechanism
     first, second = pair.processes()
@@ -90,7 +90,7 @@ def _check_step(m: NoisySGD, eta: float, a: Step, b: Step, grid: Array) -> None:
             raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
         differing += weight * (gap > _ROUNDING * scale)
     if m.batching is Batching.POISSON:
-        return  # batches of several sizes may have one update, so which differ is not to be seen
+        return  # batches of several sizes may share an update, which hides how many differ
     rate = 1.0 if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else m.sampling_rate
     if differing > rate * (1 + _ROUNDING):
         raise Inadmissible(f"updates must differ with probability {rate:g}, got {differing:g}")

@@ -1,4 +1,4 @@
-"""Candidates evaluated quickly: coarse laws, and divergences by sums over their nodes."""
+"""Quick evaluation of candidates: coarse laws, and divergences by sums over their nodes."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ from audit.search.objectives import Objective
 
 Array = NDArray[np.float64]
 
-# Three to four nodes a standard deviation: some 1e-5 off, in milliseconds. Certificates are
-# computed anew.
+# Three to four nodes a standard deviation: an error of some 1e-5, in milliseconds. Certificates are
+# computed from finer laws.
 COARSE = Resolution(order=14, width=4.0, reach=9.0)
 _PIECES, _FINE_ORDER = 32, 4  # cells of a panel, where a test's event may end in one
 _SAME_MASS = 1e-3
@@ -30,7 +30,7 @@ _MOST_STEPS = 10_000  # that are taken one by one, for a candidate
 
 
 def quick_value(pair: Construction, objective: Objective) -> float:
-    """Return about what the objective is for a pair.
+    """Return the objective of a pair approximately.
 
     Raises
     ------
@@ -58,9 +58,9 @@ def quick_value(pair: Construction, objective: Objective) -> float:
 def _log_masses(laws: Sequence[Law]) -> list[Array]:
     """Return the log masses of two laws in the same cells.
 
-    An event of the best test ends between two nodes. Densities are therefore followed to a grid
-    nine times as fine, by the polynomial through the logs of a panel's nodes; where a law has
-    zeros there, or the polynomial another mass than the nodes, the nodes themselves remain.
+    The event of the best test ends between two nodes. Densities are therefore interpolated on a
+    grid nine times as fine, by the polynomial through the logs of a panel's nodes. Where a law has
+    zeros, or the polynomial another mass than the nodes, the nodes themselves are kept.
     """
     panels = laws[0].panels
     followed, weights = _finer(panels.order)

@@ -1,8 +1,9 @@
-"""Families of pairs as points of a unit cube: what a search moves through.
+"""Families of pairs, parametrised by the points of a unit cube.
 
 Coordinates come in stages, each of which adds freedom to the one before: the shared drift and the
-start point; then curvature, its centre and where the differing record pushes; then free shapes of
-all gradients. A point of an earlier stage is one of a later stage with zeros appended.
+start point; then curvature, its centre and the push of the differing record; then free shapes of
+all gradients. A point of an earlier stage is a point of the later stages with neutral coordinates
+appended.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class Family:
     Attributes
     ----------
     mechanism
-        Whose assumptions every pair keeps.
+        The mechanism whose assumptions every pair satisfies.
     position
         The batch of the cycle that holds the record, for cyclic batches.
     """

@@ -1,4 +1,4 @@
-"""Found pairs as small YAML files: the mechanism, the construction, and what it certifies."""
+"""Files of found pairs: the mechanism, the construction, and what it certifies, as YAML."""
 
 from __future__ import annotations
 

@@ -22,7 +22,7 @@ ExactCurve = LawCurve | GaussianPairCurve
 
 
 class Objective(Protocol):
-    """A number that says how distinguishable two laws are; larger is worse for privacy."""
+    """A measure of how distinguishable two laws are; larger is worse for privacy."""
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the objective of two laws, given as log masses of the same cells."""

@@ -1,4 +1,4 @@
-"""Search for the pair of datasets that is easiest to tell apart."""
+"""Search for the neighbouring pair that is easiest to distinguish."""
 
 from __future__ import annotations
 
@@ -38,22 +38,22 @@ _REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
 
 @dataclass(frozen=True)
 class Found:
-    """What a search has found: the certificate is the construction and its law.
+    """The pair that a search found; the certificate is the construction and its law.
 
     Attributes
     ----------
     construction
-        An admissible pair; `audit.search.check_admissible` has passed it.
+        An admissible pair, which passes `audit.search.check_admissible`.
     law
         Its exact privacy curve.
     bracket
         (low, high) of the objective on that curve; ``low`` is certified.
     evaluations
-        How many pairs were tried.
+        Number of pairs tried.
     seconds
-        How long it took.
+        Wall time.
     seed
-        Of the points that were tried first.
+        Seed of the points that were tried first.
     """
 
     construction: Construction
@@ -75,29 +75,30 @@ def worst_case(
     hints: Sequence[tuple[float, float]] = (),
     progress: Progress | None = None,
 ) -> Found:
-    """Search the admissible pairs of a mechanism for the one that is easiest to tell apart.
+    """Search the admissible pairs of a mechanism for the one that is easiest to distinguish.
 
-    Every family of `audit.search.families` is sampled and then refined, first in drift and start
-    alone, then with curvature, then with free shapes. The order of trials depends on ``seed``
-    alone; the budget decides where it ends, so that with ``evaluations`` given (and enough
-    seconds) the result is the same on every machine.
+    Every family of `audit.search.families` is sampled and then refined: first in drift and start
+    alone, then with curvature, then with free shapes. The order of the pairs tried depends on
+    ``seed`` alone, and the budget ends the search. With ``evaluations`` given (and enough seconds)
+    the result is the same on every machine.
 
     Parameters
     ----------
     mechanism
-        Whose assumptions the pairs keep.
+        The mechanism whose assumptions every pair satisfies.
     budget
-        Seconds, above 0; the last law in work is finished, and the certificate comes on top.
+        Seconds, above 0. The law that is being computed when they end is finished, and the
+        certificate takes extra time.
     seed
-        A whole number from 0.
+        Seed of the points that are tried first, a whole number of at least 0.
     delta
         Maximise epsilon at this delta.
     objective
         Maximise this instead; exactly one of ``delta`` and ``objective`` must be given.
     evaluations
-        At most so many pairs are tried.
+        Maximum number of pairs to try.
     hints
-        Where the search begins: gradients of the other records, and start points.
+        Where the search begins: pairs of a gradient of the other records and a start point.
     progress
         Called as ``progress(seconds spent, best so far)`` after each pair.
 
@@ -105,6 +106,15 @@ def worst_case(
     ------
     ValueError
         If an argument is out of its range, or no admissible pair has laws that can be computed.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=10, dataset_size=1000, batch_size=1000, step_size=1.0,
+    ...                    noise_std=0.2, lipschitz=20.0, smoothness=1.0, diameter=1.0)
+    >>> found = worst_case(m, delta=1e-5, budget=60.0, evaluations=20, seed=0)
+    >>> found.bracket[0] > audit.exact.curve(audit.constructions.TwoSidedWalk(m)).epsilon(1e-5)
+    True
     """
     validate.instance(NoisySGD, mechanism=mechanism)
     validate.positive(budget=budget)
@@ -115,36 +125,36 @@ def worst_case(
         raise ValueError("delta or objective must be given, and not both")
     if evaluations is not None:
         validate.integer(1, evaluations=evaluations)
-    trial = _Trial(objective, budget, evaluations or 10**9, progress)
+    evaluator = _Evaluator(objective, budget, evaluations or 10**9, progress)
     try:
-        for pair in _named(mechanism):
-            trial.value(pair)
-        if _is_tight(mechanism, trial):
-            raise _Spent
+        for pair in _quadratics(mechanism):
+            evaluator.value(pair)
+        if _is_tight(mechanism, evaluator):
+            raise _Finished
         members = list(families(mechanism))
         for family in members[: 1 if hints else 0]:
             points = np.array([family.locate(*hint) for hint in hints])
-            _refined(family, 0, [], points, trial)
-        _explore(members, trial, seed)
-    except _Spent:
+            _refined(family, 0, [], points, evaluator)
+        _explore(members, evaluator, seed)
+    except _Finished:
         pass
-    found = _certified(trial)
+    found = _certified(evaluator)
     if found is None:
         raise ValueError(
             "mechanism must have a pair whose laws can be computed, got none: "
-            + (trial.refusal or "no pair is admissible")
+            + (evaluator.refusal or "no pair is admissible")
         )
     pair, law, bracket = found
-    return Found(pair, law, bracket, trial.count, time.perf_counter() - trial.begun, seed)
+    return Found(pair, law, bracket, evaluator.count, time.perf_counter() - evaluator.begun, seed)
 
 
-class _Spent(Exception):
-    """Nothing is left to spend, or to gain."""
+class _Finished(Exception):
+    """The budget is spent, or the best pair reaches an upper bound."""
 
 
 @dataclass
-class _Trial:
-    """Evaluates pairs until the budget is spent, and keeps the best."""
+class _Evaluator:
+    """Evaluate pairs until the budget is spent, and keep the best."""
 
     objective: Objective
     budget: float
@@ -159,7 +169,7 @@ class _Trial:
         """Return the objective of a pair, -inf where it cannot be computed."""
         spent = time.perf_counter() - self.begun
         if self.count >= self.evaluations or (spent > self.budget and self.count > 0):
-            raise _Spent
+            raise _Finished
         self.count += 1
         try:
             value = quick_value(pair, self.objective)
@@ -180,8 +190,8 @@ class _Trial:
         del self.best[_SHORTLIST:]
 
 
-def _named(mechanism: NoisySGD) -> Iterator[Construction]:
-    """Yield quadratics of the least and the largest curvature: the answer where it is known."""
+def _quadratics(mechanism: NoisySGD) -> Iterator[Construction]:
+    """Yield quadratics of the least and the largest curvature, the optimum where it is known."""
     least, most = mechanism.strong_convexity, mechanism.smoothness
     curvatures = [least] if most is None or most == least else [least, most]
     makers: list[Callable[[], Construction]] = [
@@ -202,40 +212,40 @@ def _largest_step(mechanism: NoisySGD) -> float:
     return float(np.max(mechanism.step_sizes))
 
 
-def _is_tight(mechanism: NoisySGD, trial: _Trial) -> bool:
-    """Whether what is known by name reaches an upper bound already."""
-    bound = tightest_bound(mechanism, trial.objective)
-    if bound is None or not trial.best or trial.best[0][0] < _NEAR * bound[0]:
+def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
+    """Whether the best pair so far reaches an upper bound."""
+    bound = tightest_bound(mechanism, evaluator.objective)
+    if bound is None or not evaluator.best or evaluator.best[0][0] < _NEAR * bound[0]:
         return False
-    found = _certified(trial)
+    found = _certified(evaluator)
     return found is not None and found[2][1] >= bound[0] * (1 - _REACHED)
 
 
-def _explore(members: list[Family], trial: _Trial, seed: int) -> None:
-    """Sample and refine, stage by stage; then again from other points until nothing is left.
+def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
+    """Sample and refine, stage by stage, then again from other points until the budget is spent.
 
-    All families are tried in drift and start; only the best of them go on.
+    All families are tried in drift and start; only the best of them go on to later stages.
     """
     sequence = np.random.SeedSequence(seed)
     for round_ in range(10**6):
-        ranked: list[_Place] = []
+        ranked: list[_LocalOptimum] = []
         for stage, going_on in enumerate((len(members), 2, 1)):
-            owners = list(dict.fromkeys(place.family for place in ranked)) or members
+            owners = list(dict.fromkeys(optimum.family for optimum in ranked)) or members
             before, ranked = ranked, []
             for family in owners[:going_on]:
-                own = [place for place in before if place.family == family]
+                own = [optimum for optimum in before if optimum.family == family]
                 if stage and not family.stages[stage]:
                     ranked += own
                     continue
                 inherited = [np.concatenate([p.point, family.neutral(stage)]) for p in own[:2]]
                 points = _sampled(family, stage, round_, sequence.spawn(1)[0])
-                ranked += _refined(family, stage, inherited, points, trial)
-            ranked.sort(key=lambda place: -place.value)
+                ranked += _refined(family, stage, inherited, points, evaluator)
+            ranked.sort(key=lambda optimum: -optimum.value)
 
 
 @dataclass(frozen=True, eq=False)
-class _Place:
-    """Where a local search ended."""
+class _LocalOptimum:
+    """Where a local search ended, and the objective there."""
 
     value: float
     family: Family
@@ -262,8 +272,8 @@ def _refined(
     stage: int,
     inherited: list[Array],
     points: Array,
-    trial: _Trial,
-) -> list[_Place]:
+    evaluator: _Evaluator,
+) -> list[_LocalOptimum]:
     """Return where local searches end that begin at the best points of a stage."""
 
     def loss(point: Array) -> float:
@@ -271,9 +281,9 @@ def _refined(
         try:
             pair = family.pair(point, stage)
         except Inadmissible as error:
-            trial.refusal = str(error)
+            evaluator.refusal = str(error)
             return 0.0
-        value = trial.value(pair)
+        value = evaluator.value(pair)
         return outside - value if math.isfinite(value) else outside
 
     losses = [(loss(point), tuple(point)) for point in points]
@@ -281,7 +291,7 @@ def _refined(
     results = []
     for start in starts:
         if start.size == 0:
-            results.append(_Place(-losses[0][0], family, start))
+            results.append(_LocalOptimum(-losses[0][0], family, start))
             continue
         ended = minimize(
             loss,
@@ -294,8 +304,8 @@ def _refined(
                 "fatol": 1e-7,
             },
         )
-        results.append(_Place(-float(ended.fun), family, np.clip(ended.x, 0, 1)))
-    return sorted(results, key=lambda place: -place.value)
+        results.append(_LocalOptimum(-float(ended.fun), family, np.clip(ended.x, 0, 1)))
+    return sorted(results, key=lambda optimum: -optimum.value)
 
 
 def _simplex(start: Array) -> Array:
@@ -309,19 +319,19 @@ def _simplex(start: Array) -> Array:
     return np.array(corners)
 
 
-def _certified(trial: _Trial) -> tuple[Construction, ExactCurve, Bracket] | None:
+def _certified(evaluator: _Evaluator) -> tuple[Construction, ExactCurve, Bracket] | None:
     """Compute the shortlist finely and return the pair with the largest certified value."""
     best: tuple[Construction, ExactCurve, Bracket] | None = None
-    for quick, pair in trial.best:
-        if best is not None and quick < _NEAR * trial.best[0][0]:
+    for quick, pair in evaluator.best:
+        if best is not None and quick < _NEAR * evaluator.best[0][0]:
             break
         try:
             check_admissible(pair)
             law = exact.curve(pair)
         except ValueError as error:
-            trial.refusal = str(error)
+            evaluator.refusal = str(error)
             continue
-        bracket = trial.objective.bracket(law)
+        bracket = evaluator.objective.bracket(law)
         if best is None or bracket[0] > best[2][0]:
             best = (pair, law, bracket)
     return best

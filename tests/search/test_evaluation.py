@@ -7,7 +7,7 @@ from audit import exact
 from audit.constructions import DriftedWalk, ResetWalk
 from audit.search import Epsilon, RenyiDivergence, evaluation
 from audit.search.evaluation import COARSE, quick_value
-from tests.search.test_worst_case import mechanism
+from tests.search.cases import mechanism
 
 PAIRS = [
     DriftedWalk(mechanism(a, step_std, steps), drift * a * step_std**2, start)
