@@ -18,7 +18,6 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import isotonic_regression
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import geometric, smallest
@@ -133,6 +132,8 @@ def best_cost(
 
 def _slopes(rises: Array, widths: Array) -> Array:
     """Return the slopes of the greatest convex minorant of the points that the steps lead to."""
+    from scipy.optimize import isotonic_regression  # slow to import, and rarely needed
+
     return np.asarray(isotonic_regression(rises / widths, weights=widths).x)
 
 

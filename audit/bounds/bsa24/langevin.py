@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import math
 
-from scipy.optimize import brentq
 from scipy.special import ndtr
 
 from audit.bounds.assumptions import (
@@ -173,6 +172,7 @@ def threshold_5_4() -> float:
 
     The root of 2 Phi(sqrt(x)) - 1 = tanh(x) (section 5.2, "L D > 0.677").
     """
+    from scipy.optimize import brentq  # slow to import, and rarely needed
 
     def gap(x: float) -> float:
         return float(2 * ndtr(math.sqrt(x)) - 1 - math.tanh(x))
