@@ -92,7 +92,7 @@ def test_the_walk_sees_the_package() -> None:
         ("audit.numerics.panels", "from audit.constructions import Process"),
         ("audit.constructions.walks", "from audit.exact import curve"),
         ("audit.report.html", "from audit.exact import curve"),
-        ("audit.report.study_section", "from audit.studies.findings import Findings"),
+        ("audit.report.study_section", "from papers.langevin import LangevinOnQuadratics"),
         ("audit.scenario", "import hydra"),
         ("audit.scenario", "from hydra.core.config_store import ConfigStore"),
     ],

@@ -25,7 +25,7 @@ from audit.config import AuditConfig, to_scenario
 from audit.scenario.definition import Scenario
 from audit.scenario.progress import Progress
 from audit.scenario.sampling import Sampling, Unfinished
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.shipped import scenario_names, scenarios_folder
 from audit.scenario.store import RunFolder, to_json
 from audit.simulation import Kind, Pool, pool
 
@@ -59,13 +59,10 @@ def register(sweep: str | None = None) -> None:
     )
     for kind in Kind:
         store.store(group="parallel", name=kind.value, node={"kind": kind})
-    for file in sorted(scenarios_folder().glob("*.yaml")):
-        store.store(
-            group="scenario",
-            name=file.stem,
-            package="_global_",
-            node=_loaded(file),
-        )
+    for name in scenario_names():
+        group, _, stem = f"scenario/{name}".rpartition("/")
+        node = _loaded(scenarios_folder() / f"{name}.yaml")
+        store.store(group=group, name=stem, package="_global_", node=node)
 
 
 def _loaded(file: Path) -> DictConfig:

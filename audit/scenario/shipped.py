@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+_OTHERS = ("claims", "found")
+
 FIRST_LINE = "# @package _global_"  # of every scenario file; tells Hydra where its keys belong
 
 
@@ -13,6 +15,20 @@ def scenarios_folder() -> Path:
     package = Path(__file__).resolve().parents[1]
     bundled = package / "_scenarios"
     return bundled if bundled.is_dir() else package.parent / "scenarios"
+
+
+def scenario_names(folder: Path | None = None) -> tuple[str, ...]:
+    """Return what follows ``audit scenario=`` for each file of a folder: ``papers/langevin``.
+
+    Parameters
+    ----------
+    folder
+        A folder of scenarios; by default the shipped one. Its folders ``claims`` and ``found`` hold
+        files of other kinds.
+    """
+    folder = scenarios_folder() if folder is None else folder
+    files = [file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml")]
+    return tuple(sorted(file.as_posix() for file in files if file.parts[0] not in _OTHERS))
 
 
 def scenario_files(folder: Path) -> Mapping[str, Path]:

@@ -23,8 +23,8 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 from audit import validate
 from audit.codec import decode
+from audit.results import Findings
 from audit.scenario.user_code import call, load
-from audit.studies.findings import Findings
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from audit import validate
+from audit.results import Findings
 from audit.scenario.studies import Study
-from audit.studies import Findings, Statement
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,10 +80,9 @@ def _fields(value: Any) -> dict[str, Any]:
     return {name: _plain(item) for name, item in _shallow(value).items()}
 
 
-def _statement(statement: Statement) -> dict[str, Any]:
+def _statement(statement: Any) -> dict[str, Any]:
     fields = _fields(statement)
-    fields["outcome"] = fields.pop("verdict")
-    return fields
+    return {"outcome" if key == "verdict" else key: value for key, value in fields.items()}
 
 
 def _chart(chart: Any) -> dict[str, Any]:

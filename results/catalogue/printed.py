@@ -13,7 +13,7 @@ from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
 from audit.mechanism import Batching, NoisySGD, Order, Relation
-from audit.studies import noisy_cgd_table_1
+from papers import noisy_cgd
 
 _AT22 = (
     "Altschuler, Talwar (2022), Privacy of Noisy Stochastic Gradient Descent: More Iterations "
@@ -70,11 +70,9 @@ def printed() -> tuple[Printed, ...]:
 
 def _table_1() -> list[Printed]:
     found = []
-    for epochs, numbers in noisy_cgd_table_1.PRINTED.items():
-        level = noisy_cgd_table_1.level(
-            noisy_cgd_table_1.mechanism(epochs), noisy_cgd_table_1.DELTA
-        )
-        for column, expected, epsilon in zip(_COLUMNS, numbers, level.values, strict=True):
+    for epochs, numbers in noisy_cgd.TABLE_1.items():
+        computed = noisy_cgd.epsilons(noisy_cgd.table_1_mechanism(epochs), noisy_cgd.DELTA)
+        for column, expected, epsilon in zip(_COLUMNS, numbers, computed.values, strict=True):
             found.append(
                 Printed(
                     id=f"bsa24.table_1.{column.lower()}_{epochs}",

@@ -21,6 +21,7 @@ from pathlib import Path
 
 import audit
 from audit.report.files import RESULT
+from audit.scenario.shipped import scenario_names
 from results.scenarios.publish import Outcome, publish
 
 # Those that `audit` itself knows by name: another folder would be listed but not run.
@@ -97,7 +98,7 @@ def names(folder: Path) -> tuple[str, ...]:
     ValueError
         If there is none.
     """
-    found = tuple(sorted(file.stem for file in folder.glob("*.yaml")))
+    found = scenario_names(folder)
     if not found:
         raise ValueError(f"scenarios must be a folder of YAML files, got {str(folder)!r}")
     return found

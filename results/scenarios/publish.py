@@ -85,8 +85,8 @@ def publish(
     index = results / "scenarios"
     index.mkdir(parents=True, exist_ok=True)
     details = {n: found for n, found in _read(index / PROVENANCE).items() if n in known}
-    for folder in index.iterdir():
-        if (folder / STATUS).is_file() and folder.name not in known:
+    for folder in [file.parent for file in index.rglob(STATUS)]:
+        if folder.relative_to(index).as_posix() not in known:
             shutil.rmtree(folder)
     for outcome in outcomes:
         place = place_of(outcome.name, results)

@@ -16,7 +16,7 @@ from audit.bounds.fmtt18 import TABLE_1, appendix_b_noise
 from audit.bounds.survey import TABLE_I, TABLE_II
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
-from audit.studies.paper_statements import (
+from papers.side_statements import (
     SMALL_BATCH,
     STRONGLY_CONVEX,
     equation_3_7,

@@ -7,7 +7,7 @@ import math
 from dataclasses import dataclass
 from pathlib import Path
 
-from audit.studies import (
+from audit.results import (
     Chart,
     Drawn,
     Findings,
@@ -16,7 +16,7 @@ from audit.studies import (
     Statement,
     Verdict,
 )
-from audit.studies.findings import Report
+from audit.scenario.studies import Progress
 
 
 def unhinted(*, size) -> Findings:  # type: ignore[no-untyped-def]
@@ -48,7 +48,7 @@ class Everything:
     place: Path | None = None
     centre: Point = Point(0.0)
 
-    def find(self, *, seed: int, threads: int, confidence: float, progress: Report) -> Findings:
+    def find(self, *, seed: int, threads: int, confidence: float, progress: Progress) -> Findings:
         progress(1, 1)
         x = tuple(self.step * i for i in range(self.size))
         return Findings(

@@ -15,23 +15,23 @@ from omegaconf import OmegaConf
 from audit.cli.audit import register
 from audit.config import AuditConfig, to_scenario
 from audit.scenario import Scenario, run
-from audit.scenario.shipped import scenarios_folder
+from audit.scenario.shipped import scenario_names
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting
 
-NAMES = sorted(file.stem for file in scenarios_folder().glob("*.yaml"))
+NAMES = scenario_names()
 # Long runs are cut where a test of a run in seconds says as much; nothing else is changed.
 SHORTER = {
-    "iris_holder": [
+    "papers/iris_holder": [
         "~settings.tanh",
         "settings.relu.study.starts=2",
         "settings.relu.study.every=100",
     ],
-    "noisy_cgd_training": [
+    "papers/noisy_cgd_training": [
         "settings.digits.study.epochs=[1,2]",
         "settings.digits.study.runs=2",
     ],
-    "noisy_cgd_canary": [
+    "papers/noisy_cgd_canary": [
         "~settings.mislabelled",
         "~settings.half_the_noise",
         "~settings.unclipped_features",
@@ -83,7 +83,7 @@ SHORTER = {
     ],
     "searched": ["settings.full_batch.search.evaluations=30"],
     "non_convex": ["settings.repulsive_kink.steps_shown=[]", "~settings.double_well"],
-    "shifted_interpolation": [
+    "papers/shifted_interpolation": [
         "~settings.huber",
         "~settings.clamped_one_sided",
         "settings.quadratic.study.paths=2000",
@@ -91,8 +91,11 @@ SHORTER = {
         "settings.clamped_strongly_convex.study.paths=2000",
         "settings.ten_dimensions.study.paths=2000",
     ],
-    "langevin": ["settings.limits.study.step_sizes=[0.5,0.01]", "settings.short.steps_shown=[]"],
-    "exponential_mechanism": [
+    "papers/langevin": [
+        "settings.limits.study.step_sizes=[0.5,0.01]",
+        "settings.short.steps_shown=[]",
+    ],
+    "papers/exponential_mechanism": [
         "settings.limit.study.step_sizes=[0.01,0.003,0.001]",
         "settings.walk.steps_shown=[]",
     ],
@@ -135,7 +138,7 @@ def settings(name: str) -> dict[str, Any]:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_scenario_is_named_like_its_file(name: str) -> None:
     scenario = composed(name)
-    assert scenario.name == name
+    assert scenario.name == name.rpartition("/")[2]
     assert scenario.title != name
     assert scenario.reference
     assert all(setting.title != setting.name for setting in scenario.settings)

@@ -13,11 +13,11 @@ import pytest
 
 from audit.codec import encode
 from audit.config import MechanismConfig, SettingConfig, to_setting
+from audit.results import Chart, Findings
 from audit.scenario import Scenario, run
 from audit.scenario.store import to_json
 from audit.scenario.studies import Study, read_study
 from audit.scenario.study import StudySetting, stored_study
-from audit.studies import Chart, Findings
 
 from .studies import Colour, Everything, Point
 
@@ -121,7 +121,7 @@ def asked(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 FUNCTION = """
-from audit.studies import Findings, Verdict, Statement
+from audit.results import Findings, Statement, Verdict
 
 def above(*, least: float, names: tuple[str, ...] = (), seed: int) -> Findings:
     verdict = Verdict.HOLDS if seed > least else Verdict.REFUTED
@@ -264,4 +264,4 @@ def test_the_report_never_imports_a_study() -> None:
 
     for path in (ROOT / "report").rglob("*.py"):
         names = imported(path.read_text(encoding="utf-8"), "audit.report.x")
-        assert not [name for name in names if name.startswith("audit.studies")], path
+        assert not [name for name in names if name.startswith("papers")], path

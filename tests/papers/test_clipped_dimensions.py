@@ -1,0 +1,101 @@
+"""DP-SGD in d dimensions: samples have the exact law, and a planted error is found."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+import audit
+from audit.results import Verdict
+from papers.clipped_dimensions import ClippedInDimensions, Shape, agreement
+
+MECHANISM = audit.NoisySGD(
+    steps=20,
+    dataset_size=20,
+    batch_size=4,
+    step_size=0.1,
+    noise_std=1.0,
+    clip_norm=1.0,
+    diameter=1.0,
+    batching=audit.Batching.POISSON,
+    relation=audit.Relation.ZERO_OUT,
+)
+STUDY = ClippedInDimensions(
+    dimensions=(1, 3),
+    mechanism=MECHANISM,
+    pull=0.3,
+    start=0.3,
+    claims=("survey.sampled_gaussian_mtz19", "survey.moments_accountant"),
+    delta=1e-2,
+    trials=20_000,
+)
+
+
+def found(study: ClippedInDimensions):
+    return study.find(seed=11, threads=1, confidence=0.999, progress=lambda done, total: None)
+
+
+def test_samples_have_the_exact_law_and_stay_below_the_claims() -> None:
+    findings = found(STUDY)
+    assert [s.verdict for s in findings.statements] == [Verdict.CONSISTENT] * 4
+    low, high = findings.numbers["exact"]
+    boxes = [row[2] for row in findings.tables[0].rows if row[1] == Shape.BOX.value]
+    assert len(boxes) == 2
+    # a sampled bound above the exact value has a chance below 1 in 1000
+    assert all(0 < value <= high for value in boxes)
+    assert low <= high < min(float(s.expected) for s in findings.statements[2:])
+
+
+def test_the_caption_says_what_was_certified_and_what_is_exact() -> None:
+    """A walk that is held at a wall leaks less than the ball, whatever its samples certify."""
+    held = dataclasses.replace(STUDY, dimensions=(2,), pull=1.0, start=-0.5)
+    for study in (STUDY, held):
+        findings = found(study)
+        caption = findings.charts[0].caption
+        rows = findings.tables[0].rows
+        for shape in Shape:
+            most = max(float(row[2]) for row in rows if row[1] == shape.value)
+            assert f"{most:.4g} ({shape.value})" in caption
+        assert f"has {findings.numbers['exact'][0]:.4g};" in caption
+        assert "stays below" not in caption
+        assert "20,000 runs" in findings.notes[0]
+    ball = float(rows[1][2])
+    assert rows[1][1] == Shape.BALL.value
+    assert ball > findings.numbers["exact"][1]
+
+
+def test_the_same_seed_gives_the_same_findings() -> None:
+    assert found(STUDY) == found(STUDY)
+
+
+def test_noise_off_by_five_percent_is_found() -> None:
+    curve = audit.exact.curve(
+        audit.constructions.DriftedWalk(MECHANISM, drift=-0.03, start=STUDY.start)
+    )
+    wrong = dataclasses.replace(STUDY, mechanism=dataclasses.replace(MECHANISM, noise_std=1.05))
+    for study, fits in ((STUDY, True), (wrong, False)):
+        x, _ = audit.simulation.dimensions.scores(
+            study.pair(1, Shape.BOX), np.ones(1), trials=200_000, seed=5
+        )
+        # false alarms: 1 in 1000
+        assert (agreement(curve.first, x) >= 1e-3) is fits
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"dimensions": ()}, "dimensions must be one or more whole numbers, got"),
+        ({"dimensions": (0,)}, r"dimensions\[0\] must be"),
+        ({"pull": 1.5}, r"pull must be in \[0, clip_norm=1.0\], got 1.5"),
+        ({"start": 0.6}, "start must be in the domain, got 0.6"),
+        (
+            {"mechanism": dataclasses.replace(MECHANISM, clip_norm=None, lipschitz=1.0)},
+            "mechanism must have Poisson batches, ZERO_OUT, a clip_norm and a diameter, got",
+        ),
+    ],
+)
+def test_bad_input_is_refused(changes: dict[str, object], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        dataclasses.replace(STUDY, **changes)
