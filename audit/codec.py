@@ -38,6 +38,8 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_typ
 
 import numpy as np
 
+from audit.validate import with_article
+
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MISSING = dataclasses.MISSING
 # Metadata of a field that has a default in Python and must be given in plain data: its default
@@ -180,11 +182,6 @@ def did_you_mean(word: object, choices: Iterable[str]) -> str:
     spelt = {_spelling(choice): choice for choice in choices}
     close = difflib.get_close_matches(_spelling(str(word)), spelt, n=1)
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
-
-
-def a(noun: str) -> str:
-    """Return the noun with its article."""
-    return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
 @functools.cache
@@ -485,19 +482,21 @@ class _Decoder:
         if hasattr(cls, "expand_shorthand"):
             plain = self.at(path, cls, lambda: cls.expand_shorthand(plain))
         if not isinstance(plain, Mapping):
-            raise self.error(path, f"a mapping with the fields of {a(cls.__name__)}", plain)
+            raise self.error(
+                path, f"a mapping with the fields of {with_article(cls.__name__)}", plain
+            )
         fields = {name: f for name, f in _init_fields(cls).items() if name not in given}
         for key, item in plain.items():
             if key == "kind" and kind_of(cls) is not None:
                 if item != kind_of(cls):
                     raise self.error((*path, "kind"), str(kind_of(cls)), item)
             elif key not in fields:
-                requirement = f"left out of {a(cls.__name__)}"
+                requirement = f"left out of {with_article(cls.__name__)}"
                 close = did_you_mean(key, fields)
                 raise self.error((*path, str(key)), requirement, item, close)
         for name, field in fields.items():
             if name not in plain and _default(field) is _MISSING:
-                problem = f"must be given for {a(cls.__name__)}, got nothing"
+                problem = f"must be given for {with_article(cls.__name__)}, got nothing"
                 raise DecodeError(self.name, (*path, name), problem)
         hints = _hints(cls)
         values = {
@@ -544,7 +543,7 @@ def _described(hint: Any) -> str:
     if _is_enum(hint):
         return f"one of {', '.join(str(member.value) for member in hint)}"
     if _is_dataclass(hint):
-        return f"a mapping with the fields of {a(hint.__name__)}"
+        return f"a mapping with the fields of {with_article(hint.__name__)}"
     if _is_mapping(hint):
         return "a mapping"
     return "a list"

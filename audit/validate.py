@@ -1,8 +1,12 @@
-"""One wording for every bad input.
+"""Input validation: one wording for every bad input.
 
-Each function takes its values as keywords, so that the name in the message is the name that
-the caller used: ``validate.positive(noise_std=-1.0)`` raises
-``ValueError("noise_std must be a positive finite number, got -1.0")``.
+Each function takes its values as keywords, so that the name in the message is the name that the
+caller used, and raises `ValueError` for the first value that fails:
+
+>>> positive(noise_std=-1.0)
+Traceback (most recent call last):
+    ...
+ValueError: noise_std must be a positive finite number, got -1.0
 """
 
 from __future__ import annotations
@@ -17,8 +21,13 @@ from numpy.typing import ArrayLike, NDArray
 
 
 def fail(name: str, requirement: str, value: object) -> ValueError:
-    """Build the one error that every check raises: ``name must be requirement, got value``."""
+    """Return the error that every check raises: ``name must be requirement, got value``."""
     return ValueError(f"{name} must be {requirement}, got {value!r}")
+
+
+def with_article(noun: str) -> str:
+    """Return the noun with its indefinite article: ``"a Path"``, ``"an Order"``."""
+    return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
 
 
 def _is_real(value: object) -> bool:
@@ -28,7 +37,7 @@ def _is_real(value: object) -> bool:
 def _as_float(value: Real) -> float:
     try:
         return float(value)
-    except OverflowError:  # whole numbers know no limit
+    except OverflowError:  # an integer beyond the largest double
         return math.inf
 
 
@@ -39,37 +48,37 @@ def _check(requirement: str, test: Any, named: dict[str, Any]) -> None:
 
 
 def finite(**named: Any) -> None:
-    """Each value is a finite number."""
+    """Require finite numbers."""
     _check("a finite number", math.isfinite, named)
 
 
 def positive(**named: Any) -> None:
-    """Each value is finite and above 0."""
+    """Require finite numbers above 0."""
     _check("a positive finite number", lambda v: math.isfinite(v) and v > 0, named)
 
 
 def nonnegative(**named: Any) -> None:
-    """Each value is finite and at least 0."""
+    """Require finite numbers of at least 0."""
     _check("a finite number of at least 0", lambda v: math.isfinite(v) and v >= 0, named)
 
 
 def open_unit(**named: Any) -> None:
-    """Each value lies in the open interval (0, 1)."""
+    """Require numbers in the open interval (0, 1)."""
     _check("in (0, 1)", lambda v: 0 < v < 1, named)
 
 
 def closed_unit(**named: Any) -> None:
-    """Each value lies in the closed interval [0, 1]."""
+    """Require numbers in the closed interval [0, 1]."""
     _check("in [0, 1]", lambda v: 0 <= v <= 1, named)
 
 
 def above_one(**named: Any) -> None:
-    """Each value is finite and above 1 (Renyi orders)."""
+    """Require finite numbers above 1, such as Renyi orders."""
     _check("a finite number above 1", lambda v: math.isfinite(v) and v > 1, named)
 
 
 def integer(minimum: int, **named: Any) -> None:
-    """Each value is a whole number of at least ``minimum``."""
+    """Require whole numbers of at least ``minimum``."""
     for name, value in named.items():
         whole = isinstance(value, Integral) and not isinstance(value, (bool, np.bool_))
         if not (whole and int(value) >= minimum):
@@ -118,14 +127,14 @@ def sample(**named: ArrayLike) -> NDArray[np.float64]:
 
 
 def one_of(choices: Sequence[str], **named: Any) -> None:
-    """Each value is one of the strings in ``choices``."""
+    """Require one of the strings in ``choices``."""
     for name, value in named.items():
         if value not in choices:
             raise fail(name, f"one of {', '.join(choices)}", value)
 
 
 def instance(kind: type, **named: Any) -> None:
-    """Each value is an instance of ``kind``."""
+    """Require instances of ``kind``."""
     for name, value in named.items():
         if not isinstance(value, kind):
-            raise fail(name, f"a {kind.__name__}", value)
+            raise fail(name, with_article(kind.__name__), value)

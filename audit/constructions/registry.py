@@ -129,7 +129,9 @@ def decode_any_pair(
     given: dict[str, Any] = {}
     if "mechanism" in known.__dataclass_fields__:
         if mechanism is None:
-            raise ValueError(f"mechanism must be given for {codec.a(str(kind))}, got nothing")
+            raise ValueError(
+                f"mechanism must be given for {validate.with_article(str(kind))}, got nothing"
+            )
         given["mechanism"] = mechanism
     pair: Construction | ExplicitPair = codec.decode(known, fields, name, given=given)
     return pair

@@ -80,7 +80,7 @@ def test_orders_agree_and_are_checked() -> None:
     curve = GaussianCurve(1.0)
     assert curve.symmetric
     assert curve.epsilon(1e-5, Order.FORWARD) == curve.epsilon(1e-5, Order.REVERSE)
-    with pytest.raises(ValueError, match="order must be a Order, got 1"):
+    with pytest.raises(ValueError, match="order must be an Order, got 1"):
         curve.epsilon(1e-5, 1)  # type: ignore[arg-type]
 
 

@@ -280,7 +280,7 @@ def test_bad_questions(audit: Audit) -> None:
         audit.renyi_lower(1.0)
     with pytest.raises(ValueError, match=r"alpha must be in \[0, 1\], got 1.5"):
         audit.beta_upper(1.5)
-    with pytest.raises(ValueError, match=r"order must be a Order, got 'forward'"):
+    with pytest.raises(ValueError, match=r"order must be an Order, got 'forward'"):
         audit.epsilon_lower(1e-5, "forward")  # type: ignore[call-overload]
 
 

@@ -335,7 +335,7 @@ def test_bad_claims(claims: list, message: str) -> None:
 def test_other_bad_arguments() -> None:
     with pytest.raises(ValueError, match=r"confidence must be in \(0, 1\), got 1"):
         SequentialAudit([(1.0, 0.1)], confidence=1)
-    with pytest.raises(ValueError, match="order must be a Order"):
+    with pytest.raises(ValueError, match="order must be an Order"):
         SequentialAudit([(1.0, 0.1)], confidence=0.9, order="forward")
     with pytest.raises(ValueError, match=r"delta must be the delta of a claim, got 0\.2"):
         SequentialAudit([(1.0, 0.1)], confidence=0.9).epsilon_lower(0.2)

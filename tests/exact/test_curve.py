@@ -124,7 +124,7 @@ def test_shapes_and_types(exact: LawCurve) -> None:
         (lambda c: c.beta(1.5), r"alpha must be in \[0, 1\], got 1.5"),
         (lambda c: c.renyi(1.0), r"alpha must be in \(1, inf\), got 1.0"),
         (lambda c: c.renyi_bracket(0.5), "alpha must be a finite number above 1, got 0.5"),
-        (lambda c: c.epsilon(0.1, "forward"), "order must be a Order, got 'forward'"),
+        (lambda c: c.epsilon(0.1, "forward"), "order must be an Order, got 'forward'"),
     ],
 )
 def test_bad_questions(call, message: str) -> None:  # type: ignore[no-untyped-def]

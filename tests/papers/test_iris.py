@@ -339,7 +339,7 @@ def test_without_scikit_learn_the_message_names_the_extra(monkeypatch: pytest.Mo
         ({"every": 0}, "every must be a whole number of at least 1, got 0"),
         ({"starts": 0}, "starts must be a whole number of at least 1, got 0"),
         ({"hidden": 0}, "hidden must be a whole number of at least 1, got 0"),
-        ({"activation": "relu"}, "activation must be a Activation, got 'relu'"),
+        ({"activation": "relu"}, "activation must be an Activation, got 'relu'"),
     ],
 )
 def test_refusals(changes: dict[str, Any], message: str) -> None:

@@ -45,7 +45,7 @@ def test_wrong_kinds() -> None:
         simulate(pair, trials=1, seed=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="stream must be a Stream, got 1"):
         simulate(pair.processes()[0], trials=1, seed=0, stream=1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="walk must be a AuxiliaryWalk, got Bias"):
+    with pytest.raises(ValueError, match="walk must be an AuxiliaryWalk, got Bias"):
         auxiliary_events(pair, trials=1, seed=0)  # type: ignore[arg-type]
 
 

@@ -156,7 +156,7 @@ def test_shapes_and_refusals():
         sampled_gaussian_renyi(2.0, 1.5, 1.0)
     with pytest.raises(ValueError, match="sigma must be a positive finite number, got 0"):
         sampled_gaussian_renyi(2.0, 0.5, 0)
-    with pytest.raises(ValueError, match="order must be a Order, got 3"):
+    with pytest.raises(ValueError, match="order must be an Order, got 3"):
         sampled_gaussian_renyi(2.0, 0.5, 1.0, 3)
 
 
