@@ -17,7 +17,7 @@ infinite or undefined float                ``"inf"``, ``"-inf"`` or ``"nan"``
 None, bool, int, float, str                itself
 =========================================  =====================================================
 
-A union of dataclasses is told apart by ``kind``. A class may accept shorter spellings of itself:
+``kind`` distinguishes the dataclasses of a union. A class may accept shorter spellings of itself:
 its class method ``expand_shorthand(plain)`` returns the full mapping, or its argument unchanged.
 """
 
@@ -30,7 +30,7 @@ import functools
 import inspect
 import math
 import types
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
@@ -172,7 +172,7 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
 
 
 def kind_of(cls: type) -> str | None:
-    """Return the tag that tells a dataclass apart in a union, None where it has none."""
+    """Return the tag of a dataclass in a union, None where it has none."""
     kind = getattr(cls, "kind", None)
     return kind if isinstance(kind, str) and "kind" not in _init_fields(cls) else None
 
@@ -480,11 +480,9 @@ class _Decoder:
         if isinstance(plain, cls):
             return plain
         if hasattr(cls, "expand_shorthand"):
-            plain = self.at(path, cls, lambda: cls.expand_shorthand(plain))
+            plain = self.constructed(path, cls, lambda: cls.expand_shorthand(plain))
         if not isinstance(plain, Mapping):
-            raise self.error(
-                path, f"a mapping with the fields of {with_article(cls.__name__)}", plain
-            )
+            raise self.error(path, _described(cls), plain)
         fields = {name: f for name, f in _init_fields(cls).items() if name not in given}
         for key, item in plain.items():
             if key == "kind" and kind_of(cls) is not None:
@@ -504,10 +502,10 @@ class _Decoder:
             for name in fields
             if name in plain
         }
-        return self.at(path, cls, lambda: cls(**given, **values))
+        return self.constructed(path, cls, lambda: cls(**given, **values))
 
-    def at(self, path: _Path, cls: type, make: Any) -> Any:
-        """Return ``make()``; the path is put before the message of a `ValueError`."""
+    def constructed(self, path: _Path, cls: type, make: Callable[[], Any]) -> Any:
+        """Return ``make()``; the message of a `ValueError` gets the path of the value."""
         try:
             return make()
         except DecodeError:

@@ -4,7 +4,7 @@ from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
-from audit.constructions.process import Path, Process, Segment, Step, Wall
+from audit.constructions.process import Process, Segment, Step, Wall
 from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.registry import (
     all_kinds,
@@ -37,7 +37,6 @@ __all__ = [
     "HolderPair",
     "Inadmissible",
     "Mapped",
-    "Path",
     "PiecewiseLinear",
     "PolynomialUpdate",
     "PowerUpdate",

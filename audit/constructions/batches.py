@@ -140,13 +140,13 @@ def _cycles(
     def step(update: BatchUpdate, holds: bool) -> Callable[[float], Step]:
         return lambda eta: Step((update(eta, holds, b - holds),), (1.0,), eta * mechanism.noise_std)
 
-    def path(place: int, probability: float) -> Path:
-        cycle = [step(update, k == place) for k, update in enumerate(updates)]
+    def path(at: int, probability: float) -> Path:
+        cycle = [step(update, k == at) for k, update in enumerate(updates)]
         return Path(probability, _repeated(mechanism, cycle))
 
     if mechanism.batching is Batching.CYCLIC:
         return (path(last_position(mechanism) if position is None else position, 1.0),)
-    return tuple(path(place, 1.0 / length) for place in range(length))
+    return tuple(path(at, 1.0 / length) for at in range(length))
 
 
 def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tuple[Segment, ...]:

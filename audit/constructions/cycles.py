@@ -26,7 +26,7 @@ def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> i
     """Return the batch that holds the record; by default the batch of the last step."""
     if mechanism.batching is not Batching.CYCLIC:
         raise Inadmissible(
-            f"{name} needs batching=CYCLIC because its records' places matter, "
+            f"{name} needs batching=CYCLIC because its records' positions matter, "
             f"got batching={mechanism.batching.name}"
         )
     check_position(mechanism, position)
@@ -80,7 +80,7 @@ class WallPinnedWalk(Construction):
 
     def _process(self, record: float) -> Process:
         m = self.mechanism
-        place = _checked_position(self.name, m, self.position)
+        position = _checked_position(self.name, m, self.position)
 
         def update(others: float) -> BatchUpdate:
             def moved(eta: float, holds_record: bool, count: int) -> Affine:
@@ -90,8 +90,8 @@ class WallPinnedWalk(Construction):
             return moved
 
         before, after = update(self.before), update(self.after)
-        updates = [before if k <= place else after for k in range(cycle_length(m))]
-        return cyclic_process(m, self.start, updates, place)
+        updates = [before if k <= position else after for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, position)
 
 
 @construction
@@ -151,7 +151,7 @@ class CyclicQuadraticPair(Construction):
 
     def _process(self, record: float) -> Process:
         m = self.mechanism
-        place = _checked_position(self.name, m, self.position)
+        position = _checked_position(self.name, m, self.position)
 
         def update(curvature: float) -> BatchUpdate:
             def moved(eta: float, holds_record: bool, count: int) -> Affine:
@@ -161,5 +161,5 @@ class CyclicQuadraticPair(Construction):
             return moved
 
         other, own = update(self.curvature), update(self.batch_curvature)
-        updates = [own if k == place else other for k in range(cycle_length(m))]
-        return cyclic_process(m, self.start, updates, place)
+        updates = [own if k == position else other for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, position)

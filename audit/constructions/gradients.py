@@ -78,10 +78,10 @@ class GradientPair(Construction):
         update = self._update(record, self.others)
         if self.others_after is None:
             return batched_process(m, self.start, update, self.position)
-        place = last_position(m) if self.position is None else self.position
+        position = last_position(m) if self.position is None else self.position
         after = self._update(record, self.others_after)
-        updates = [update if k <= place else after for k in range(cycle_length(m))]
-        return cyclic_process(m, self.start, updates, place)
+        updates = [update if k <= position else after for k in range(cycle_length(m))]
+        return cyclic_process(m, self.start, updates, position)
 
     def _update(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
         b = self.mechanism.batch_size

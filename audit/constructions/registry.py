@@ -129,9 +129,8 @@ def decode_any_pair(
     given: dict[str, Any] = {}
     if "mechanism" in known.__dataclass_fields__:
         if mechanism is None:
-            raise ValueError(
-                f"mechanism must be given for {validate.with_article(str(kind))}, got nothing"
-            )
+            problem = f"must be given for {validate.with_article(kind)}, got nothing"
+            raise codec.DecodeError("mechanism", (), problem)
         given["mechanism"] = mechanism
     pair: Construction | ExplicitPair = codec.decode(known, fields, name, given=given)
     return pair

@@ -78,6 +78,12 @@ class PiecewiseLinear(UpdateMap):
         The values there.
     slopes
         To the left of the first point, and to the right of the last one.
+
+    Examples
+    --------
+    >>> hinge = PiecewiseLinear(points=(0.0,), values=(0.0,), slopes=(0.0, 1.0))
+    >>> hinge(np.array([-1.0, 2.0]))
+    array([0., 2.])
     """
 
     points: tuple[float, ...]

@@ -149,6 +149,14 @@ class TwoSidedWalk(Construction):
         The common start point.
     position
         The batch of the cycle that holds the record, for cyclic batches.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=10, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
+    >>> audit.exact.curve(TwoSidedWalk(m)).epsilon(1e-5) < audit.bounds.best(m, delta=1e-5).epsilon
+    True
     """
 
     start: float = 0.0

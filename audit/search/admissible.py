@@ -49,30 +49,30 @@ def check_admissible(pair: Construction) -> None:
     for one, other in zip(first.paths, second.paths, strict=True):
         if len(one) != len(other) or one.probability != other.probability:
             raise Inadmissible("the processes must have the same paths")
-        places = set()
-        for place, eta, a, b in _together(m, one, other):
+        positions = set()
+        for position, eta, a, b in _together(m, one, other):
             if (a, b) not in seen:
                 seen.add((a, b))
                 _check_step(m, eta, a, b, grid)
             if a.maps != b.maps:
-                places.add(place)
-        if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(places) > 1:
-            raise Inadmissible(f"one batch of the cycle holds the record, got {len(places)}")
+                positions.add(position)
+        if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(positions) > 1:
+            raise Inadmissible(f"one batch of the cycle holds the record, got {len(positions)}")
 
 
 def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float, Step, Step]]:
-    """Yield (place in the cycle, step size, step, step) of two runs, what repeats only once."""
+    """Yield (position in the cycle, step size, step, step) of two runs, repetitions only once."""
     length = m.dataset_size // m.batch_size
     begun = 0
     for first, second in zip(one.segments, other.segments, strict=True):
         if (first.times, len(first.steps)) != (second.times, len(second.steps)):
             raise Inadmissible("the processes must repeat the same steps")
-        # a period that is no whole cycle comes to other places when it is repeated
+        # unless a period is a whole cycle, its repetitions begin at other positions
         period = len(first.steps)
         for repeat in range(min(first.times, length // math.gcd(period, length))):
             for k, (a, b) in enumerate(zip(first.steps, second.steps, strict=True)):
-                place = begun + repeat * period + k
-                yield place % length, float(m.step_sizes[place]), a, b
+                at = begun + repeat * period + k
+                yield at % length, float(m.step_sizes[at]), a, b
         begun += len(first)
 
 
@@ -100,7 +100,7 @@ def _gaps(a: Step, b: Step, grid: Array) -> list[tuple[float, float]]:
     """Return how far the updates of the same batches are apart, with their probabilities.
 
     Where equal updates of different batches were merged, batches are matched by the order of their
-    updates at each place: no matching has a smaller largest gap in one dimension.
+    updates at each state: no matching has a smaller largest gap in one dimension.
     """
     first, second = (np.stack([phi(grid) for phi in step.maps]) for step in (a, b))
     if len(a.weights) == len(b.weights) and np.allclose(a.weights, b.weights, rtol=1e-12, atol=0):
