@@ -31,11 +31,11 @@ bench: $(STAMP)
 
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
 calibrate: $(STAMP)
-	$(BIN)/python -m tests.calibration
+	$(BIN)/python results/calibration/make.py
 
 # The tightness map: some 750 searches; an interrupted run goes on where it was.
 map: $(STAMP)
-	$(BIN)/python -m audit.search
+	$(BIN)/python results/map/make.py
 
 # Every scenario with its report, and the tables of the claims; a stopped run goes on.
 results: $(STAMP)

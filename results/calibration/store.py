@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from . import cells, power
+from results.calibration import cells, power
 
 Work = tuple[str, Any]  # a folder, and what to run
 
@@ -81,7 +81,7 @@ def _write(path: Path, result: dict[str, Any]) -> None:
 
 
 def stored(tasks: Sequence[Work], store: Path, folder: str) -> list[dict[str, Any]]:
-    """What is finished of these tasks; other files in the store are left alone."""
+    """Return what is finished of these tasks; other files in the store are left alone."""
     files = [_file(store, task) for task in tasks if task[0] == folder]
     rows = [json.loads(file.read_text(encoding="utf-8")) for file in files if file.exists()]
     return sorted(rows, key=cells.place) if folder == "coverage" else rows

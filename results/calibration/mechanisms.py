@@ -39,14 +39,14 @@ class Mechanism:
     interval_rates: tuple[Array, Array] | None = None
 
     def epsilon_of_thresholds(self) -> Array:
-        """The largest epsilon that any threshold event forces, at every delta.
+        """Return the largest epsilon that any threshold event forces, at every delta.
 
         No larger than the true epsilon, so that exceeding the true one exceeds this one too.
         """
         return np.maximum(*(worst_loss(*rates) for rates in self._orders()))
 
     def epsilon(self) -> Array:
-        """The true epsilon at every delta, the worse of the two orders."""
+        """Return the true epsilon at every delta, the worse of the two orders."""
         if self.interval_rates is None:
             return self.epsilon_of_thresholds()
         p, q = self.interval_rates
@@ -65,11 +65,11 @@ class Mechanism:
 
 
 def worst_loss(p: Array, q: Array) -> Array:
-    """Largest log((p - delta) / q) over events with rates p and q, at every delta; at least 0."""
+    """Return the largest log((p - delta) / q), at least 0, over events of rates p and q."""
     gap = np.maximum(p - DELTAS[:, None], 0.0)
     with np.errstate(divide="ignore", invalid="ignore"):
         loss = np.log(gap) - np.log(q)
-    return np.maximum(np.max(np.where(gap > 0, loss, -np.inf), axis=1), 0.0)
+    return np.asarray(np.maximum(np.max(np.where(gap > 0, loss, -np.inf), axis=1), 0.0))
 
 
 _T = np.linspace(-9.0, 11.0, 40001)
@@ -118,7 +118,7 @@ def sampled_gaussian(rate: float = 0.2, shift: float = 2.0) -> Mechanism:
 
 
 def heavy_tails(shift: float = 1.5) -> Mechanism:
-    """A Cauchy law and the same one shifted; the likelihood ratio is not monotone."""
+    """Return a Cauchy law and the same one shifted; the likelihood ratio is not monotone."""
     # {ratio >= c} is an interval; all pairs of ends from a grid contain the best to 1e-4.
     ends = np.append(np.tan(np.linspace(-1.5707, 1.5707, 1200)), 1e9)
     low, high = np.triu_indices(ends.size, 1)
@@ -139,7 +139,7 @@ def heavy_tails(shift: float = 1.5) -> Mechanism:
 
 
 def _frontier(p: Array, q: Array) -> tuple[Array, Array]:
-    """The events that no other beats in both rates; the rest cannot have the largest loss."""
+    """Return the events that no other beats in both rates; others have smaller losses."""
     order = np.lexsort((-p, q))
     best = np.maximum.accumulate(p[order])
     kept = order[np.append(True, best[1:] > best[:-1])]
@@ -160,7 +160,7 @@ def discrete(name: str, atoms: Array, first: Array, second: Array) -> Mechanism:
 
 
 def clamped(name: str, kind: Callable[[NoisySGD], Construction]) -> Mechanism:
-    """The last iterate of a walk between two walls, drawn from its exact law by inversion.
+    """Return the last iterate of a walk between walls, drawn from its exact law by inversion.
 
     Between the points of the grid the law is taken to be uniform, for the draws and for the
     truth alike; the atoms at the walls are exact.

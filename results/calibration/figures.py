@@ -10,8 +10,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from .summary import Row, allowed, rate
-from .tables import figure_parts, power_rows
+from results.calibration.tables import Row, allowed, figure_parts, power_rows, rate
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000")
 _MARKS = "os^Dv<>P"  # with the colours: all methods of a figure differ

@@ -10,8 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.estimation import PilotSplit, Rates, SimultaneousBand, audit_samples
-
-from .mechanisms import DELTAS, mechanisms
+from results.calibration.mechanisms import DELTAS, mechanisms
 
 Array = NDArray[np.float64]
 
@@ -19,7 +18,7 @@ CONFIDENCE = 0.95
 SEEDS = 200
 _CHUNK = 20
 _DEAR = 10**7  # at this size what is shown beside is repeated less often
-_CHOICES = {
+_CHOICES: dict[str, tuple[PilotSplit | SimultaneousBand, bool]] = {
     "pilot split, joint test": (PilotSplit(), True),
     "pilot split, separate rates": (PilotSplit(rates=Rates.SEPARATE), True),
     "simultaneous band": (SimultaneousBand(), False),
@@ -81,7 +80,7 @@ def chunks(seeds: int = SEEDS, largest: int = 10**7) -> list[Chunk]:
 
 
 def first_values(chunk: Chunk) -> list[float]:
-    """The bound of the first seed, which `run` stores."""
+    """Return the bound of the first seed, which `run` stores."""
     return [_certified(chunk.goal, chunk.start, next(iter(_CHOICES)), _draw(chunk, chunk.start))]
 
 

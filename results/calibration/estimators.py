@@ -5,28 +5,34 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve
 from audit.estimation import (
+    Betting,
     FixedThresholds,
     PilotSplit,
     Rates,
+    SequentialAudit,
     SimultaneousBand,
     Summary,
     audit_counts,
     audit_samples,
+    credible_epsilon,
+    one_run_epsilon,
     rate_lower,
     rate_upper,
 )
 from audit.estimation.events import Tail, count_event
 from audit.estimation.regions import Counts, JointShape, joint
-
-from .mechanisms import DELTAS, Mechanism
+from results.calibration.mechanisms import DELTAS, Mechanism
 
 Array = NDArray[np.float64]
+
+_BETTING = Betting(renewal=1.5)  # validity does not depend on it, and it is quick
 # (samples, samples_prime, confidence, seed, mechanism) -> lower bounds at DELTAS; 0 where none
 Bound = Callable[[Array, Array, float, int, Mechanism], Array]
 
@@ -115,7 +121,7 @@ def unpaid_direction(
         Counts(int(np.sum(y <= 0)), _MANY, int(np.sum(x <= 0)), _MANY),
     )
     bounds = [joint(c, error, JointShape(1.127, 0.01)).epsilon(DELTAS)[0] for c in sides]
-    return np.maximum(np.max(bounds, axis=0), 0.0)
+    return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
 
 
 def epsilon_from_mu(
@@ -128,7 +134,8 @@ def epsilon_from_mu(
 
 def _largest(low: Array, high: Array) -> Array:
     gap = np.maximum(low - DELTAS[:, None], 1e-300)
-    return np.maximum(np.max(np.log(gap) - np.log(np.maximum(high, 1e-300)), axis=1), 0.0)
+    loss = np.log(gap) - np.log(np.maximum(high, 1e-300))
+    return np.asarray(np.maximum(np.max(loss, axis=1), 0.0))
 
 
 _FEW = ("identical normal", "randomised response")
@@ -155,5 +162,65 @@ PLANTED = (
     Estimator("planted: one direction unpaid", unpaid_direction, planted=True, only=("Laplace",)),
     Estimator(
         "planted: epsilon made from mu", epsilon_from_mu, planted=True, only=("Laplace",), share=0.2
+    ),
+)
+
+
+def sequential(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """Bets on pairs as they come; the largest claim is barely true, and the others false."""
+    size = min(x.size, y.size)
+    top = min(float(_true_epsilon(mechanism)), 20.0) + 2e-6
+    claims = [(top * share, 1e-2) for share in (0.0, 0.5, 1.0)]
+    bets = SequentialAudit(claims, confidence=confidence, betting=_BETTING)
+    bets.update(x[:size], y[:size])
+    return _only(1e-2, bets.epsilon_lower(1e-2))
+
+
+def one_run(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """Each pair is a canary: a coin says which of its two scores the adversary sees."""
+    size = min(x.size, y.size)
+    coins = np.random.default_rng([seed, 1]).random(size) < 0.5
+    seen = np.where(coins, x[:size], y[:size])
+    low, high = _ends(mechanism)
+    guessed = (seen >= high) | (seen < low)
+    correct = int(np.sum(guessed & ((seen >= high) == coins)))
+    return _only(1e-5, _one_run(correct, int(np.sum(guessed)), size, confidence))
+
+
+@cache
+def _one_run(correct: int, guesses: int, canaries: int, confidence: float) -> float:
+    bound = one_run_epsilon(correct, guesses, canaries=canaries, delta=1e-5, confidence=confidence)
+    return bound.value
+
+
+@cache
+def _true_epsilon(mechanism: Mechanism) -> float:
+    return float(mechanism.epsilon_of_thresholds()[DELTAS == 1e-2][0])
+
+
+def credible(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """A lower quantile of the posterior, read as if it were a bound, which it does not claim."""
+    threshold = mechanism.fixed[len(mechanism.fixed) // 2]
+    hits, false = int(np.sum(x >= threshold)), int(np.sum(y >= threshold))
+    found = credible_epsilon(hits, false, y.size - false, x.size - hits, delta=1e-2)
+    return _only(1e-2, float(found.quantile(1 - confidence)))
+
+
+def _ends(mechanism: Mechanism) -> tuple[float, float]:
+    """Guess "out" below the one and "in" from the other on."""
+    middle = len(mechanism.fixed) // 2
+    return mechanism.fixed[max(0, middle - 1)], mechanism.fixed[middle]
+
+
+def _only(delta: float, value: float) -> Array:
+    return np.where(delta == DELTAS, value, 0.0)
+
+
+_BESIDE = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response")
+PAIRED = (
+    Estimator("sequential, delta 1e-2", sequential),
+    Estimator("one run, delta 1e-5", one_run),
+    Estimator(
+        "credible quantile (claims no coverage)", credible, beside=True, only=_BESIDE, share=0.1
     ),
 )

@@ -1,7 +1,11 @@
-"""Compute the tightness map: at each point the best certified lower and sound upper bound."""
+"""Compute the tightness map: ``python results/map/make.py``; a run that was stopped goes on.
+
+At each point it sets the best certified lower bound beside the best sound upper bound.
+"""
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
 import json
 import os
@@ -15,8 +19,10 @@ from joblib import Parallel, delayed
 from audit import bounds
 from audit.bounds import own
 from audit.constructions import GradientPair
-from audit.search.grid import NOISES, Point, points
+from audit.scenario import progress
 from audit.search.optimizer import Found, worst_case
+from results.map import page
+from results.map.grid import NOISES, Point, points
 
 Row = dict[str, Any]
 Progress = Callable[[int, int], object]
@@ -28,6 +34,22 @@ _TIGHT = 1.005  # over the lower bound: nothing is left to close
 _EQUAL = 1e-9  # relative
 _OWN = "own."
 _FORGETTING, _COUPLING = "own.forgetting", "own.coupling"
+
+
+def main() -> None:
+    """Compute the map, and write its table, heat maps and page."""
+    parser = argparse.ArgumentParser(
+        prog="python results/map/make.py",
+        description="Compute the tightness map; a run that was stopped goes on.",
+    )
+    parser.add_argument("--runs", type=Path, default=Path("results/runs/map"))
+    parser.add_argument("--output", type=Path, default=Path("results/map"))
+    parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
+    given = parser.parse_args()
+    with progress.on_terminal() as bars:
+        rows = run(given.runs, jobs=given.jobs, progress=bars.stage("tightness map"))
+    page.write(rows, given.output)
+    print(f"{len(rows)} points: {given.output / 'README.md'}")
 
 
 def lower(point: Point, hint: Mapping[str, float] | None = None) -> Row:
@@ -223,3 +245,7 @@ def _entries(lines: Iterable[str]) -> Iterable[tuple[str, Row]]:
         name = row.pop("point")
         if name in names:
             yield name, row
+
+
+if __name__ == "__main__":
+    main()

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from . import others, ours_elsewhere
-from .estimators import OURS, PLANTED, Estimator
-from .mechanisms import DELTAS, mechanisms
+from results.calibration import other_packages
+from results.calibration.estimators import OURS, PAIRED, PLANTED, Estimator
+from results.calibration.mechanisms import DELTAS, mechanisms
 
 Array = NDArray[np.float64]
 
@@ -26,7 +26,7 @@ _KEPT = 5  # bounds of so many audits are stored, to see later whether they come
 @cache
 def estimators() -> dict[str, Estimator]:
     """All of them by name, those of packages that are not installed too."""
-    listed = (*OURS, *ours_elsewhere.LISTED, *PLANTED, *others.LISTED)
+    listed = (*OURS, *PAIRED, *PLANTED, *other_packages.LISTED)
     return {one.name: one for one in listed}
 
 
@@ -70,8 +70,9 @@ def place(row: dict[str, Any]) -> tuple[int, int, float]:
 
 
 def first_values(cell: Cell) -> list[list[float]]:
-    """The bounds of the first few audits, which `run` stores."""
-    return _values(cell, min(_KEPT, cell.repeats)).tolist()
+    """Return the bounds of the first few audits, which `run` stores."""
+    values: list[list[float]] = _values(cell, min(_KEPT, cell.repeats)).tolist()
+    return values
 
 
 def run(cell: Cell) -> dict[str, Any]:

@@ -9,10 +9,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from . import cells, figures, others, tables
-from .__main__ import main
-from .cells import Cell
-from .mechanisms import DELTAS, mechanisms
+from results.calibration import cells, figures, other_packages, tables
+from results.calibration.cells import Cell
+from results.calibration.make import main
+from results.calibration.mechanisms import DELTAS, mechanisms
 
 
 def test_planted_mistakes_are_caught_and_the_band_is_not() -> None:
@@ -99,15 +99,15 @@ def test_processes_of_their_own_give_the_same(tmp_path: Path) -> None:
 def test_says_which_packages_are_not_run_and_why(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(others.PACKAGES, "absent", "there_is_no_such_module.at_all")
+    monkeypatch.setitem(other_packages.PACKAGES, "absent", "there_is_no_such_module.at_all")
     (tmp_path / "broken_module.py").write_text("raise OSError('no library')", encoding="utf-8")
     (tmp_path / "needy_module.py").write_text("import there_is_no_such_module", encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setitem(others.PACKAGES, "broken", "broken_module")
-    monkeypatch.setitem(others.PACKAGES, "needy", "needy_module")
-    assert others.reason_not_run("absent") == "not installed"
-    assert others.reason_not_run("broken") == "OSError: no library"
-    assert others.reason_not_run("needy") == "there_is_no_such_module is not installed"
+    monkeypatch.setitem(other_packages.PACKAGES, "broken", "broken_module")
+    monkeypatch.setitem(other_packages.PACKAGES, "needy", "needy_module")
+    assert other_packages.reason_not_run("absent") == "not installed"
+    assert other_packages.reason_not_run("broken") == "OSError: no library"
+    assert other_packages.reason_not_run("needy") == "there_is_no_such_module is not installed"
     tables.write([], [], tmp_path / "out", {"absent": "not installed"})
     page = (tmp_path / "out" / "calibration.md").read_text(encoding="utf-8")
     assert "  - absent: not run: not installed." in page

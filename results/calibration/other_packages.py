@@ -13,8 +13,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from .estimators import Estimator
-from .mechanisms import DELTAS, Mechanism
+from results.calibration.estimators import Estimator
+from results.calibration.mechanisms import DELTAS, Mechanism
 
 Array = NDArray[np.float64]
 

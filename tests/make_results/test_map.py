@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from audit import bounds
-from audit.report import tightness_map
-from audit.search import mapping, worst_case
-from audit.search.grid import NOISES, STRENGTHS, TIMES, Kind, Point, points
+from audit.search import worst_case
+from results.map import make, page
+from results.map.grid import NOISES, STRENGTHS, TIMES, Kind, Point, points
 
 FEW = tuple(
     Point(kind, 10.0, x, noise)
@@ -54,15 +54,15 @@ def _stored(folder):
 @pytest.fixture(scope="module")
 def small():
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mapping, "points", lambda: FEW)
-        patch.setattr(mapping, "_EVALUATIONS", {0.2: 12, 0.05: 12, 0.01: 4})
+        patch.setattr(make, "points", lambda: FEW)
+        patch.setattr(make, "_EVALUATIONS", {0.2: 12, 0.05: 12, 0.01: 4})
         yield
 
 
 @pytest.fixture(scope="module")
 def whole(small, tmp_path_factory):
     folder = tmp_path_factory.mktemp("whole")
-    return folder, mapping.run(folder, jobs=1)
+    return folder, make.run(folder, jobs=1)
 
 
 def test_the_grid_is_what_the_page_says():
@@ -87,7 +87,7 @@ def test_a_stopped_run_goes_on(whole, tmp_path):
         kept, torn = lines[:-2], lines[-2][:20]
         (again / name).write_text("".join(kept) + torn)
     counts = []
-    resumed = mapping.run(again, jobs=1, progress=lambda done, total: counts.append((done, total)))
+    resumed = make.run(again, jobs=1, progress=lambda done, total: counts.append((done, total)))
 
     def timeless(some):
         return [{k: v for k, v in row.items() if k != "seconds"} for row in some]
@@ -102,7 +102,7 @@ def test_rows_hold_both_sides(whole):
     for row, p in zip(rows, FEW, strict=True):
         assert 0 < row["lower"] <= row["lower_high"]
         assert row["lower"] <= row["upper"] <= row["published"]
-        best = bounds.best(p.mechanism, delta=mapping.DELTA)
+        best = bounds.best(p.mechanism, delta=make.DELTA)
         assert row["upper"] <= best.epsilon * (1 + 1e-9)
         # of bounds that are equal but for rounding the published one is named
         assert row["coupling"] is None or row["coupling"] >= row["upper"] * (1 - 1e-9)
@@ -111,29 +111,29 @@ def test_rows_hold_both_sides(whole):
 
 def test_couplings_are_asked_where_the_gap_is_open():
     group = [dataclasses.replace(COUPLED, time=x) for x in (0.3, 3.0)]
-    closed, open_ = mapping.upper(group, [100.0, 8.0])
+    closed, open_ = make.upper(group, [100.0, 8.0])
     assert closed["coupling"] is None
     assert open_["theorem"] == "own.coupling"
-    best = bounds.best(COUPLED.mechanism, delta=mapping.DELTA, slow=True)
+    best = bounds.best(COUPLED.mechanism, delta=make.DELTA, slow=True)
     assert open_["upper"] == open_["coupling"] == best.epsilon
     assert open_["upper"] < 0.95 * open_["forgetting"]
     # within half a percent of the lower bound there is nothing to close
-    [row] = mapping.upper(group[1:], [open_["forgetting"] / 1.004])
+    [row] = make.upper(group[1:], [open_["forgetting"] / 1.004])
     assert row["coupling"] is None
     assert row["upper"] == pytest.approx(min(row["forgetting"], row["published"]), rel=1e-9)
 
 
 def test_the_page_says_it_in_words(whole, tmp_path):
     _, rows = whole
-    tightness_map.write(rows, tmp_path / "map")
+    page.write(rows, tmp_path / "map")
     files = {path.name for path in (tmp_path / "map").iterdir()}
     assert {"README.md", "points.csv", "ratio_cyclic_batches.png"} <= files
-    page = (tmp_path / "map" / "README.md").read_text()
-    assert "At 8 mechanisms" in page
-    assert "Strong pushes (A from 10): before burn-in the ratio is" in page
+    text = (tmp_path / "map" / "README.md").read_text()
+    assert "At 8 mechanisms" in text
+    assert "Strong pushes (A from 10): before burn-in the ratio is" in text
     table = _stored(tmp_path / "map")
     assert [float(row["A"]) for row in table] == [10.0] * 8
-    tightness_map.write(rows, tmp_path / "twice")
+    page.write(rows, tmp_path / "twice")
     for name in files:
         assert (tmp_path / "map" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
 
@@ -147,7 +147,7 @@ def test_the_committed_map_is_sound_and_recomputes():
     for group in SAMPLE:
         rows = [by_place[_of(p)] for p in group]
         lows = [float(row["lower"]) for row in rows]
-        for row, again in zip(rows, mapping.upper(group, lows), strict=True):
+        for row, again in zip(rows, make.upper(group, lows), strict=True):
             for side in ("published", "forgetting", "coupling", "upper"):
                 assert (again[side] is None) is (row[side] == "")
                 if row[side]:
@@ -168,7 +168,7 @@ def test_found_pairs_stay_below_couplings_in_a_search_of_other_seeds(group):
     """The lower sides again, from another seed and as far as few trials get."""
     point = group[-1]
     [row] = [r for r in _stored(MAP) if _place(r) == _of(point)]
-    found = worst_case(point.mechanism, delta=mapping.DELTA, budget=100.0, seed=3, evaluations=40)
+    found = worst_case(point.mechanism, delta=make.DELTA, budget=100.0, seed=3, evaluations=40)
     assert found.bracket[0] <= float(row["upper"])
     assert found.bracket[0] >= 0.9 * float(row["lower"])
 

@@ -1,4 +1,4 @@
-"""Repeat every estimator on every mechanism, and write what came out to ``results/calibration``.
+"""Repeat every estimator where the truth is known: ``python results/calibration/make.py``.
 
 An interrupted run goes on where it was: each finished cell is a file of its own. A stored cell
 is kept if its first audits come out the same again, and is run anew if not.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from . import cells, figures, others, power, store, tables
+from results.calibration import cells, figures, other_packages, power, store, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: list[str] | None = None) -> None:
     """Run what is not finished yet, then draw tables and figures from all that is."""
-    parser = argparse.ArgumentParser(prog="python -m tests.calibration", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python results/calibration/make.py", description=__doc__)
     parser.add_argument("--repeats", type=int, default=10_000, help="audits a cell")
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--quick", action="store_true", help="a smoke test: 20 audits a cell")
@@ -35,7 +35,11 @@ def main(arguments: list[str] | None = None) -> None:
         *(("power", chunk) for chunk in power.chunks(seeds, largest)),
         *(("coverage", cell) for cell in cells.cells(repeats)),
     ]
-    missing = {name: reason for name in others.PACKAGES if (reason := others.reason_not_run(name))}
+    missing = {
+        name: reason
+        for name in other_packages.PACKAGES
+        if (reason := other_packages.reason_not_run(name))
+    }
     tasks = [
         task
         for task in every

@@ -1,4 +1,4 @@
-"""The page of the tightness map, from its stored rows alone: a table, heat maps, and words."""
+"""The page of the tightness map, from its rows alone: a table, heat maps and sentences."""
 
 from __future__ import annotations
 

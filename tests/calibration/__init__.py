@@ -1,1 +1,0 @@
-"""What `make calibrate` repeats: every estimator on mechanisms with known curves."""
