@@ -34,7 +34,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from numbers import Integral, Real
 from pathlib import Path
 from types import MappingProxyType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -260,28 +260,42 @@ def _is_default(item: Any, field: dataclasses.Field[Any]) -> bool:
 # decoding
 
 
-def _is_union(hint: Any) -> bool:
-    return get_origin(hint) in (Union, types.UnionType)
+class _Form(enum.Enum):
+    """The sorts of type hints."""
+
+    ANY = enum.auto()
+    UNION = enum.auto()
+    LITERAL = enum.auto()
+    DATACLASS = enum.auto()
+    ENUM = enum.auto()
+    MAPPING = enum.auto()
+    ARRAY = enum.auto()
+    LIST = enum.auto()
+    SIMPLE = enum.auto()
 
 
-def _is_enum(hint: Any) -> bool:
-    return isinstance(hint, type) and issubclass(hint, enum.Enum)
-
-
-def _is_dataclass(hint: Any) -> bool:
-    return isinstance(hint, type) and dataclasses.is_dataclass(hint)
-
-
-def _is_mapping(hint: Any) -> bool:
-    return (get_origin(hint) or hint) in (dict, Mapping)
-
-
-def _is_array(hint: Any) -> bool:
-    return (get_origin(hint) or hint) is np.ndarray
-
-
-def _is_list(hint: Any) -> bool:
-    return (get_origin(hint) or hint) in (tuple, list, Sequence)
+@functools.cache
+def _form(hint: Any) -> _Form:
+    if hint in (Any, object):
+        return _Form.ANY
+    origin = get_origin(hint) or hint
+    if origin in (Union, types.UnionType):
+        return _Form.UNION
+    if origin is Literal:
+        return _Form.LITERAL
+    if origin in (dict, Mapping):
+        return _Form.MAPPING
+    if origin in (tuple, list, Sequence):
+        return _Form.LIST
+    if origin is np.ndarray:
+        return _Form.ARRAY
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return _Form.DATACLASS
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return _Form.ENUM
+    if hint in _SIMPLE:
+        return _Form.SIMPLE
+    raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
 
 
 def _is_number(plain: Any) -> bool:
@@ -294,19 +308,25 @@ def _is_whole(plain: Any) -> bool:
 
 def _could_fit(hint: Any, plain: Any) -> bool:
     """Whether the data has the shape that the hint takes, whatever it holds."""
-    if hint in (Any, object):
-        return True
-    if get_origin(hint) is Literal:
-        return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
-    if _is_dataclass(hint):
-        shorthand = hasattr(hint, "expand_shorthand")
-        return isinstance(plain, Mapping | hint) or (shorthand and _is_number(plain))
-    if _is_enum(hint):
-        return isinstance(plain, str | hint)
-    if _is_mapping(hint):
-        return isinstance(plain, Mapping)
-    if _is_list(hint) or _is_array(hint):
-        return isinstance(plain, Sequence | np.ndarray) and not isinstance(plain, str)
+    match _form(hint):
+        case _Form.ANY | _Form.UNION:
+            return True
+        case _Form.LITERAL:
+            return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
+        case _Form.DATACLASS:
+            shorthand = hasattr(hint, "expand_shorthand")
+            return isinstance(plain, Mapping | hint) or (shorthand and _is_number(plain))
+        case _Form.ENUM:
+            return isinstance(plain, str | hint)
+        case _Form.MAPPING:
+            return isinstance(plain, Mapping)
+        case _Form.LIST | _Form.ARRAY:
+            return isinstance(plain, Sequence | np.ndarray) and not isinstance(plain, str)
+        case _Form.SIMPLE:
+            return _fits_simple(hint, plain)
+
+
+def _fits_simple(hint: Any, plain: Any) -> bool:
     if hint is float:
         return _is_number(plain) or (isinstance(plain, str) and plain in _NOT_FINITE)
     if hint is int:
@@ -335,36 +355,34 @@ class _Decoder:
         return DecodeError(self.name, path, f"must be {requirement}, got {plain!r}{hint}")
 
     def decode(self, hint: Any, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        if hint in (Any, object):
-            return plain
-        if _is_union(hint):
-            return self.decode_union(get_args(hint), plain, path)
-        if get_origin(hint) is Literal:
-            return self.decode_literal(get_args(hint), plain, path)
-        if _is_dataclass(hint):
-            return self.decode_dataclass(hint, plain, path, given)
-        if _is_enum(hint):
-            return self.decode_enum(hint, plain, path)
-        if _is_mapping(hint):
-            return self.decode_mapping(hint, plain, path)
-        if _is_array(hint):
-            return self.decode_array(hint, plain, path)
-        if _is_list(hint):
-            return self.decode_list(hint, plain, path)
-        return self.decode_simple(hint, plain, path)
+        match _form(hint):
+            case _Form.ANY:
+                return plain
+            case _Form.SIMPLE:
+                return self.decode_simple(hint, plain, path)
+            case _Form.UNION:
+                return self.decode_union(get_args(hint), plain, path)
+            case _Form.LITERAL:
+                return self.decode_literal(get_args(hint), plain, path)
+            case _Form.DATACLASS:
+                return self.decode_dataclass(hint, plain, path, given)
+            case _Form.ENUM:
+                return self.decode_enum(hint, plain, path)
+            case _Form.MAPPING:
+                return self.decode_mapping(hint, plain, path)
+            case _Form.ARRAY:
+                return self.decode_array(hint, plain, path)
+            case _Form.LIST:
+                return self.decode_list(hint, plain, path)
 
     def decode_simple(self, hint: Any, plain: Any, path: _Path) -> Any:
-        if hint in (None, types.NoneType):
-            if plain is not None:
-                raise self.error(path, "null", plain)
-            return None
-        if hint not in _SIMPLE:
-            raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
+        if type(plain) is hint:
+            return plain
         whole = hint is int and isinstance(plain, float) and plain.is_integer()
-        if not whole and not _could_fit(hint, plain):
+        if not whole and not _fits_simple(hint, plain):
             raise self.error(path, _SIMPLE[hint], plain)
+        if hint in (None, types.NoneType):
+            return None
         if hint is float and isinstance(plain, str):
             return _NOT_FINITE[plain]
         try:
@@ -440,8 +458,10 @@ class _Decoder:
         return self.decode(hint, key, (*path, str(key)), {})
 
     def decode_union(self, hints: tuple[Any, ...], plain: Any, path: _Path) -> Any:
-        fitting = [hint for hint in hints if self.fits(hint, plain)]
-        tagged = [hint for hint in fitting if _is_dataclass(hint)]
+        if isinstance(plain, bool | int | float | None) and type(plain) in hints:
+            return plain
+        fitting = [hint for hint in hints if _could_fit(hint, plain)]
+        tagged = [hint for hint in fitting if _form(hint) is _Form.DATACLASS]
         if len(tagged) > 1 and not isinstance(plain, tuple(tagged)):
             return self.decode_tagged(tagged, plain, path)
         if not fitting:
@@ -455,11 +475,6 @@ class _Decoder:
                 first = first or error
         assert first is not None  # nothing was returned
         raise first
-
-    def fits(self, hint: Any, plain: Any) -> bool:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        return _could_fit(hint, plain)
 
     def decode_tagged(self, classes: Sequence[type], plain: Any, path: _Path) -> Any:
         by_kind = {kind_of(cls): cls for cls in classes}
@@ -522,6 +537,8 @@ class _Decoder:
 
 
 _SIMPLE: Mapping[Any, str] = {
+    None: "null",
+    types.NoneType: "null",
     bool: "true or false",
     int: "a whole number",
     float: "a number",
@@ -532,19 +549,21 @@ _SIMPLE: Mapping[Any, str] = {
 
 def _described(hint: Any) -> str:
     """Return what a hint takes, for a message."""
-    if hint in (None, types.NoneType):
-        return "null"
-    if hint in _SIMPLE:
-        return _SIMPLE[hint]
-    if get_origin(hint) is Literal:
-        return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
-    if _is_enum(hint):
-        return f"one of {', '.join(str(member.value) for member in hint)}"
-    if _is_dataclass(hint):
-        return f"a mapping with the fields of {with_article(hint.__name__)}"
-    if _is_mapping(hint):
-        return "a mapping"
-    return "a list"
+    match _form(hint):
+        case _Form.SIMPLE:
+            return _SIMPLE[hint]
+        case _Form.LITERAL:
+            return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
+        case _Form.ENUM:
+            return f"one of {', '.join(str(member.value) for member in hint)}"
+        case _Form.DATACLASS:
+            return f"a mapping with the fields of {with_article(hint.__name__)}"
+        case _Form.MAPPING:
+            return "a mapping"
+        case _Form.LIST | _Form.ARRAY:
+            return "a list"
+        case _Form.ANY | _Form.UNION:
+            return "anything"
 
 
 def _numbers(plain: Any) -> Any:
@@ -569,30 +588,26 @@ class _Schemas:
         self.names: dict[type, str] = {}
 
     def of(self, hint: Any) -> dict[str, Any]:
-        if get_origin(hint) is Annotated:
-            hint = get_args(hint)[0]
-        if hint in (Any, object):
-            return {}
-        if _is_union(hint):
-            return {"anyOf": [self.of(part) for part in get_args(hint)]}
-        if get_origin(hint) is Literal:
-            return {"enum": list(get_args(hint))}
-        if _is_dataclass(hint) or _is_enum(hint):
-            return {"$ref": f"#/$defs/{self.define(hint)}"}
-        if _is_mapping(hint):
-            _, item = get_args(hint) or (str, Any)
-            return {"type": "object", "additionalProperties": self.of(item)}
-        if _is_array(hint):
-            return {"type": "array"}
-        if _is_list(hint):
-            return self.of_list(hint)
-        if hint is float:
-            return {"anyOf": [{"type": "number"}, {"enum": list(_NOT_FINITE)}]}
-        if hint in (None, types.NoneType):
-            return {"type": "null"}
-        if hint not in _SCHEMA_TYPES:
-            raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
-        return {"type": _SCHEMA_TYPES[hint]}
+        match _form(hint):
+            case _Form.ANY:
+                return {}
+            case _Form.UNION:
+                return {"anyOf": [self.of(part) for part in get_args(hint)]}
+            case _Form.LITERAL:
+                return {"enum": list(get_args(hint))}
+            case _Form.DATACLASS | _Form.ENUM:
+                return {"$ref": f"#/$defs/{self.define(hint)}"}
+            case _Form.MAPPING:
+                _, item = get_args(hint) or (str, Any)
+                return {"type": "object", "additionalProperties": self.of(item)}
+            case _Form.ARRAY:
+                return {"type": "array"}
+            case _Form.LIST:
+                return self.of_list(hint)
+            case _Form.SIMPLE if hint is float:
+                return {"anyOf": [{"type": "number"}, {"enum": list(_NOT_FINITE)}]}
+            case _Form.SIMPLE:
+                return {"type": _SCHEMA_TYPES[hint]}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
         args = get_args(hint)
@@ -639,6 +654,8 @@ class _Schemas:
 
 
 _SCHEMA_TYPES: Mapping[Any, str] = {
+    None: "null",
+    types.NoneType: "null",
     bool: "boolean",
     int: "integer",
     str: "string",
