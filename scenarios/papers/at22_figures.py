@@ -13,7 +13,7 @@ from audit import exact, validate
 from audit.constructions import TwoSidedWalk
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import (
     checked_times,
     close,
@@ -49,6 +49,7 @@ def _marked(time: float, low: float, high: float) -> Series:
     return line("burn-in time T-bar", [time, time], [low, high])
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class AltschulerTalwarFigures:
     """Draw Figures 1, 2(a) and 2(b) of Altschuler and Talwar 2022; check shapes and burn-in times.

@@ -17,13 +17,14 @@ from audit.constructions import QuadraticPair
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, checked_times, compared, line, short, shown
 from papers.cl25_figures import ye_shokri
 
 PAPER = "Bok, Su and Altschuler 2024"
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class BokSuAltschulerFigures:
     """Draw both panels of Figure 1 of Bok, Su and Altschuler 2024, and check what its caption says.

@@ -11,7 +11,7 @@ import numpy as np
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import (
     SAME,
     checked_times,
@@ -71,6 +71,7 @@ def altschuler_talwar(mechanism: NoisySGD, order: float) -> float:
     return order / 2 * float(square) / mechanism.step_std**2
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class ChienLiFigures:
     """Draw Figures 1(a) and 1(b) of Chien and Li 2025, and Theorem 3.7 as the order goes to 0.

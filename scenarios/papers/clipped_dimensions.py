@@ -31,7 +31,7 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from audit.simulation.dimensions import (
     Ball,
     Box,
@@ -59,6 +59,7 @@ class Shape(enum.Enum):
     BALL = "ball, clipped quadratics"
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class ClippedInDimensions:
     """What accountants claim of DP-SGD, against samples of its last iterate in d dimensions.

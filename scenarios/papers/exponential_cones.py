@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from audit import bounds, validate
 from audit.mechanism import NoisySGD, Release
 from audit.results import Chart, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, computed, short, shown
 from papers.exponential_targets import LinearPair
 
@@ -34,6 +34,7 @@ def mechanism(lipschitz: float, diameter: float) -> NoisySGD:
     )
 
 
+@study
 @dataclass(frozen=True)
 class ExponentialMechanismOfCones:
     """Hold the bounds of section 5.2 against F = L h and F' = -L h, h the height in a cone.

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.datasets import data_set, one_thread
 from papers.holder_constants import (
     Activation,
@@ -76,6 +76,7 @@ class Figure1:
         )
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class IrisHolder:
     """Estimate Hölder constants of a two-layer perceptron on Iris, and bound privacy with them.

@@ -17,7 +17,7 @@ from audit.constructions import QuadraticPair
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD, Release
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, computed, short, shown
 
 PAPER = "Bok, Su and Altschuler 2024"
@@ -42,6 +42,7 @@ def langevin(steps: int, step_size: float, strong_convexity: float, lipschitz: f
     )
 
 
+@study
 @dataclass(frozen=True)
 class LangevinOnQuadratics:
     """Hold Proposition 5.1 and Corollary 5.2 against F = m x^2/2, F' = m (x - L/m)^2/2.

@@ -15,7 +15,7 @@ from audit.constructions import TwoSidedWalk
 from audit.exact import LawCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, compared, computed, short, shown
 from papers.exponential_cones import MCSHERRY_TALWAR, mechanism
 from papers.exponential_targets import LinearPair, TruncatedExponential
@@ -29,6 +29,7 @@ _THRESHOLD = 0.677  # of LD, as Bok, Su and Altschuler 2024 prints it
 _HALF_A_POWER = 0.05  # by how much a power law may miss its exponent at finite step sizes
 
 
+@study
 @dataclass(frozen=True)
 class LangevinBetweenWalls:
     """Hold clamped walks of linear losses against their limit, the truncated exponential law.

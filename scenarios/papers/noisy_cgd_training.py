@@ -14,7 +14,7 @@ from scipy import stats
 
 from audit import validate
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers import datasets, noisy_cgd
 from papers.checks import short
 from papers.datasets import one_thread
@@ -34,6 +34,7 @@ TABLE_2 = {
 _SAME = 1e-9  # relatively: rounding of one formula at two parameters
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class NoisyCGDTraining:
     """Regularised multinomial logistic regression by NoisyCGD.

@@ -14,7 +14,7 @@ from audit.constructions.base import checked_start
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, computed, short
 from papers.shifted_process import (
     Losses,
@@ -39,6 +39,7 @@ _ROWS = 8  # times that the table shows
 _PLACES = 1999  # where distribution functions are compared
 
 
+@study
 @dataclass(frozen=True)
 class ShiftedInterpolation:
     """Simulate X, X' and the process X~ between them, and check what Theorem 3.3 says of it.

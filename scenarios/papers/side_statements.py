@@ -18,7 +18,7 @@ from audit.constructions import GradientPair, PiecewiseLinear
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import Batching, NoisySGD, Order
 from audit.results import Findings, FoundTable, Statement, Verdict
-from audit.scenario.studies import Progress
+from audit.scenario.studies import Progress, study
 from papers.checks import SAME, compared
 
 Array = NDArray[np.float64]
@@ -130,6 +130,7 @@ def mixture_renyi(
     return (top - float(logsumexp(base))) / (order - 1)
 
 
+@study
 @dataclass(frozen=True, kw_only=True)
 class SideStatements:
     """Check statements of papers 000, 001 and 003 beside their theorems, and show their tables.

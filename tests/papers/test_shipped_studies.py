@@ -1,0 +1,39 @@
+"""Every study that a shipped scenario names is registered where it is defined."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+import yaml
+
+from audit.scenario.shipped import scenario_names, scenarios_folder
+from audit.scenario.studies import STUDIES, read_study
+from audit.scenario.user_code import load
+
+
+def named() -> dict[str, dict[str, object]]:
+    found = {}
+    for name in scenario_names():
+        text = (scenarios_folder() / f"{name}.yaml").read_text(encoding="utf-8")
+        for setting, content in yaml.safe_load(text)["settings"].items():
+            if "study" in content:
+                found[f"{name}:{setting}"] = content["study"]
+    return found
+
+
+@pytest.mark.parametrize(("place", "plain"), named().items())
+def test_a_named_study_is_registered_and_read(place: str, plain: dict[str, object]) -> None:
+    function = str(plain["function"])
+    target = load(function)
+    assert STUDIES[function] is target
+    assert dataclasses.is_dataclass(target)
+    assert type(read_study(plain).parameters) is target
+
+
+def test_every_study_of_the_papers_is_named_by_a_scenario() -> None:
+    asked = {str(plain["function"]) for plain in named().values()}
+    shipped = {name for name in STUDIES if name.startswith("papers.")}
+    assert shipped <= asked
+    modules = {name.partition(":")[0] for name in asked}
+    assert len(modules) == len(asked)  # one study a file
