@@ -52,7 +52,7 @@ def _full_batches(m: NoisySGD) -> bool:
 
 
 def _batching(m: NoisySGD) -> str:
-    found = f"batching={m.batching.name}"
+    found = f"batching={m.batching.value!r}"
     if m.batch_size < m.dataset_size:
         found += f" with batch_size={m.batch_size} of dataset_size={m.dataset_size}"
     return found
@@ -103,7 +103,7 @@ FULL_BATCHES = Assumption("full batches", _full_batches, _batching)
 WITHOUT_REPLACEMENT = Assumption(
     "batches sampled without replacement",
     lambda m: m.batching is Batching.WITHOUT_REPLACEMENT,
-    lambda m: f"batching={m.batching.name}",
+    lambda m: f"batching={m.batching.value!r}",
 )
 CONVEX = Assumption("convex losses", lambda m: m.convex, lambda m: f"convex={m.convex}")
 CONTRACTIVE_STEPS = Assumption(
@@ -118,7 +118,7 @@ CONSTANT_STEP_SIZE = Assumption(
 LAST_ITERATE = Assumption(
     "the release of the last iterate",
     lambda m: m.release is Release.LAST_ITERATE,
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )
 UNCLIPPED = Assumption(
     "unclipped gradients, for clipped ones need not be those of a convex loss",
@@ -139,7 +139,7 @@ SMOOTH = Assumption(
 CYCLIC = Assumption(
     "cyclic batches",
     lambda m: m.batching is Batching.CYCLIC,
-    lambda m: f"batching={m.batching.name}",
+    lambda m: f"batching={m.batching.value!r}",
 )
 WHOLE_EPOCHS = Assumption(
     "a whole number of epochs",
@@ -149,17 +149,17 @@ WHOLE_EPOCHS = Assumption(
 RANDOM_STOP = Assumption(
     "the release of the iterate after a random number of steps",
     lambda m: m.release is Release.RANDOM_STOP,
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )
 RANDOM_SKIP = Assumption(
     "a random number of the first records to be left out",
     lambda m: m.release is Release.RANDOM_SKIP,
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )
 FIXED_SIZE = Assumption(
     "batches of a fixed size, for steps on larger ones need not contract",
     lambda m: m.batching is not Batching.POISSON,
-    lambda m: f"batching={m.batching.name}",
+    lambda m: f"batching={m.batching.value!r}",
 )
 FIXED_ORDER = Assumption(
     "fixed batches in fixed order",
@@ -169,7 +169,7 @@ FIXED_ORDER = Assumption(
 FIXED_BATCHES = Assumption(
     "batches that are fixed before the run",
     lambda m: m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or _full_batches(m),
-    lambda m: f"batching={m.batching.name}",
+    lambda m: f"batching={m.batching.value!r}",
 )
 ONE_PASS = Assumption(
     "one pass over the records, one at a time in fixed order",
@@ -182,15 +182,15 @@ CONTRACTING_STEPS = Assumption(
 AN_ITERATE = Assumption(
     "the release of an iterate",
     lambda m: m.release is not Release.EXPONENTIAL_MECHANISM,
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )
 EXPONENTIAL_MECHANISM = Assumption(
     "the release of the exponential mechanism",
     lambda m: m.release is Release.EXPONENTIAL_MECHANISM,
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )
 LAST_ITERATE_OR_EXPONENTIAL = Assumption(
     "the release of the last iterate or of the exponential mechanism",
     lambda m: m.release in (Release.LAST_ITERATE, Release.EXPONENTIAL_MECHANISM),
-    lambda m: f"release={m.release.name}",
+    lambda m: f"release={m.release.value!r}",
 )

@@ -61,7 +61,7 @@ def test_all_statements(ended: Command) -> None:
     assert done.status == 0
     lines = done.out.splitlines()
     assert len(lines) == 1 + len(bounds.CATALOGUE)
-    assert any("needs cyclic batches, got batching=FULL" in line for line in lines)
+    assert any("needs cyclic batches, got batching='full'" in line for line in lines)
 
 
 @pytest.mark.parametrize("batching", ["poisson", "POISSON", "Poisson"])

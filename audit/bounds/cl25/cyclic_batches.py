@@ -61,7 +61,7 @@ _MOST_SEQUENCES = 4096
 SHUFFLED = Assumption(
     "batches of records that were shuffled once",
     lambda m: m.batching is Batching.SHUFFLED,
-    lambda m: f"batching={m.batching.name}",
+    lambda m: f"batching={m.batching.value!r}",
 )
 
 

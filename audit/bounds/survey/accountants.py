@@ -41,7 +41,7 @@ Array = NDArray[np.float64]
 
 
 def _sampling(m: NoisySGD) -> str:
-    return f"batching={m.batching.name} and relation={m.relation.name}"
+    return f"batching={m.batching.value!r} and relation={m.relation.value!r}"
 
 
 ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")

@@ -189,19 +189,19 @@ def test_tau_is_checked():
 @pytest.mark.parametrize(
     ("id", "m", "message"),
     [
-        ("4_1", sampled(), "needs full batches, got batching=WITHOUT_REPLACEMENT"),
-        ("4_3", sampled(), "needs full batches, got batching=WITHOUT_REPLACEMENT"),
+        ("4_1", sampled(), "needs full batches, got batching='without replacement'"),
+        ("4_3", sampled(), "needs full batches, got batching='without replacement'"),
         ("4_3", full(smoothness=30.0), "got step_size=0.1 and smoothness=30.0"),
         ("4_3", full(diameter=None), "needs a bounded domain, got diameter=None"),
-        ("4_8", full(), "needs batches sampled without replacement, got batching=FULL"),
+        ("4_8", full(), "needs batches sampled without replacement, got batching='full'"),
         (
             "4_8",
             sampled(batching=Batching.POISSON),
-            "needs batches sampled without replacement, got batching=POISSON",
+            "needs batches sampled without replacement, got batching='poisson'",
         ),
         ("4_10", sampled(convex=False), "needs convex losses, got convex=False"),
         ("4_10", sampled(smoothness=None), "needs eta <= 2/M .*, got smoothness=None"),
-        ("4_1", full(batch_size=10, batching=Batching.CYCLIC), "got batching=CYCLIC"),
+        ("4_1", full(batch_size=10, batching=Batching.CYCLIC), "got batching='cyclic'"),
     ],
 )
 def test_refusals_name_the_assumption_and_the_value(id, m, message):

@@ -167,7 +167,7 @@ def test_refusals_name_the_assumption():
         "needs convex losses, got convex=False": {"convex": False},
         "needs unclipped gradients": {"clip_norm": 0.1},
         "needs eta <= 2/M": {"smoothness": None},
-        "needs the release of the last iterate, got release=RANDOM_STOP": {
+        "needs the release of the last iterate, got release='random stop'": {
             "release": Release.RANDOM_STOP
         },
     }
