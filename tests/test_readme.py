@@ -14,11 +14,13 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
 
 from audit import bounds
+from audit.constructions import registry
 
 ROOT = Path(__file__).parent.parent
 README = ROOT / "README.md"
@@ -132,16 +134,17 @@ def test_there_is_something_to_run() -> None:
 
 
 @pytest.fixture
-def registered_bounds() -> Iterator[None]:
-    """Take the bounds that a test registers out of the catalogue again."""
-    entries = bounds.REGISTRY._entries
-    before = dict(entries)
+def registries() -> Iterator[None]:
+    """Take the bounds and constructions that a test registers out of their registries again."""
+    registered: tuple[dict[str, Any], ...] = (bounds.REGISTRY._entries, registry._KINDS)
+    before = [dict(entries) for entries in registered]
     yield
-    entries.clear()
-    entries.update(before)
+    for entries, kept in zip(registered, before, strict=True):
+        entries.clear()
+        entries.update(kept)
 
 
-@pytest.mark.usefixtures("registered_bounds")
+@pytest.mark.usefixtures("registries")
 def test_the_python_runs(
     capsys: pytest.CaptureFixture[str], workplace: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
