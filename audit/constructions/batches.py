@@ -65,7 +65,7 @@ def cyclic_process(
         ``position`` is no batch of it, or what is released is no iterate.
     """
     if mechanism.batching is not Batching.CYCLIC:
-        raise ValueError(f"batching must be CYCLIC, got {mechanism.batching.name}")
+        raise ValueError(f"batching must be 'cyclic', got {mechanism.batching.value!r}")
     check_position(mechanism, position)
     if len(updates) != cycle_length(mechanism):
         raise ValueError(
@@ -102,8 +102,8 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
         )
     elif mechanism.release is not Release.LAST_ITERATE:
         raise ValueError(
-            "release must be LAST_ITERATE, RANDOM_STOP or RANDOM_SKIP for a process, "
-            f"got {mechanism.release.name}"
+            "release must be 'last iterate', 'random stop' or 'random skip' for a process, "
+            f"got {mechanism.release.value!r}"
         )
     half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
     return Process(

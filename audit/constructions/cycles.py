@@ -26,8 +26,8 @@ def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> i
     """Return the batch that holds the record; by default the batch of the last step."""
     if mechanism.batching is not Batching.CYCLIC:
         raise Inadmissible(
-            f"{name} needs batching=CYCLIC because its records' positions matter, "
-            f"got batching={mechanism.batching.name}"
+            f"{name} needs batching='cyclic' because its records' positions matter, "
+            f"got batching={mechanism.batching.value!r}"
         )
     check_position(mechanism, position)
     return last_position(mechanism) if position is None else int(position)

@@ -110,11 +110,11 @@ def check_gradients(pair: GradientPair) -> None:
         raise Inadmissible(f"{pair.name} needs others to be zero where dataset_size=1")
     if pair.others_after is not None and m.batching is not Batching.CYCLIC:
         raise Inadmissible(
-            f"{pair.name} needs batching=CYCLIC where others_after is given, "
-            f"got batching={m.batching.name}"
+            f"{pair.name} needs batching='cyclic' where others_after is given, "
+            f"got batching={m.batching.value!r}"
         )
     if m.relation is Relation.ZERO_OUT and pair.record_prime != ZERO:
-        raise Inadmissible(f"{pair.name} needs record_prime to be zero for relation=ZERO_OUT")
+        raise Inadmissible(f"{pair.name} needs record_prime to be zero for relation='zero out'")
     _check_slopes(pair, own, low, high)
     _check_bounds(pair, own, low, high)
     _check_sensitivity(pair, own, low, high)

@@ -115,8 +115,8 @@ class HolderPair(Construction):
             )
         if m.convex and (self.form is HolderForm.ABSOLUTE or self.scale < 0):
             raise Inadmissible(
-                f"{self.name} needs convex=False for form={self.form.name}, scale={self.scale:g}, "
-                "got convex=True"
+                f"{self.name} needs convex=False for form={self.form.value!r}, "
+                f"scale={self.scale:g}, got convex=True"
             )
         if m.dataset_size == 1:
             raise Inadmissible(f"{self.name} needs another record, got dataset_size=1")

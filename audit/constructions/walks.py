@@ -168,8 +168,8 @@ class TwoSidedWalk(Construction):
         _refuse_strong_convexity(self.name, self.mechanism)
         if self.mechanism.relation is Relation.ZERO_OUT:
             raise Inadmissible(
-                "TwoSidedWalk needs relation=REPLACE_ONE because both of its losses differ from "
-                "zero, got relation=ZERO_OUT"
+                "TwoSidedWalk needs relation='replace one' because both of its losses differ from "
+                "zero, got relation='zero out'"
             )
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)

@@ -58,8 +58,8 @@ def test_exact_and_sampled_holder_laws_agree() -> None:
         ({"smoothness": 1.0}, {}, "needs smoothness=None"),
         ({"lipschitz": 0.5}, {}, "needs the other records' gradients in"),
         ({}, {"scale": 1.1}, "needs |scale| times 1.5874 to be at most the Hoelder constant"),
-        ({}, {"scale": -1.0}, "needs convex=False for form=SIGNED, scale=-1"),
-        ({}, {"form": HolderForm.ABSOLUTE}, "needs convex=False for form=ABSOLUTE"),
+        ({}, {"scale": -1.0}, "needs convex=False for form='signed', scale=-1"),
+        ({}, {"form": HolderForm.ABSOLUTE}, "needs convex=False for form='absolute'"),
     ],
 )
 def test_holder_pairs_keep_the_assumptions(

@@ -164,7 +164,7 @@ def test_schedules_scale_pushes_and_noise() -> None:
         ),
         (
             lambda: TwoSidedWalk(mechanism(relation=Relation.ZERO_OUT)),
-            r"TwoSidedWalk needs relation=REPLACE_ONE .* got relation=ZERO_OUT",
+            r"TwoSidedWalk needs relation='replace one' .* got relation='zero out'",
         ),
         (lambda: DriftedWalk(mechanism(), drift=0.16), r"DriftedWalk needs .*0\.15.*drift=0.16"),
         (lambda: DriftedWalk(mechanism(), drift=-0.16), r"DriftedWalk needs .*drift=-0.16"),
