@@ -60,10 +60,16 @@ class DecodeError(ValueError):
         The message without the path: ``"must be a whole number, got 'x'"``.
     """
 
-    def __init__(self, name: str, path: _Path, problem: str, separator: str = " ") -> None:
+    def __init__(self, message: str, path: _Path = (), problem: str = "") -> None:
+        super().__init__(message)
         self.path = path
         self.problem = problem
-        super().__init__(f"{_dotted(name, path) or 'value'}{separator}{problem}")
+
+    @staticmethod
+    def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
+        """Return the error for the value at a path inside the value called ``name``."""
+        where = _dotted(name, path) or "value"
+        return DecodeError(f"{where}{separator}{problem}", path, problem)
 
 
 def encode(value: Any, *, defaults: bool = True) -> Any:
@@ -352,7 +358,7 @@ class _Decoder:
         self.name = name
 
     def error(self, path: _Path, requirement: str, plain: Any, hint: str = "") -> DecodeError:
-        return DecodeError(self.name, path, f"must be {requirement}, got {plain!r}{hint}")
+        return DecodeError.at(self.name, path, f"must be {requirement}, got {plain!r}{hint}")
 
     def decode(self, hint: Any, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
         match _form(hint):
@@ -484,7 +490,7 @@ class _Decoder:
         kinds = [str(kind) for kind in by_kind]
         if "kind" not in plain:
             problem = f"must be one of {', '.join(kinds)}, got nothing"
-            raise DecodeError(self.name, (*path, "kind"), problem)
+            raise DecodeError.at(self.name, (*path, "kind"), problem)
         kind = plain["kind"]
         if kind not in kinds:
             close = did_you_mean(kind, kinds)
@@ -510,7 +516,7 @@ class _Decoder:
         for name, field in fields.items():
             if name not in plain and _default(field) is _MISSING:
                 problem = f"must be given for {with_article(cls.__name__)}, got nothing"
-                raise DecodeError(self.name, (*path, name), problem)
+                raise DecodeError.at(self.name, (*path, name), problem)
         hints = _hints(cls)
         values = {
             name: self.decode(hints[name], plain[name], (*path, name), {})
@@ -530,10 +536,10 @@ class _Decoder:
             field = word.partition(".")[0]
             if field in _init_fields(cls) and rest:
                 parts = tuple(word.split("."))
-                raise DecodeError(self.name, (*path, *parts), rest) from error
+                raise DecodeError.at(self.name, (*path, *parts), rest) from error
             if not path and not self.name:
                 raise
-            raise DecodeError(self.name, path, str(error), ": ") from error
+            raise DecodeError.at(self.name, path, str(error), ": ") from error
 
 
 _SIMPLE: Mapping[Any, str] = {

@@ -3,6 +3,7 @@
 import enum
 import json
 import math
+import pickle
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -288,6 +289,15 @@ def test_path_without_a_name():
     assert refusal.value.path == ("settings", 0, "steps")
     with pytest.raises(DecodeError, match=r"^value must be a number, got 'x'$"):
         decode(float, "x")
+
+
+def test_errors_reach_other_processes():
+    with pytest.raises(DecodeError) as refusal:
+        decode(NoisySGD, {**MECHANISM, "steps": "x"}, "m")
+    error = pickle.loads(pickle.dumps(refusal.value))
+    assert str(error) == "m.steps must be a whole number, got 'x'"
+    assert error.path == ("steps",)
+    assert error.problem == "must be a whole number, got 'x'"
 
 
 def test_errors_of_the_class_itself_get_the_path():

@@ -130,7 +130,7 @@ def decode_any_pair(
     if "mechanism" in known.__dataclass_fields__:
         if mechanism is None:
             problem = f"must be given for {validate.with_article(kind)}, got nothing"
-            raise codec.DecodeError("mechanism", (), problem)
+            raise codec.DecodeError.at("mechanism", (), problem)
         given["mechanism"] = mechanism
     pair: Construction | ExplicitPair = codec.decode(known, fields, name, given=given)
     return pair
@@ -148,4 +148,4 @@ def _known(kind: str, known: Mapping[str, type[_T]], name: str) -> type[_T]:
     if kind in known:
         return known[kind]
     got = f"{kind!r}{codec.did_you_mean(kind, known)}" if kind else "nothing"
-    raise codec.DecodeError(name, ("kind",), f"must be one of {', '.join(known)}, got {got}")
+    raise codec.DecodeError.at(name, ("kind",), f"must be one of {', '.join(known)}, got {got}")
