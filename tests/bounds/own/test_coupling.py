@@ -185,16 +185,26 @@ def test_merged_shifts_are_the_cheapest():
     cycles = Stretch(6, 1.0, 2 * v, s * math.sqrt(6), meetings=2, period=3)
     for start, end in ((0.0, 0.0), (0.02, 0.0), (0.3, 0.1), (0.05, 0.12)):
         added = np.cumsum([0, 0, v, 0, 0, v])
-        found = minimize(
-            lambda x: float(np.sum(x**2)) / s**2,
-            np.zeros(6),
-            constraints=[
-                {"type": "ineq", "fun": lambda x, a=added, r=start: r + a - np.cumsum(x)},
-                {"type": "eq", "fun": lambda x, r=start, z=end: r + 2 * v - np.sum(x) - z},
-            ],
-            options={"ftol": 1e-14},
-        )
-        assert cycles.parallel(start, end) == pytest.approx(math.sqrt(found.fun), rel=1e-5)
+        # the solver breaks off now and then: of two runs the better one counts
+        found = [
+            minimize(
+                lambda x: float(np.sum(x**2)) / s**2,
+                first,
+                constraints=[
+                    {"type": "ineq", "fun": lambda x, a=added, r=start: r + a - np.cumsum(x)},
+                    {"type": "eq", "fun": lambda x, r=start, z=end: r + 2 * v - np.sum(x) - z},
+                ],
+                options={"ftol": 1e-14},
+            )
+            for first in (np.zeros(6), np.full(6, (start + 2 * v - end) / 6))
+        ]
+        feasible = [
+            run.fun
+            for run in found
+            if np.all(start + added - np.cumsum(run.x) > -1e-9)
+            and abs(start + 2 * v - np.sum(run.x) - end) < 1e-9
+        ]
+        assert cycles.parallel(start, end) == pytest.approx(math.sqrt(min(feasible)), rel=1e-5)
     run = Run(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
     [merged] = stretches(run, 5)
     c = 0.95
