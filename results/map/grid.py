@@ -1,4 +1,4 @@
-"""The points of the tightness map: mechanisms laid out by how far the record can push.
+"""The points of the tightness map and its rows: mechanisms by how far the record can push.
 
 With v the mean distance by which one step moves the two datasets apart, s the noise of a step and D
 the diameter: A = v D/s^2, the burn-in time T-bar = D/v, and T = x T-bar.
@@ -98,3 +98,90 @@ def points() -> tuple[Point, ...]:
         for noise, kind, strength, time in itertools.product(NOISES, Kind, STRENGTHS, TIMES)
     )
     return tuple(point for point in every if point.push <= FARTHEST)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Lower:
+    """The lower side of a point: what a search certifies.
+
+    Attributes
+    ----------
+    lower, lower_high
+        The bracket of the found pair's epsilon.
+    pair
+        Its construction.
+    drift, start, curvature
+        Of the other records: in s^2/D a step, positive to the right; where the walks start; the
+        curvature.
+    evaluations, seconds
+        Of the search.
+    """
+
+    lower: float
+    lower_high: float
+    pair: str
+    drift: float
+    start: float
+    curvature: float
+    evaluations: int
+    seconds: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Upper:
+    """The upper side of a point: epsilons of bounds, and the ids of the smallest ones.
+
+    Attributes
+    ----------
+    published, published_theorem
+        The smallest of the papers' bounds.
+    forgetting, coupling
+        Those of this package; None where they do not apply or were not asked for.
+    upper, theorem
+        The smallest of all.
+    """
+
+    published: float
+    published_theorem: str
+    forgetting: float | None
+    coupling: float | None
+    upper: float
+    theorem: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """A point of the map with both sides; see `Point`, `Lower` and `Upper`."""
+
+    kind: str
+    strength: float
+    time: float
+    noise: float
+    steps: int
+    lower: float
+    lower_high: float
+    published: float
+    published_theorem: str
+    forgetting: float | None
+    coupling: float | None
+    upper: float
+    theorem: str
+    pair: str
+    drift: float
+    start: float
+    curvature: float
+    evaluations: int
+    seconds: float
+
+    @classmethod
+    def joined(cls, point: Point, lower: Lower, upper: Upper) -> Row:
+        """Return the row of a point."""
+        return cls(
+            kind=point.kind.value,
+            strength=point.strength,
+            time=point.time,
+            noise=point.noise,
+            steps=point.mechanism.steps,
+            **vars(lower),
+            **vars(upper),
+        )

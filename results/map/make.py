@@ -11,21 +11,22 @@ import json
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Generic, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
 
 from audit import bounds
 from audit.bounds import own
+from audit.codec import decode, encode
 from audit.constructions import GradientPair
 from audit.scenario import progress
 from audit.search.optimizer import Found, worst_case
 from results.map import page
-from results.map.grid import NOISES, Point, points
+from results.map.grid import NOISES, Lower, Point, Row, Upper, points
 
-Row = dict[str, Any]
 Progress = Callable[[int, int], object]
+Side = TypeVar("Side", Lower, Upper)
 
 DELTA = 1e-5
 _EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 16}  # the last begin near the best
@@ -52,16 +53,16 @@ def main() -> None:
     print(f"{len(rows)} points: {given.output / 'README.md'}")
 
 
-def lower(point: Point, hint: Mapping[str, float] | None = None) -> Row:
-    """Return the lower side of a point: what a search certifies, as plain numbers and names.
+def lower(point: Point, hint: Lower | None = None) -> Lower:
+    """Return the lower side of a point: what a search certifies.
 
     Parameters
     ----------
     point
         Where.
     hint
-        ``drift`` and ``start`` that were best at the same A and x with other noise. In units of
-        s^2/D and D the walks tend to one limit as the noise falls, so they are a good beginning.
+        The side at the same A and x with other noise. In units of s^2/D and D the walks tend to
+        one limit as the noise falls, so its drift and start are a good beginning.
     """
     found = worst_case(
         point.mechanism,
@@ -69,19 +70,22 @@ def lower(point: Point, hint: Mapping[str, float] | None = None) -> Row:
         budget=_SECONDS,
         seed=0,
         evaluations=_EVALUATIONS[point.noise],
-        hints=() if hint is None else [(-hint["drift"] * point.noise**2, hint["start"])],
+        hints=() if hint is None else [(-hint.drift * point.noise**2, hint.start)],
     )
-    return {
-        "lower": found.bracket[0],
-        "lower_high": found.bracket[1],
-        "pair": found.construction.name,
-        **_shape(found, point),
-        "evaluations": found.evaluations,
-        "seconds": round(found.seconds, 2),
-    }
+    drift, start, curvature = _shape(found, point)
+    return Lower(
+        lower=found.bracket[0],
+        lower_high=found.bracket[1],
+        pair=found.construction.name,
+        drift=drift,
+        start=start,
+        curvature=curvature,
+        evaluations=found.evaluations,
+        seconds=round(found.seconds, 2),
+    )
 
 
-def upper(group: Sequence[Point], lowers: Sequence[float]) -> list[Row]:
+def upper(group: Sequence[Point], lowers: Sequence[float]) -> list[Upper]:
     """Return the upper sides of points that differ in their steps alone: the tightest bounds.
 
     Couplings take seconds. They are left out where what is known without them is within half a
@@ -105,10 +109,10 @@ def upper(group: Sequence[Point], lowers: Sequence[float]) -> list[Row]:
         steps = [group[place].mechanism.steps for place in loose]
         for place, curve in zip(loose, own.coupling_at(mechanism, steps), strict=True):
             compared[place][_COUPLING] = float(curve.epsilon(DELTA))
-    return [_upper_row(values) for values in compared]
+    return [_smallest(values) for values in compared]
 
 
-def _upper_row(compared: Mapping[str, float]) -> Row:
+def _smallest(compared: Mapping[str, float]) -> Upper:
     """Name the best of the published bounds and of all; of equal ones the published one."""
     published = {id: value for id, value in compared.items() if not id.startswith(_OWN)}
     closed = {id: value for id, value in compared.items() if id != _COUPLING}
@@ -119,29 +123,25 @@ def _upper_row(compared: Mapping[str, float]) -> Row:
     for other in (second, third):
         if compared[other] < compared[best] * (1 - _EQUAL):
             best = other
-    return {
-        "published": published[first],
-        "published_theorem": first,
-        "forgetting": compared.get(_FORGETTING),
-        "coupling": compared.get(_COUPLING),
-        "upper": compared[best],
-        "theorem": best,
-    }
+    return Upper(
+        published=published[first],
+        published_theorem=first,
+        forgetting=compared.get(_FORGETTING),
+        coupling=compared.get(_COUPLING),
+        upper=compared[best],
+        theorem=best,
+    )
 
 
-def _shape(found: Found, point: Point) -> dict[str, float | None]:
+def _shape(found: Found, point: Point) -> tuple[float, float, float]:
     """Drift (in s^2/D a step, positive to the right), start, and the others' curvature."""
     pair = found.construction
     if not isinstance(pair, GradientPair):
-        return {"drift": 0.0, "start": 0.0, "curvature": getattr(pair, "curvature", 0.0)}
+        return 0.0, 0.0, getattr(pair, "curvature", 0.0)
     half = 0.5 if point.mechanism.diameter is None else point.mechanism.diameter / 2
     slopes = pair.others.slope_range(-half, half)
     gradient = float(pair.others(np.array(pair.start)))
-    return {
-        "drift": -gradient / point.noise**2,
-        "start": pair.start,
-        "curvature": slopes[1] + pair.shared.slopes[0],
-    }
+    return -gradient / point.noise**2, pair.start, slopes[1] + pair.shared.slopes[0]
 
 
 def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[Row, ...]:
@@ -152,7 +152,8 @@ def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[R
     """
     folder.mkdir(parents=True, exist_ok=True)
     every = points()
-    lows, highs = _Log(folder / "lower.jsonl"), _Log(folder / "upper.jsonl")
+    lows = _Log(folder / "lower.jsonl", Lower)
+    highs = _Log(folder / "upper.jsonl", Upper)
 
     def report() -> None:
         if progress is not None:
@@ -161,90 +162,80 @@ def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[R
     for noise in NOISES:  # the hints of the last noise come from the first one
         todo = [p for p in every if p.noise == noise and p.name not in lows.rows]
         hints = [lows.rows.get(_source(p).name) if noise == NOISES[-1] else None for p in todo]
-        lows.fill(_each(lower, todo, jobs, hints), report)
+        lows.fill(_lowers(todo, jobs, hints), report)
     highs.fill(_uppers(every, lows.rows, highs.rows, jobs), report)
-    return tuple({**_head(p), **lows.rows[p.name], **highs.rows[p.name]} for p in every)
-
-
-def _head(point: Point) -> Row:
-    return {
-        "kind": point.kind.value,
-        "A": point.strength,
-        "x": point.time,
-        "noise": point.noise,
-        "steps": point.mechanism.steps,
-    }
+    return tuple(Row.joined(p, lows.rows[p.name], highs.rows[p.name]) for p in every)
 
 
 def _source(point: Point) -> Point:
     return dataclasses.replace(point, noise=NOISES[0])
 
 
-def _each(
-    side: Callable[..., Row], todo: Sequence[Point], jobs: int, *given: Sequence[Any]
-) -> Iterable[tuple[str, Row]]:
-    """Yield (name, row) of each point as it is done."""
-    tasks = (delayed(_named)(side, *arguments) for arguments in zip(todo, *given, strict=True))
-    done: Iterable[tuple[str, Row]] = Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks)
+def _lowers(
+    todo: Sequence[Point], jobs: int, hints: Sequence[Lower | None]
+) -> Iterable[tuple[str, Lower]]:
+    """Yield (name, lower side) of each point as it is done."""
+    tasks = (delayed(_named_lower)(*given) for given in zip(todo, hints, strict=True))
+    done: Iterable[tuple[str, Lower]] = Parallel(n_jobs=jobs, return_as="generator_unordered")(
+        tasks
+    )
     return done
 
 
+def _named_lower(point: Point, hint: Lower | None) -> tuple[str, Lower]:
+    return point.name, lower(point, hint)
+
+
 def _uppers(
-    every: Sequence[Point], lows: Mapping[str, Row], done: Mapping[str, Row], jobs: int
-) -> Iterable[tuple[str, Row]]:
-    """Yield (name, row) of the points that are not done; a group is computed as a whole."""
+    every: Sequence[Point], lows: Mapping[str, Lower], done: Mapping[str, Upper], jobs: int
+) -> Iterable[tuple[str, Upper]]:
+    """Yield (name, upper side) of the points that are not done; a group is computed as a whole."""
     groups: dict[Point, list[Point]] = {}
     for point in every:
         groups.setdefault(dataclasses.replace(point, time=0.0), []).append(point)
     todo = [group for group in groups.values() if any(p.name not in done for p in group)]
-    tasks = (delayed(_named_group)(group, [lows[p.name]["lower"] for p in group]) for group in todo)
+    tasks = (delayed(_named_uppers)(group, [lows[p.name].lower for p in group]) for group in todo)
     before = set(done)
-    for rows in Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks):
-        yield from ((name, row) for name, row in rows if name not in before)
+    for sides in Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks):
+        yield from ((name, side) for name, side in sides if name not in before)
 
 
-def _named_group(group: Sequence[Point], lowers: Sequence[float]) -> list[tuple[str, Row]]:
-    return [(p.name, row) for p, row in zip(group, upper(group, lowers), strict=True)]
+def _named_uppers(group: Sequence[Point], lowers: Sequence[float]) -> list[tuple[str, Upper]]:
+    return [(p.name, side) for p, side in zip(group, upper(group, lowers), strict=True)]
 
 
-def _named(side: Callable[..., Row], point: Point, *given: Any) -> tuple[str, Row]:
-    return point.name, side(point, *given)
+class _Log(Generic[Side]):
+    """Sides of points by the points' names, each on disk before the next."""
 
-
-class _Log:
-    """Rows by the names of their points, each on disk before the next."""
-
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, kind: type[Side]) -> None:
         self.path = path
-        self.rows = _read(path)
+        self.rows: dict[str, Side] = _read(path, kind)
 
-    def fill(self, entries: Iterable[tuple[str, Row]], report: Callable[[], None]) -> None:
+    def fill(self, entries: Iterable[tuple[str, Side]], report: Callable[[], None]) -> None:
         with self.path.open("a", encoding="utf-8") as log:
-            for name, row in entries:
-                self.rows[name] = row
-                log.write(json.dumps({"point": name, **row}) + "\n")
+            for name, side in entries:
+                self.rows[name] = side
+                log.write(json.dumps({"point": name, **encode(side)}, allow_nan=False) + "\n")
                 log.flush()
                 os.fsync(log.fileno())
                 report()
 
 
-def _read(path: Path) -> dict[str, Row]:
+def _read(path: Path, kind: type[Side]) -> dict[str, Side]:
     if not path.exists():
         return {}
     text = path.read_text(encoding="utf-8")
     whole = text[: text.rfind("\n") + 1]
     if whole != text:
         path.write_text(whole, encoding="utf-8")
-    return dict(_entries(whole.splitlines()))
-
-
-def _entries(lines: Iterable[str]) -> Iterable[tuple[str, Row]]:
     names = {p.name for p in points()}
-    for line in lines:
-        row = json.loads(line)
-        name = row.pop("point")
+    stored = {}
+    for line in whole.splitlines():
+        side = json.loads(line)
+        name = side.pop("point")
         if name in names:
-            yield name, row
+            stored[name] = decode(kind, side, f"a line of {path.name}")
+    return stored
 
 
 if __name__ == "__main__":

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import csv
+import dataclasses
 import io
 import math
 import statistics
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Literal
 
 from matplotlib.figure import Figure
 
 from audit.report.document import Picture
 from audit.report.figures.style import picture
+from results.map.grid import Row
 
-Row = dict[str, Any]
+Side = Literal["published", "upper"]
 
 _TIGHT = 1.1
 _LOOSE = 1.05
@@ -24,30 +26,13 @@ _DARKEST = 30
 _SEEN = 1e-3  # relative; a bound that is lower by less is not counted as lower
 _BURN_IN = 1.0
 _REGIMES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
-    ("weak pushes (A at most 0.1)", lambda row: row["A"] <= 0.1),
-    ("moderate pushes (A from 0.3 to 3)", lambda row: 0.1 < row["A"] <= 3),
-    ("strong pushes (A from 10)", lambda row: row["A"] > 3),
+    ("weak pushes (A at most 0.1)", lambda row: row.strength <= 0.1),
+    ("moderate pushes (A from 0.3 to 3)", lambda row: 0.1 < row.strength <= 3),
+    ("strong pushes (A from 10)", lambda row: row.strength > 3),
 )
-_COLUMNS = (
-    "kind",
-    "A",
-    "x",
-    "noise",
-    "steps",
-    "lower",
-    "published",
-    "published_theorem",
-    "forgetting",
-    "coupling",
-    "upper",
-    "theorem",
-    "pair",
-    "drift",
-    "start",
-    "curvature",
-    "evaluations",
-    "seconds",
-)
+# of points.csv, by the fields of a row
+_HEADINGS = {"strength": "A", "time": "x"}
+_LEFT_OUT = "lower_high"
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
@@ -63,36 +48,37 @@ def write(rows: Sequence[Row], folder: Path) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as CSV, numbers in full."""
+    names = [field.name for field in dataclasses.fields(Row) if field.name != _LEFT_OUT]
     text = io.StringIO()
-    writer = csv.DictWriter(text, _COLUMNS, extrasaction="ignore", lineterminator="\n")
-    writer.writeheader()
-    writer.writerows(rows)
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow([_HEADINGS.get(name, name) for name in names])
+    writer.writerows([getattr(row, name) for name in names] for row in rows)
     return text.getvalue()
 
 
 def heat_maps(rows: Sequence[Row]) -> list[Picture]:
     """Return one picture a kind of mechanism: upper over lower bound, one panel a noise."""
     return [
-        _heat_map([row for row in rows if row["kind"] == kind], kind)
-        for kind in dict.fromkeys(row["kind"] for row in rows)
+        _heat_map([row for row in rows if row.kind == kind], kind)
+        for kind in dict.fromkeys(row.kind for row in rows)
     ]
 
 
-def ratio(row: Row, side: str = "upper") -> float:
+def ratio(row: Row, side: Side = "upper") -> float:
     """Return an upper bound of a row over its certified lower bound."""
-    return float(row[side] / row["lower"]) if row["lower"] > 0 else math.inf
+    return getattr(row, side) / row.lower if row.lower > 0 else math.inf
 
 
 def _heat_map(rows: Sequence[Row], kind: str) -> Picture:
-    noises = sorted({row["noise"] for row in rows})
-    times = sorted({row["x"] for row in rows})
-    strengths = sorted({row["A"] for row in rows})
+    noises = sorted({row.noise for row in rows})
+    times = sorted({row.time for row in rows})
+    strengths = sorted({row.strength for row in rows})
 
     def draw(figure: Figure) -> None:
         panels = figure.subplots(len(noises), 1, sharex=True, squeeze=False)
         image = None
         for axes, noise in zip(panels[:, 0], noises, strict=True):
-            found = {(row["A"], row["x"]): ratio(row) for row in rows if row["noise"] == noise}
+            found = {(row.strength, row.time): ratio(row) for row in rows if row.noise == noise}
             cells = [[found.get((a, x), math.nan) for x in times] for a in strengths]
             image = axes.imshow(
                 [[math.log10(max(c, 1.0)) for c in line] for line in cells],
@@ -138,11 +124,11 @@ def _heat_map(rows: Sequence[Row], kind: str) -> Picture:
 
 def page(rows: Sequence[Row], pictures: Sequence[Picture]) -> str:
     """Return the page in Markdown: in words where the bounds are tight and where they are loose."""
-    kinds = list(dict.fromkeys(row["kind"] for row in rows))
-    coupled = sum(row["coupling"] is not None for row in rows)
+    kinds = list(dict.fromkeys(row.kind for row in rows))
+    coupled = sum(row.coupling is not None for row in rows)
     parts = [_INTRODUCTION.format(count=len(rows), coupled=coupled), _summary(rows, kinds)]
     for kind, drawn in zip(kinds, pictures, strict=True):
-        chosen = [row for row in rows if row["kind"] == kind]
+        chosen = [row for row in rows if row.kind == kind]
         parts.append(f"## {kind[0].upper()}{kind[1:]}\n\n{_words(chosen)}")
         parts.append(f"![{drawn.caption}]({drawn.name}.png)\n\n*{drawn.caption}*")
     parts.append(_own(rows))
@@ -175,9 +161,9 @@ def _summary(rows: Sequence[Row], kinds: Sequence[str]) -> str:
         "|---|---|---|---|---|---|---|",
     ]
     for kind in kinds:
-        chosen = [row for row in rows if row["kind"] == kind]
-        early = [ratio(row) for row in chosen if row["x"] < _BURN_IN]
-        late = [ratio(row) for row in chosen if row["x"] >= _BURN_IN]
+        chosen = [row for row in rows if row.kind == kind]
+        early = [ratio(row) for row in chosen if row.time < _BURN_IN]
+        late = [ratio(row) for row in chosen if row.time >= _BURN_IN]
         tight = sum(ratio(row) <= _TIGHT for row in chosen)
         lines.append(
             f"| {kind} | {len(chosen)} | {tight} | {_median(chosen)} | "
@@ -191,8 +177,8 @@ def _words(rows: Sequence[Row]) -> str:
     sentences = []
     for name, chosen_by in _REGIMES:
         chosen = [row for row in rows if chosen_by(row)]
-        early = [row for row in chosen if row["x"] < _BURN_IN]
-        late = [row for row in chosen if row["x"] >= _BURN_IN]
+        early = [row for row in chosen if row.time < _BURN_IN]
+        late = [row for row in chosen if row.time >= _BURN_IN]
         if early and late:
             sentences.append(
                 f"- {name[0].upper()}{name[1:]}: before burn-in the ratio is {_range(early)}, "
@@ -204,12 +190,12 @@ def _words(rows: Sequence[Row]) -> str:
 
 def _own(rows: Sequence[Row]) -> str:
     """Say how much of the gap of the published bounds this package's own ones closed, and where."""
-    open_ = [row for row in rows if row["published"] > _LOOSE * row["lower"] > 0]
+    open_ = [row for row in rows if row.published > _LOOSE * row.lower > 0]
     if not open_:
         return ""
-    better = [row for row in rows if row["upper"] < row["published"] * (1 - _SEEN)]
-    forgot = [row for row in rows if _forgetting(row) < row["published"] * (1 - _SEEN)]
-    coupled = [row for row in rows if row["upper"] < _forgetting(row) * (1 - _SEEN)]
+    better = [row for row in rows if row.upper < row.published * (1 - _SEEN)]
+    forgot = [row for row in rows if _forgetting(row) < row.published * (1 - _SEEN)]
+    coupled = [row for row in rows if row.upper < _forgetting(row) * (1 - _SEEN)]
     lines = [
         "## What this package's own bounds add",
         "",
@@ -226,11 +212,11 @@ def _own(rows: Sequence[Row]) -> str:
         "| with couplings | closed by forgetting | by couplings |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    for kind in dict.fromkeys(row["kind"] for row in rows):
+    for kind in dict.fromkeys(row.kind for row in rows):
         for name, chosen_by in _REGIMES:
-            chosen = [row for row in open_ if row["kind"] == kind and chosen_by(row)]
+            chosen = [row for row in open_ if row.kind == kind and chosen_by(row)]
             if chosen:
-                forgets = _short(statistics.median(_forgetting(r) / r["lower"] for r in chosen))
+                forgets = _short(statistics.median(_forgetting(r) / r.lower for r in chosen))
                 lines.append(
                     f"| {kind} | {name} | {len(chosen)} | {_median(chosen, 'published')} "
                     f"| {forgets} | {_median(chosen)} "
@@ -243,22 +229,22 @@ def _own(rows: Sequence[Row]) -> str:
 
 def _forgetting(row: Row) -> float:
     """Return the best bound without couplings."""
-    own = row["forgetting"]
-    return float(row["published"] if own is None else min(row["published"], own))
+    own = row.forgetting
+    return float(row.published if own is None else min(row.published, own))
 
 
 def _closed(row: Row) -> tuple[float, float]:
     """Return the shares of a row's gap, on a log scale, that forgetting and couplings close."""
-    gap = math.log(row["published"] / row["lower"])
+    gap = math.log(row.published / row.lower)
     before = _forgetting(row)
-    return math.log(row["published"] / before) / gap, math.log(before / row["upper"]) / gap
+    return math.log(row.published / before) / gap, math.log(before / row.upper) / gap
 
 
 def _farthest(better: Sequence[Row], forgot: Sequence[Row], coupled: Sequence[Row]) -> list[str]:
     told: list[tuple[str, Sequence[Row], Callable[[Row], float]]] = [
-        ("Forgetting lowers", forgot, lambda row: row["published"] / _forgetting(row)),
-        ("Couplings lower", coupled, lambda row: _forgetting(row) / row["upper"]),
-        ("Both together lower", better, lambda row: row["published"] / row["upper"]),
+        ("Forgetting lowers", forgot, lambda row: row.published / _forgetting(row)),
+        ("Couplings lower", coupled, lambda row: _forgetting(row) / row.upper),
+        ("Both together lower", better, lambda row: row.published / row.upper),
     ]
     lines = []
     for words, some, factor in told:
@@ -266,7 +252,7 @@ def _farthest(better: Sequence[Row], forgot: Sequence[Row], coupled: Sequence[Ro
             most = max(some, key=factor)
             lines.append(
                 f"- {words} the best bound before by a factor of {_short(factor(most))} at most "
-                f"({most['kind']}, {_place(most)})."
+                f"({most.kind}, {_place(most)})."
             )
     return lines
 
@@ -274,10 +260,10 @@ def _farthest(better: Sequence[Row], forgot: Sequence[Row], coupled: Sequence[Ro
 def _where(rows: Sequence[Row]) -> list[str]:
     """Say for each kind from which run length on the bounds help."""
     lines = []
-    for kind in dict.fromkeys(row["kind"] for row in rows):
-        chosen = [row for row in rows if row["kind"] == kind]
-        early = [row for row in chosen if row["x"] < _BURN_IN]
-        late = [row for row in chosen if row["x"] >= _BURN_IN]
+    for kind in dict.fromkeys(row.kind for row in rows):
+        chosen = [row for row in rows if row.kind == kind]
+        early = [row for row in chosen if row.time < _BURN_IN]
+        late = [row for row in chosen if row.time >= _BURN_IN]
         parts = [
             f"{when} they close {_percent([sum(_closed(row)) for row in some])} of the gap "
             f"together (median ratio {_median(some, 'published')} without them, "
@@ -302,18 +288,18 @@ def _worst(rows: Sequence[Row]) -> str:
     ]
     for row in sorted(rows, key=ratio, reverse=True)[:12]:
         lines.append(
-            f"| {row['kind']} | {row['A']:g} | {row['x']:g} | {row['noise']:g} | {row['steps']:,} "
-            f"| {row['lower']:.4g} | {row['upper']:.4g} | `{row['theorem']}` "
+            f"| {row.kind} | {row.strength:g} | {row.time:g} | {row.noise:g} | {row.steps:,} "
+            f"| {row.lower:.4g} | {row.upper:.4g} | `{row.theorem}` "
             f"| {_short(ratio(row))} |"
         )
     return "\n".join(lines)
 
 
 def _place(row: Row) -> str:
-    return f"A = {row['A']:g}, x = {row['x']:g}, s = {row['noise']:g} D"
+    return f"A = {row.strength:g}, x = {row.time:g}, s = {row.noise:g} D"
 
 
-def _median(rows: Sequence[Row], side: str = "upper") -> str:
+def _median(rows: Sequence[Row], side: Side = "upper") -> str:
     return _short(statistics.median(ratio(row, side) for row in rows))
 
 
@@ -323,7 +309,7 @@ def _range(rows: Sequence[Row]) -> str:
 
 
 def _mode(rows: Sequence[Row], key: str) -> str:
-    return str(statistics.mode(row[key] for row in rows))
+    return str(statistics.mode(getattr(row, key) for row in rows))
 
 
 def _short(value: float) -> str:
