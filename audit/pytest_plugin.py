@@ -52,7 +52,7 @@ class ClaimsFile(pytest.File):
     def collect(self) -> Iterable[pytest.Item]:
         """Return one test a claim, and one a complaint."""
         from audit.claims.checking import with_seed
-        from audit.claims.files import load
+        from audit.claims.claims_file import load
         from audit.claims.judge import error_shares
 
         loaded = load([_relative(self.path, self.config.rootpath)])
@@ -85,12 +85,12 @@ class ClaimItem(pytest.Item):
 
     def runtest(self) -> None:
         """Judge the claim."""
-        from audit.claims import words
+        from audit.claims import wording
         from audit.claims.checking import complaint, importable
         from audit.claims.claim import Severity
         from audit.claims.formats import properties
         from audit.claims.judge import judge
-        from audit.claims.verdicts import Verdict
+        from audit.results import Verdict
 
         with importable(self._files):
             judgement = judge(self._claim, error=self._error)
@@ -101,9 +101,9 @@ class ClaimItem(pytest.Item):
         if judgement.as_expected:
             return
         if self._claim.severity is Severity.WARN:
-            self.warn(ClaimWarning(words.line(judgement)))
+            self.warn(ClaimWarning(wording.line(judgement)))
         else:
-            pytest.fail(words.line(judgement), pytrace=False)
+            pytest.fail(wording.line(judgement), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
         """Return where the claim is written."""

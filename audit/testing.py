@@ -18,8 +18,8 @@ from audit.claims import (
     Renyi,
     Verdict,
 )
-from audit.claims.points import epsilon_error, renyi_point
-from audit.claims.words import line
+from audit.claims.claimed_numbers import epsilon_of, renyi_of
+from audit.claims.wording import line
 from audit.curves import PrivacyCurve
 from audit.mechanism import NoisySGD
 
@@ -131,8 +131,8 @@ def _claims(
         found.append(EpsilonDelta(tuple((_epsilon(bound, mechanism, d), d) for d in deltas)))
     if orders:
         assert isinstance(bound, PrivacyCurve)  # checked above
-        claimed = [(a, renyi_point(bound, a)) for a in orders]
-        found.append(Renyi(tuple((a, point.claimed + point.slack) for a, point in claimed)))
+        claimed = [(a, renyi_of(bound, a)) for a in orders]
+        found.append(Renyi(tuple((a, number.value + number.slack) for a, number in claimed)))
     return tuple(Claim(id="bound", mechanism=mechanism, statement=s) for s in found)
 
 
@@ -150,11 +150,11 @@ def _epsilon(
         except (TypeError, ValueError):
             raise validate.fail("bound", f"a number at delta {delta:g}", epsilon) from None
 
-    number = asked(delta)
-    if math.isnan(number) or number < 0:
-        raise validate.fail("bound", f"at least 0 at delta {delta:g}", number)
+    number = epsilon_of(asked, delta)
+    if math.isnan(number.value) or number.value < 0:
+        raise validate.fail("bound", f"at least 0 at delta {delta:g}", number.value)
     computed = callable(bound) or isinstance(bound, PrivacyCurve)
-    return number + epsilon_error(asked, delta, number) if computed else number
+    return number.value + number.slack if computed else number.value
 
 
 def _name(bound: Bound) -> str:

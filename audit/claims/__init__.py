@@ -2,11 +2,11 @@
 
     check_file("claims.yaml")  # judges every claim of a file
 
-Claims are written in files (`audit.claims.files`) or built (`Claim`), and judged by
+Claims are written in files (`audit.claims.claims_file`) or built (`Claim`), and judged by
 `audit.claims.judge`.
 """
 
-from audit.claims.checking import check_file
+from audit.claims.checking import check, check_file
 from audit.claims.claim import (
     Budget,
     CallableBound,
@@ -22,8 +22,8 @@ from audit.claims.claim import (
     Severity,
     Tradeoff,
 )
-from audit.claims.judgement import Judgement
-from audit.claims.verdicts import Verdict, judge_interval, judge_upper_bound
+from audit.claims.judgement import Evidence, Judgement
+from audit.results import Verdict, judge_interval, judge_upper_bound
 
 __all__ = [
     "Budget",
@@ -31,6 +31,7 @@ __all__ = [
     "CatalogueBound",
     "Claim",
     "EpsilonDelta",
+    "Evidence",
     "Expected",
     "Gaussian",
     "Judgement",
@@ -41,6 +42,7 @@ __all__ = [
     "Severity",
     "Tradeoff",
     "Verdict",
+    "check",
     "check_file",
     "judge_interval",
     "judge_upper_bound",

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import inspect
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 
-from audit import constructions
-from audit.claims.pairs import GIVEN, Densities, Mixture, Mixtures, Pair, given_pair
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -17,9 +14,8 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
     WallPinnedWalk,
-    decode_pair,
-    kinds,
 )
+from audit.constructions.explicit import ExplicitPair, ExponentialMechanism
 from audit.constructions.gradient_limits import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.search.found_pairs import shipped
@@ -29,51 +25,13 @@ Make = Callable[[], Construction]
 # A process with more different batches takes too long to make.
 _MOST_KINDS = 20_000
 
-# Their maps are no broken lines, which is what a witness can tell.
-_WITHOUT_WITNESS = ("HolderPair",)
-
 # Walks that let others push across the domain, as shares of their largest drift.
 _SHARES = (1.0, 0.5, 0.25)
 # ... and drifts in multiples of the one that crosses the domain once.
 _CROSSINGS = (1.5, 1.0, 0.75, 0.5, 2.0, 3.0)
 
 
-def named_pair(mechanism: NoisySGD | None, kind: str, parameters: Mapping[str, object]) -> Pair:
-    """Return the pair that a claim names.
-
-    Parameters
-    ----------
-    mechanism
-        What a construction is checked against; None for pairs that are given by numbers.
-    kind
-        A construction of `audit.constructions`, one of `audit.claims.pairs.GIVEN`, ``"Repeated"``
-        or ``"ExponentialMechanism"``.
-    parameters
-        Keywords of the construction.
-
-    Raises
-    ------
-    ValueError
-        If there is no such pair, a parameter is unknown or out of its range, or the construction
-        breaks an assumption of the mechanism (`Inadmissible`).
-    """
-    if kind in GIVEN:
-        return given_pair(kind, parameters)
-    if mechanism is None:
-        raise ValueError(f"mechanism must be given for the pair {kind}, got none")
-    if kind in _MADE:
-        return _called(_MADE[kind], kind, mechanism, parameters)
-    found = getattr(constructions, kind, None)
-    if inspect.isclass(found) and issubclass(found, Construction) and not found.is_neighbouring:
-        raise ValueError(f"pair must be of neighbouring datasets, which {kind} is not")
-    known = [name for name in kinds() if name not in _WITHOUT_WITNESS]
-    if kind not in known:
-        names = ", ".join([*known, *_MADE, *GIVEN])
-        raise ValueError(f"pair must be one of {names}, got {kind!r}")
-    return decode_pair({"kind": kind, **parameters}, mechanism, name="")
-
-
-def candidate_pairs(mechanism: NoisySGD) -> Iterator[Pair]:
+def candidate_pairs(mechanism: NoisySGD) -> Iterator[Construction | ExplicitPair]:
     """Yield pairs that a mechanism's assumptions allow, those that usually tell most first.
 
     Which parameters a family takes is fixed by the mechanism alone: nothing is chosen after looking
@@ -81,7 +39,7 @@ def candidate_pairs(mechanism: NoisySGD) -> Iterator[Pair]:
     """
     if mechanism.release is Release.EXPONENTIAL_MECHANISM:
         try:
-            yield exponential_mechanism(mechanism)
+            yield ExponentialMechanism(mechanism)
         except ValueError:
             return
         return
@@ -95,78 +53,6 @@ def candidate_pairs(mechanism: NoisySGD) -> Iterator[Pair]:
         if pair not in seen:
             seen.add(pair)
             yield pair
-
-
-def repeated(mechanism: NoisySGD, times: int) -> Mixtures:
-    """Return the pair of ``times`` runs of one step each, on one dataset of one record.
-
-    Linear losses of opposite slopes; the sum of the runs says all that they say.
-    """
-    if mechanism.steps != 1 or mechanism.dataset_size != 1:
-        raise ValueError(
-            "Repeated needs steps=1 and dataset_size=1, "
-            f"got steps={mechanism.steps} and dataset_size={mechanism.dataset_size}"
-        )
-    distance = times * mechanism.constant_step_size * mechanism.sensitivity
-    std = math.sqrt(times) * mechanism.step_std
-    return Mixtures(
-        Mixture((1.0,), (distance / 2,), (std,)), Mixture((1.0,), (-distance / 2,), (std,))
-    )
-
-
-def exponential_mechanism(mechanism: NoisySGD) -> Densities | Mixtures:
-    """Return two exponential mechanisms whose potentials differ by a linear function.
-
-    The density is proportional to exp(-2 F/(eta sigma^2)) with F the mean loss. F and F' differ by
-    (S/n) x: around 0 on a bounded interval (exponential densities), around a shared parabola of the
-    strong convexity on the line (two normal laws).
-    """
-    if mechanism.release is not Release.EXPONENTIAL_MECHANISM:
-        raise ValueError(
-            "ExponentialMechanism needs release=EXPONENTIAL_MECHANISM, "
-            f"got release={mechanism.release.name}"
-        )
-    if mechanism.batching is not Batching.FULL:
-        raise ValueError(f"ExponentialMechanism needs full batches, got {mechanism.batching.name}")
-    temperature = mechanism.constant_step_size * mechanism.noise_std**2 / 2
-    slope = mechanism.sensitivity / mechanism.dataset_size / temperature
-    curvature = mechanism.strong_convexity / temperature
-    if mechanism.diameter is None and curvature > 0:
-        mean, std = slope / 2 / curvature, 1 / math.sqrt(curvature)
-        return Mixtures(Mixture((1.0,), (mean,), (std,)), Mixture((1.0,), (-mean,), (std,)))
-    if mechanism.diameter is not None and curvature == 0:
-        if mechanism.relation is Relation.ZERO_OUT:
-            # the other records pull the other way, where they may
-            others = (mechanism.dataset_size - 1) * mechanism.steepest_gradient
-            if 2 * others < mechanism.steepest_gradient:
-                raise ValueError("ExponentialMechanism needs other records for relation=ZERO_OUT")
-        half = mechanism.diameter / 2
-        return Densities(slope / 2, -half, half)
-    raise ValueError(
-        "ExponentialMechanism needs a bounded domain without strong convexity, or the whole line "
-        f"with it, got diameter={mechanism.diameter} and "
-        f"strong_convexity={mechanism.strong_convexity!r}"
-    )
-
-
-_MADE: Mapping[str, Callable[..., Pair]] = {
-    "Repeated": repeated,
-    "ExponentialMechanism": exponential_mechanism,
-}
-
-
-def _called(
-    make: Callable[..., Pair], kind: str, mechanism: NoisySGD, parameters: Mapping[str, object]
-) -> Pair:
-    allowed = [name for name in inspect.signature(make).parameters if name != "mechanism"]
-    for name in parameters:
-        if name not in allowed or name.startswith("_"):
-            has = ", ".join(allowed) if allowed else "none"
-            raise ValueError(f"{kind} has no parameter {name!r}; it has {has}")
-    try:
-        return make(mechanism, **parameters)
-    except TypeError as error:
-        raise ValueError(f"{kind} cannot be made of these parameters: {error}") from None
 
 
 def _attempts(m: NoisySGD) -> Iterator[Make]:

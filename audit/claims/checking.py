@@ -11,10 +11,10 @@ from pathlib import Path
 
 from audit import validate
 from audit.claims.claim import Claim, Severity
-from audit.claims.files import load
+from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
-from audit.claims.nodes import Complaint
-from audit.claims.verdicts import Verdict
+from audit.claims.yaml_tree import Complaint
+from audit.results import Verdict
 
 # the chance that a run refutes any true claim, where the user does not choose another
 DEFAULT_ERROR = 0.01

@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from audit import validate
-from audit.mechanism import NoisySGD
+from audit.claims.yaml_tree import Location
+from audit.codec import encode
+from audit.mechanism import NoisySGD, encode_mechanism
+
+if TYPE_CHECKING:
+    from audit.constructions import Construction
+    from audit.constructions.explicit import ExplicitPair
+
+    Pair = Construction | ExplicitPair
+
+__all__ = [
+    "Budget",
+    "CallableBound",
+    "CatalogueBound",
+    "Claim",
+    "EpsilonDelta",
+    "Expected",
+    "Gaussian",
+    "Location",
+    "LooseBy",
+    "NotPrivate",
+    "NotRenyi",
+    "Renyi",
+    "Severity",
+    "Statement",
+    "Tradeoff",
+    "encode_claim",
+]
 
 
 class Severity(enum.Enum):
@@ -18,36 +46,48 @@ class Severity(enum.Enum):
     WARN = "warn"
 
 
+class _UpperBound:
+    """A statement that some number is at most a value: a larger certified number refutes it."""
+
+    is_lower_bound: ClassVar[bool] = False
+
+
+class _LowerBound:
+    """A statement that some number is above a value: a larger certified number proves it."""
+
+    is_lower_bound: ClassVar[bool] = True
+
+
 @dataclass(frozen=True)
-class EpsilonDelta:
+class EpsilonDelta(_UpperBound):
     """Claims (epsilon, delta)-differential privacy at every one of ``points``."""
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class Renyi:
+class Renyi(_UpperBound):
     """Claims a Renyi divergence of at most ``value`` at every (alpha, value) of ``points``."""
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class Gaussian:
+class Gaussian(_UpperBound):
     """Claims mu-Gaussian differential privacy."""
 
     mu: float
 
 
 @dataclass(frozen=True)
-class Tradeoff:
+class Tradeoff(_UpperBound):
     """Claims a tradeoff function of at least ``beta`` at every (alpha, beta) of ``points``."""
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
-class CatalogueBound:
+class CatalogueBound(_UpperBound):
     """Claims what an entry of `audit.bounds.CATALOGUE` gives, at ``deltas`` and ``orders``."""
 
     id: str
@@ -57,7 +97,7 @@ class CatalogueBound:
 
 
 @dataclass(frozen=True)
-class CallableBound:
+class CallableBound(_UpperBound):
     """Claims what ``package.module:function`` returns for the mechanism.
 
     The function is called as ``function(mechanism, delta)`` for each of ``deltas`` and returns
@@ -69,7 +109,7 @@ class CallableBound:
 
 
 @dataclass(frozen=True)
-class NotRenyi:
+class NotRenyi(_LowerBound):
     """Claims that the worst pair's Renyi divergence of order ``alpha`` is above ``value``."""
 
     alpha: float
@@ -77,7 +117,7 @@ class NotRenyi:
 
 
 @dataclass(frozen=True)
-class NotPrivate:
+class NotPrivate(_LowerBound):
     """Claims that the mechanism is not (epsilon, delta)-differentially private."""
 
     epsilon: float
@@ -106,9 +146,19 @@ class Expected(enum.Enum):
 
 @dataclass(frozen=True)
 class LooseBy:
-    """Consistent, with claim / best certified lower bound of at most ``factor``."""
+    """Consistent, with claim / best certified lower bound of at most ``factor``.
+
+    Claims files write ``{loose_by: 1.2}``.
+    """
 
     factor: float
+
+    @classmethod
+    def expand_shorthand(cls, plain: Any) -> Any:
+        """Return the fields of what a claims file writes."""
+        if isinstance(plain, Mapping) and set(plain) == {"loose_by"}:
+            return {"factor": plain["loose_by"]}
+        return plain
 
     def __post_init__(self) -> None:
         if not self.factor >= 1:
@@ -132,23 +182,12 @@ class Budget:
         validate.positive(seconds=self.seconds)
 
 
-@dataclass(frozen=True)
-class Location:
-    """Where a claim is written, for messages."""
-
-    file: Path
-    line: int
-
-    def __str__(self) -> str:
-        return f"{self.file}:{self.line}"
-
-
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A statement about a mechanism, with what is expected of it.
 
-    ``pair`` names a construction of `audit.claims.pairs` with its parameters where the judge is to
-    use that one alone; by default it tries every admissible one that fits.
+    ``pair`` is a construction for the mechanism, or explicit distributions, where the judge is to
+    use that one alone; by default it tries every admissible construction that fits.
     """
 
     id: str
@@ -158,5 +197,30 @@ class Claim:
     expected: Expected | LooseBy = Expected.CONSISTENT
     severity: Severity = Severity.ERROR
     budget: Budget = Budget()
-    pair: tuple[str, Mapping[str, object]] | None = None
+    pair: Pair | None = None
     location: Location | None = None
+
+
+def encode_claim(claim: Claim) -> dict[str, Any]:
+    """Return the mechanism, the statement and the pair of a claim as plain data, for JSON files.
+
+    Fields of the mechanism and the pair with their default values are left out.
+    """
+    from audit.constructions import encode_pair
+
+    mechanism = None
+    if claim.mechanism is not None:
+        mechanism = encode_mechanism(claim.mechanism, defaults=False)
+    pair = None
+    if claim.pair is not None:
+        defaults = {field.name: field.default for field in dataclasses.fields(claim.pair)}
+        pair = {
+            name: value
+            for name, value in encode_pair(claim.pair).items()
+            if name not in defaults or getattr(claim.pair, name) != defaults[name]
+        }
+    return {
+        "mechanism": mechanism,
+        "statement": {"form": type(claim.statement).__name__, **encode(claim.statement)},
+        "pair": pair,
+    }

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import enum
+import json
 import math
 import re
 from collections.abc import Callable
 from xml.etree import ElementTree
 
-from audit.claims import words
+import audit
+from audit.claims import wording
 from audit.claims.checking import Checked, complaint
-from audit.claims.claim import Severity
+from audit.claims.claim import Severity, encode_claim
 from audit.claims.judgement import Judgement
-from audit.claims.nodes import Complaint
-from audit.claims.settings import settings
-from audit.claims.verdicts import Verdict
+from audit.claims.yaml_tree import Complaint
+from audit.codec import encode
+from audit.results import Verdict
 
 JSON_FORMAT = 1
 _DIGITS = 6  # in tables, at most
@@ -50,10 +52,10 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
     """Return the row of a judgement, one text for each of `COLUMNS`."""
     verdict = judgement.verdict.value
     if mark(judgement) in ("FAIL", "warn"):
-        verdict += f" (expected {words.expectation(judgement.claim.expected)})"
+        verdict += f" (expected {wording.expectation(judgement.claim.expected)})"
     claimed, certified = judgement.claimed, judgement.certified
     if claimed is not None and certified is not None:
-        left, right = words.apart(certified, claimed, _DIGITS)
+        left, right = wording.apart(certified, claimed, _DIGITS)
     else:
         left, right = ("" if x is None else f"{x:.4g}" for x in (certified, claimed))
     ratio = judgement.tightness
@@ -65,7 +67,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
         right,
         left,
         "" if ratio is None else f"{ratio:.4g}",
-        words.where(judgement),
+        wording.where(judgement),
         by,
     )
 
@@ -84,7 +86,7 @@ def summary(checked: Checked) -> tuple[str, ...]:
         f"most that, {spent:.3g} of it is spent; exact evidence spends none"
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
-    lines = (words.line(j) for j in (*checked.failures, *checked.warnings))
+    lines = (wording.line(j) for j in (*checked.failures, *checked.warnings))
     return (*lines, counts, budget, *fresh)
 
 
@@ -115,29 +117,27 @@ def _markdown(checked: Checked) -> str:
     return "\n".join(lines) + "\n"
 
 
-def _escaped(words_: str) -> str:
-    return re.sub(r"([|\\`*<\[])", r"\\\1", words_)
+def _escaped(text: str) -> str:
+    return re.sub(r"([|\\`*<\[])", r"\\\1", text)
 
 
 def _json(checked: Checked) -> str:
-    import audit
-    from audit.scenario.store import to_json  # late: scenarios stand on verdicts
+    content = {
+        "format": JSON_FORMAT,
+        "version": audit.__version__,
+        "status": checked.status,
+        "error": checked.error,
+        "error_spent": sum(j.error for j in checked.judgements),
+        "seed": checked.seed,
+        "claims": [_entry(judgement) for judgement in checked.judgements],
+        "complaints": encode(checked.complaints),
+    }
+    return json.dumps(content, indent=1, allow_nan=False) + "\n"
 
-    return to_json(
-        {
-            "format": JSON_FORMAT,
-            "version": audit.__version__,
-            "status": checked.status,
-            "error": checked.error,
-            "error_spent": sum(j.error for j in checked.judgements),
-            "seed": checked.seed,
-            "claims": [_entry(judgement) for judgement in checked.judgements],
-            "complaints": [
-                {"file": str(wrong.file), "line": wrong.line, "message": wrong.message}
-                for wrong in checked.complaints
-            ],
-        }
-    )
+
+def _finite(number: float | None) -> float | None:
+    """Return the number, or None for an infinite one, which JSON has no word for."""
+    return None if number is None or math.isinf(number) else number
 
 
 def _entry(judgement: Judgement) -> dict[str, object]:
@@ -147,9 +147,9 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "file": str(claim.location.file) if claim.location else None,
         "line": claim.location.line if claim.location else None,
         "citation": claim.citation,
-        **settings(claim),
+        **encode_claim(claim),
         "severity": claim.severity.value,
-        "expected": words.expectation(claim.expected),
+        "expected": wording.expectation(claim.expected),
         "as_expected": judgement.as_expected,
         "verdict": judgement.verdict.value,
         **properties(judgement),
@@ -163,15 +163,14 @@ def _entry(judgement: Judgement) -> dict[str, object]:
 
 def properties(judgement: Judgement) -> dict[str, object]:
     """Return the numbers of a judgement and what they rest on; None where there is none."""
-    ratio = judgement.tightness
     return {
-        "quantity": words.quantity(judgement),
-        "claimed": judgement.claimed,
-        "certified": judgement.certified,
-        "tightness": None if ratio is None or math.isinf(ratio) else ratio,
-        "where": words.where(judgement),
+        "quantity": None if judgement.quantity is None else judgement.quantity.name,
+        "claimed": _finite(judgement.claimed),
+        "certified": _finite(judgement.certified),
+        "tightness": _finite(judgement.tightness),
+        "where": wording.where(judgement),
         "pair": judgement.pair,
-        "evidence": judgement.evidence,
+        "evidence": judgement.evidence.value,
     }
 
 
@@ -195,7 +194,7 @@ def _junit(checked: Checked) -> str:
         for name, value in facts.items():
             if value not in (None, ""):
                 ElementTree.SubElement(held, "property", name=name, value=_legal(str(value)))
-        text = _legal(words.line(judgement))
+        text = _legal(wording.line(judgement))
         if mark(judgement) == "FAIL":
             ElementTree.SubElement(entry, "failure", message=text).text = text
         elif mark(judgement) == "warn":
@@ -234,7 +233,7 @@ def _github(checked: Checked) -> str:
         for judgement in found:
             place = judgement.claim.location
             file, line = (place.file, place.line) if place else ("", None)
-            marks.append(_command(level, file, line, "audit-check", words.line(judgement)))
+            marks.append(_command(level, file, line, "audit-check", wording.line(judgement)))
     return "".join(f"{line}\n" for line in marks) + _text(checked)
 
 

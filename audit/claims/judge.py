@@ -9,46 +9,47 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from audit import bounds, validate
-from audit.claims.candidates import candidate_pairs, named_pair
-from audit.claims.claim import Claim, NotPrivate, NotRenyi
-from audit.claims.evidence import ExactEvidence, exact_evidence
-from audit.claims.judgement import Judgement
-from audit.claims.pairs import Pair, described
-from audit.claims.places import check_named, check_runs, placed, positions
-from audit.claims.points import BadClaim, ClaimsNothing, Point, Quantity, points_of
-from audit.claims.sampled import FEWEST_FOR_INTERVALS, exact_seconds, sampled_bounds
-from audit.claims.verdicts import Verdict
+from audit import bounds, exact, validate
+from audit.claims.candidates import candidate_pairs
+from audit.claims.claim import CatalogueBound, Claim
+from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
+from audit.claims.judgement import Evidence, Judgement
+from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
 from audit.claims.witness import Witness, witness_of
-from audit.constructions.base import Construction
+from audit.claims.wording import described
+from audit.constructions import Construction, HolderPair
+from audit.constructions.explicit import ExplicitPair, Repeated
+from audit.exact.cost import exact_seconds
 from audit.mechanism import NoisySGD, Order
+from audit.results import Verdict
 
+Pair = Construction | ExplicitPair
 Progress = Callable[[Judgement], None]
-Compute = Callable[[Pair], ExactEvidence]
+Compute = Callable[[Pair], exact.BracketedCurve]
 
 _MOST_LAWS = 64  # exact laws that are kept while a file is judged
 
 
 @dataclass(frozen=True)
 class _Finding:
-    """What one pair certifies at one point, in one order."""
+    """What one pair certifies of one claimed number, in one order."""
 
-    point: Point
+    number: ClaimedNumber
     low: float
     high: float
     order: Order
     pair: Pair
-    kind: str  # of the evidence
-    epsilon: float | None = None  # where a mu is proven
+    evidence: Evidence
+    curve: exact.BracketedCurve | None = None  # of exact evidence
 
     @property
     def refutes(self) -> bool:
-        return self.point.refuted_by(self.low)
+        return self.number.refuted_by(self.low)
 
     @property
     def tightness(self) -> tuple[bool, float]:
         """Sorts refutations first, then what comes closest to the claimed number."""
-        return not self.refutes, self.point.ratio(self.low)
+        return not self.refutes, self.number.ratio(self.low)
 
 
 def judge(claim: Claim, *, error: float = 0.05) -> Judgement:
@@ -80,7 +81,7 @@ def judge(claim: Claim, *, error: float = 0.05) -> Judgement:
         If ``error`` is not in (0, 1).
     """
     validate.open_unit(error=error)
-    return _judge(claim, error, exact_evidence)
+    return _judge(claim, error, exact.curve)
 
 
 def _judge(claim: Claim, error: float, compute: Compute) -> Judgement:
@@ -114,7 +115,7 @@ def judge_all(
     validate.integer(1, jobs=jobs)
     shares = error_shares(claims, error)
     # claims often share a mechanism, and then all its pairs
-    compute = lru_cache(maxsize=_MOST_LAWS)(exact_evidence)
+    compute = lru_cache(maxsize=_MOST_LAWS)(exact.curve)
 
     def one(task: tuple[Claim, float]) -> Judgement:
         judgement = _judge(*task, compute)
@@ -139,15 +140,15 @@ def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
 
 
 def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
-    points = points_of(claim)
-    findings, untried, spent = _evidence(claim, points, error, compute)
+    numbers = claimed_numbers(claim)
+    findings, untried, spent = _evidence(claim, numbers, error, compute)
     if not findings:
         reason = untried or "no pair of neighbouring datasets is at hand for this mechanism"
         return Judgement(
             claim=claim,
             verdict=Verdict.INCONCLUSIVE,
-            claimed=points[0].claimed,
-            where=points[0].where,
+            claimed=numbers[0].value,
+            quantity=numbers[0].quantity,
             message=reason,
         )
     closest = min(findings, key=lambda finding: finding.tightness)
@@ -159,12 +160,12 @@ def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
     return Judgement(
         claim=claim,
         verdict=verdict,
-        claimed=closest.point.claimed,
+        claimed=closest.number.value,
         certified=closest.low,
-        where=closest.point.where,
+        quantity=closest.number.quantity,
         order=closest.order,
         pair=described(closest.pair),
-        evidence=closest.kind,
+        evidence=closest.evidence,
         error=spent,
         witness=witness,
         message=message,
@@ -172,33 +173,38 @@ def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
 
 
 def _verdict(claim: Claim, closest: _Finding) -> tuple[Verdict, str]:
-    name, where = closest.point.quantity.value, closest.point.where
-    place = f" at {where}" if where else ""
-    numbers = f"certified {name} {closest.low:.6g}{place}, claimed {closest.point.claimed:.6g}"
-    if not isinstance(claim.statement, NotRenyi | NotPrivate):
+    quantity, claimed = closest.number.quantity, closest.number.value
+    place = f" at {quantity.where}" if quantity.where else ""
+    numbers = f"certified {quantity.name} {closest.low:.6g}{place}, claimed {claimed:.6g}"
+    if not claim.statement.is_lower_bound:
         if closest.refutes:
             return Verdict.REFUTED, numbers
         return Verdict.CONSISTENT, f"no pair tried refutes it: {numbers}"
     if closest.refutes:  # the number that the claim says is exceeded
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
     assert claim.mechanism is not None or claim.pair is not None
-    upper = _least_upper_bound(claim.mechanism, closest.point)
-    if upper is not None and upper[1] < closest.point.claimed:
-        return Verdict.REFUTED, f"{upper[0]} proves: {name} at most {upper[1]:.6g}{place}"
+    upper = _least_upper_bound(claim.mechanism, closest.number)
+    if upper is not None and upper[1] < claimed:
+        return (
+            Verdict.REFUTED,
+            f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{place}",
+        )
     return Verdict.INCONCLUSIVE, f"no pair tried exceeds it: {numbers}"
 
 
-def _least_upper_bound(mechanism: NoisySGD | None, point: Point) -> tuple[str, float] | None:
-    """Return the sound bound of the catalogue that says least at a point, and what it says."""
-    if mechanism is None or point.at is None:
+def _least_upper_bound(
+    mechanism: NoisySGD | None, number: ClaimedNumber
+) -> tuple[str, float] | None:
+    """Return the sound bound of the catalogue that says least of a number, and what it says."""
+    if mechanism is None:
         return None
     found = []
     for id in bounds.applicable(mechanism):
         entry = bounds.entry(id)
         if entry.status.sound:
-            curve = entry.evaluate(mechanism)
-            ask = curve.epsilon if point.quantity is Quantity.EPSILON else curve.renyi
-            found.append((float(ask(point.at)) * (1 + 1e-9), id))
+            value = number.quantity.upper_bound(entry.evaluate(mechanism))
+            if value is not None:
+                found.append((value * (1 + 1e-9), id))
     if not found:
         return None
     value, id = min(found)
@@ -206,14 +212,14 @@ def _least_upper_bound(mechanism: NoisySGD | None, point: Point) -> tuple[str, f
 
 
 def _evidence(
-    claim: Claim, points: Sequence[Point], error: float, compute: Compute
+    claim: Claim, numbers: Sequence[ClaimedNumber], error: float, compute: Compute
 ) -> tuple[list[_Finding], str, float]:
     """Return all findings, why pairs were left out, and the error that was spent."""
     deadline = time.perf_counter() + claim.budget.seconds
     findings: list[_Finding] = []
     costly: list[Construction] = []
     failures: list[str] = []
-    reached: dict[Point, float] = {}
+    reached: dict[ClaimedNumber, float] = {}
     for pair in _pairs(claim):
         left = deadline - time.perf_counter()
         if (findings or costly) and left <= 0:
@@ -222,88 +228,123 @@ def _evidence(
             costly.append(pair)
             continue
         try:
-            evidence = compute(pair)
+            curve = compute(pair)
         except ValueError as reason:  # no law to be had at this precision
             failures.append(" ".join(str(reason).split()))
             continue
-        findings += _exact_findings(pair, evidence, points, reached)
+        findings += _exact_findings(pair, curve, numbers, reached)
     if not costly or claim.budget.trials == 0:
         if costly:
             failures.append("exact laws would take longer than the budget's seconds")
         return findings, "; ".join(dict.fromkeys(failures)), 0.0
     # which pairs are sampled is settled by their sizes, before any sample is drawn
     share = error / len(costly)
-    kind = "sampled" if claim.budget.trials >= FEWEST_FOR_INTERVALS else "sequential"
-    for number, pair in enumerate(costly):
+    enough = claim.budget.trials >= FEWEST_FOR_INTERVALS
+    evidence = Evidence.SAMPLED if enough else Evidence.SEQUENTIAL
+    for index, pair in enumerate(costly):
         lows = sampled_bounds(
             pair,
-            points,
+            numbers,
             trials=claim.budget.trials,
             error=share,
-            seed=claim.budget.seed + 2 * number,
+            seed=claim.budget.seed + 2 * index,
         )
         findings += [
-            _Finding(point, low, math.inf, order, pair, kind)
-            for point, (low, order) in zip(points, lows, strict=True)
+            _Finding(number, low, math.inf, order, pair, evidence)
+            for number, (low, order) in zip(numbers, lows, strict=True)
         ]
     return findings, "", error
 
 
 def _exact_findings(
-    pair: Pair, evidence: ExactEvidence, points: Sequence[Point], reached: dict[Point, float]
+    pair: Pair,
+    curve: exact.BracketedCurve,
+    numbers: Sequence[ClaimedNumber],
+    reached: dict[ClaimedNumber, float],
 ) -> list[_Finding]:
     """Return what a pair certifies; nothing where another one has ``reached`` more."""
     findings = []
-    for point in points:
+    for number in numbers:
+        quantity = number.quantity
         for order in Order:
-            if point in reached and not evidence.exceeds(point, order, reached[point]):
+            if number in reached and not quantity.may_exceed(curve, order, reached[number]):
                 continue
-            low, high = evidence.bracket(point, order)
-            reached[point] = max(low, reached.get(point, 0.0))
-            finding = _Finding(point, low, high, order, pair, "exact")
-            if point.quantity is Quantity.MU and finding.refutes:
-                finding = replace(finding, epsilon=evidence.mu_place(order))
-            findings.append(finding)
+            low, high = quantity.bracket(curve, order)
+            reached[number] = max(low, reached.get(number, 0.0))
+            findings.append(_Finding(number, low, high, order, pair, Evidence.EXACT, curve))
     return findings
 
 
 def _pairs(claim: Claim) -> Iterator[Pair]:
+    """Yield the pairs that may speak about the claim: the one that it names, or all that fit."""
     mechanism, statement = claim.mechanism, claim.statement
-    allowed = None if mechanism is None else positions(statement, mechanism)
-    if claim.pair is None:
-        if mechanism is None:
-            raise BadClaim("mechanism or pair must be given, got neither")
-        check_runs(statement)
-        seen: set[Pair | None] = {None}
-        for candidate in candidate_pairs(mechanism):
-            pair = placed(candidate, allowed)
-            if pair is not None and pair not in seen:
-                seen.add(pair)
-                yield pair
+    entry = bounds.entry(statement.id) if isinstance(statement, CatalogueBound) else None
+    options = statement.options if isinstance(statement, CatalogueBound) else {}
+    batches = None
+    if entry is not None and mechanism is not None:
+        batches = entry.differing_batches(mechanism, options)
+    if claim.pair is not None:
+        runs = 1 if entry is None else entry.released_runs(options)
+        yield _checked_pair(claim, claim.pair, batches, runs)
         return
-    check_named(statement, *claim.pair)
-    try:
-        named = named_pair(mechanism, *claim.pair)
-    except ValueError as error:
-        raise BadClaim(" ".join(str(error).split())) from None
-    there = placed(named, allowed)
-    if there is None:
+    if mechanism is None:
+        raise BadClaim("mechanism or pair must be given, got neither")
+    for name in () if entry is None else entry.other_runs:
+        if name in options:
+            raise BadClaim(f"pair must be named for a bound with the option {name!r}")
+    seen: set[Pair | None] = {None}
+    for candidate in candidate_pairs(mechanism):
+        pair = _placed(candidate, batches)
+        if pair is not None and pair not in seen:
+            seen.add(pair)
+            yield pair
+
+
+def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:
+    """Return the pair that a claim names, with its record where the statement wants it.
+
+    Raises ``BadClaim`` where the pair cannot speak about the statement, or a witness not about it.
+    """
+    if isinstance(pair, Repeated) and pair.times > runs:
+        raise BadClaim(f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}")
+    if isinstance(pair, HolderPair):
         raise BadClaim(
-            f"pair must differ in a record that the bound is about, got {described(named)}"
+            "pair must have piecewise linear updates, which a witness can describe, got HolderPair"
         )
-    yield there
+    mechanism = getattr(pair, "mechanism", None)
+    if mechanism is not None and mechanism != claim.mechanism:
+        raise BadClaim(f"pair must be of the claim's mechanism, got {described(pair)} of another")
+    placed = _placed(pair, batches)
+    if placed is None:
+        raise BadClaim(
+            f"pair must differ in a record that the bound is about, got {described(pair)}"
+        )
+    return placed
+
+
+def _placed(pair: Pair, batches: range | None) -> Pair | None:
+    """Return the pair with its record in one of the allowed batches; None where it is not.
+
+    A pair whose position is left open takes the last one that is allowed.
+    """
+    if batches is None or not isinstance(pair, Construction):
+        return pair
+    position: int | None = getattr(pair, "position", None)
+    if position is None:
+        return replace(pair, position=batches[-1])  # type: ignore[call-arg]
+    return pair if position in batches else None
 
 
 def _witness(claim: Claim, finding: _Finding) -> tuple[Witness | None, str]:
     try:
         witness = witness_of(
             claim,
-            finding.point,
+            finding.number,
+            at=finding.number.quantity.witness_at(finding.curve, finding.order),
             pair=finding.pair,
             order=finding.order,
             bracket=(finding.low, finding.high),
-            evidence=finding.kind,
-            epsilon=finding.epsilon,
+            evidence=finding.evidence,
         )
     except ValueError as error:
         return None, f" (no witness: {error})"

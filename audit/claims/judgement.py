@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+import enum
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from audit.claims.claim import Claim, Expected
-from audit.claims.verdicts import Verdict
+from audit.claims.quantities import Quantity
 from audit.mechanism import Order
+from audit.results import Verdict
 
 if TYPE_CHECKING:
     from audit.claims.witness import Witness
+
+
+class Evidence(enum.StrEnum):
+    """What a certified lower bound rests on."""
+
+    NONE = ""
+    EXACT = "exact"
+    SAMPLED = "sampled"
+    SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,16 +33,16 @@ class Judgement:
     claim, verdict
         What was judged, and how.
     claimed, certified
-        The claimed number and the best certified lower bound where the claim is tightest (epsilon,
-        Renyi divergence, mu, or 1 - beta); None where there is none.
-    where
-        In words: ``"delta 1e-05"``, ``"order 4"``, ``"alpha 0.05"``.
+        The claimed number and the best certified lower bound where the claim is tightest; None
+        where there is none.
+    quantity
+        What these numbers are, and where they are taken; None where nothing is claimed.
     order
         Which law of the pair comes first there.
     pair
         The construction that certifies.
     evidence
-        ``"exact"``, ``"sampled"`` or ``"sequential"``; empty where there is none.
+        What the certified bound rests on.
     error
         The probability that this judgement refutes a true claim; 0 for exact evidence.
     witness
@@ -46,14 +57,19 @@ class Judgement:
     verdict: Verdict
     claimed: float | None = None
     certified: float | None = None
-    where: str = ""
+    quantity: Quantity | None = None
     order: Order | None = None
     pair: str = ""
-    evidence: str = ""
+    evidence: Evidence = Evidence.NONE
     error: float = 0.0
     witness: Witness | None = None
     message: str = ""
     seconds: float = 0.0
+
+    @property
+    def where(self) -> str:
+        """Where the claim is tightest: ``"delta 1e-05"``, ``"order 4"``, ``"alpha 0.05"``."""
+        return "" if self.quantity is None else self.quantity.where
 
     @property
     def tightness(self) -> float | None:

@@ -16,11 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import audit
-from audit.claims import words
+from audit.claims import wording
 from audit.claims.checking import importable
-from audit.claims.claim import Claim
+from audit.claims.claim import Claim, encode_claim
 from audit.claims.judgement import Judgement
-from audit.claims.settings import settings
+from audit.claims.quantities import Quantity
+from audit.codec import decode, encode
+from audit.results import Verdict
 
 FORMAT = 1
 # Relative. Exact brackets are narrower than 1e-7 of their values and bounds are solved to 1e-9, so
@@ -31,59 +33,81 @@ _ABSOLUTE = 1e-12
 
 
 @dataclass(frozen=True)
+class LockedClaim:
+    """What a lock holds of a claim.
+
+    Attributes
+    ----------
+    mechanism, statement, pair
+        What the claim is about, as `audit.claims.claim.encode_claim` writes it.
+    verdict
+        How it was judged.
+    numbers
+        All that the claim says (a bound at each of its deltas and orders), and the best certified
+        lower bound where the claim is tightest, by their names.
+    """
+
+    mechanism: Mapping[str, Any] | None
+    statement: Mapping[str, Any]
+    pair: Mapping[str, Any] | None
+    verdict: Verdict
+    numbers: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Accepted:
+    """Changes that were accepted together, with the reason that was given."""
+
+    date: str
+    version: str
+    reason: str
+    changes: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Lock:
     """The content of a lock file: an entry for each claim id, and the changes accepted so far."""
 
-    claims: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    accepted: tuple[dict[str, Any], ...] = ()
+    claims: Mapping[str, LockedClaim] = field(default_factory=dict)
+    accepted: tuple[Accepted, ...] = ()
 
 
-def entries(judgements: Iterable[Judgement]) -> dict[str, dict[str, Any]]:
-    """Return what a lock file holds of the judged claims, by id.
-
-    Its numbers are all that the claim says (a bound at each of its deltas and orders), and the best
-    certified lower bound where the claim is tightest.
-    """
+def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
+    """Return what a lock file holds of the judged claims, by id."""
     return {
-        judgement.claim.id: {
-            **settings(judgement.claim),
-            "verdict": judgement.verdict.value,
-            "numbers": {**_claimed(judgement.claim), **_certified(judgement)},
-        }
+        judgement.claim.id: LockedClaim(
+            **encode_claim(judgement.claim),
+            verdict=judgement.verdict,
+            numbers={**_claimed(judgement.claim), **_certified(judgement)},
+        )
         for judgement in judgements
     }
 
 
-def _claimed(claim: Claim) -> dict[str, float | str | None]:
-    from audit.claims.points import BadClaim, ClaimsNothing, points_of
+def _claimed(claim: Claim) -> dict[str, float]:
+    from audit.claims.claimed_numbers import BadClaim, ClaimsNothing, claimed_numbers
 
     files = () if claim.location is None else (claim.location.file,)
     try:
         with importable(files), contextlib.redirect_stdout(sys.stderr):
-            points = points_of(claim)
+            numbers = claimed_numbers(claim)
     except (BadClaim, ClaimsNothing):
         return {}  # the verdict says so
-    names = (f"claimed {point.quantity.value}{_place(point.where)}" for point in points)
-    return {name: _stored(point.claimed) for name, point in zip(names, points, strict=True)}
+    return {_name("claimed", number.quantity): number.value for number in numbers}
 
 
-def _certified(judgement: Judgement) -> dict[str, float | str | None]:
-    if judgement.certified is None:
+def _certified(judgement: Judgement) -> dict[str, float]:
+    if judgement.certified is None or judgement.quantity is None:
         return {}
-    name = f"certified {words.quantity(judgement)}{_place(judgement.where)}"
-    return {name: _stored(judgement.certified)}
+    return {_name("certified", judgement.quantity): float(judgement.certified)}
 
 
-def _place(where: str) -> str:
-    return f" at {words.tidy(where)}" if where else ""
+def _name(kind: str, quantity: Quantity) -> str:
+    place = f" at {wording.tidy(quantity.where)}" if quantity.where else ""
+    return f"{kind} {quantity.name}{place}"
 
 
-def _stored(number: float | None) -> float | str | None:
-    """Return the number as JSON can hold it."""
-    return number if number is None or math.isfinite(number) else str(float(number))
-
-
-def changes(lock: Lock, now: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
+def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
     """Return a line for every change since the lock was written; none where all is the same.
 
     ``now`` is what `entries` returned.
@@ -93,7 +117,8 @@ def changes(lock: Lock, now: Mapping[str, dict[str, Any]]) -> tuple[str, ...]:
         if name not in lock.claims:
             lines.append(f"claim {name!r} is new")
         else:
-            lines += [f"claim {name!r}: {text}" for text in _differences(lock.claims[name], entry)]
+            found = _differences(encode(lock.claims[name]), encode(entry))
+            lines += [f"claim {name!r}: {text}" for text in found]
     lines += [f"claim {name!r} is gone" for name in lock.claims if name not in now]
     return tuple(lines)
 
@@ -132,7 +157,7 @@ def _shown(value: object) -> str:
     return "nothing" if value is None else value if isinstance(value, str) else json.dumps(value)
 
 
-def accept(lock: Lock, now: Mapping[str, dict[str, Any]], *, reason: str, date: str) -> Lock:
+def accept(lock: Lock, now: Mapping[str, LockedClaim], *, reason: str, date: str) -> Lock:
     """Return the lock with the numbers of ``now``, and the reason kept beside the changes.
 
     Raises
@@ -142,12 +167,7 @@ def accept(lock: Lock, now: Mapping[str, dict[str, Any]], *, reason: str, date: 
     """
     if not reason.strip():
         raise ValueError(f"the reason to accept must be given, got {reason!r}")
-    kept = {
-        "date": date,
-        "version": audit.__version__,
-        "reason": reason.strip(),
-        "changes": list(changes(lock, now)),
-    }
+    kept = Accepted(date, audit.__version__, reason.strip(), changes(lock, now))
     return Lock(now, (*lock.accepted, kept))
 
 
@@ -163,14 +183,15 @@ def read(path: Path) -> Lock:
         return Lock()
     try:
         content = json.loads(path.read_text(encoding="utf-8"))
-        if content["format"] != FORMAT:
-            raise ValueError(f"format must be {FORMAT}, got {content['format']!r}")
-        claims, accepted = dict(content["claims"]), tuple(content["accepted"])
+        found = content.pop("format", None) if isinstance(content, dict) else None
+        if found != FORMAT:
+            raise ValueError(f"format must be {FORMAT}, got {found!r}")
+        lock: Lock = decode(Lock, content)
     except OSError as error:
         raise ValueError(f"{path}: cannot be read: {error.strerror}") from None
-    except (KeyError, TypeError, ValueError) as error:
+    except ValueError as error:
         raise ValueError(f"{path}: not a lock file ({' '.join(str(error).split())})") from None
-    return Lock(claims, accepted)
+    return lock
 
 
 def write(path: Path, lock: Lock) -> None:
@@ -181,8 +202,7 @@ def write(path: Path, lock: Lock) -> None:
     ValueError
         If it cannot be written.
     """
-    content = {"format": FORMAT, "claims": dict(lock.claims), "accepted": list(lock.accepted)}
-    text = json.dumps(content, indent=1, allow_nan=False) + "\n"
+    text = json.dumps({"format": FORMAT, **encode(lock)}, indent=1, allow_nan=False) + "\n"
     draft = path.with_name(f".{path.name}.draft")
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

@@ -7,19 +7,51 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from importlib.metadata import version
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
+from audit import validate
 from audit.bounds import entry
 from audit.claims.claim import CatalogueBound, Claim
-from audit.claims.pairs import Pair, described
-from audit.claims.plain import plain_pair
-from audit.claims.points import Point, Quantity
-from audit.claims.recipe import recipe
+from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.judgement import Evidence
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
+from audit.claims.wording import described
+from audit.codec import decode, encode
+from audit.constructions import Affine, PiecewiseLinear, Process, Segment, Step, UpdateMap
+from audit.constructions.explicit import ExplicitPair
 from audit.mechanism import Order
 
+if TYPE_CHECKING:
+    from audit.claims.claim import Pair
+
 _FORMAT = 1
-_NUMBERS = ("claimed", "slack")
-_TEXTS = ("claim", "citation", "quantity", "order", "evidence", "version", "construction")
+_QUANTITIES = tuple(quantity.name for quantity in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha))
+
+# How the laws of each kind of plain pair are defined.
+_LAWS: Mapping[str, tuple[str, ...]] = {
+    "process": (
+        "Each law is that of X_T in a chain: draw one of 'paths' by its probability, set X = start,"
+        " and run its segments in order, each 'times' times through its steps.",
+        "A step draws one of its maps by its weight, and sets X = clip(phi(X) + noise_std Z, lower,"
+        " upper) with Z standard normal; null means no wall, and 'absorb' that X stays there.",
+        "phi is the broken line through (points[i], values[i]), with slopes[0] to the left of them"
+        " and slopes[1] to the right.",
+        "Without walls and with straight lines, mean <- a mean + b and var <- a^2 var + std^2.",
+        "Else discretise: hold the density on a fine grid and the mass at either wall; one step is"
+        " a product with the normal kernel, the mass beyond a wall goes to the wall.",
+    ),
+    "mixtures": ("Each law is a mixture of normals: weights[i] of N(means[i], stds[i]^2).",),
+    "finite": (
+        "Each law is that of 'times' independent draws from the listed probabilities; only the"
+        " counts of the outcomes matter (multinomial).",
+    ),
+    "densities": (
+        "On [low, high] the first density is proportional to exp(slope x), the second to"
+        " exp(-slope x).",
+    ),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,11 +99,19 @@ class Witness:
     recipe: tuple[str, ...]
     version: str
 
+    def __post_init__(self) -> None:
+        validate.finite(at=self.at, claimed=self.claimed, slack=self.slack, low=self.bracket[0])
+        if self.bracket[1] is not None:
+            validate.finite(high=self.bracket[1])
+        validate.one_of(_QUANTITIES, quantity=self.quantity)
+        validate.one_of(tuple(order.value for order in Order), order=self.order)
+        validate.one_of(tuple(one.value for one in Evidence if one), evidence=self.evidence)
+        if "kind" not in self.pair:
+            raise validate.fail("pair", "a mapping with a kind", dict(self.pair))
+
     def to_json(self) -> str:
         """Return the text of the file."""
-        body = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        text = json.dumps({"format": _FORMAT, **body}, indent=2, allow_nan=False)
-        return text + "\n"
+        return json.dumps({"format": _FORMAT, **encode(self)}, indent=2, allow_nan=False) + "\n"
 
     @staticmethod
     def from_json(text: str) -> Witness:
@@ -88,62 +128,42 @@ class Witness:
             raise ValueError(f"witness must be JSON: {error}") from None
         if not isinstance(body, dict) or body.pop("format", None) != _FORMAT:
             raise ValueError(f"witness must have format {_FORMAT}")
-        fields = set(Witness.__dataclass_fields__)
-        if set(body) != fields:
-            wrong = ", ".join(sorted(fields ^ set(body)))
-            raise ValueError(f"witness must have exactly its fields, wrong: {wrong}")
-        for name in _TEXTS:
-            if not isinstance(body[name], str):
-                raise ValueError(f"{name} must be text, got {body[name]!r}")
-        for name in (*_NUMBERS, "at"):
-            body[name] = _number(name, body[name])
-        low, high = _pair_of("bracket", body["bracket"])
-        body["bracket"] = (_number("bracket", low), None if high is None else _number("high", high))
-        if not isinstance(body["pair"], dict) or "kind" not in body["pair"]:
-            raise ValueError("pair must be a mapping with a kind")
-        if body["quantity"] not in {quantity.value for quantity in Quantity}:
-            raise ValueError(f"quantity must be a known one, got {body['quantity']!r}")
-        if body["order"] not in {order.value for order in Order}:
-            raise ValueError(f"order must be forward or reverse, got {body['order']!r}")
-        if not isinstance(body["recipe"], list):
-            raise ValueError("recipe must be a list of lines")
-        body["recipe"] = tuple(str(line) for line in body["recipe"])
-        return Witness(**body)
+        witness: Witness = decode(Witness, body)
+        return witness
 
 
 def witness_of(
     claim: Claim,
-    point: Point,
+    number: ClaimedNumber,
     *,
+    at: float,
     pair: Pair,
     order: Order,
     bracket: tuple[float, float],
-    evidence: str,
-    epsilon: float | None = None,
+    evidence: Evidence,
 ) -> Witness:
-    """Return the witness of a refuted point.
+    """Return the witness of a refuted number.
 
-    ``epsilon`` is where a refuted mu shows in delta. Raises ``ValueError`` where the pair cannot
-    be written as plain numbers.
+    ``at`` is where it is compared, `Quantity.witness_at`. Raises ``ValueError`` where the pair
+    cannot be written as plain numbers.
     """
     plain = plain_pair(pair)
-    at = epsilon if point.quantity is Quantity.MU else point.at
-    assert at is not None or point.quantity is Quantity.MU
-    place = 0.0 if at is None else at
+    names = ("first", "second") if order is Order.FORWARD else ("second", "first")
+    head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
     low, high = bracket
     return Witness(
         claim=claim.id,
         citation=claim.citation or _cited(claim),
-        quantity=point.quantity.value,
-        at=place,
-        claimed=point.claimed,
-        slack=point.slack,
+        quantity=number.quantity.name,
+        at=at,
+        claimed=number.value,
+        slack=number.slack,
         order=order.value,
         bracket=(low, high if math.isfinite(high) else None),
-        evidence=evidence,
+        evidence=evidence.value,
         construction=described(pair),
         pair=plain,
-        recipe=recipe(point.quantity, place, point.claimed, order, plain),
+        recipe=(head, *_LAWS[plain["kind"]], *number.quantity.recipe(at, number.value)),
         version=version("noisy-sgd-audit"),
     )
 
@@ -154,13 +174,73 @@ def _cited(claim: Claim) -> str:
     return ""
 
 
-def _number(name: str, value: object) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value):
-        raise ValueError(f"{name} must be a finite number, got {value!r}")
-    return float(value)
+def plain_pair(pair: Pair) -> dict[str, Any]:
+    """Return the two laws of a pair as plain numbers: dictionaries, lists, numbers and texts.
+
+    Raises
+    ------
+    ValueError
+        If a process has an update map that is not piecewise linear.
+    """
+    if isinstance(pair, ExplicitPair):
+        distributions = pair.distributions()
+        return {**encode(distributions), "kind": distributions.kind.lower()}
+    first, second = pair.processes()
+    return {"kind": "process", "first": _process(first), "second": _process(second)}
 
 
-def _pair_of(name: str, value: object) -> tuple[Any, Any]:
-    if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"{name} must be two numbers, got {value!r}")
-    return value[0], value[1]
+def _process(process: Process) -> dict[str, Any]:
+    return {
+        "start": process.start,
+        "lower": process.lower if math.isfinite(process.lower) else None,
+        "upper": process.upper if math.isfinite(process.upper) else None,
+        "lower_wall": process.lower_wall.value,
+        "upper_wall": process.upper_wall.value,
+        "paths": [
+            {
+                "probability": path.probability,
+                "segments": [_segment(segment) for segment in path.segments if len(segment)],
+            }
+            for path in process.paths
+        ],
+    }
+
+
+def _segment(segment: Segment) -> dict[str, Any]:
+    return {"times": segment.times, "steps": [_step(step) for step in segment.steps]}
+
+
+def _step(step: Step) -> dict[str, Any]:
+    return {
+        "noise_std": step.noise_std,
+        "maps": [
+            {"weight": weight, **_map(phi)}
+            for phi, weight in zip(step.maps, step.weights, strict=True)
+            if weight > 0
+        ],
+    }
+
+
+def _map(phi: UpdateMap) -> dict[str, Any]:
+    """Return a broken line: its points and values, and the slopes beyond them."""
+    if isinstance(phi, Affine):
+        return {"points": [0.0], "values": [phi.shift], "slopes": [phi.slope, phi.slope]}
+    if isinstance(phi, PiecewiseLinear):
+        return {"points": [*phi.points], "values": [*phi.values], "slopes": [*phi.slopes]}
+    return _recognised(phi)
+
+
+def _recognised(phi: UpdateMap) -> dict[str, Any]:
+    """Read a broken line off a map that has kinks, and check that there is nothing else to it."""
+    points = np.array(sorted(phi.kinks) or [0.0])
+    reach = 1.0 + float(np.ptp(points))
+    values = phi(points)
+    slopes = [
+        float(phi(points[:1])[0] - phi(points[:1] - reach)[0]) / reach,
+        float(phi(points[-1:] + reach)[0] - phi(points[-1:])[0]) / reach,
+    ]
+    line = PiecewiseLinear(tuple(points), tuple(values), (slopes[0], slopes[1]))
+    probe = np.linspace(points[0] - 5 * reach, points[-1] + 5 * reach, 2003)
+    if not np.allclose(line(probe), phi(probe), rtol=0, atol=1e-12 * (1 + 6 * reach)):
+        raise ValueError(f"update maps must be piecewise linear for a witness, got {phi!r}")
+    return _map(line)

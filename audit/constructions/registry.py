@@ -122,7 +122,8 @@ def decode_any_pair(
 ) -> Construction | ExplicitPair:
     """Return the construction or the explicit pair that plain data stands for.
 
-    As `decode_pair`; ``mechanism`` may be None for kinds that take none.
+    As `decode_pair`; ``mechanism`` may be None for kinds that take none, and a field may be left
+    out where the class has a default for it, as claims files do.
     """
     fields, kind = _fields_and_kind(plain, name)
     known = _known(kind, all_kinds(), name)
@@ -132,8 +133,18 @@ def decode_any_pair(
             problem = f"must be given for {validate.with_article(kind)}, got nothing"
             raise codec.DecodeError.at("mechanism", (), problem)
         given["mechanism"] = mechanism
-    pair: Construction | ExplicitPair = codec.decode(known, fields, name, given=given)
+    filled = {**_defaults(known), **fields}
+    pair: Construction | ExplicitPair = codec.decode(known, filled, name, given=given)
     return pair
+
+
+def _defaults(kind: type[Any]) -> dict[str, Any]:
+    """Return the fields that plain data must hold although the class has a default for them."""
+    return {
+        field.name: field.default
+        for field in dataclasses.fields(kind)
+        if field.metadata.get("required") and field.default is not dataclasses.MISSING
+    }
 
 
 def _fields_and_kind(plain: Any, name: str) -> tuple[Mapping[str, Any], str]:

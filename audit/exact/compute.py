@@ -6,10 +6,13 @@ import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from typing import overload
 
 from audit import validate
 from audit.constructions.base import Construction
+from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
+from audit.exact.cells import CellCurve, explicit_curve
 from audit.exact.curve import LawCurve
 from audit.exact.gaussian import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
 from audit.exact.law import Law
@@ -67,19 +70,36 @@ def law(
     return result
 
 
+@overload
 def curve(
     pair: Construction,
     *,
     resolutions: tuple[Resolution, Resolution] | None = None,
     threads: int = 1,
     progress: Progress | None = None,
-) -> LawCurve | GaussianPairCurve:
-    """Compute the exact privacy curve of a construction's last iterates.
+) -> LawCurve | GaussianPairCurve: ...
+@overload
+def curve(
+    pair: Construction | ExplicitPair,
+    *,
+    resolutions: tuple[Resolution, Resolution] | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> LawCurve | GaussianPairCurve | CellCurve: ...
+def curve(
+    pair: Construction | ExplicitPair,
+    *,
+    resolutions: tuple[Resolution, Resolution] | None = None,
+    threads: int = 1,
+    progress: Progress | None = None,
+) -> LawCurve | GaussianPairCurve | CellCurve:
+    """Compute the exact privacy curve of a pair's last iterates.
 
     Parameters
     ----------
     pair
-        The construction; both of its processes must live on one domain.
+        The construction, whose processes must live on one domain, or explicit distributions, for
+        which the other parameters do not matter.
     resolutions
         The fine one, whose values are returned, and a coarser one, from whose distance the
         bracket takes the discretisation error; by default as fine as the run's length allows.
@@ -90,15 +110,18 @@ def curve(
 
     Returns
     -------
-    LawCurve or GaussianPairCurve
-        With ``epsilon_bracket``, ``delta_bracket``, ``renyi_bracket``, and the two laws as
-        ``first`` and ``second``. The closed form is taken where the laws are normal.
+    LawCurve, GaussianPairCurve or CellCurve
+        With ``epsilon_bracket``, ``delta_bracket``, ``renyi_bracket``, ``power_bracket`` and
+        ``mu_bracket``, and the two laws of a construction as ``first`` and ``second``. The closed
+        form is taken where the laws are normal.
 
     Raises
     ------
     ValueError
         If the processes have different domains.
     """
+    if isinstance(pair, ExplicitPair):
+        return explicit_curve(pair)
     return curves(pair, None, resolutions=resolutions, threads=threads, progress=progress)[0]
 
 

@@ -10,20 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.curves.base import PrivacyCurve
+from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
 from audit.exact.pair import LawPair
 from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 
-Bracket = tuple[float, float]
-
 _UNIT_ROUNDOFF = 2.0**-53
 
 
 @dataclass(frozen=True, eq=False)
-class LawCurve(PrivacyCurve):
+class LawCurve(BracketedCurve):
     """The curve of two computed laws.
 
     ``first`` and ``second`` are the laws of X and X' at the fine resolution; ``coarse`` holds both
@@ -59,17 +57,17 @@ class LawCurve(PrivacyCurve):
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true epsilon at ``delta``."""
         validate.open_unit(delta=delta)
-        return _worst(lambda o: self._epsilon_bracket(delta, o), order)
+        return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true delta at ``epsilon``."""
         validate.finite(epsilon=epsilon)
-        return _worst(lambda o: self._delta_bracket(epsilon, o), order)
+        return worse_bracket(lambda o: self._delta_bracket(epsilon, o), order)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
-        return _worst(lambda o: self._renyi_bracket(alpha, o), order)
+        return worse_bracket(lambda o: self._renyi_bracket(alpha, o), order)
 
     def beta_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return (low, high) that contain the true type II error at type I error ``alpha``.
@@ -86,6 +84,20 @@ class LawCurve(PrivacyCurve):
         least = fine.beta_range((alpha + lost_p) / (1 - rho))[0]
         low, high = least * (1 - rho) - lost_q - gap, most * (1 + rho) + lost_q + gap
         return max(low, 0.0), min(high, 1.0)
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) that contain the power 1 - beta of the best test at ``alpha``."""
+        low, high = self.beta_bracket(alpha, order)
+        return 1 - high, 1 - low
+
+    def mu_bracket(self, order: Order) -> MuBracket:
+        """Return a bracket of the least mu of the pair in one order, open above."""
+        low, epsilon = gaussian_mu(lambda e: self.delta_bracket(e, order)[0], EPSILONS)
+        return MuBracket(low, math.inf, epsilon)
+
+    def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
+        """Whether epsilon at ``delta`` can be above ``epsilon``: one delta in place of a root."""
+        return self.delta_bracket(epsilon, order)[1] > delta
 
     def _lost(self, order: Order) -> tuple[float, float]:
         lost = self.first.lost_mass, self.second.lost_mass
@@ -149,7 +161,8 @@ class LawCurve(PrivacyCurve):
         return np.array([pair.renyi(float(a)) for a in alpha])
 
 
-def _worst(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+    """Return the bracket of one order, or that of the worse one where none is named."""
     if order is not None:
         validate.instance(Order, order=order)
         return bracket(order)

@@ -7,12 +7,13 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import log_ndtr, ndtr
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from audit import validate
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
 from audit.curves.gaussian import GaussianCurve
+from audit.exact.bracketed import PROBABILITY_ERROR, Bracket, BracketedCurve, MuBracket
 from audit.mechanism import Order
 from audit.numerics.normal import log_density
 
@@ -71,7 +72,7 @@ class NormalLaw:
 
 
 @dataclass(frozen=True)
-class GaussianPairCurve(GaussianCurve):
+class GaussianPairCurve(GaussianCurve, BracketedCurve):
     """The exact curve of two normal laws of equal variance; ``mu`` is their distance."""
 
     first: NormalLaw
@@ -82,7 +83,7 @@ class GaussianPairCurve(GaussianCurve):
         error = self.mu * _ERROR + (1 + self.mu) * (self.first.rounding + self.second.rounding)
         return max(self.mu - error, 0.0), self.mu + error
 
-    def epsilon_bracket(self, delta: float, order: Order | None = None) -> tuple[float, float]:
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true epsilon at ``delta``."""
         validate.open_unit(delta=delta)
         least, most = self._mu_range
@@ -91,17 +92,40 @@ class GaussianPairCurve(GaussianCurve):
         high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
         return low, high
 
-    def delta_bracket(self, epsilon: float, order: Order | None = None) -> tuple[float, float]:
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true delta at ``epsilon``."""
         least, most = self._mu_range
         low = GaussianCurve(least).delta(epsilon) * (1 - _ERROR)
         high = GaussianCurve(most).delta(epsilon) * (1 + _ERROR)
         return low, min(high, 1.0)
 
-    def renyi_bracket(self, alpha: float, order: Order | None = None) -> tuple[float, float]:
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
         least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
         return least * (1 - _ERROR), most * (1 + _ERROR)
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) that contain the power 1 - beta of the best test at ``alpha``."""
+        mu = self.mu_bracket(order)
+        return gaussian_power_bracket((mu.low, mu.high), alpha)
+
+    def mu_bracket(self, order: Order) -> MuBracket:
+        """Return a bracket of the least mu for which the pair is mu-GDP, from D_2 = mu^2."""
+        low, high = (math.sqrt(value) for value in self.renyi_bracket(2.0))
+        return MuBracket(low, high, 0.0)
+
+
+def gaussian_power(mu: float, alpha: float) -> float:
+    """Return 1 - beta of N(0, 1) against N(mu, 1) at type I error ``alpha``."""
+    return float(ndtr(mu + ndtri(alpha)))
+
+
+def gaussian_power_bracket(mu: tuple[float, float], alpha: float) -> tuple[float, float]:
+    """Return (low, high) around `gaussian_power` for every mu of an interval."""
+    low = gaussian_power(mu[0], alpha * (1 - PROBABILITY_ERROR)) * (1 - PROBABILITY_ERROR)
+    most = min(alpha * (1 + PROBABILITY_ERROR), 1.0)
+    high = gaussian_power(mu[1], most) * (1 + PROBABILITY_ERROR)
+    return low, min(high, 1.0)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from audit.claims.words import apart
+from audit.claims.wording import apart
 from audit.report.number_format import MISSING, ratio
 from results.scenarios.publish import SHOWN
 

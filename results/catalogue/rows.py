@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from audit.bounds import CATALOGUE, Entry
-from audit.claims import words
-from audit.claims.claim import CatalogueBound, NotPrivate, NotRenyi
+from audit.claims import wording
+from audit.claims.claim import CatalogueBound
 from audit.claims.judgement import Judgement
-from audit.claims.settings import settings
-from audit.claims.verdicts import Verdict
+from audit.mechanism import encode_mechanism
 from audit.report.number_format import plain
+from audit.results import Verdict
 from results.catalogue.page import Kind
 from results.catalogue.printed import Printed
 from results.catalogue.statements import SideStatement
@@ -33,7 +33,6 @@ _SYMBOLS = {
     "holder": "Hoelder",
     "clip_norm": "clip norm",
 }
-_LOWER = (NotRenyi, NotPrivate)
 
 
 def rows(
@@ -91,7 +90,7 @@ def _stem(name: str) -> str:
 
 def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideStatement]) -> Row:
     claim = judgement.claim
-    lower = isinstance(claim.statement, _LOWER)
+    lower = claim.statement.is_lower_bound
     beside = extra.get(entry.id if entry else _stem(claim.id))
     stated = entry.statement if entry else beside.statement if beside else ""
     ratio = judgement.tightness
@@ -104,10 +103,10 @@ def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideS
         "statement": stated,
         "status": entry.status.value if entry else "as printed",
         "mechanism": _mechanism(judgement) if judgement.claimed is not None else "",
-        "at": words.where(judgement),
-        "quantity": words.quantity(judgement) if judgement.claimed is not None else "",
+        "at": wording.where(judgement),
+        "quantity": "" if judgement.quantity is None else judgement.quantity.name,
         "pair": judgement.pair,
-        "evidence": judgement.evidence,
+        "evidence": judgement.evidence.value,
         "certified": judgement.certified,
         "claimed": judgement.claimed,
         "ratio": None if lower or ratio is None or math.isinf(ratio) else ratio,
@@ -127,9 +126,10 @@ def _verdict(judgement: Judgement, *, lower: bool) -> str:
 
 def _mechanism(judgement: Judgement) -> str:
     """Return the mechanism in symbols, as ``T=40, n=100, full batches``."""
-    fields = settings(judgement.claim)["mechanism"]
-    if fields is None:
+    mechanism = judgement.claim.mechanism
+    if mechanism is None:
         return "two laws given by numbers"
+    fields = encode_mechanism(mechanism, defaults=False)
     found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
     found += [
         f"{name.replace('_', ' ')}: {fields[name]}"

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import csv
+import math
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, replace
@@ -17,7 +18,6 @@ from functools import cache
 from pathlib import Path
 
 from audit import NoisySGD, exact
-from audit.claims.candidates import named_pair
 from audit.claims.claim import (
     Budget,
     Claim,
@@ -27,20 +27,17 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
-from audit.claims.evidence import LawEvidence
 from audit.claims.judge import judge_all
-from audit.claims.points import Point, Quantity
-from audit.claims.verdicts import Verdict
-from audit.constructions import Construction
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.constructions import DriftedWalk
 from audit.estimation import clopper_pearson
-from audit.exact import LawCurve
 from audit.mechanism import Order
+from audit.results import Verdict
 
 FOLDER = Path(__file__).resolve().parent
 ERROR = 0.1
 # less than any law takes: samples must decide
 NO_TIME = 1e-9
-PAIR = ("DriftedWalk", {"drift": 0.4, "start": -1.0})
 
 
 def mechanism() -> NoisySGD:
@@ -61,26 +58,23 @@ def mechanism() -> NoisySGD:
 def true_claims() -> tuple[Claim, ...]:
     """Return true claims: epsilon at three deltas, a Renyi divergence, a mu and a power."""
     m = mechanism()
-    pair = named_pair(m, *PAIR)
-    assert isinstance(pair, Construction)
+    pair = DriftedWalk(m, drift=0.4, start=-1.0)
     curve = exact.curve(pair)
-    assert isinstance(curve, LawCurve)
-    law = LawEvidence(curve)
 
-    def most(quantity: Quantity, at: float | None) -> float:
-        brackets = [law.bracket(Point(quantity, at, 0.0), order) for order in Order]
+    def most(quantity: Quantity) -> float:
+        brackets = [quantity.bracket(curve, order) for order in Order]
         # of mu only the low end is computed: a little more is true for sure
-        return max(high if quantity is not Quantity.MU else 1.01 * low for low, high in brackets)
+        return max(high if math.isfinite(high) else 1.01 * low for low, high in brackets)
 
-    power = most(Quantity.POWER, 0.1)
+    epsilons = tuple((most(EpsilonAtDelta(delta)), delta) for delta in (0.3, 0.1, 0.01))
     statements: dict[str, Statement] = {
-        "epsilon": EpsilonDelta(tuple((most(Quantity.EPSILON, d), d) for d in (0.3, 0.1, 0.01))),
-        "renyi": Renyi(((2.0, most(Quantity.RENYI, 2.0)),)),
-        "mu": Gaussian(most(Quantity.MU, None)),
-        "tradeoff": Tradeoff(((0.1, 1 - power),)),
+        "epsilon": EpsilonDelta(epsilons),
+        "renyi": Renyi(((2.0, most(RenyiAtOrder(2.0))),)),
+        "mu": Gaussian(most(Mu())),
+        "tradeoff": Tradeoff(((0.1, 1 - most(PowerAtAlpha(0.1))),)),
     }
     return tuple(
-        Claim(id=name, mechanism=m, statement=statement, pair=PAIR)
+        Claim(id=name, mechanism=m, statement=statement, pair=pair)
         for name, statement in statements.items()
     )
 

@@ -14,12 +14,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from audit import Batching, NoisySGD, Order, bounds, exact
-from audit.claims.candidates import named_pair
 from audit.claims.claim import Claim, EpsilonDelta, Renyi
 from audit.claims.judge import judge_all
 from audit.claims.judgement import Judgement
-from audit.claims.verdicts import Verdict
-from audit.constructions import Construction
+from audit.constructions import decode_pair
+from audit.results import Verdict
 
 COLUMNS = (
     "bound",
@@ -62,7 +61,7 @@ class Base:
             id=f"{self.bound}, {self.size}: {mutation}",
             mechanism=self.mechanism,
             statement=statement,
-            pair=(self.pair, self.parameters),
+            pair=decode_pair({"kind": self.pair, **self.parameters}, self.mechanism),
         )
 
 
@@ -178,8 +177,7 @@ def order_forgotten(base: Base) -> float | None:
     if m.batching is not Batching.WITHOUT_REPLACEMENT or base.delta is not None:
         return None
     one = replace(m, steps=1)
-    pair = named_pair(one, base.pair, {**base.parameters, "start": 0.0})
-    assert isinstance(pair, Construction)
+    pair = decode_pair({"kind": base.pair, **base.parameters, "start": 0.0}, one)
     law = exact.curve(pair)
     return m.steps * min(law.renyi(2.0, order) for order in Order)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from audit.claims import Judgement, Verdict, check_file
-from audit.claims.files import load
+from audit.claims.claims_file import load
 from audit.curves import GaussianCurve
 
 EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"

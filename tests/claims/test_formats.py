@@ -12,12 +12,13 @@ import pytest
 
 from audit import NoisySGD, Order
 from audit.claims import claim as c
-from audit.claims import formats, words
+from audit.claims import formats, wording
 from audit.claims.checking import Checked, complaint
 from audit.claims.formats import Format
-from audit.claims.judgement import Judgement
-from audit.claims.nodes import Complaint
-from audit.claims.verdicts import Verdict
+from audit.claims.judgement import Evidence, Judgement
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
+from audit.claims.yaml_tree import Complaint
+from audit.results import Verdict
 
 FILE = Path("some folder/a.claims.yaml")
 ONE_STEP = NoisySGD(
@@ -39,10 +40,10 @@ def judged(verdict: Verdict = Verdict.CONSISTENT, **changes: object) -> Judgemen
     shown: dict[str, object] = {
         "claimed": 5.0,
         "certified": 4.377,
-        "where": "delta 1e-05",
+        "quantity": EpsilonAtDelta(1e-5),
         "order": Order.FORWARD,
         "pair": "TwoSidedWalk",
-        "evidence": "exact",
+        "evidence": Evidence.EXACT,
         "message": "as it is",
         "seconds": 0.25,
         **{k: v for k, v in changes.items() if k not in of_claim},
@@ -83,16 +84,20 @@ CHECKED = Checked(
         ),
         (
             judged(
-                Verdict.REFUTED, where="", statement=c.Gaussian(1.0), claimed=1.0, certified=2.0
+                Verdict.REFUTED,
+                quantity=Mu(),
+                statement=c.Gaussian(1.0),
+                claimed=1.0,
+                certified=2.0,
             ),
             "claim 'true' refuted: certified mu 2.00 > claimed 1.00",
         ),
         (
-            judged(Verdict.REFUTED, where="order 4", claimed=100.0, certified=200.0),
+            judged(Verdict.REFUTED, quantity=RenyiAtOrder(4.0), claimed=100.0, certified=200.0),
             "claim 'true' refuted: certified Renyi divergence 200 > claimed 100 at order 4",
         ),
         (
-            judged(Verdict.REFUTED, where="alpha 0.05", statement=c.Tradeoff(()), claimed=0.1),
+            judged(Verdict.REFUTED, quantity=PowerAtAlpha(0.05), claimed=0.1),
             "claim 'true' refuted: certified 1 - beta 4.38 > claimed 0.100 at alpha 0.05",
         ),
         (
@@ -110,7 +115,7 @@ CHECKED = Checked(
     ],
 )
 def test_one_line_a_judgement(judgement: Judgement, line: str) -> None:
-    assert words.line(judgement) == line
+    assert wording.line(judgement) == line
 
 
 def test_marks() -> None:
@@ -143,8 +148,8 @@ def test_text_states_everything() -> None:
     shown = " ".join(rows[0].split())
     assert shown == "ok true consistent 5.00 4.38 1.142 delta 1e-5 TwoSidedWalk, exact"
     lines = below.splitlines()
-    assert lines[0] == words.line(REFUTED)
-    assert lines[1] == words.line(WARNED)
+    assert lines[0] == wording.line(REFUTED)
+    assert lines[1] == wording.line(WARNED)
     assert lines[2] == "4 claims: 1 as expected, 1 not, 1 warning, 2 complaints"
     assert lines[3].startswith("error budget 0.01: ")
     assert "0.004 of it is spent" in lines[3]
@@ -187,7 +192,7 @@ def test_junit() -> None:
     assert cases["true"].get("time") == "0.250"
     failure = cases["x"].find("failure")
     assert failure is not None
-    assert failure.get("message") == words.line(REFUTED)
+    assert failure.get("message") == wording.line(REFUTED)
     assert "loose by" in str(cases["loose"].findtext("system-out"))
     wrong = cases["bad"].find("error")
     assert wrong is not None

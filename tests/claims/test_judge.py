@@ -25,8 +25,10 @@ from audit.claims.claim import (
     Tradeoff,
 )
 from audit.claims.judge import error_shares, judge, judge_all
-from audit.claims.verdicts import Verdict
+from audit.constructions import HolderForm, HolderPair, TwoSidedWalk, decode_any_pair
+from audit.constructions.explicit import Finite, Repeated
 from audit.curves import GaussianCurve
+from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
 
@@ -47,13 +49,26 @@ def full(**changes):
     return NoisySGD(**{**values, **changes})
 
 
-RESET = ("ResetWalk", {})
-TWO_SIDED = ("TwoSidedWalk", {})
+RESET = {"kind": "ResetWalk"}
+TWO_SIDED = {"kind": "TwoSidedWalk"}
+HOLDER = NoisySGD(
+    steps=3,
+    dataset_size=5,
+    batch_size=5,
+    step_size=0.1,
+    noise_std=2.0,
+    lipschitz=2.0,
+    holder=(1.6, 1 / 3),
+    diameter=1.0,
+)
 MU = math.sqrt(4) * 2 / (10 * 0.2)  # of `full()`: composition, which linear losses reach
 
 
-def claimed(statement, mechanism=None, **changes):
-    return Claim(id="a", mechanism=mechanism or full(), statement=statement, **changes)
+def claimed(statement, mechanism=None, pair=None, **changes):
+    mechanism = mechanism or full()
+    if pair is not None:
+        changes["pair"] = decode_any_pair(pair, mechanism)
+    return Claim(id="a", mechanism=mechanism, statement=statement, **changes)
 
 
 def halved(mechanism, delta):
@@ -193,25 +208,34 @@ def test_what_cannot_be_judged_says_why(statement, mechanism, verdict, message):
 
 
 @pytest.mark.parametrize(
-    ("pair", "message"),
+    ("pair", "mechanism", "message"),
     [
-        (("NoWalk", {}), "pair must be one of BiasedWalk"),
-        (("TwoSidedWalk", {"begin": 1}), "TwoSidedWalk has no parameter 'begin'; it has start"),
-        (("TwoSidedWalk", {"start": "a"}), "start must be a finite number, got 'a'"),
-        (("AuxiliaryWalk", {}), "pair must be of neighbouring datasets"),
-        (("DriftedWalk", {"drift": 5.0}), "DriftedWalk needs drift in"),
-        (("Finite", {"first": [1.0]}), "Finite needs second, got first"),
-        (("Repeated", {"times": 4}), "Repeated needs a bound on at least 4 tasks, got tasks=1"),
+        (
+            Repeated(one_pass(1), 4),
+            one_pass(1),
+            "Repeated needs a bound on at least 4 tasks, got tasks=1",
+        ),
+        (
+            TwoSidedWalk(full(noise_std=1.0)),
+            full(),
+            "pair must be of the claim's mechanism, got TwoSidedWalk of another",
+        ),
+        (
+            HolderPair(HOLDER, scale=1.0, form=HolderForm.SIGNED),
+            HOLDER,
+            "pair must have piecewise linear updates, which a witness can describe, got HolderPair",
+        ),
     ],
 )
-def test_bad_pairs_are_errors(pair, message):
-    judged = judge(claimed(TRUE["epsilon"](1.0), pair=pair))
+def test_bad_pairs_are_errors(pair, mechanism, message):
+    statement = TRUE["epsilon"](1.0)
+    judged = judge(Claim(id="a", mechanism=mechanism, statement=statement, pair=pair))
     assert judged.verdict is Verdict.ERROR
     assert message in judged.message
 
 
 def test_a_claim_on_numbers_needs_no_mechanism():
-    pair = ("Finite", {"first": [0.6, 0.4], "second": [0.4, 0.6]})
+    pair = Finite((0.6, 0.4), (0.4, 0.6))
     statement = EpsilonDelta(((0.1, 0.01),))
     judged = judge(Claim(id="a", mechanism=None, statement=statement, pair=pair))
     assert judged.verdict is Verdict.REFUTED
@@ -226,7 +250,7 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
     m = one_pass(4, diameter=16.0)
     true = CatalogueBound("fmtt18.theorem_23", {"index": 1}, orders=(2.0,))
     assert judge(claimed(true, m)).verdict is Verdict.CONSISTENT
-    last = ("WallPinnedWalk", {"before": 1.0, "start": 8.0, "position": 3})
+    last = {"kind": "WallPinnedWalk", "before": 1.0, "start": 8.0, "position": 3}
     refused = judge(claimed(true, m, pair=last))
     assert refused.verdict is Verdict.ERROR
     assert "pair must differ in a record that the bound is about" in refused.message
@@ -254,9 +278,9 @@ def test_a_bound_for_one_record_is_not_judged_by_another():
     public = one_pass(4, noise_std=20.0, release=Release.RANDOM_SKIP)
     bound = CatalogueBound("fmtt18.corollary_31_corrected", {"public": 2}, deltas=(1e-3,))
     for position in (None, 1):
-        pair = ("TwoSidedWalk", {} if position is None else {"position": position})
+        pair = TWO_SIDED if position is None else {**TWO_SIDED, "position": position}
         assert judge(claimed(bound, public, pair=pair)).verdict is Verdict.CONSISTENT
-    judged = judge(claimed(bound, public, pair=("TwoSidedWalk", {"position": 2})))
+    judged = judge(claimed(bound, public, pair={**TWO_SIDED, "position": 2}))
     assert judged.verdict is Verdict.ERROR
 
 
@@ -271,7 +295,10 @@ def test_claims_that_a_mechanism_is_not_private():
     at = GAUSSIAN.epsilon(1e-5)
     for statement, verdict in (
         (NotPrivate(0.99 * at, 1e-5), Verdict.CONSISTENT),
-        (NotPrivate(1.01 * at, 1e-5), Verdict.REFUTED),  # Theorem 4.1 of paper 004 proves it
+        (
+            NotPrivate(1.01 * at, 1e-5),
+            Verdict.REFUTED,
+        ),
         (NotRenyi(3.0, 0.99 * GAUSSIAN.renyi(3.0)), Verdict.CONSISTENT),
         (NotRenyi(3.0, 1.01 * GAUSSIAN.renyi(3.0)), Verdict.REFUTED),
     ):
@@ -318,7 +345,7 @@ def test_candidates_are_admissible_and_depend_on_the_mechanism_alone():
     for pair in pairs:
         assert pair.is_neighbouring
     only = list(candidate_pairs(replace(m, release=Release.EXPONENTIAL_MECHANISM)))
-    assert [pair.name for pair in only] == ["Densities"]
+    assert [pair.name for pair in only] == ["ExponentialMechanism"]
 
 
 @pytest.mark.parametrize(("budget", "kind"), [(SAMPLED, "sampled"), (SEQUENTIAL, "sequential")])

@@ -11,7 +11,8 @@ import pytest
 from audit.claims import claim as c
 from audit.claims import lock
 from audit.claims.claim import CatalogueBound
-from audit.claims.verdicts import Verdict
+from audit.claims.quantities import EpsilonAtDelta, Mu
+from audit.results import Verdict
 
 from .test_formats import HELD, ONE_STEP, REFUTED, judged
 
@@ -38,7 +39,7 @@ def test_a_bound_is_locked_at_each_of_its_places() -> None:
     statement = CatalogueBound("bsa24.theorem_4_1", {}, (1e-5, 1e-3), (4.0,))
     mechanism = dataclasses.replace(ONE_STEP, smoothness=1.0, diameter=1.0)
     judgement = judged(statement=statement, mechanism=mechanism)
-    numbers = lock.entries([judgement])["true"]["numbers"]
+    numbers = lock.entries([judgement])["true"].numbers
     assert list(numbers) == [
         "claimed epsilon at delta 1e-5",
         "claimed epsilon at delta 0.001",
@@ -65,7 +66,7 @@ def test_a_bound_is_locked_at_each_of_its_places() -> None:
             ),
         ),
         (
-            judged(where="delta 0.001"),
+            judged(quantity=EpsilonAtDelta(1e-3)),
             (
                 "claim 'true': numbers, certified epsilon at delta 1e-5 was 4.377, now nothing",
                 "claim 'true': numbers, certified epsilon at delta 0.001 was nothing, now 4.377",
@@ -91,10 +92,10 @@ def test_reasons_are_kept() -> None:
     later = lock.accept(locked(), now, reason=" a sharper pair ", date="2024-02-03")
     assert lock.changes(later, now) == ()
     first, second = later.accepted
-    assert first["reason"] == "new"
-    assert first["changes"] == ["claim 'true' is new", "claim 'x' is new"]
-    assert (second["reason"], second["date"]) == ("a sharper pair", "2024-02-03")
-    assert len(second["changes"]) == 1
+    assert first.reason == "new"
+    assert first.changes == ("claim 'true' is new", "claim 'x' is new")
+    assert (second.reason, second.date) == ("a sharper pair", "2024-02-03")
+    assert len(second.changes) == 1
     with pytest.raises(ValueError, match="the reason to accept must be given, got '  '"):
         lock.accept(locked(), now, reason="  ", date="2024-02-03")
 
@@ -104,9 +105,13 @@ def test_reasons_are_kept() -> None:
     [
         ("{", "not a lock file"),
         ("[]", "not a lock file"),
-        ("{}", "not a lock file \\('format'\\)"),
+        ("{}", "format must be 1, got None"),
         ('{"format": 2}', "format must be 1, got 2"),
-        ('{"format": 1, "claims": 3, "accepted": []}', "not a lock file"),
+        ('{"format": 1, "claims": 3, "accepted": []}', "claims must be a mapping, got 3"),
+        (
+            '{"format": 1, "claims": {"x": {"verdict": "luck"}}, "accepted": []}',
+            "claims.x.mechanism must be given for a LockedClaim, got nothing",
+        ),
     ],
 )
 def test_a_file_that_is_no_lock(text: str, message: str, tmp_path: Path) -> None:
@@ -117,7 +122,7 @@ def test_a_file_that_is_no_lock(text: str, message: str, tmp_path: Path) -> None
 
 
 def test_infinity_is_kept(tmp_path: Path) -> None:
-    endless = judged(statement=c.Gaussian(1.0), where="", certified=float("inf"))
+    endless = judged(statement=c.Gaussian(1.0), quantity=Mu(), certified=float("inf"))
     kept = lock.Lock(lock.entries([endless]))
     lock.write(tmp_path / "claims.json", kept)
     text = (tmp_path / "claims.json").read_text()

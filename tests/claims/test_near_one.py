@@ -14,15 +14,16 @@ import numpy as np
 import pytest
 
 from audit import NoisySGD
-from audit.claims.discrete import DiscreteLaws, gaussian_mu, gaussian_power_bracket
-from audit.claims.evidence import CellEvidence, LawEvidence, exact_evidence
-from audit.claims.pairs import Finite, Mixture, Mixtures
-from audit.claims.points import Point, Quantity, epsilon_error, renyi_point
+from audit.claims.claimed_numbers import epsilon_of, renyi_of
 from audit.constructions import TwoSidedWalk
+from audit.constructions.explicit import Finite, Mixture, Mixtures
 from audit.curves import GaussianCurve
 from audit.estimation.regions import Region
-from audit.exact import LawCurve
+from audit.exact import CellCurve, LawCurve
 from audit.exact import curve as exact_curve
+from audit.exact.bracketed import gaussian_mu
+from audit.exact.cells import DiscreteLaws, cells
+from audit.exact.gaussian import gaussian_power_bracket
 from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta
 
@@ -52,17 +53,13 @@ def true_epsilon(delta, mu):
 
 
 def normals(mu):
-    return CellEvidence(Mixtures(Mixture((1.0,), (0.0,), (1.0,)), Mixture((1.0,), (mu,), (1.0,))))
-
-
-def point(quantity, at=None):
-    return Point(quantity, at, 0.0)
+    return CellCurve(Mixtures(Mixture((1.0,), (0.0,), (1.0,)), Mixture((1.0,), (mu,), (1.0,))))
 
 
 @pytest.mark.parametrize("mu", np.concatenate([np.linspace(5, 17, 25), [12.0, 25.0, 36.0]]))
 def test_mu_of_cells_is_never_above_the_truth(mu):
     for order in ORDERS:
-        low, _ = normals(float(mu)).bracket(point(Quantity.MU), order)
+        low = normals(float(mu)).mu_bracket(order).low
         assert low <= mu
         if mu < 18:  # beyond, delta is 1 at all epsilons that are tried
             assert low > mu * (1 - 1e-3)
@@ -86,10 +83,8 @@ def test_mu_from_one_delta_allows_for_the_last_bits_of_the_profile(mu, bits):
 @pytest.mark.parametrize("delta", [1e-12, 0.1, *NEAR_ONE])
 def test_epsilon_of_normals_contains_the_truth_up_to_delta_one(mu, delta):
     true = true_epsilon(delta, mu)
-    cells = normals(mu).bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
-    assert cells[0] <= true
-    pair = exact_evidence(normals(mu).pair)
-    low, high = pair.bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
+    assert normals(mu).epsilon_bracket(delta, Order.FORWARD)[0] <= true
+    low, high = exact_curve(normals(mu).pair).epsilon_bracket(delta, Order.FORWARD)
     assert low <= true <= high
 
 
@@ -119,26 +114,26 @@ def test_finite_laws_contain_the_truth_near_delta_one():
     # randomised response: delta(e) = (p - e^e (1 - p)) for e below ln(p / (1 - p))
     for leak in (5.0, 20.0, 34.0):
         p = 1 / (1 + math.exp(-leak))
-        pair = CellEvidence(Finite((p, 1 - p), (1 - p, p)))
+        curve = CellCurve(Finite((p, 1 - p), (1 - p, p)))
         for delta in (0.5, 0.999, *NEAR_ONE):
             with mpmath.workdps(60):
                 P = mpmath.mpf(p)
                 rest = P - mpmath.mpf(delta)
                 true = float(mpmath.log(rest / (1 - P))) if rest > 1 - P else 0.0
-            low, high = pair.bracket(point(Quantity.EPSILON, delta), Order.FORWARD)
+            low, high = curve.epsilon_bracket(delta, Order.FORWARD)
             assert low <= true <= high
 
 
 def test_a_law_of_many_draws_knows_the_rounding_of_its_logarithms():
     short, long = (Finite((0.5, 0.5), (0.4, 0.6), times) for times in (1, 100_000))
-    assert long.cells().relative_error > 100 * short.cells().relative_error
-    assert Finite((0.3, 0.7 - 1e-10), (0.5, 0.5)).cells().relative_error > 1e-10
+    assert cells(long).relative_error > 100 * cells(short).relative_error
+    assert cells(Finite((0.3, 0.7 - 1e-10), (0.5, 0.5))).relative_error > 1e-10
 
 
 def test_renyi_near_order_one_takes_the_division_into_account():
     pair = Finite((0.5, 0.5), (0.4, 0.6))
     for gap in (1e-3, 1e-6, 1e-9, 1e-12):
-        low, high = CellEvidence(pair).bracket(point(Quantity.RENYI, 1 + gap), Order.FORWARD)
+        low, high = CellCurve(pair).renyi_bracket(1 + gap, Order.FORWARD)
         with mpmath.workdps(60):
             a = mpmath.mpf(1 + gap)
             terms = ((0.5, 0.4), (0.5, 0.6))
@@ -156,13 +151,12 @@ def walk():
 
 
 def test_brackets_of_laws_contain_their_values_up_to_the_ends(walk):
-    evidence = LawEvidence(walk)
     for order in ORDERS:
         for delta in NEAR_ONE:
             low, high = walk.epsilon_bracket(delta, order)
             assert low <= float(walk.epsilon(delta, order)) <= high
         for alpha in (1e-12, 1e-6, 0.01, 0.5, *NEAR_ONE):
-            low, high = evidence.bracket(point(Quantity.POWER, alpha), order)
+            low, high = walk.power_bracket(alpha, order)
             value = 1 - float(walk.beta(alpha, order))
             assert low <= value <= high
             assert high - low < 1e-6
@@ -188,10 +182,12 @@ def test_the_error_of_a_computed_bound_is_what_rounding_delta_changes():
     for delta in NEAR_ONE:
         value = curve.epsilon(delta)
         true = true_epsilon(delta, 12.0)
-        assert value + epsilon_error(curve.epsilon, delta, value) >= true
-    assert epsilon_error(curve.epsilon, 1e-5, 3.0) == 4e-9
-    assert renyi_point(curve, 2.0).slack == 1e-9 * 145
-    assert renyi_point(curve, 1 + 1e-9).slack == pytest.approx(1e-3, rel=1e-6)
+        claimed = epsilon_of(curve.epsilon, delta)
+        assert claimed.value == value
+        assert value + claimed.slack >= true
+    assert epsilon_of(lambda delta: 3.0, 1e-5).slack == 4e-9
+    assert renyi_of(curve, 2.0).slack == 1e-9 * 145
+    assert renyi_of(curve, 1 + 1e-9).slack == pytest.approx(1e-3, rel=1e-6)
 
 
 def test_limits_next_to_one_give_no_more_than_their_rounding_allows():
@@ -224,8 +220,8 @@ def test_a_bracket_without_conditioning_would_be_wrong():
     # the planted error: probabilities that are taken for exact give a mu that is too high
     wrong = 0
     for mu in np.linspace(11, 13, 41):
-        cells = normals(float(mu)).pair.cells(2)
-        exact = DiscreteLaws(cells.log_first, cells.log_second, 0.0)
+        fine = cells(normals(float(mu)).pair, 2)
+        exact = DiscreteLaws(fine.log_first, fine.log_second, 0.0)
         found, _ = exact.mu_bound(np.array([0.0]), Order.FORWARD)
         delta = math.exp(exact.log_delta(0.0, Order.FORWARD))
         wrong += _inverted(delta) > mu * (1 + 1e-9)

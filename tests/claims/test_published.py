@@ -9,7 +9,7 @@ import pytest
 from audit import bounds
 from audit.bounds import Status
 from audit.claims.claim import CatalogueBound, Expected
-from audit.claims.files import load
+from audit.claims.claims_file import load
 from audit.claims.judge import judge
 from audit.claims.recompute import recompute
 

@@ -17,7 +17,6 @@ from audit import Batching, NoisySGD, exact
 from audit.claims import recompute as recomputing
 from audit.claims.claim import Claim, EpsilonDelta, Gaussian, Renyi, Tradeoff
 from audit.claims.judge import judge
-from audit.claims.plain import plain_pair
 from audit.claims.recompute import (
     Ladder,
     Outcome,
@@ -32,8 +31,20 @@ from audit.claims.recompute import (
     renyi_at,
     upper_limit,
 )
-from audit.claims.witness import Witness
-from audit.constructions import Affine, Construction, Mapped, Process, Segment, Step, Wall
+from audit.claims.witness import Witness, plain_pair
+from audit.constructions import (
+    Affine,
+    BiasedWalk,
+    Construction,
+    Mapped,
+    Process,
+    ResetWalk,
+    Segment,
+    Step,
+    TwoSidedWalk,
+    Wall,
+)
+from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve
 from audit.mechanism import Order
@@ -54,17 +65,11 @@ def walled(**changes):
     return NoisySGD(**{**values, **changes})
 
 
-RESET = ("ResetWalk", {"curvature": 1.0, "cap": 0.5})
-BIASED = ("BiasedWalk", {})
-FINITE = ("Finite", {"first": [0.6, 0.3, 0.1], "second": [0.3, 0.3, 0.4], "times": 30})
-NORMALS = (
-    "Mixtures",
-    {
-        "first": {"weights": [0.5, 0.5], "means": [1.0, 3.0], "stds": [1.0, 1.0]},
-        "second": {"weights": [1.0], "means": [0.0], "stds": [1.0]},
-    },
-)
-DENSITIES = ("Densities", {"slope": 2.0, "low": -0.5, "high": 0.5})
+RESET = ResetWalk(walled(), curvature=1.0, cap=0.5)
+BIASED = BiasedWalk(walled())
+FINITE = Finite((0.6, 0.3, 0.1), (0.3, 0.3, 0.4), times=30)
+NORMALS = Mixtures(Mixture((0.5, 0.5), (1.0, 3.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,)))
+DENSITIES = Densities(slope=2.0, low=-0.5, high=0.5)
 
 
 def witness(statement, pair, mechanism=None):
@@ -147,7 +152,7 @@ def test_draws_that_contradict_the_law_by_quadrature_deny_it(monkeypatch):
 def test_what_is_too_rare_is_not_sampleable():
     # delta 1e-12 of Gaussians at distance 1, with walls far away: no formula without the law
     m = walled(steps=1, dataset_size=1, noise_std=1.0, diameter=40.0)
-    found = witness(EpsilonDelta(((6.0, 1e-12),)), ("TwoSidedWalk", {}), m)
+    found = witness(EpsilonDelta(((6.0, 1e-12),)), TwoSidedWalk(m), m)
     result = recompute(found)
     assert result.exact.confirms
     assert result.sampled.outcome is Outcome.NOT_SAMPLEABLE
@@ -168,7 +173,7 @@ def test_a_chain_of_millions_of_steps_is_a_normal_law():
         smoothness=1.0,
     )
     true = GaussianCurve(math.sqrt(3e6) * 2 / 2000).epsilon(1e-5)
-    found = witness(EpsilonDelta(((0.7 * true, 1e-5),)), ("TwoSidedWalk", {}), m)
+    found = witness(EpsilonDelta(((0.7 * true, 1e-5),)), TwoSidedWalk(m), m)
     result = recompute(found)
     assert abs(result.exact.value - true) <= result.exact.error < 1e-3
     assert result.confirmed
@@ -331,7 +336,7 @@ def test_content_of_a_file_is_understood_too():
     found = witness(*EXAMPLES["finite, renyi"])
     assert recompute(json.loads(found.to_json())) == recompute(found)
     with pytest.raises(ValueError, match="quantity must be one of epsilon, Renyi divergence, mu"):
-        recompute(replace(found, quantity="luck"))
+        recompute({**json.loads(found.to_json()), "quantity": "luck"})
     with pytest.raises(ValueError, match="seed must be a whole number of at least 0, got -1"):
         recompute(found, seed=-1)
 
@@ -345,14 +350,20 @@ def test_what_mu_allows():
     ("change", "message"),
     [
         ({"format": 7}, "witness must have format 1"),
-        ({"claimed": None}, "claimed must be a finite number, got None"),
-        ({"bracket": 3}, "bracket must be two numbers, got 3"),
-        ({"order": "sideways"}, "order must be forward or reverse, got 'sideways'"),
-        ({"quantity": "luck"}, "quantity must be a known one, got 'luck'"),
+        ({"claimed": None}, "claimed must be a number, got None"),
+        ({"bracket": 3}, "bracket must be a list, got 3"),
+        ({"bracket": [1, 2, 3]}, "bracket must be a list of 2, got"),
+        ({"claimed": "inf"}, "claimed must be a finite number, got inf"),
+        ({"order": "sideways"}, "order must be one of forward, reverse, got 'sideways'"),
+        (
+            {"quantity": "luck"},
+            "quantity must be one of epsilon, Renyi divergence, mu, 1 - beta, got 'luck'",
+        ),
         ({"pair": {}}, "pair must be a mapping with a kind"),
-        ({"extra": 1}, "witness must have exactly its fields, wrong: extra"),
-        ({"recipe": "none"}, "recipe must be a list of lines"),
+        ({"extra": 1}, "extra must be left out of a Witness, got 1"),
+        ({"recipe": "none"}, "recipe must be a list, got 'none'"),
         ({"claim": 3}, "claim must be text, got 3"),
+        ({"evidence": "luck"}, "evidence must be one of exact, sampled, sequential, got 'luck'"),
     ],
 )
 def test_bad_files_say_what_is_wrong(change, message):

@@ -15,10 +15,10 @@ from scipy.stats import norm
 
 from audit.bounds import CATALOGUE, Status
 from audit.claims.claim import CatalogueBound
-from audit.claims.files import load
+from audit.claims.claims_file import load
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement
-from audit.claims.verdicts import Verdict
+from audit.results import Verdict
 from results.catalogue import page, rows, statements
 from results.catalogue.printed import Printed, printed
 from tests.bounds.reference import mixture_delta, one_step_delta

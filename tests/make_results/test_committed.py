@@ -13,8 +13,8 @@ import pytest
 from omegaconf import OmegaConf
 
 from audit import bounds, exact, report
-from audit.claims.sampled import exact_seconds
 from audit.config import AuditConfig, to_scenario
+from audit.exact.cost import exact_seconds
 from audit.report import joined
 from audit.scenario.definition import Setting
 from results.scenarios.make import names

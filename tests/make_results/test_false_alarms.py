@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from audit.claims import judge as judging
-from audit.claims.verdicts import Verdict
 from audit.mechanism import Order
+from audit.results import Verdict
 from audit.simulation import final_iterates
 from results.claims import false_alarms
 from results.claims.false_alarms import ERROR, Outcome, run, runs, true_claims, write

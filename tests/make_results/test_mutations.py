@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from audit.claims.verdicts import Verdict
+from audit.results import Verdict
 from results.claims.mutations import MUTATIONS, bases, rows, write
 
 

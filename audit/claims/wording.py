@@ -1,13 +1,18 @@
-"""A judgement in one line for people."""
+"""Judgements and pairs in words."""
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import re
+from typing import TYPE_CHECKING
 
-from audit.claims.claim import Expected, Gaussian, LooseBy, NotPrivate, NotRenyi, Tradeoff
+from audit.claims.claim import Expected, LooseBy
 from audit.claims.judgement import Judgement
-from audit.claims.verdicts import Verdict
+from audit.results import Verdict
+
+if TYPE_CHECKING:
+    from audit.claims.claim import Pair
 
 _FEWEST_DIGITS, _MOST_DIGITS = 3, 17
 
@@ -34,24 +39,16 @@ def line(judgement: Judgement) -> str:
 
 def _numbers(judgement: Judgement) -> str:
     """Return the comparison that decides; empty where the verdict rests on something else."""
-    claimed, certified = judgement.claimed, judgement.certified
-    negative = isinstance(judgement.claim.statement, (NotPrivate, NotRenyi))
+    claimed, certified, quantity = judgement.claimed, judgement.certified, judgement.quantity
     decided = judgement.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
-    if claimed is None or certified is None or negative or not decided:
+    if claimed is None or certified is None or quantity is None or not decided:
+        return ""
+    if judgement.claim.statement.is_lower_bound:
         return ""
     left, right = apart(certified, claimed)
     sign = ">" if certified > claimed else "<="
     place = f" at {where(judgement)}" if judgement.where else ""
-    return f"certified {quantity(judgement)} {left} {sign} claimed {right}{place}"
-
-
-def quantity(judgement: Judgement) -> str:
-    """Return the name of what is claimed and certified."""
-    if isinstance(judgement.claim.statement, Gaussian):
-        return "mu"
-    if isinstance(judgement.claim.statement, Tradeoff):
-        return "1 - beta"
-    return "Renyi divergence" if judgement.where.startswith("order") else "epsilon"
+    return f"certified {quantity.name} {left} {sign} claimed {right}{place}"
 
 
 def where(judgement: Judgement) -> str:
@@ -66,12 +63,12 @@ def tidy(text: str) -> str:
 
 def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, str]:
     """Return two numbers with three digits, or as many (up to ``most``) as tell them apart."""
-    words = "", ""
+    shown = "", ""
     for digits in range(_FEWEST_DIGITS, most + 1):
-        words = _digits(first, digits), _digits(second, digits)
-        if words[0] != words[1] or first == second:
+        shown = _digits(first, digits), _digits(second, digits)
+        if shown[0] != shown[1] or first == second:
             break
-    return words
+    return shown
 
 
 def _digits(number: float, digits: int) -> str:
@@ -83,3 +80,14 @@ def expectation(expected: Expected | LooseBy) -> str:
     if isinstance(expected, LooseBy):
         return f"loose by at most {expected.factor:g}"
     return expected.value
+
+
+def described(pair: Pair) -> str:
+    """Return a pair's name, with those of its numbers that are not at their default."""
+    numbers = [
+        f"{field.name}={getattr(pair, field.name):.6g}"
+        for field in dataclasses.fields(pair)
+        if isinstance(getattr(pair, field.name), int | float)
+        and getattr(pair, field.name) != field.default
+    ]
+    return f"{pair.name}({', '.join(numbers)})" if numbers else pair.name

@@ -10,7 +10,9 @@ import pytest
 
 from audit import Batching, NoisySGD, Relation
 from audit.claims import claim as c
-from audit.claims.files import load
+from audit.claims.claims_file import load
+from audit.constructions import ResetWalk
+from audit.constructions.explicit import Finite
 
 from .written import HEAD_LINES, ONE_STEP, write
 
@@ -71,19 +73,19 @@ def test_what_goes_beside_the_statement(tmp_path: Path) -> None:
         citation: Somebody (2024)
         mechanism:
           base: one_step
-          steps: 2
+          steps: 2.0
           dataset_size: 4
           batch_size: 2
           step_size: [1, 0.5]
           batching: without replacement
           relation: ZERO_OUT
-          smoothness: null
-          holder: [1, 0.5]
+          smoothness: 1
+          holder: null
         mu: 1
         expected: {loose_by: 1.5}
         severity: warn
         budget: {trials: 1e6, seconds: 2.5, seed: 7}
-        pair: {kind: DriftedWalk, drift: -0.015, others: [1, 2]}
+        pair: {kind: ResetWalk, curvature: 0.5, cap: 0.25}
         """,
     )
     assert claim == c.Claim(
@@ -98,13 +100,13 @@ def test_what_goes_beside_the_statement(tmp_path: Path) -> None:
             lipschitz=1.0,
             batching=Batching.WITHOUT_REPLACEMENT,
             relation=Relation.ZERO_OUT,
-            holder=(1.0, 0.5),
+            smoothness=1.0,
         ),
         statement=c.Gaussian(1.0),
         expected=c.LooseBy(1.5),
         severity=c.Severity.WARN,
         budget=c.Budget(trials=10**6, seconds=2.5, seed=7),
-        pair=("DriftedWalk", {"drift": -0.015, "others": [1, 2]}),
+        pair=ResetWalk(claim.mechanism, curvature=0.5, cap=0.25),
         location=claim.location,
     )
 
@@ -133,8 +135,42 @@ def test_laws_given_by_numbers_need_no_mechanism(tmp_path: Path) -> None:
     loaded = load([path])
     (claim,) = loaded.claims
     assert claim.mechanism is None
-    assert claim.pair == ("Finite", {"first": [0.5, 0.5], "second": [0.25, 0.75]})
+    assert claim.pair == Finite((0.5, 0.5), (0.25, 0.75))
     assert [str(wrong) for wrong in loaded.complaints] == [f"{path}:3: a claim needs 'mechanism'"]
+
+
+@pytest.mark.parametrize(
+    "spelling",
+    ["without replacement", "WITHOUT_REPLACEMENT", "without_replacement", "Without-Replacement"],
+)
+def test_choices_in_any_spelling(spelling: str, tmp_path: Path) -> None:
+    fields = "{base: one_step, dataset_size: 2, diameter: 1, batching: " + spelling + "}"
+    claim = only(tmp_path, f"mu: 1\nmechanism: {fields}\nexpected: NOT_APPLICABLE")
+    assert claim.mechanism is not None
+    assert claim.mechanism.batching is Batching.WITHOUT_REPLACEMENT
+    assert claim.expected is c.Expected.NOT_APPLICABLE
+
+
+def test_a_pair_of_the_defaults_that_does_not_fit_is_named_where_it_is_used(tmp_path: Path) -> None:
+    head = f"""\
+defaults: {{mechanism: m, pair: {{kind: DriftedWalk, drift: 0.5}}}}
+mechanisms: {{m: {ONE_STEP}, n: {{base: m, dataset_size: 4, batch_size: 4}}}}
+claims:
+"""
+    path = write(tmp_path, "- {id: x, mechanism: n, mu: 1}\n- {id: y, mu: 1}\n", head=head)
+    loaded = load([path])
+    assert [claim.id for claim in loaded.claims] == ["x"]
+    (complaint,) = loaded.complaints
+    assert complaint.line == 5
+    assert "DriftedWalk needs" in complaint.message
+
+
+def test_aliases_of_aliases_in_a_pair_are_read_once(tmp_path: Path) -> None:
+    lines = ["a0: &a0 [1]"]
+    lines += [f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 40)]
+    bomb = f"- {{id: x, mu: 1, pair: {{kind: Finite, first: {{{', '.join(lines)}}}, second: 1}}}}"
+    (complaint,) = load([write(tmp_path, bomb)]).complaints
+    assert "aliases must leave at most 1000000 values" in complaint.message
 
 
 GOOD = "- {id: good, mu: 2}\n"
@@ -152,8 +188,8 @@ GOOD = "- {id: good, mu: 2}\n"
         ("- {id: x, mu: true}", 1, "mu must be a number, got True"),
         ("- {id: x, mu: .nan}", 1, "mu must be a finite number of at least 0, got nan"),
         ("- {id: x, mu: -1}", 1, "mu must be a finite number of at least 0, got -1"),
-        ("- {id: x, mu: [1]}", 1, "mu must be a number, got a list"),
-        ("- {id: x, epsilon: 1}", 1, "a claim of epsilon needs 'delta'"),
+        ("- {id: x, mu: [1]}", 1, "mu must be a number, got [1]"),
+        ("- {id: x, epsilon: 1}", 1, "delta must be given for an EpsilonClaim, got nothing"),
         ("- {id: x, epsilon: 1,\n   delta: 0}", 2, "delta must be in (0, 1), got 0"),
         ("- {id: x, renyi: {1: 2}}", 1, "order must be a finite number above 1, got 1"),
         ("- {id: x, renyi: {}}", 1, "renyi must be a mapping {order: value}, got a mapping"),
@@ -165,7 +201,7 @@ GOOD = "- {id: good, mu: 2}\n"
         ("- {id: 'a b', mu: 1}", 1, "id must be letters, digits, '.', '_' and '-', got 'a b'"),
         ("- {mu: 1}", 1, "a claim needs 'id'"),
         ("- 3", 1, "a claim must be a mapping, got 3"),
-        ("- {id: x, mu: 1, expected: refutd}", 1, "got 'refutd', did you mean 'refuted'?"),
+        ("- {id: x, mu: 1, expected: refutd}", 1, "got 'refutd'; did you mean 'refuted'?"),
         (
             "- {id: x, mu: 1, expected: {loose_by: .5}}",
             1,
@@ -182,8 +218,34 @@ GOOD = "- {id: good, mu: 2}\n"
             "trials must be a whole number of at least 0",
         ),
         ("- {id: x, mu: 1, budget: {trials: 1.5}}", 1, "trials must be a whole number, got 1.5"),
-        ("- {id: x, mu: 1, budget: {time: 1}}", 1, "unknown key 'time' in budget"),
-        ("- {id: x, mu: 1, pair: {drift: 1}}", 1, "pair needs 'kind'"),
+        (
+            "- {id: x, mu: 1, budget: {time: 1}}",
+            1,
+            "budget.time must be left out of a Budget, got 1",
+        ),
+        ("- {id: x, mu: 1, pair: {drift: 1}}", 1, "pair.kind must be one of BiasedWalk"),
+        (
+            "- {id: x, mu: 1, pair: {kind: DriftedWalk,\n   drift: far}}",
+            2,
+            "pair.drift must be a number, got 'far'",
+        ),
+        (
+            "- {id: x, mu: 1, pair: {kind: DriftedWalk,\n   drift: 5, begin: 1}}",
+            2,
+            "pair.begin must be left out of a DriftedWalk, got 1",
+        ),
+        ("- {id: x, mu: 1, pair: TwoSidedWlk}", 1, "did you mean 'TwoSidedWalk'?"),
+        ("- {id: x, mu: 1, pair: {kind: DriftedWalk, drift: 5}}", 1, "DriftedWalk needs drift in"),
+        ("- {id: x, mu: 1, pair: {kind: AuxiliaryWalk}}", 1, "pair.kind must be one of"),
+        (
+            "- {id: x, mu: 1, pair: {kind: Mixtures,\n"
+            "   first: {weights: [1], means: [0], stds: [1]},\n"
+            "   second: {weights: [1], means: [0, 1], stds: [1]}}}",
+            3,
+            "pair.second: weights, means and stds must be one for each normal, got 1, 2 and 1",
+        ),
+        ("- {id: x, renyi: {2: 1,\n   3: -1}}", 2, "renyi[1].value must be a finite number of at"),
+        ("- {id: x, points: [{epsilon: 1, delta: .1},\n   {epsilon: 1}]}", 2, "points[1].delta"),
         ("- {id: x, mu: 1, mechanism: one_stp}", 1, "unknown mechanism 'one_stp', did you mean"),
         (
             "- {id: x, mu: 1, mechanism: {base: one_step,\n   noise_std: 0}}",
@@ -195,7 +257,11 @@ GOOD = "- {id: good, mu: 2}\n"
             1,
             "batch_size must be dataset_size (3) for full batches, got 1",
         ),
-        ("- {id: x, mu: 1, mechanism: {steps: 1}}", 1, "a mechanism needs 'dataset_size'"),
+        (
+            "- {id: x, mu: 1, mechanism: {steps: 1}}",
+            1,
+            "dataset_size must be given for a NoisySGD",
+        ),
         ("- {id: x, mu: 1, mechanism: {base: one_step, steps: 1.5}}", 1, "steps must be a whole"),
         ("- {id: x, mu: 1, mechanism: {base: one_step, step: 1}}", 1, "did you mean 'steps'?"),
         (
@@ -211,7 +277,7 @@ GOOD = "- {id: good, mu: 2}\n"
             "unknown key 'tau' in options",
         ),
         ("- {id: x, callable: os.system, deltas: [.1]}", 1, "callable must be package.module:func"),
-        ("- {id: x, callable: 'a:f'}", 1, "a claim of a callable needs 'deltas'"),
+        ("- {id: x, callable: 'a:f'}", 1, "deltas must be given for a CallableClaim, got nothing"),
         ("- {id: x, callable: 'a:f', deltas: []}", 1, "deltas must be a list with something in it"),
         ("- {id: x, mu: 1, mu: 2}", 1, "key 'mu' is here twice"),
         ("- {id: x, mu: !!python/name:os.system 1}", 1, "tags must be left out"),
@@ -247,7 +313,11 @@ def test_what_is_bad_is_one_line_and_the_rest_is_read(
         ("a: 1\n--- \nb: 2", 2, "not YAML: expected a single document in the stream"),
         ("mechanisms: {a: {base: b}, b: {base: a}}", 1, "base makes a circle: a -> b -> a"),
         ("mechanisms: {a: {base: a}}", 1, "base makes a circle: a -> a"),
-        ("mechanisms:\n  a: {steps: 1}", 2, "a mechanism needs 'dataset_size'"),
+        (
+            "mechanisms:\n  a: {steps: 1}",
+            2,
+            "dataset_size must be given for a NoisySGD",
+        ),
         ("x: \x07", 1, "not YAML: "),
         ("[" * 5000, 1, "nested too deeply"),
         (f"mechanisms: {{a: {ONE_STEP}}}\nclaims:\n - id: 1", 3, "id must be a text, got 1"),

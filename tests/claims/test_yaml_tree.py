@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims.nodes import Broken, Pairs, Scalar, parse
+from audit.claims.yaml_tree import Broken, MappingNode, Scalar, parse
 
 
 @pytest.mark.parametrize(
@@ -29,8 +29,8 @@ from audit.claims.nodes import Broken, Pairs, Scalar, parse
 )
 def test_numbers_and_words(text: str, value: object) -> None:
     node = parse(f"a: {text}", Path("f"))
-    assert isinstance(node, Pairs)
-    ((_, found),) = node.pairs
+    assert isinstance(node, MappingNode)
+    ((_, found),) = node.entries
     assert isinstance(found, Scalar)
     assert found.value == value
     assert type(found.value) is type(value)
@@ -40,7 +40,9 @@ def test_aliases_of_aliases_are_read_once() -> None:
     lines = ["a0: &a0 [x]"] + [
         f"a{i}: &a{i} [{', '.join([f'*a{i - 1}'] * 9)}]" for i in range(1, 60)
     ]
-    assert isinstance(parse("\n".join(lines), Path("f")), Pairs)  # 9^59 words if they were copied
+    assert isinstance(
+        parse("\n".join(lines), Path("f")), MappingNode
+    )  # 9^59 words if they were copied
 
 
 def test_a_number_too_long_to_be_one() -> None:

@@ -1,0 +1,230 @@
+"""The numbers that a statement claims: what is compared with certified lower bounds."""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from importlib import import_module
+
+from audit import bounds
+from audit.bounds import Status
+from audit.claims.claim import (
+    CallableBound,
+    CatalogueBound,
+    Claim,
+    EpsilonDelta,
+    Gaussian,
+    NotPrivate,
+    NotRenyi,
+    Renyi,
+    Statement,
+    Tradeoff,
+)
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.curves.base import PrivacyCurve
+from audit.mechanism import NoisySGD
+
+# Bounds are computed by root finding and series; numbers that a user writes have no such error.
+_BOUND_ERROR = 1e-9
+# Relative errors of a delta and of the moments that bounds are computed from. They matter where
+# little is left of 1: from this delta on, and for orders within 1e-3 of 1.
+_DELTA_ERROR = 2.0**-44
+_LARGE_DELTA = 0.9
+_MOMENT_ERROR = 1e-12
+
+
+@dataclass(frozen=True)
+class ClaimedNumber:
+    """One number of a claim.
+
+    Attributes
+    ----------
+    quantity
+        What is claimed, and where.
+    value
+        The number; 1 - beta for a tradeoff function.
+    slack
+        By how much a certified bound must exceed it, for the error of the claimed number itself.
+    """
+
+    quantity: Quantity
+    value: float
+    slack: float = 0.0
+
+    def refuted_by(self, certified: float) -> bool:
+        """Whether a certified lower bound contradicts the number."""
+        return certified > self.value + self.slack
+
+    def ratio(self, certified: float) -> float:
+        """Claimed over certified; infinite where nothing is certified."""
+        if certified <= 0:
+            return math.inf
+        return self.value / certified
+
+
+class ClaimsNothing(Exception):
+    """The statement makes no finite claim about the mechanism; the message says why."""
+
+
+class BadClaim(Exception):
+    """The claim cannot be evaluated; the message says why in one line."""
+
+
+def claimed_numbers(claim: Claim) -> tuple[ClaimedNumber, ...]:
+    """Return the finite numbers that a claim's statement consists of.
+
+    Raises
+    ------
+    ClaimsNothing
+        If the bound does not apply to the mechanism, is asymptotic, or is infinite everywhere.
+    BadClaim
+        If the statement cannot be evaluated.
+    """
+    found = _numbers(claim.statement, claim.mechanism)
+    for number in found:
+        _check(number)
+    finite = tuple(number for number in found if math.isfinite(number.value))
+    if not finite:
+        places = ", ".join(number.quantity.where for number in found)
+        raise ClaimsNothing(f"nothing is claimed at {places}: the bound is infinite there")
+    return finite
+
+
+def epsilon_of(epsilon: Callable[[float], float], delta: float) -> ClaimedNumber:
+    """Return the epsilon that a function computes at ``delta``, with the error of computing it."""
+    value = float(epsilon(delta))
+    return ClaimedNumber(EpsilonAtDelta(delta), value, _epsilon_error(epsilon, delta, value))
+
+
+def renyi_of(curve: PrivacyCurve, alpha: float) -> ClaimedNumber:
+    """Return the Renyi divergence that a computed curve claims, with the error of computing it."""
+    value = float(curve.renyi(alpha))
+    if not math.isfinite(value):
+        return ClaimedNumber(RenyiAtOrder(alpha), value)
+    # a moment is divided by alpha - 1
+    error = max(_BOUND_ERROR * (1 + abs(value)), _MOMENT_ERROR / (alpha - 1))
+    return ClaimedNumber(RenyiAtOrder(alpha), value, error)
+
+
+def _epsilon_error(epsilon: Callable[[float], float], delta: float, value: float) -> float:
+    """Return the error of a computed epsilon(delta) = value.
+
+    Near delta = 1 epsilon is ill-conditioned: there the error is what a rounding of delta changes.
+    """
+    if not math.isfinite(value):
+        return 0.0
+    error = _BOUND_ERROR * (1 + abs(value))
+    if delta < _LARGE_DELTA:
+        return error
+    moved = float(epsilon(delta * (1 - _DELTA_ERROR))) - value
+    return max(error, moved) if math.isfinite(moved) else math.inf
+
+
+@functools.singledispatch
+def _numbers(statement: Statement, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    """Return all numbers of a statement, infinite ones too."""
+    raise TypeError(f"statement must be one of audit.claims.claim, got {statement!r}")
+
+
+@_numbers.register
+def _of_epsilons(statement: EpsilonDelta, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(EpsilonAtDelta(delta), epsilon) for epsilon, delta in statement.points]
+
+
+@_numbers.register
+def _of_divergences(statement: Renyi, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(RenyiAtOrder(alpha), value) for alpha, value in statement.points]
+
+
+@_numbers.register
+def _of_mu(statement: Gaussian, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(Mu(), statement.mu)]
+
+
+@_numbers.register
+def _of_tradeoff(statement: Tradeoff, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(PowerAtAlpha(alpha), 1 - beta) for alpha, beta in statement.points]
+
+
+@_numbers.register
+def _of_not_renyi(statement: NotRenyi, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(RenyiAtOrder(statement.alpha), statement.value)]
+
+
+@_numbers.register
+def _of_not_private(statement: NotPrivate, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    return [ClaimedNumber(EpsilonAtDelta(statement.delta), statement.epsilon)]
+
+
+@_numbers.register
+def _of_bound(statement: CatalogueBound, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    if mechanism is None:
+        raise BadClaim("mechanism must be given for a bound, got none")
+    if not statement.deltas and not statement.orders:
+        raise BadClaim("deltas or orders must be given for a bound, got neither")
+    try:
+        entry = bounds.entry(statement.id)
+        if entry.status is Status.ASYMPTOTIC:
+            raise ClaimsNothing(f"{statement.id} is a rate without constants, which is not judged")
+        curve = entry.evaluate(mechanism, **statement.options)
+        epsilons = [epsilon_of(curve.epsilon, delta) for delta in statement.deltas]
+        divergences = [renyi_of(curve, alpha) for alpha in statement.orders]
+    except bounds.NotApplicable as error:
+        raise ClaimsNothing(str(error)) from None
+    except (TypeError, ValueError) as error:
+        raise BadClaim(_one_line(error)) from None
+    return [*epsilons, *divergences]
+
+
+@_numbers.register
+def _of_callable(statement: CallableBound, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+    if mechanism is None:
+        raise BadClaim("mechanism must be given for a bound, got none")
+    if not statement.deltas:
+        raise BadClaim("deltas must be given for a callable, got none")
+    function = _imported(statement.target)
+    found = []
+    for delta in statement.deltas:
+        try:
+            number = epsilon_of(
+                lambda d: float(function(mechanism, d)),  # type: ignore[arg-type]
+                delta,
+            )
+        except (Exception, SystemExit) as error:  # a user's code may raise anything
+            kind = type(error).__name__
+            raise BadClaim(f"{statement.target} raised {kind}: {_one_line(error)}") from None
+        found.append(number)
+    return found
+
+
+def _imported(target: str) -> Callable[[NoisySGD, float], object]:
+    module, _, name = target.partition(":")
+    try:
+        function: object = import_module(module)
+        for part in name.split("."):
+            function = getattr(function, part)
+    except (Exception, SystemExit) as error:  # importing runs a user's code
+        raise BadClaim(f"{target} cannot be imported: {_one_line(error)}") from None
+    if not callable(function):
+        raise BadClaim(f"{target} must be a function, got {function!r}")
+    return function
+
+
+def _check(number: ClaimedNumber) -> None:
+    quantity = number.quantity
+    if math.isnan(number.value) or number.value < 0:
+        place = f" at {quantity.where}" if quantity.where else ""
+        raise BadClaim(
+            f"the claimed {quantity.name}{place} must be a number of at least 0, "
+            f"got {number.value!r}"
+        )
+    try:
+        quantity.check()
+    except ValueError as error:
+        raise BadClaim(_one_line(error)) from None
+
+
+def _one_line(error: BaseException) -> str:
+    return " ".join(str(error).split())

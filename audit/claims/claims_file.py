@@ -1,0 +1,515 @@
+"""Claims files: read with everything that they include, and every complaint with its line."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
+
+from audit import validate
+from audit.claims import yaml_tree
+from audit.claims.claim import (
+    Budget,
+    CallableBound,
+    CatalogueBound,
+    Claim,
+    EpsilonDelta,
+    Expected,
+    Gaussian,
+    LooseBy,
+    NotPrivate,
+    NotRenyi,
+    Renyi,
+    Severity,
+    Statement,
+    Tradeoff,
+)
+from audit.claims.yaml_tree import (
+    Broken,
+    Complaint,
+    Fields,
+    ListNode,
+    Location,
+    MappingNode,
+    Node,
+    Scalar,
+    broken,
+    is_nothing,
+)
+from audit.mechanism import NoisySGD, decode_mechanism
+
+if TYPE_CHECKING:
+    from audit.claims.claim import Pair
+
+_FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
+# what defaults may say too
+_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair")
+_BASE = "base"
+_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+
+# A named mechanism's fields; None: its definition is broken and was complained of.
+_Named = Mapping[str, "MappingNode | None"]
+_Value = TypeVar("_Value")
+
+
+@dataclass(frozen=True)
+class Loaded:
+    """The claims that could be read, in the order of the files, and the complaints about the rest.
+
+    ``files`` are all files that were read, those included before those that include them.
+    """
+
+    claims: tuple[Claim, ...]
+    complaints: tuple[Complaint, ...]
+    files: tuple[Path, ...]
+
+
+def load(paths: Iterable[str | Path]) -> Loaded:
+    """Read claims files and all that they include.
+
+    A file that several others include is read once. Ids must be unique over all of them.
+
+    Parameters
+    ----------
+    paths
+        The files, as complaints shall name them.
+    """
+    reader = _Reader()
+    for path in paths:
+        try:
+            reader.read(Path(path), ())
+        except Broken as error:
+            reader.complaints.extend(error.complaints)
+    complaints = dict.fromkeys(reader.complaints)
+    place = {file: index for index, file in enumerate(c.file for c in complaints)}
+    ordered = sorted(complaints, key=lambda c: (place[c.file], c.line or 0))
+    return Loaded(tuple(reader.claims), tuple(ordered), tuple(reader.files))
+
+
+class _Reader:
+    """Reads files and those that they include, and collects claims and complaints."""
+
+    def __init__(self) -> None:
+        self.claims: list[Claim] = []
+        self.complaints: list[Complaint] = []
+        self.files: list[Path] = []
+        self._mechanisms: dict[Path, _Named] = {}
+        self._locations: dict[str, Location] = {}
+
+    def read(self, path: Path, chain: tuple[Path, ...]) -> _Named:
+        """Read a file and return the mechanisms that it knows; ``chain`` are its includers."""
+        key = path.resolve()
+        if key in self._mechanisms:
+            return self._mechanisms[key]
+        root = yaml_tree.parse(_text(path), path)
+        top = yaml_tree.fields("the file", root, _FILE_KEYS, self.complaints)
+        named: dict[str, MappingNode | None] = {}
+        for node in _included(top.get("include")):
+            try:
+                named.update(self._include(node, path, (*chain, key)))
+            except Broken as error:
+                self.complaints.extend(error.complaints)
+        if "mechanisms" in top:
+            named = _read_named(top["mechanisms"], named, self.complaints)
+        self._mechanisms[key] = named
+        self.files.append(path)
+        if "claims" in top:
+            self._claims(top["claims"], _read_defaults(top.get("defaults")), named)
+        elif "include" not in top and "mechanisms" not in top:
+            raise broken(Location(path, 1), "the file needs 'claims'")
+        return named
+
+    def _include(self, node: Node, path: Path, chain: tuple[Path, ...]) -> _Named:
+        name = yaml_tree.text("include", node)
+        target = Path(os.path.normpath(path.parent / name))
+        if target.resolve() in chain:
+            circle = chain[chain.index(target.resolve()) :]
+            shown = " -> ".join(file.name for file in (*circle, target))
+            raise broken(node.location, f"include makes a circle: {shown}")
+        if not target.is_file():
+            raise broken(node.location, f"include must be a file that exists, got {name!r}")
+        return self.read(target, chain)
+
+    def _claims(self, block: Node, defaults: Fields, named: _Named) -> None:
+        for node in yaml_tree.items("claims", block):
+            try:
+                name = _read_id(node)
+                if name in self._locations:
+                    first = self._locations[name]
+                    raise broken(node.location, f"duplicate id {name!r}, first used at {first}")
+                self._locations[name] = node.location
+                self.claims.append(_read_claim(name, node, defaults, named))
+            except Broken as error:
+                self.complaints.extend(error.complaints)
+
+
+def _included(node: Node | None) -> tuple[Node, ...]:
+    if node is None:
+        return ()
+    return yaml_tree.items("include", node) if isinstance(node, ListNode) else (node,)
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise Broken(Complaint(path, None, f"cannot be read: {error.strerror}")) from None
+    except UnicodeDecodeError as error:
+        line = error.object.count(b"\n", 0, error.start) + 1
+        raise broken(Location(path, line), "must be UTF-8 text") from None
+
+
+# claims
+
+
+def _read_defaults(node: Node | None) -> Fields:
+    """Return the values that a file's claims share; checked where a claim uses them."""
+    return {} if node is None else yaml_tree.fields("defaults", node, _COMMON_KEYS)
+
+
+def _read_id(node: Node) -> str:
+    found = yaml_tree.fields("a claim", node)
+    written = yaml_tree.needed("a claim", "id", found, node.location)
+    name = yaml_tree.text("id", written)
+    if not _ID.fullmatch(name):
+        raise yaml_tree.bad("id", "letters, digits, '.', '_' and '-'", written)
+    return name
+
+
+def _read_claim(id: str, node: Node, defaults: Fields, named: _Named) -> Claim:
+    """Return a claim, the values of ``defaults`` where it has none of its own.
+
+    Raises ``Broken`` if anything is wrong with it; without a complaint where the mechanism that it
+    names is broken itself.
+    """
+    own = yaml_tree.fields("a claim", node, ("id", *_COMMON_KEYS, *_STATEMENT_KEYS))
+    found: Fields = {**defaults, **own}
+    mechanism = None
+    if not is_nothing(found.get("mechanism")):
+        _, mechanism = _read_mechanism("mechanism", found["mechanism"], named)
+    return Claim(
+        id=id,
+        mechanism=mechanism,
+        statement=_read_statement(found, node.location),
+        citation=yaml_tree.text("citation", found["citation"]) if "citation" in found else "",
+        expected=_read_optional("expected", found, Expected | LooseBy, Expected.CONSISTENT),
+        severity=_read_optional("severity", found, Severity, Severity.ERROR),
+        budget=_read_budget(defaults.get("budget"), own.get("budget")),
+        pair=_read_pair(found.get("pair"), mechanism, node, "pair" in own),
+        location=node.location,
+    )
+
+
+def _read_optional(name: str, found: Fields, hint: object, default: _Value) -> _Value:
+    if name not in found:
+        return default
+    value: _Value = yaml_tree.decode(hint, found[name], name)
+    return value
+
+
+def _read_budget(*nodes: Node | None) -> Budget:
+    """Return the budget of the given mappings, which later ones change."""
+    found: dict[str, Node] = {}
+    location = None
+    for node in nodes:
+        if node is not None:
+            found.update(yaml_tree.fields("budget", node))
+            location = node.location
+    if location is None:
+        return Budget()
+    budget: Budget = yaml_tree.decode(Budget, yaml_tree.mapping(found, location), "budget")
+    return budget
+
+
+def _read_pair(
+    node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool
+) -> Pair | None:
+    """Return the pair that a claim names, None where it names none."""
+    from audit.constructions import decode_any_pair
+
+    if node is None or is_nothing(node):
+        if mechanism is None:
+            raise broken(claim.location, "a claim needs 'mechanism'")
+        return None
+    # what does not fit a pair of the defaults is wrong where it is used
+    used = node if own else yaml_tree.moved(node, claim.location)
+    return yaml_tree.decoded(used, lambda data: decode_any_pair(data, mechanism))
+
+
+# mechanisms
+
+
+def _read_named(
+    node: Node, inherited: _Named, complaints: list[Complaint]
+) -> dict[str, MappingNode | None]:
+    """Return the fields of every mechanism of a ``mechanisms:`` block, and of those before it.
+
+    Every one must be a whole mechanism by itself; what is wrong goes to ``complaints``.
+    """
+    found: dict[str, MappingNode | None] = dict(inherited)
+    try:
+        written = yaml_tree.fields("mechanisms", node, complaints=complaints)
+    except Broken as error:
+        complaints.extend(error.complaints)
+        return found
+    for name in written:
+        if name in inherited:
+            wrong = f"mechanism {name!r} is already defined in an included file"
+            complaints.extend(broken(written[name].location, wrong).complaints)
+    own = {name: value for name, value in written.items() if name not in inherited}
+    resolved: set[str] = set()
+
+    def resolve(name: str, chain: tuple[str, ...]) -> None:
+        if name in resolved:
+            return
+        resolved.add(name)
+        found[name] = None
+        try:
+            base = yaml_tree.fields("a mechanism", own[name]).get(_BASE)
+            if isinstance(base, Scalar) and base.value in (*chain, name):
+                circle = " -> ".join((*chain, name, str(base.value)))
+                raise broken(base.location, f"base makes a circle: {circle}")
+            if isinstance(base, Scalar) and base.value in own:
+                resolve(str(base.value), (*chain, name))
+            found[name] = _read_mechanism(f"mechanism {name!r}", own[name], found)[0]
+        except Broken as error:
+            complaints.extend(error.complaints)
+
+    for name in own:
+        resolve(name, ())
+    return found
+
+
+def _read_mechanism(name: str, node: Node, named: _Named) -> tuple[MappingNode, NoisySGD]:
+    """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
+
+    Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
+    where the named definition was broken.
+    """
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        fields = _look_up(node, named)
+    else:
+        own = yaml_tree.fields(name, node)
+        base = own.pop(_BASE, None)
+        inherited: Fields = {}
+        if base is not None:
+            if not isinstance(base, Scalar) or not isinstance(base.value, str):
+                raise yaml_tree.bad(_BASE, "the name of a mechanism", base)
+            # a base is sound by itself: what does not fit it is wrong where it is used
+            looked_up = yaml_tree.moved(_look_up(base, named), node.location)
+            inherited = yaml_tree.fields(name, looked_up)
+        fields = yaml_tree.mapping({**inherited, **own}, node.location)
+    return fields, yaml_tree.decoded(fields, decode_mechanism)
+
+
+def _look_up(node: Scalar, named: _Named) -> MappingNode:
+    name = str(node.value)
+    if name not in named:
+        hint = yaml_tree.did_you_mean(name, named)
+        raise broken(node.location, f"unknown mechanism {name!r}{hint}")
+    found = named[name]
+    if found is None:
+        raise Broken()
+    return found
+
+
+# statements, as they are written: the keys of a claims file are the fields
+
+
+@dataclass(frozen=True)
+class EpsilonClaim:
+    """``epsilon: 1.2`` and ``delta: 1e-5``."""
+
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        validate.nonnegative(epsilon=self.epsilon)
+        validate.open_unit(delta=self.delta)
+
+
+@dataclass(frozen=True)
+class PointsClaim:
+    """``points: [{epsilon: 1.2, delta: 1e-5}, ...]``."""
+
+    points: tuple[EpsilonClaim, ...]
+
+
+@dataclass(frozen=True)
+class OrderAndValue:
+    """A Renyi divergence at an order."""
+
+    order: float
+    value: float
+
+    def __post_init__(self) -> None:
+        validate.above_one(order=self.order)
+        validate.nonnegative(value=self.value)
+
+
+@dataclass(frozen=True)
+class RenyiClaim:
+    """``renyi: {2: 0.5, 8: 2.1}``."""
+
+    renyi: tuple[OrderAndValue, ...]
+
+
+@dataclass(frozen=True)
+class MuClaim:
+    """``mu: 0.8``."""
+
+    mu: float
+
+    def __post_init__(self) -> None:
+        validate.nonnegative(mu=self.mu)
+
+
+@dataclass(frozen=True)
+class AlphaAndBeta:
+    """A type II error at a type I error."""
+
+    alpha: float
+    beta: float
+
+    def __post_init__(self) -> None:
+        validate.open_unit(alpha=self.alpha)
+        validate.closed_unit(beta=self.beta)
+
+
+@dataclass(frozen=True)
+class TradeoffClaim:
+    """``tradeoff: {0.05: 0.8}``."""
+
+    tradeoff: tuple[AlphaAndBeta, ...]
+
+
+@dataclass(frozen=True)
+class BoundClaim:
+    """``bound: at22.b_2`` and ``deltas`` or ``orders``, with ``options`` where it has some."""
+
+    bound: str
+    deltas: tuple[float, ...] = ()
+    orders: tuple[float, ...] = ()
+    options: Mapping[str, int | float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class CallableClaim:
+    """``callable: package.module:function`` and ``deltas``."""
+
+    callable: str
+    deltas: tuple[float, ...]
+
+    def __post_init__(self) -> None:
+        if not _TARGET.fullmatch(self.callable):
+            raise validate.fail("callable", "package.module:function", self.callable)
+
+
+@dataclass(frozen=True)
+class NotRenyiClaim:
+    """``not_renyi: {order: 100, value: 0.0056}``."""
+
+    not_renyi: OrderAndValue
+
+
+@dataclass(frozen=True)
+class NotPrivateClaim:
+    """``not_private: {epsilon: 1, delta: 1e-5}``."""
+
+    not_private: EpsilonClaim
+
+
+@dataclass(frozen=True)
+class _Form:
+    """How one form of statement is written, and what it becomes."""
+
+    written: type
+    statement: Callable[[Any], Statement]
+    points: tuple[str, str] | None = None  # of a mapping from numbers to numbers
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        return tuple(field.name for field in dataclasses.fields(self.written))
+
+
+_FORMS = {
+    "epsilon": _Form(EpsilonClaim, lambda w: EpsilonDelta(((w.epsilon, w.delta),))),
+    "points": _Form(
+        PointsClaim, lambda w: EpsilonDelta(tuple((p.epsilon, p.delta) for p in w.points))
+    ),
+    "renyi": _Form(
+        RenyiClaim,
+        lambda w: Renyi(tuple(sorted((p.order, p.value) for p in w.renyi))),
+        ("order", "value"),
+    ),
+    "mu": _Form(MuClaim, lambda w: Gaussian(w.mu)),
+    "tradeoff": _Form(
+        TradeoffClaim,
+        lambda w: Tradeoff(tuple(sorted((p.alpha, p.beta) for p in w.tradeoff))),
+        ("alpha", "beta"),
+    ),
+    "bound": _Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
+    "callable": _Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas)),
+    "not_renyi": _Form(NotRenyiClaim, lambda w: NotRenyi(w.not_renyi.order, w.not_renyi.value)),
+    "not_private": _Form(
+        NotPrivateClaim, lambda w: NotPrivate(w.not_private.epsilon, w.not_private.delta)
+    ),
+}
+_STATEMENT_KEYS = tuple(dict.fromkeys(key for form in _FORMS.values() for key in form.keys))
+
+
+def _read_statement(found: Fields, location: Location) -> Statement:
+    """Return the statement among the keys of a claim.
+
+    Raises ``Broken`` if there is none, more than one, or one with a value that it cannot have.
+    """
+    forms = [key for key in found if key in _FORMS]
+    if not forms:
+        raise broken(location, f"a claim needs one of {', '.join(_FORMS)}")
+    first, *others = forms
+    for key in others:
+        wrong = f"a claim makes one statement, got {first!r} and {key!r}"
+        raise broken(found[key].location, wrong)
+    form = _FORMS[first]
+    written = {key: node for key, node in found.items() if key in _STATEMENT_KEYS}
+    for key, node in written.items():
+        if key not in form.keys:
+            raise broken(node.location, f"{key!r} does not go with {first!r}")
+    if form.points is not None:
+        written[first] = _points(first, written[first], form.points)
+    for key, node in written.items():
+        if isinstance(node, ListNode):
+            yaml_tree.items(key, node)
+    if first == "bound":
+        _check_bound(written, location)
+    return form.statement(yaml_tree.decode(form.written, yaml_tree.mapping(written, location)))
+
+
+def _points(name: str, node: Node, names: tuple[str, str]) -> ListNode:
+    """Return the entries of a mapping from numbers to numbers, each with its two names."""
+    if not isinstance(node, MappingNode) or not node.entries:
+        raise yaml_tree.bad(name, f"a mapping {{{names[0]}: {names[1]}}}", node)
+    points = (
+        yaml_tree.mapping(dict(zip(names, entry, strict=True)), entry[0].location)
+        for entry in node.entries
+    )
+    return ListNode(tuple(points), node.location)
+
+
+def _check_bound(written: Fields, location: Location) -> None:
+    """Check the id of a bound and the names of its options against the catalogue."""
+    from audit.bounds import CATALOGUE
+
+    bound = yaml_tree.text("bound", written["bound"])
+    if bound not in CATALOGUE:
+        hint = yaml_tree.did_you_mean(bound, CATALOGUE)
+        raise broken(written["bound"].location, f"unknown bound {bound!r}{hint}")
+    if "deltas" not in written and "orders" not in written:
+        raise broken(location, "a claim of a bound needs 'deltas' or 'orders'")
+    if "options" in written:
+        yaml_tree.fields("options", written["options"], CATALOGUE[bound].options)

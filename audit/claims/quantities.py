@@ -1,0 +1,243 @@
+"""What claims are about: numbers that measure how well a pair can be told apart.
+
+Each quantity is one class. It knows its certified bracket on an exact curve, its lower confidence
+bound from samples, what it is called, and how a witness describes it.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from audit import validate
+from audit.curves import PrivacyCurve
+from audit.mechanism import Order
+
+if TYPE_CHECKING:
+    from audit.estimation import Audit
+    from audit.exact import BracketedCurve
+
+Bracket = tuple[float, float]
+
+# Of a number on a line between two vertices of the tradeoff function.
+_ROUNDING = 2.0**-50
+
+
+class Quantity(ABC):
+    """A number of a pair of laws; it is larger for a pair that is easier to tell apart.
+
+    Attributes
+    ----------
+    name
+        What the number is called.
+    place
+        What ``at`` is called.
+    """
+
+    name: ClassVar[str]
+    place: ClassVar[str] = ""
+
+    @property
+    @abstractmethod
+    def at(self) -> float | None:
+        """Where the number is taken: delta, the order or alpha; None for mu."""
+
+    @property
+    def where(self) -> str:
+        """Where the number is taken, in words: ``"delta 1e-05"``; empty for mu."""
+        return "" if self.at is None else f"{self.place} {self.at:g}"
+
+    @abstractmethod
+    def check(self) -> None:
+        """Raise ``ValueError`` if the number is taken outside its range."""
+
+    @abstractmethod
+    def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
+        """Return (low, high) around the true number of a pair; ``low`` is certified."""
+
+    def may_exceed(self, curve: BracketedCurve, order: Order, level: float) -> bool:
+        """Whether the number can be above ``level``: False is certain, and quick."""
+        return True
+
+    def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
+        """Return the lower confidence bound from samples, and the order of the pair it is for."""
+        bounds = [(self.bound_in_order(audit, order), order) for order in Order]
+        return max(bounds, key=lambda bound: bound[0])
+
+    @abstractmethod
+    def bound_in_order(self, audit: Audit, order: Order) -> float:
+        """Return the lower confidence bound from samples for one order of the pair."""
+
+    def upper_bound(self, curve: PrivacyCurve) -> float | None:
+        """Return what a bound of the catalogue says; None where it says nothing."""
+        return None
+
+    def witness_at(self, curve: BracketedCurve | None, order: Order) -> float:
+        """Return where a witness compares the number; ``curve`` is None for sampled evidence."""
+        assert self.at is not None
+        return self.at
+
+    @abstractmethod
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return how to compute the number from laws P and Q, as lines of a witness."""
+
+
+@dataclass(frozen=True)
+class EpsilonAtDelta(Quantity):
+    """The least epsilon with delta(epsilon) <= ``delta``."""
+
+    delta: float
+
+    name = "epsilon"
+    place = "delta"
+
+    @property
+    def at(self) -> float:
+        """The delta."""
+        return self.delta
+
+    def check(self) -> None:
+        """Raise ``ValueError`` unless delta is in (0, 1)."""
+        validate.open_unit(delta=self.delta)
+
+    def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
+        """Return (low, high) around epsilon."""
+        return curve.epsilon_bracket(self.delta, order)
+
+    def may_exceed(self, curve: BracketedCurve, order: Order, level: float) -> bool:
+        """Whether epsilon can be above ``level``."""
+        return curve.may_exceed(level, self.delta, order)
+
+    def bound_in_order(self, audit: Audit, order: Order) -> float:
+        """Return the lower confidence bound on epsilon."""
+        return audit.epsilon_lower(self.delta, order)
+
+    def upper_bound(self, curve: PrivacyCurve) -> float:
+        """Return the epsilon of a bound."""
+        return float(curve.epsilon(self.delta))
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the event whose probabilities refute the claim."""
+        return (
+            f"Let S = {{x : log p(x) - log q(x) > {claimed:.12g}}} (atoms and densities alike).",
+            f"The claim says P(S) - exp({claimed:.12g}) Q(S) <= {at:g}.",
+            f"It is larger; the epsilon at which the largest such difference falls to {at:g} lies"
+            " in 'bracket'.",
+        )
+
+
+@dataclass(frozen=True)
+class RenyiAtOrder(Quantity):
+    """The Renyi divergence of order ``alpha``."""
+
+    alpha: float
+
+    name = "Renyi divergence"
+    place = "order"
+
+    @property
+    def at(self) -> float:
+        """The order."""
+        return self.alpha
+
+    def check(self) -> None:
+        """Raise ``ValueError`` unless the order is finite and above 1."""
+        validate.above_one(order=self.alpha)
+
+    def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
+        """Return (low, high) around the divergence."""
+        return curve.renyi_bracket(self.alpha, order)
+
+    def bound_in_order(self, audit: Audit, order: Order) -> float:
+        """Return the lower confidence bound on the divergence."""
+        return audit.renyi_lower(self.alpha, order)
+
+    def upper_bound(self, curve: PrivacyCurve) -> float:
+        """Return the Renyi divergence of a bound."""
+        return float(curve.renyi(self.alpha))
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the integral of the divergence, and what samples can show of it."""
+        return (
+            f"With a = {at:.12g}: D = log(sum of p(x)^a q(x)^(1-a) over atoms, plus its integral)"
+            " / (a - 1).",
+            f"The claim says D <= {claimed:.12g}; D lies in 'bracket'.",
+            "By Hoelder, any h > 0 gives D >= a/(a-1) log E_P[h] - log E_Q[h^(a/(a-1))], so that"
+            " samples of both laws suffice to check it.",
+        )
+
+
+@dataclass(frozen=True)
+class Mu(Quantity):
+    """The least mu for which the pair is mu-GDP."""
+
+    name = "mu"
+
+    @property
+    def at(self) -> None:
+        """Nothing: mu is one number of the whole pair."""
+        return None
+
+    def check(self) -> None:
+        """Do nothing: there is no range to leave."""
+
+    def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
+        """Return (low, high) around mu."""
+        found = curve.mu_bracket(order)
+        return found.low, found.high
+
+    def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
+        """Return the lower confidence bound on mu, which takes both orders in."""
+        return audit.mu_lower(), Order.FORWARD
+
+    def bound_in_order(self, audit: Audit, order: Order) -> float:
+        """Return the lower confidence bound on mu, which takes both orders in."""
+        return audit.mu_lower()
+
+    def witness_at(self, curve: BracketedCurve | None, order: Order) -> float:
+        """Return the epsilon at which delta proves the most about mu; 0 for samples."""
+        return 0.0 if curve is None else curve.mu_bracket(order).epsilon
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the comparison of delta at one epsilon with what mu-GDP allows."""
+        return (
+            f"Let S = {{x : log p(x) - log q(x) > {at:.12g}}} and d = P(S) - exp({at:.12g}) Q(S).",
+            f"The claim of mu = {claimed:.12g} says"
+            " d <= Phi(-e/mu + mu/2) - exp(e) Phi(-e/mu - mu/2)"
+            f" with e = {at:.12g}; d is larger.",
+        )
+
+
+@dataclass(frozen=True)
+class PowerAtAlpha(Quantity):
+    """1 - beta: the power of the best test with a type I error of ``alpha``."""
+
+    alpha: float
+
+    name = "1 - beta"
+    place = "alpha"
+
+    @property
+    def at(self) -> float:
+        """The type I error."""
+        return self.alpha
+
+    def check(self) -> None:
+        """Raise ``ValueError`` unless alpha is in (0, 1)."""
+        validate.open_unit(alpha=self.alpha)
+
+    def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
+        """Return (low, high) around the power."""
+        return curve.power_bracket(self.alpha, order)
+
+    def bound_in_order(self, audit: Audit, order: Order) -> float:
+        """Return the lower confidence bound on the power."""
+        return max(1 - audit.beta_upper(self.alpha, order) - _ROUNDING, 0.0)
+
+    def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
+        """Return the test whose power refutes the claim."""
+        return (
+            f"Let a test reject P where q(x)/p(x) is large, with P(reject) = {at:g}.",
+            f"The claim says Q(reject) <= {claimed:.12g}; it is larger and lies in 'bracket'.",
+        )

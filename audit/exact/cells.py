@@ -1,0 +1,373 @@
+"""Explicit distributions, as finite laws.
+
+A continuous pair is cut into cells: telling the cells apart is no easier than telling the points
+apart (data processing), so every number of the cells is a lower bound for the pair, whatever the
+cells are.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+from scipy.special import gammaln, log_ndtr, logsumexp
+
+from audit import validate
+from audit.constructions.explicit import Densities, ExplicitPair, Finite, Mixture, Mixtures
+from audit.exact.bracketed import (
+    EPSILONS,
+    PROBABILITY_ERROR,
+    Bracket,
+    BracketedCurve,
+    MuBracket,
+    gaussian_mu,
+)
+from audit.exact.curve import worse_bracket
+from audit.exact.gaussian import GaussianPairCurve, NormalLaw
+from audit.mechanism import Order
+
+Array = NDArray[np.float64]
+
+_LARGEST_EPSILON = 1e9
+_ROUNDING = 1e-9
+_UNIT_ROUNDOFF = 2.0**-53
+_TAIL = 38.0  # standard deviations: beyond, less than 1e-300
+_FAR = 1000.0
+_CELLS = 3000  # for each different normal
+_MOST_CELLS = 400_000
+
+
+@dataclass(frozen=True, eq=False)
+class DiscreteLaws:
+    """Two laws on the same cells.
+
+    Attributes
+    ----------
+    log_first, log_second
+        Log probabilities of the cells under X and X', shape (cells,).
+    relative_error
+        Bound on the relative error of every probability, and so of every sum of them.
+    """
+
+    log_first: Array
+    log_second: Array
+    relative_error: float = PROBABILITY_ERROR
+
+    @property
+    def ratio_error(self) -> float:
+        """Bound on the error of every log-likelihood ratio."""
+        return math.log1p(self.relative_error) - math.log1p(-self.relative_error)
+
+    def epsilon_bracket(self, delta: float, order: Order) -> tuple[float, float]:
+        """Return (low, high) around the epsilon of the cells at ``delta``.
+
+        The target moves by the error of the probabilities, so that the bracket is as wide as the
+        conditioning of the root demands: epsilon is ill-conditioned near delta = 1.
+        """
+        r = self.relative_error
+        least, most = delta / (1 + r), delta / (1 - r)
+        low = 0.0 if most >= 1 else self.epsilon(most, order) - self.ratio_error
+        return max(low, 0.0), self.epsilon(least, order) + self.ratio_error
+
+    def renyi_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
+        """Return (low, high) around the Renyi divergence of the cells of order ``alpha``."""
+        value = self.renyi(alpha, order)
+        r = self.relative_error
+        # the last term is the rounding of the logarithm of a sum near 1
+        slack = (alpha * math.log1p(r) - (alpha - 1) * math.log1p(-r) + r) / (alpha - 1)
+        return max(value - slack, 0.0), value + slack
+
+    def power_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
+        """Return (low, high) around 1 - beta of the best test of the cells at ``alpha``."""
+        r = self.relative_error
+        low = self.power(alpha / (1 + r), order) * (1 - r)
+        high = self.power(min(alpha / (1 - r), 1.0), order) * (1 + r)
+        return low, min(high, 1.0)
+
+    def mu_bound(self, epsilons: Array, order: Order) -> tuple[float, float]:
+        """Return the largest mu that the cells prove, and the epsilon that proves it."""
+
+        def delta_low(epsilon: float) -> float:
+            log_delta = self.log_delta(epsilon + self.ratio_error, order)
+            return math.exp(min(log_delta, 0.0)) * (1 - self.relative_error)
+
+        return gaussian_mu(delta_low, epsilons)
+
+    def log_delta(self, epsilon: float, order: Order) -> float:
+        """Log of sup_S P(S) - e^epsilon Q(S)."""
+        log_p, ratio = self._in_order(order)
+        chosen = ratio > epsilon
+        if not chosen.any():
+            return -math.inf
+        gain = np.log(-np.expm1(np.minimum(epsilon - ratio[chosen], -1e-300)))
+        return float(logsumexp(log_p[chosen] + gain))
+
+    def epsilon(self, delta: float, order: Order) -> float:
+        """Return the least epsilon >= 0 with delta(epsilon) <= delta."""
+        goal = math.log(delta)
+
+        def gap(epsilon: float) -> float:
+            return max(self.log_delta(epsilon, order) - goal, -1e300)
+
+        if gap(0.0) <= 0:
+            return 0.0
+        high = 1.0
+        while gap(high) > 0:
+            high *= 2
+            if high > _LARGEST_EPSILON:
+                return math.inf
+        return float(brentq(gap, 0.0, high, xtol=1e-13 * high, rtol=1e-14))
+
+    def renyi(self, alpha: float, order: Order) -> float:
+        """Renyi divergence of order ``alpha``, at least 0."""
+        log_p, ratio = self._in_order(order)
+        total = float(logsumexp(log_p + (alpha - 1) * ratio))
+        return max(total / (alpha - 1), 0.0)
+
+    def power(self, alpha: float, order: Order) -> float:
+        """1 - beta of the best test of P against Q at type I error ``alpha``."""
+        logs = self.log_first, self.log_second
+        log_p, log_q = logs if order is Order.FORWARD else logs[::-1]
+        with np.errstate(invalid="ignore"):
+            rank = np.argsort(log_p - log_q, kind="stable")  # what speaks for Q comes first
+        p, q = np.exp(log_p[rank]), np.exp(log_q[rank])
+        spent = np.cumsum(p)
+        inside = int(np.searchsorted(spent, alpha, side="right"))
+        won = float(np.sum(q[:inside]))
+        if inside < p.size and p[inside] > 0:
+            left = alpha - (spent[inside - 1] if inside else 0.0)
+            won += float(q[inside]) * min(max(left / float(p[inside]), 0.0), 1.0)
+        return min(won, 1.0)
+
+    @cached_property
+    def _forward(self) -> tuple[Array, Array]:
+        seen = np.isfinite(self.log_first)
+        return self.log_first[seen], self.log_first[seen] - self.log_second[seen]
+
+    @cached_property
+    def _reverse(self) -> tuple[Array, Array]:
+        seen = np.isfinite(self.log_second)
+        return self.log_second[seen], self.log_second[seen] - self.log_first[seen]
+
+    def _in_order(self, order: Order) -> tuple[Array, Array]:
+        """Return log p and log p - log q of the cells that P meets."""
+        return self._forward if order is Order.FORWARD else self._reverse
+
+
+@dataclass(frozen=True, eq=False)
+class CellCurve(BracketedCurve):
+    """The curve of an explicit pair.
+
+    Values come from the cells. The low end of a bracket is certified, by data processing. The high
+    end adds the distance to cells that are twice as wide: it is certified for finite laws, which
+    have no other cells, and an estimate for continuous ones.
+    """
+
+    pair: Mixtures | Finite | Densities
+
+    @cached_property
+    def _fine(self) -> DiscreteLaws:
+        return cells(self.pair, 2)
+
+    @cached_property
+    def _coarse(self) -> DiscreteLaws:
+        return cells(self.pair, 1)
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true epsilon at ``delta``."""
+        validate.open_unit(delta=delta)
+        return worse_bracket(
+            lambda o: self._widened(
+                lambda laws: laws.epsilon(delta, o), self._fine.epsilon_bracket, delta, o
+            ),
+            order,
+        )
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true delta at ``epsilon``."""
+        validate.finite(epsilon=epsilon)
+        return worse_bracket(lambda o: self._delta_bracket(epsilon, o), order)
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true Renyi divergence of order ``alpha``."""
+        validate.above_one(alpha=alpha)
+        return worse_bracket(
+            lambda o: self._widened(
+                lambda laws: laws.renyi(alpha, o), self._fine.renyi_bracket, alpha, o
+            ),
+            order,
+        )
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) around the power 1 - beta of the best test at ``alpha``."""
+        validate.open_unit(alpha=alpha)
+        return self._widened(
+            lambda laws: laws.power(alpha, order), self._fine.power_bracket, alpha, order
+        )
+
+    def mu_bracket(self, order: Order) -> MuBracket:
+        """Return a bracket of the least mu for which the pair is mu-GDP, in one order."""
+        (fine, epsilon), (coarse, _) = (
+            laws.mu_bound(EPSILONS, order) for laws in (self._fine, self._coarse)
+        )
+        error = _ROUNDING * max(1.0, abs(fine))
+        return MuBracket(max(fine - error, 0.0), fine + abs(fine - coarse) + error, epsilon)
+
+    def _widened(
+        self,
+        value: Callable[[DiscreteLaws], float],
+        bracket: Callable[[float, Order], Bracket],
+        at: float,
+        order: Order,
+    ) -> Bracket:
+        """Return the bracket of the fine cells, widened by the distance to the coarse ones."""
+        fine, coarse = value(self._fine), value(self._coarse)
+        if math.isinf(fine):
+            return fine, fine
+        low, high = bracket(at, order)
+        error = _ROUNDING * max(1.0, abs(fine))
+        return max(low - error, 0.0), high + abs(fine - coarse) + error
+
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        r = self._fine.relative_error
+        shift = self._fine.ratio_error
+        fine, coarse = (
+            math.exp(laws.log_delta(epsilon, order)) for laws in (self._fine, self._coarse)
+        )
+        low = math.exp(self._fine.log_delta(epsilon + shift, order)) * (1 - r)
+        high = math.exp(self._fine.log_delta(epsilon - shift, order)) * (1 + r)
+        return low, min(high + abs(fine - coarse), 1.0)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.array([self._fine.epsilon(float(d), order) for d in delta])
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        logs = [self._fine.log_delta(float(e), order) for e in epsilon]
+        return np.exp(np.minimum(logs, 0.0))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.array([1 - self._fine.power(float(a), order) for a in alpha])
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.array([self._fine.renyi(float(a), order) for a in alpha])
+
+
+def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve:
+    """Return the curve of an explicit pair; the closed form for two normals of one variance."""
+    distributions = pair.distributions()
+    if isinstance(distributions, Mixtures):
+        mixtures = distributions.first, distributions.second
+        normals = [
+            NormalLaw(mean, std)
+            for law in mixtures
+            for mean, std in zip(law.means, law.stds, strict=True)
+        ]
+        if len(normals) == 2 and normals[0].std == normals[1].std:
+            distance = abs(normals[0].mean - normals[1].mean)
+            return GaussianPairCurve(distance / normals[0].std, *normals)
+    return CellCurve(distributions)
+
+
+@functools.singledispatch
+def cells(pair: Mixtures | Finite | Densities, refinement: int = 1) -> DiscreteLaws:
+    """Return the laws of the cells of a pair; ``refinement`` times as many of them."""
+    raise TypeError(f"pair must be of explicit distributions, got {pair!r}")
+
+
+@cells.register
+def _of_mixtures(pair: Mixtures, refinement: int = 1) -> DiscreteLaws:
+    """Cut the line into cells, finer than any of the normals."""
+    normals = {
+        (mean, std)
+        for law in (pair.first, pair.second)
+        for mean, std in zip(law.means, law.stds, strict=True)
+    }
+    count = max(60, min(_CELLS, _MOST_CELLS // len(normals)))
+    # high Renyi orders look far out
+    far = np.geomspace(_TAIL, _FAR, count // 2)[1:]
+    grid = np.concatenate([-far[::-1], np.linspace(-_TAIL, _TAIL, count + 1), far])
+    edges = np.unique(np.concatenate([mean + std * grid for mean, std in sorted(normals)]))
+    # every cell is cut alike, so that what finer cells add falls with the square of their size
+    places = np.arange((edges.size - 1) * refinement + 1) / refinement
+    edges = np.interp(places, np.arange(edges.size), edges)
+    return DiscreteLaws(mixture_masses(pair.first, edges), mixture_masses(pair.second, edges))
+
+
+def mixture_masses(law: Mixture, edges: Array) -> Array:
+    """Return log probabilities of the cells between edges, the first and the last one endless."""
+    ends = np.concatenate([[-np.inf], edges, [np.inf]])
+    parts = []
+    for weight, mean, std in zip(law.weights, law.means, law.stds, strict=True):
+        if weight > 0:
+            scaled = (ends - mean) / std
+            low, high = scaled[:-1], scaled[1:]
+            flip = low > 0  # in the upper tail the complements keep their digits
+            low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+            upper = log_ndtr(high)
+            with np.errstate(divide="ignore", invalid="ignore"):
+                gap = np.minimum(log_ndtr(low) - upper, -1e-300)
+                parts.append(math.log(weight) + upper + np.log(-np.expm1(gap)))
+    return np.asarray(logsumexp(parts, axis=0))
+
+
+@cells.register
+def _of_finite(pair: Finite, refinement: int = 1) -> DiscreteLaws:
+    """Return the laws of the counts of each outcome, a sufficient statistic of the draws."""
+    counts = _counts(pair.times, len(pair.first))
+    ways = gammaln(pair.times + 1) - np.sum(gammaln(counts + 1), axis=1)
+    return DiscreteLaws(
+        ways + _log_likelihood(counts, pair.first),
+        ways + _log_likelihood(counts, pair.second),
+        _counts_error(pair),
+    )
+
+
+def _counts_error(pair: Finite) -> float:
+    """Return a bound on the relative error of a probability of counts.
+
+    Its logarithms may be large, and probabilities that are written down need not sum to 1 in their
+    last digits.
+    """
+    given = [p for p in (*pair.first, *pair.second) if p > 0]
+    largest = float(gammaln(pair.times + 1)) - pair.times * math.log(min(given))
+    sums = max(abs(math.fsum(law) - 1) for law in (pair.first, pair.second))
+    return PROBABILITY_ERROR + 8 * _UNIT_ROUNDOFF * largest + 2 * pair.times * sums
+
+
+@cells.register
+def _of_densities(pair: Densities, refinement: int = 1) -> DiscreteLaws:
+    """Cut the interval into equal cells."""
+    edges = np.linspace(pair.low, pair.high, 20_000 * refinement + 1)
+    return DiscreteLaws(
+        _exponential_masses(pair.slope, edges), _exponential_masses(-pair.slope, edges)
+    )
+
+
+def _counts(times: int, outcomes: int) -> Array:
+    """Every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
+    if outcomes == 1:
+        return np.array([[float(times)]])
+    rows = []
+    for first in range(times + 1):
+        rest = _counts(times - first, outcomes - 1)
+        rows.append(np.column_stack([np.full(len(rest), float(first)), rest]))
+    return np.concatenate(rows)
+
+
+def _log_likelihood(counts: Array, probabilities: Sequence[float]) -> Array:
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = np.where(counts > 0, counts * np.log(probabilities), 0.0)
+    return np.asarray(np.sum(terms, axis=1))
+
+
+def _exponential_masses(slope: float, edges: Array) -> Array:
+    width = np.diff(edges)
+    top = np.where(slope > 0, edges[1:], edges[:-1])
+    logs = slope * top + np.log(-np.expm1(-abs(slope) * width))
+    return np.asarray(logs - logsumexp(logs))

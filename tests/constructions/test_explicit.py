@@ -1,0 +1,166 @@
+"""Explicit distributions: what they are for a mechanism, and what they refuse."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+
+import pytest
+import yaml
+
+from audit import Batching, NoisySGD, Relation, Release
+from audit.constructions import decode_any_pair, decode_pair, encode_pair
+from audit.constructions.explicit import (
+    Densities,
+    ExponentialMechanism,
+    Finite,
+    Mixture,
+    Mixtures,
+    Repeated,
+)
+from audit.search.found_pairs import read_found
+from tests.bounds.fmtt18.one_pass import one_pass
+
+
+def normal(mean, std=1.0):
+    return Mixture((1.0,), (mean,), (std,))
+
+
+def exponential(**changes):
+    values = {
+        "steps": 1,
+        "dataset_size": 5,
+        "batch_size": 5,
+        "step_size": 0.1,
+        "noise_std": 2.0,
+        "lipschitz": 1.0,
+        "smoothness": 1.0,
+        "diameter": 1.0,
+        "release": Release.EXPONENTIAL_MECHANISM,
+    }
+    return NoisySGD(**{**values, **changes})
+
+
+def test_repeated_runs_are_two_normal_laws():
+    # 400 runs of one step, sensitivity 2: the sum has distance 800 and variance 400 * 30^2
+    pair = Repeated(one_pass(1, noise_std=30.0), 400).distributions()
+    assert pair == Mixtures(normal(400.0, 600.0), normal(-400.0, 600.0))
+    with pytest.raises(ValueError, match="Repeated needs steps=1 and dataset_size=1, got steps=2"):
+        Repeated(one_pass(2), 4)
+    with pytest.raises(ValueError, match="times must be a whole number of at least 1, got 0"):
+        Repeated(one_pass(1), 0)
+
+
+def test_exponential_mechanisms():
+    # exp(-2 F/(eta sigma^2)): temperature .2, potentials differ by (2L/n) x = .4 x
+    flat = ExponentialMechanism(exponential()).distributions()
+    assert flat == Densities(1.0, -0.5, 0.5)
+    strong = ExponentialMechanism(exponential(diameter=None, strong_convexity=0.5)).distributions()
+    assert strong == Mixtures(normal(0.4, math.sqrt(0.4)), normal(-0.4, math.sqrt(0.4)))
+    zero = ExponentialMechanism(exponential(relation=Relation.ZERO_OUT)).distributions()
+    assert zero == Densities(0.5, -0.5, 0.5)
+    for changes, message in (
+        ({"release": Release.LAST_ITERATE}, "needs release=EXPONENTIAL_MECHANISM, got release="),
+        ({"strong_convexity": 0.5}, "needs a bounded domain without strong convexity"),
+        ({"diameter": None}, "needs a bounded domain without strong convexity"),
+        ({"batching": Batching.CYCLIC}, "needs full batches, got CYCLIC"),
+        (
+            {"relation": Relation.ZERO_OUT, "dataset_size": 1, "batch_size": 1},
+            "needs other records for relation=ZERO_OUT",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            ExponentialMechanism(exponential(**changes))
+
+
+@pytest.mark.parametrize(
+    ("plain", "message"),
+    [
+        (
+            {"kind": "Finite", "first": [0.5, 0.4], "second": [0.5, 0.5]},
+            "first must sum to 1, got 0.9",
+        ),
+        (
+            {"kind": "Finite", "first": [0.5, 0.5], "second": [1.0]},
+            "second must have one probability for",
+        ),
+        (
+            {"kind": "Finite", "first": "ab", "second": [1.0]},
+            "pair.first must be a list, got 'ab'",
+        ),
+        (
+            {"kind": "Finite", "first": [], "second": [1.0]},
+            "first must be a list of numbers, got",
+        ),
+        (
+            {"kind": "Finite", "first": [1.0], "second": [1.0], "times": 0},
+            "times must be a whole number of at least 1, got 0",
+        ),
+        (
+            {"kind": "Finite", "first": [0.25] * 4, "second": [0.25] * 4, "times": 1000},
+            "times must leave at most 1000000 different counts, got 1000",
+        ),
+        (
+            {"kind": "Mixtures", "first": {}, "second": {}},
+            "pair.first.weights must be given for a Mixture, got nothing",
+        ),
+        (
+            {"kind": "Mixtures", "first": {"weights": [1], "means": [0], "stds": [1]}},
+            "pair.second must be given for a Mixtures, got nothing",
+        ),
+        (
+            {"kind": "Densities", "slope": 1, "low": 1, "high": 0},
+            r"low must be below high \(0\), got 1",
+        ),
+        (
+            {"kind": "Densities", "slope": 1, "low": 0, "high": 1, "x": 2},
+            "pair.x must be left out of a Densities, got 2",
+        ),
+        ({"kind": "Repeated", "times": 4}, "mechanism must be given for a Repeated, got nothing"),
+        ("TwoSidedWalk", "mechanism must be given for a TwoSidedWalk, got nothing"),
+        ("NoWalk", "pair.kind must be one of .*, got 'NoWalk'"),
+    ],
+)
+def test_bad_numbers_are_refused(plain, message):
+    with pytest.raises(ValueError, match=message):
+        decode_any_pair(plain, None)
+
+
+def test_mixtures_refuse_uneven_lists_and_no_spread():
+    with pytest.raises(ValueError, match="must be one for each normal, got 1, 2 and 1"):
+        Mixture((1.0,), (0.0, 1.0), (1.0,))
+    with pytest.raises(ValueError, match="stds_0 must be a positive finite number, got 0"):
+        Mixture((1.0,), (0.0,), (0.0,))
+
+
+@pytest.mark.parametrize(
+    ("pair", "plain"),
+    [
+        (
+            Finite((0.5, 0.5), (0.25, 0.75)),
+            {"kind": "Finite", "first": [0.5, 0.5], "second": [0.25, 0.75]},
+        ),
+        (Densities(1.0, -1.0, 2.0), {"kind": "Densities", "slope": 1.0, "low": -1.0, "high": 2.0}),
+        (Repeated(one_pass(1), 7), {"kind": "Repeated", "times": 7}),
+        (ExponentialMechanism(exponential()), {"kind": "ExponentialMechanism"}),
+        (
+            Mixtures(normal(0.0), normal(1.0, 2.0)),
+            {
+                "kind": "Mixtures",
+                "first": {"weights": [1.0], "means": [0.0], "stds": [1.0]},
+                "second": {"weights": [1.0], "means": [1.0], "stds": [2.0]},
+            },
+        ),
+    ],
+)
+def test_pairs_come_back_from_plain_data(pair, plain):
+    assert encode_pair(pair) == plain
+    assert decode_any_pair(plain, getattr(pair, "mechanism", None)) == pair
+
+
+def test_a_found_pair_can_be_named_by_a_claim():
+    folder = Path(__file__).parents[2] / "scenarios" / "found"
+    for file in sorted(folder.glob("*.yaml")):
+        plain = yaml.safe_load(file.read_text(encoding="utf-8"))["pair"]
+        pair = read_found(file).construction
+        assert decode_pair(plain, pair.mechanism) == pair
