@@ -235,7 +235,11 @@ GOOD = "- {id: good, mu: 2}\n"
             "pair.begin must be left out of a DriftedWalk, got 1",
         ),
         ("- {id: x, mu: 1, pair: TwoSidedWlk}", 1, "did you mean 'TwoSidedWalk'?"),
-        ("- {id: x, mu: 1, pair: {kind: DriftedWalk, drift: 5}}", 1, "DriftedWalk needs another record"),
+        (
+            "- {id: x, mu: 1, pair: {kind: DriftedWalk, drift: 5}}",
+            1,
+            "needs another record",
+        ),
         ("- {id: x, mu: 1, pair: {kind: AuxiliaryWalk}}", 1, "pair.kind must be one of"),
         (
             "- {id: x, mu: 1, pair: {kind: Mixtures,\n"

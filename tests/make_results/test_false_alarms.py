@@ -28,18 +28,18 @@ def test_true_claims_are_not_refuted():
     assert sum(bool(one.refuted) for one in found) < 12
 
 
-def careless(pair, points, *, trials, error, seed):
+def careless(pair, numbers, *, trials, error, seed):
     """The largest ratio of observed rates over all thresholds: chosen and certified by one draw."""
     x, x_prime = final_iterates(pair, trials=trials, seed=seed)
     found = []
-    for point in points:
-        best = 0.0
+    for number in numbers:
+        delta, best = number.quantity.delta, 0.0
         for first, second in ((x, x_prime), (-x, -x_prime), (x_prime, x), (-x_prime, -x)):
             thresholds = np.unique(first)
             rates = 1 - np.searchsorted(np.sort(first), thresholds) / trials
             others = 1 - np.searchsorted(np.sort(second), thresholds) / trials
-            inside = (rates > point.at) & (others > 0)
-            ratios = np.log((rates[inside] - point.at) / others[inside])
+            inside = (rates > delta) & (others > 0)
+            ratios = np.log((rates[inside] - delta) / others[inside])
             best = max(best, float(np.max(ratios, initial=0.0)))
         found.append((best, Order.FORWARD))
     return found
