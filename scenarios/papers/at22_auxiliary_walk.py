@@ -48,7 +48,7 @@ def check(mechanism: NoisySGD) -> None:
     if mechanism.batching not in SAMPLED:
         raise ValueError(
             "mechanism must have full batches or batches that are drawn in every step, "
-            f"got batching={mechanism.batching.value}"
+            f"got batching={mechanism.batching.value!r}"
         )
     if mechanism.steps < burn_in(mechanism):
         raise ValueError(
@@ -197,8 +197,7 @@ def _block_walker(process: Process) -> Callable[[Block, int], tuple[Any, Any, An
             limit,
             drawn,
             std,
-            lower,
-            upper,
+            walls,
         )
         return x, jumps, met
 

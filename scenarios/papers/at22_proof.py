@@ -24,14 +24,6 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
 import numpy as np
-from papers.at22_auxiliary_walk import (
-    SPREAD,
-    AuxiliaryEvents,
-    auxiliary_events,
-    auxiliary_process,
-    burn_in,
-    check,
-)
 from scipy import stats
 from scipy.special import log_ndtr, logsumexp
 
@@ -44,6 +36,14 @@ from audit.mechanism import NoisySGD, Order
 from audit.results import Chart, Findings, FoundTable, Series, Statement
 from audit.scenario.studies import Progress, study
 from audit.simulation import count_thresholds
+from papers.at22_auxiliary_walk import (
+    SPREAD,
+    AuxiliaryEvents,
+    auxiliary_events,
+    auxiliary_process,
+    burn_in,
+    check,
+)
 
 PAPER = "Altschuler and Talwar 2022"
 RATIOS = (1.0, 4.0, 25.0, 100.0, 1e3, 1e4, 1e5, 375.0**2, 1e6)

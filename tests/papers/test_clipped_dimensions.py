@@ -83,6 +83,28 @@ def test_noise_off_by_five_percent_is_found() -> None:
         assert (agreement(curve.first, x) >= 1e-3) is fits
 
 
+def test_rounding_errors_of_a_total_are_no_bin() -> None:
+    """NumPy's logarithms with and without AVX-512 give a total of 1 and of 1 - 2e-16."""
+    curve = audit.exact.curve(
+        audit.constructions.DriftedWalk(MECHANISM, drift=-0.03, start=STUDY.start)
+    )
+    x, _ = audit.simulation.dimensions.scores(
+        STUDY.pair(1, Shape.BOX), np.ones(1), trials=20_000, seed=5
+    )
+    assert np.quantile(x, 0.995) == 0.5  # so that the last bin lies beyond the domain
+
+    class Off:
+        def __init__(self, error: float) -> None:
+            self.error = error
+
+        def cdf(self, points: np.ndarray) -> np.ndarray:
+            return np.where(points < 0.5, curve.first.cdf(points), 1.0 - self.error)
+
+    found = [agreement(Off(error), x) for error in (0.0, 2.3e-16, -2.3e-16)]
+    assert found[1:] == pytest.approx(found[:1] * 2, rel=1e-9)
+    assert agreement(Off(0.0), np.append(x, [0.6] * 200)) == 0.0
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
