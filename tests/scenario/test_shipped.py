@@ -38,6 +38,7 @@ SHORTER = {
     ],
     "at22_lower_bound": [
         "~settings.paper",
+        "~settings.proof",
         "~settings.sampled",
         "settings.full_batch.steps_shown=[]",
         "settings.full_batch.other_pairs=[]",
