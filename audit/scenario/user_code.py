@@ -93,9 +93,8 @@ def _near(module: str, places: Sequence[str]) -> list[str]:
 def _in_one_line(error: BaseException, function: Callable[..., Any] | None = None) -> str:
     """Return the exception and the line of the user's code that it comes from."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
-    code = getattr(function, "__code__", None) or getattr(
-        getattr(function, "__func__", None), "__code__", None
-    )
+    function = getattr(function, "func", function)  # of a partial
+    code = getattr(getattr(function, "__func__", function), "__code__", None)
     own = [frame for frame in frames if code is not None and frame.filename == code.co_filename]
     at = (own or [frame for frame in frames if "importlib" not in frame.filename])[-1:]
     place = "".join(f" ({Path(frame.filename).name}, line {frame.lineno})" for frame in at)

@@ -1,4 +1,4 @@
-"""Pairs of laws with known privacy curves, to draw from and to hold certificates against."""
+"""Pairs of laws with known privacy curves: samples are drawn from them, and the truth is known."""
 
 from __future__ import annotations
 

@@ -57,7 +57,7 @@ _PAPERS = {
     "own": "Proven in this package",
 }
 _INTRODUCTION = """\
-# What became of every statement
+# Status of every statement
 
 Each row of the first tables sets one printed statement beside a pair of neighbouring datasets
 that its assumptions allow. *Certified* is what that pair has at least (exact: its laws are

@@ -1,4 +1,4 @@
-"""The table of the catalogue: what became of every statement of the papers, as plain rows."""
+"""Rows of the catalogue's table: the status of every statement of the papers."""
 
 from __future__ import annotations
 

@@ -204,7 +204,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One spoilt number, and what became of it."""
+    """One spoilt number and its judgement."""
 
     base: Base
     mutation: str

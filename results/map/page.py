@@ -241,13 +241,13 @@ def _closed(row: Row) -> tuple[float, float]:
 
 
 def _farthest(better: Sequence[Row], forgot: Sequence[Row], coupled: Sequence[Row]) -> list[str]:
-    told: list[tuple[str, Sequence[Row], Callable[[Row], float]]] = [
+    factors: list[tuple[str, Sequence[Row], Callable[[Row], float]]] = [
         ("Forgetting lowers", forgot, lambda row: row.published / _forgetting(row)),
         ("Couplings lower", coupled, lambda row: _forgetting(row) / row.upper),
         ("Both together lower", better, lambda row: row.published / row.upper),
     ]
     lines = []
-    for words, some, factor in told:
+    for words, some, factor in factors:
         if some:
             most = max(some, key=factor)
             lines.append(

@@ -107,7 +107,7 @@ def names(folder: Path) -> tuple[str, ...]:
 def run_all(
     chosen: Sequence[str], scenarios: Path, work: Path, *, jobs: int, fresh: bool, tell: Tell
 ) -> tuple[Outcome, ...]:
-    """Run the scenarios, several at a time, and return what became of each, in their order.
+    """Run the scenarios, several at a time, and return their outcomes in the same order.
 
     Parameters
     ----------

@@ -224,7 +224,7 @@ class AltschulerTalwarFigures:
             name="figure_1",
             title="Figure 1: convex losses",
             caption=(
-                "Rates with the constant 1. Earlier analyses grow ad infinitum; Theorem 3.1 stops "
+                "Rates with the constant 1. Earlier analyses grow without limit; Theorem 3.1 stops "
                 f"at T-bar = D n/(L eta) = {burn_in(m)}."
             ),
             x_label="iterations T",

@@ -3,8 +3,8 @@
 The mechanism is Algorithm 1 of Boninsegna 2023.
 
 Over a box the first coordinate of linear losses is the clamped walk in one dimension, whose law is
-exact: the samples are tested against it. Over a ball the coordinates hang together and the losses
-are clipped quadratics; there samples are all there is.
+exact: the samples are tested against it. Over a ball the coordinates are dependent and the losses
+are clipped quadratics; only samples are available there.
 """
 
 from __future__ import annotations
@@ -152,8 +152,8 @@ class ClippedInDimensions:
             charts=(self._chart(cases, certified, low, claimed),),
             notes=(
                 "A claim holds for every dimension, so the largest certified epsilon of all runs "
-                f"is held against it; each comes from {self.trials:,} runs on either dataset. The "
-                "exact value of the walk in one dimension shows what the pair over a box has.",
+                f"is compared with it; each comes from {self.trials:,} runs on either dataset. The "
+                "exact value of the walk in one dimension is that of the pair over a box.",
             ),
             numbers={"exact": [low, high], "certified": certified},
         )

@@ -1,6 +1,6 @@
 """The exponential mechanism on cones of many dimensions.
 
-It is held against section 5.2 of Bok, Su and Altschuler 2024.
+It is compared with the bounds of section 5.2 of Bok, Su and Altschuler 2024.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def mechanism(lipschitz: float, diameter: float) -> NoisySGD:
 @study
 @dataclass(frozen=True)
 class ExponentialMechanismOfCones:
-    """Hold the bounds of section 5.2 against F = L h and F' = -L h, h the height in a cone.
+    """Compare the bounds of section 5.2 with F = L h and F' = -L h, h the height in a cone.
 
     In one dimension the cone is an interval and the pair is (LD, 0)-private, half of what McSherry
     and Talwar allow. In many dimensions nearly all of a cone lies at its base, a distance of

@@ -45,7 +45,7 @@ def langevin(steps: int, step_size: float, strong_convexity: float, lipschitz: f
 @study
 @dataclass(frozen=True)
 class LangevinOnQuadratics:
-    """Hold Proposition 5.1 and Corollary 5.2 against F = m x^2/2, F' = m (x - L/m)^2/2.
+    """Compare Proposition 5.1 and Corollary 5.2 with F = m x^2/2, F' = m (x - L/m)^2/2.
 
     The iterates are Gaussian at every time, so everything is a closed form; the laws are those of
     `audit.exact`. Proposition 5.1 is reached as time goes on, and Corollary 5.2 exactly, in both

@@ -32,7 +32,7 @@ _HALF_A_POWER = 0.05  # by how much a power law may miss its exponent at finite 
 @study
 @dataclass(frozen=True)
 class LangevinBetweenWalls:
-    """Hold clamped walks of linear losses against their limit, the truncated exponential law.
+    """Compare clamped walks of linear losses with their limit, the truncated exponential law.
 
     F = -L x and F' = L x on [-D/2, D/2]. The walk's stationary law is computed at each step size;
     its distance from the exponential mechanism falls like the root of the step size, because so

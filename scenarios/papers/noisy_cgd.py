@@ -114,7 +114,7 @@ class NoisyCGD:
     ) -> Iterator[tuple[int, Array]]:
         """Train ``runs`` models from weights 0, and yield them after each number of epochs.
 
-        Features are used as they are: whoever clips them does so before.
+        Features are used as they are; clip them first with `clipped_features`.
 
         Parameters
         ----------

@@ -1,4 +1,4 @@
-"""The shifted interpolated process, held against Theorem 3.3 of Bok, Su and Altschuler 2024."""
+"""The shifted interpolated process and Theorem 3.3 of Bok, Su and Altschuler 2024."""
 
 from __future__ import annotations
 
@@ -45,8 +45,8 @@ class ShiftedInterpolation:
     """Simulate X, X' and the process X~ between them, and check what Theorem 3.3 says of it.
 
     X~ starts at X' at the time tau, ends at X, and stays within z_k of X on every path; each step
-    adds at most a_k to what X' does. In one dimension the laws at both ends are held against
-    computed ones, else against samples drawn directly. Slips that are planted must be caught.
+    adds at most a_k to what X' does. In one dimension the laws at both ends are compared
+    with computed ones, else with samples drawn directly. Planted errors must be found.
 
     Parameters
     ----------

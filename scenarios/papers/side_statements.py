@@ -1,4 +1,4 @@
-"""Statements of the papers beside their theorems, each held against something computed."""
+"""Statements of the papers beside their theorems, each compared with a computed number."""
 
 from __future__ import annotations
 
@@ -133,7 +133,9 @@ def mixture_renyi(
 @study
 @dataclass(frozen=True, kw_only=True)
 class SideStatements:
-    """Check statements of papers 000, 001 and 003 beside their theorems, and show their tables.
+    """Check statements beside the theorems of three papers, and show their tables.
+
+    The papers are Altschuler and Talwar 2022, Feldman et al. 2018 and Boninsegna 2023.
 
     Parameters
     ----------
@@ -142,7 +144,7 @@ class SideStatements:
     renyi_order
         alpha of the refutations and of Lemma 2.11.
     mixtures
-        How many random mixtures Lemma 2.11 is held against, in one and in two dimensions.
+        How many random mixtures Lemma 2.11 is tested on, in one and in two dimensions.
     """
 
     delta: float
@@ -241,7 +243,7 @@ class SideStatements:
         )
 
     def _tail_bound(self) -> Statement:
-        """Hold the tail bound against Gaussian pairs, whose delta is known."""
+        """Compare the tail bound with Gaussian pairs, whose delta is known."""
         ratios = []
         for mu in (0.1, 0.5, 1.0, 3.0):
             curve, true = RenyiCurve.linear(mu**2 / 2), GaussianCurve(mu)
