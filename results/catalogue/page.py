@@ -1,8 +1,9 @@
-"""The table of the catalogue as Markdown and CSV, from plain rows."""
+"""The table of the catalogue as Markdown and CSV."""
 
 from __future__ import annotations
 
 import csv
+import dataclasses
 import enum
 import io
 import re
@@ -11,40 +12,10 @@ from typing import Any
 
 from audit.claims.wording import apart
 from audit.report.number_format import MISSING, ratio
+from results.catalogue.rows import Kind, Row
 from results.scenarios.publish import SHOWN
 
-Row = dict[str, Any]
-
-
-class Kind(enum.Enum):
-    """What a row is about."""
-
-    UPPER = "upper bound"
-    LOWER = "lower bound"
-    PRINTED = "printed number"
-    SIDE = "statement"
-
-
-COLUMNS = (
-    "kind",
-    "id",
-    "claim",
-    "citation",
-    "statement",
-    "status",
-    "mechanism",
-    "quantity",
-    "at",
-    "pair",
-    "evidence",
-    "certified",
-    "claimed",
-    "ratio",
-    "verdict",
-    "why",
-    "tests",
-    "scenarios",
-)
+COLUMNS = tuple(field.name for field in dataclasses.fields(Row))
 _DIGITS = 10  # of numbers in CSV: more would change with the libraries beneath
 _SHOWN = 6  # of numbers in Markdown, at most
 _EXACT = 1e-6  # a ratio this close to 1 is equality
@@ -81,7 +52,7 @@ def to_csv(rows: Sequence[Row]) -> str:
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow(COLUMNS)
     for row in rows:
-        writer.writerow([_plain(row[name]) for name in COLUMNS])
+        writer.writerow([_plain(getattr(row, name)) for name in COLUMNS])
     return text.getvalue()
 
 
@@ -97,27 +68,27 @@ def _plain(value: Any) -> str:
 
 def to_markdown(rows: Sequence[Row]) -> str:
     """Return the page: counts, a table a paper, then what is no entry of the catalogue."""
-    judged = [row for row in rows if row["kind"] in (Kind.UPPER, Kind.LOWER)]
+    judged = [row for row in rows if row.kind in (Kind.UPPER, Kind.LOWER)]
     parts = [_INTRODUCTION, _counts(judged)]
     for paper, title in _PAPERS.items():
-        own = [row for row in judged if row["id"].startswith(f"{paper}.")]
+        own = [row for row in judged if row.id.startswith(f"{paper}.")]
         if own:
             parts += [f"## {title}", _table(_JUDGED, own)]
-    printed = [row for row in rows if row["kind"] is Kind.PRINTED]
-    side = [row for row in rows if row["kind"] is Kind.SIDE]
+    printed = [row for row in rows if row.kind is Kind.PRINTED]
+    side = [row for row in rows if row.kind is Kind.SIDE]
     parts += ["## Printed numbers and choices, computed again", _table(_PRINTED, printed)]
-    processes = [row for row in side if row["status"] == "process"]
-    others = [row for row in side if row["status"] != "process"]
+    processes = [row for row in side if row.status == "process"]
+    others = [row for row in side if row.status != "process"]
     parts += ["## Constructions and processes, run as scenarios", _table(_SIDE, processes)]
     parts += ["## Other statements, and where each is checked", _table(_SIDE, others)]
     return "\n\n".join(parts) + "\n"
 
 
 def _counts(rows: Sequence[Row]) -> str:
-    words = sorted({str(row["verdict"]) for row in rows})
-    counts = ", ".join(f"{sum(row['verdict'] == word for row in rows)} {word}" for word in words)
+    words = sorted({str(row.verdict) for row in rows})
+    counts = ", ".join(f"{sum(row.verdict == word for row in rows)} {word}" for word in words)
     tight = sum(_is_exact(row) for row in rows)
-    entries = len({row["id"] for row in rows})
+    entries = len({row.id for row in rows})
     return (
         f"{len(rows)} judgements of {entries} statements: {counts}. "
         f"{tight} claims are reached exactly: their ratio is 1 to six digits or more."
@@ -125,7 +96,7 @@ def _counts(rows: Sequence[Row]) -> str:
 
 
 def _is_exact(row: Row) -> bool:
-    return row["ratio"] is not None and 0 <= row["ratio"] - 1 < _EXACT
+    return row.ratio is not None and 0 <= row.ratio - 1 < _EXACT
 
 
 def _certified(row: Row) -> str:
@@ -138,14 +109,14 @@ def _claimed(row: Row) -> str:
 
 def _numbers(row: Row) -> tuple[str, str]:
     """Return certified and claimed with as few digits as tell them apart."""
-    if row["certified"] is None or row["claimed"] is None:
+    if row.certified is None or row.claimed is None:
         return "", ""
-    return apart(row["certified"], row["claimed"], _SHOWN)
+    return apart(row.certified, row.claimed, _SHOWN)
 
 
 def _ratio(row: Row) -> str:
     """Return the ratio; only one that is exact reads as 1.000."""
-    value = row["ratio"]
+    value = row.ratio
     if value is None:
         return MISSING
     text = ratio(value)
@@ -157,24 +128,24 @@ def _ratio(row: Row) -> str:
 
 
 def _verdict(row: Row) -> str:
-    word = str(row["verdict"])
+    word = str(row.verdict)
     return f"**{word}**" if word.startswith("refuted") else word
 
 
 def _name(row: Row) -> str:
-    shown = f"`{row['claim']}`"
-    return shown if row["kind"] is Kind.UPPER else f"{shown} (a lower bound)"
+    shown = f"`{row.claim}`"
+    return shown if row.kind is Kind.UPPER else f"{shown} (a lower bound)"
 
 
 def _where(row: Row) -> str:
-    return f"{row['quantity']}, {row['at']}" if row["at"] else MISSING
+    return f"{row.quantity}, {row.at}" if row.at else MISSING
 
 
 def _by(row: Row) -> str:
-    if row["pair"]:
-        return f"{row['pair']}, {row['evidence']}"
-    tests = f"; tested by {_links(row['tests'])}" if row["tests"] else ""
-    return f"{row['why']}{tests}"
+    if row.pair:
+        return f"{row.pair}, {row.evidence}"
+    tests = f"; tested by {_links(row.tests)}" if row.tests else ""
+    return f"{row.why}{tests}"
 
 
 def _links(tests: Sequence[str]) -> str:
@@ -192,9 +163,9 @@ def _scenario(name: str) -> str:
 
 
 def _checked(row: Row) -> str:
-    scenarios = ", ".join(_scenario(name) for name in row["scenarios"])
-    why = f"{row['why'][:1].upper()}{row['why'][1:]}." if row["why"] else ""
-    where = ", ".join(part for part in (scenarios, _links(row["tests"])) if part)
+    scenarios = ", ".join(_scenario(name) for name in row.scenarios)
+    why = f"{row.why[:1].upper()}{row.why[1:]}." if row.why else ""
+    where = ", ".join(part for part in (scenarios, _links(row.tests)) if part)
     return " ".join(part for part in (why, where) if part)
 
 
@@ -202,7 +173,7 @@ def _checked(row: Row) -> str:
 _Column = tuple[str, bool, Callable[[Row], str]]
 _JUDGED: tuple[_Column, ...] = (
     ("statement", False, _name),
-    ("status", False, lambda row: str(row["status"])),
+    ("status", False, lambda row: str(row.status)),
     ("at", False, _where),
     ("certified", True, _certified),
     ("claimed", True, _claimed),
@@ -211,15 +182,15 @@ _JUDGED: tuple[_Column, ...] = (
     ("by", False, _by),
 )
 _PRINTED: tuple[_Column, ...] = (
-    ("number", False, lambda row: f"`{row['id']}`"),
-    ("what", False, lambda row: str(row["statement"])),
-    ("printed", True, lambda row: f"{row['claimed']:.6g}"),
-    ("computed", True, lambda row: f"{row['certified']:.6g}"),
+    ("number", False, lambda row: f"`{row.id}`"),
+    ("what", False, lambda row: str(row.statement)),
+    ("printed", True, lambda row: f"{row.claimed:.6g}"),
+    ("computed", True, lambda row: f"{row.certified:.6g}"),
     ("verdict", False, _verdict),
 )
 _SIDE: tuple[_Column, ...] = (
-    ("statement", False, lambda row: f"`{row['id']}`"),
-    ("what", False, lambda row: str(row["statement"])),
+    ("statement", False, lambda row: f"`{row.id}`"),
+    ("what", False, lambda row: str(row.statement)),
     ("found", False, _verdict),
     ("checked by", False, _checked),
 )

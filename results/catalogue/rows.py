@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from audit.bounds import CATALOGUE, Entry
@@ -13,11 +15,8 @@ from audit.claims.judgement import Judgement
 from audit.mechanism import encode_mechanism
 from audit.report.number_format import plain
 from audit.results import Verdict
-from results.catalogue.page import Kind
 from results.catalogue.printed import Printed
 from results.catalogue.statements import SideStatement
-
-Row = dict[str, Any]
 
 _SYMBOLS = {
     "steps": "T",
@@ -33,6 +32,53 @@ _SYMBOLS = {
     "holder": "Hoelder",
     "clip_norm": "clip norm",
 }
+
+
+class Kind(enum.Enum):
+    """What a row is about."""
+
+    UPPER = "upper bound"
+    LOWER = "lower bound"
+    PRINTED = "printed number"
+    SIDE = "statement"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """One line of the table; its fields are the columns of ``catalogue.csv``.
+
+    Attributes
+    ----------
+    kind, id, claim, citation, statement, status
+        What is stated, where, and the status of its bound.
+    mechanism, quantity, at
+        Where a claim is judged.
+    pair, evidence, certified, claimed, ratio
+        The pair, the lower bound that it certifies, the claimed number, and claimed over certified.
+    verdict, why
+        In words; ``why`` no pair is set against it.
+    tests, scenarios
+        Where it is checked.
+    """
+
+    kind: Kind
+    id: str
+    claim: str
+    citation: str
+    statement: str
+    status: str
+    mechanism: str = ""
+    quantity: str = ""
+    at: str = ""
+    pair: str = ""
+    evidence: str = ""
+    certified: float | None = None
+    claimed: float | None = None
+    ratio: float | None = None
+    verdict: str = ""
+    why: str = ""
+    tests: tuple[str, ...] = ()
+    scenarios: tuple[str, ...] = ()
 
 
 def rows(
@@ -94,27 +140,26 @@ def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideS
     beside = extra.get(entry.id if entry else _stem(claim.id))
     stated = entry.statement if entry else beside.statement if beside else ""
     ratio = judgement.tightness
-    return {
-        **_EMPTY,
-        "kind": Kind.LOWER if lower else Kind.UPPER,
-        "id": entry.id if entry else _stem(claim.id),
-        "claim": claim.id,
-        "citation": claim.citation or (str(entry.cite) if entry else ""),
-        "statement": stated,
-        "status": entry.status.value if entry else "as printed",
-        "mechanism": _mechanism(judgement) if judgement.claimed is not None else "",
-        "at": wording.where(judgement),
-        "quantity": "" if judgement.quantity is None else judgement.quantity.name,
-        "pair": judgement.pair,
-        "evidence": judgement.evidence.value,
-        "certified": judgement.certified,
-        "claimed": judgement.claimed,
-        "ratio": None if lower or ratio is None or math.isinf(ratio) else ratio,
-        "verdict": _verdict(judgement, lower=lower),
-        "why": judgement.message if judgement.verdict is Verdict.NOT_APPLICABLE else "",
-        "tests": beside.tests if beside else (),
-        "scenarios": beside.scenarios if beside else (),
-    }
+    return Row(
+        kind=Kind.LOWER if lower else Kind.UPPER,
+        id=entry.id if entry else _stem(claim.id),
+        claim=claim.id,
+        citation=claim.citation or (str(entry.cite) if entry else ""),
+        statement=stated,
+        status=entry.status.value if entry else "as printed",
+        mechanism=_mechanism(judgement) if judgement.claimed is not None else "",
+        at=wording.where(judgement),
+        quantity="" if judgement.quantity is None else judgement.quantity.name,
+        pair=judgement.pair,
+        evidence=judgement.evidence.value,
+        certified=judgement.certified,
+        claimed=judgement.claimed,
+        ratio=None if lower or ratio is None or math.isinf(ratio) else ratio,
+        verdict=_verdict(judgement, lower=lower),
+        why=judgement.message if judgement.verdict is Verdict.NOT_APPLICABLE else "",
+        tests=beside.tests if beside else (),
+        scenarios=beside.scenarios if beside else (),
+    )
 
 
 def _verdict(judgement: Judgement, *, lower: bool) -> str:
@@ -144,54 +189,30 @@ def _value(value: Any) -> str:
 
 
 def _printed(one: Printed) -> Row:
-    return {
-        **_EMPTY,
-        "kind": Kind.PRINTED,
-        "id": one.id,
-        "claim": one.id,
-        "citation": one.citation,
-        "statement": one.statement,
-        "status": "as printed",
-        "certified": one.found,
-        "claimed": one.expected,
-        "verdict": one.verdict,
-        "evidence": "exact",
-    }
+    return Row(
+        kind=Kind.PRINTED,
+        id=one.id,
+        claim=one.id,
+        citation=one.citation,
+        statement=one.statement,
+        status="as printed",
+        certified=one.found,
+        claimed=one.expected,
+        verdict=one.verdict,
+        evidence="exact",
+    )
 
 
 def _said(one: SideStatement) -> Row:
-    return {
-        **_EMPTY,
-        "kind": Kind.SIDE,
-        "id": one.id,
-        "claim": one.id,
-        "citation": one.citation,
-        "statement": one.statement,
-        "status": one.kind,
-        "verdict": one.found,
-        "why": one.why,
-        "tests": one.tests,
-        "scenarios": one.scenarios,
-    }
-
-
-_EMPTY: Row = {
-    "kind": None,
-    "id": "",
-    "claim": "",
-    "citation": "",
-    "statement": "",
-    "status": "",
-    "mechanism": "",
-    "at": "",
-    "quantity": "",
-    "pair": "",
-    "evidence": "",
-    "certified": None,
-    "claimed": None,
-    "ratio": None,
-    "verdict": "",
-    "why": "",
-    "tests": (),
-    "scenarios": (),
-}
+    return Row(
+        kind=Kind.SIDE,
+        id=one.id,
+        claim=one.id,
+        citation=one.citation,
+        statement=one.statement,
+        status=one.kind,
+        verdict=one.found,
+        why=one.why,
+        tests=one.tests,
+        scenarios=one.scenarios,
+    )

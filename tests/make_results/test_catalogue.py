@@ -7,7 +7,6 @@ import dataclasses
 import math
 import re
 from pathlib import Path
-from typing import Any
 
 import pytest
 from scipy.integrate import quad
@@ -21,6 +20,7 @@ from audit.claims.judgement import Judgement
 from audit.results import Verdict
 from results.catalogue import page, rows, statements
 from results.catalogue.printed import Printed, printed
+from results.catalogue.rows import Kind, Row
 from tests.bounds.reference import mixture_delta, one_step_delta
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -67,12 +67,12 @@ def committed() -> list[dict[str, str]]:
 COMMITTED = {row["claim"]: row for row in committed()}
 
 
-def judged(id: str) -> dict[str, Any]:
-    (row,) = [r for r in made([judge(CLAIMS[id])]) if r["claim"] == id]
+def judged(id: str) -> Row:
+    (row,) = [r for r in made([judge(CLAIMS[id])]) if r.claim == id]
     return row
 
 
-def made(known: list[Judgement]) -> tuple[dict[str, Any], ...]:
+def made(known: list[Judgement]) -> tuple[Row, ...]:
     """Rows of the given judgements, with unjudged ones for all other entries."""
     named = {j.claim.statement.id for j in known if isinstance(j.claim.statement, CatalogueBound)}
     others = {
@@ -83,7 +83,7 @@ def made(known: list[Judgement]) -> tuple[dict[str, Any], ...]:
     return rows.rows([*known, *others.values()], SIDE, PRINTED)
 
 
-def differs(stored: dict[str, str], row: dict[str, Any]) -> list[str]:
+def differs(stored: dict[str, str], row: Row) -> list[str]:
     """Names of the columns in which a stored row is not the one computed now."""
     text = next(csv.DictReader(page.to_csv([row]).splitlines()))
     # numbers are stored with ten digits, and other versions of libraries may change the last
@@ -269,7 +269,8 @@ def test_slips_of_the_papers_come_out() -> None:
     ],
 )
 def test_only_an_exact_ratio_reads_as_one(value: float, shown: str) -> None:
-    assert page._ratio({"ratio": value}) == shown
+    row = Row(kind=Kind.UPPER, id="", claim="", citation="", statement="", status="", ratio=value)
+    assert page._ratio(row) == shown
 
 
 def test_the_page_says_what_is_typed() -> None:
@@ -290,4 +291,4 @@ def test_numbers_of_a_printed_row() -> None:
     row = rows.rows(
         [Judgement(claim=c, verdict=Verdict.NOT_APPLICABLE) for c in CLAIMS.values()], (), [one]
     )[-1]
-    assert (row["claimed"], row["certified"], row["verdict"]) == (1.0, 2.0, "refuted")
+    assert (row.claimed, row.certified, row.verdict) == (1.0, 2.0, "refuted")
