@@ -15,11 +15,17 @@ from typing import Any
 
 from audit.constructions import Construction, decode_pair
 from audit.mechanism import Batching, NoisySGD, Relation, Release, decode_mechanism
-from audit.scenario.definition import Scenario, Setting
-from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
-from audit.scenario.searched import SearchPlan
+from audit.scenario.definition import Scenario
+from audit.scenario.kinds import Setting
+from audit.scenario.pair import PairSetting, SearchPlan
 from audit.scenario.studies import read_study
-from audit.scenario.study import StudySetting
+from audit.scenario.study_setting import StudySetting
+from audit.scenario.user_mechanism import (
+    DrawnScores,
+    StoredScores,
+    UserClaim,
+    UserMechanismSetting,
+)
 from audit.simulation import Kind as Backend
 from audit.simulation import Parallel
 
@@ -172,7 +178,6 @@ class SettingConfig:
     trials: int | None = None
     steps_shown: list[int] = field(default_factory=list)
     positions: list[int] = field(default_factory=list)
-    check_proof: bool = False
 
 
 @dataclass
@@ -246,7 +251,7 @@ def _threads() -> int:
     return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
-def to_setting(name: str, config: SettingConfig) -> Setting | OwnSetting | StudySetting:
+def to_setting(name: str, config: SettingConfig) -> Setting:
     """Turn one setting into a domain object; messages of a `ValueError` begin with its name."""
     try:
         if config.study is not None:
@@ -256,7 +261,7 @@ def to_setting(name: str, config: SettingConfig) -> Setting | OwnSetting | Study
         raise ValueError(f"settings.{name}: {error}") from error
 
 
-def _pair_setting(name: str, config: SettingConfig) -> Setting:
+def _pair_setting(name: str, config: SettingConfig) -> PairSetting:
     _refuse(config, ("claims",), "without own")
     for part in ("mechanism", "pair", "trials"):
         if getattr(config, part) is None:
@@ -265,7 +270,7 @@ def _pair_setting(name: str, config: SettingConfig) -> Setting:
     assert config.pair is not None
     assert config.trials is not None
     mechanism = to_mechanism(config.mechanism)
-    return Setting(
+    return PairSetting(
         name=name,
         title=config.title or name,
         summary=config.summary,
@@ -276,7 +281,6 @@ def _pair_setting(name: str, config: SettingConfig) -> Setting:
         trials=config.trials,
         steps_shown=tuple(config.steps_shown),
         positions=tuple(config.positions),
-        check_proof=config.check_proof,
         search=(
             None
             if config.search is None
@@ -293,19 +297,18 @@ _OF_PAIRS = (
     "renyi_orders",
     "steps_shown",
     "positions",
-    "check_proof",
 )
 
 
-def _own_setting(name: str, config: SettingConfig) -> OwnSetting:
+def _own_setting(name: str, config: SettingConfig) -> UserMechanismSetting:
     _refuse(config, _OF_PAIRS, "beside own")
     assert config.own is not None  # the caller looked
-    return OwnSetting(
+    return UserMechanismSetting(
         name=name,
         title=config.title or name,
         summary=config.summary,
         source=_source(config.own, config.trials),
-        claims=tuple(OwnClaim(c.name, c.epsilon, c.delta) for c in config.claims),
+        claims=tuple(UserClaim(c.name, c.epsilon, c.delta) for c in config.claims),
         deltas=tuple(config.deltas),
     )
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import hydra
 from hydra.core.config_store import ConfigStore
@@ -26,8 +26,11 @@ from audit.scenario.definition import Scenario
 from audit.scenario.progress import Progress
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.scenario.shipped import scenario_names, scenarios_folder
-from audit.scenario.store import RunFolder, to_json
+from audit.scenario.store import RunFolder
 from audit.simulation import Kind, Pool, pool
+
+if TYPE_CHECKING:
+    from audit.results import Result
 
 DEFAULT_SCENARIO = "at22_lower_bound"
 # Hydra itself writes nothing: a run's folder appears whole, or not at all.
@@ -74,7 +77,7 @@ def _loaded(file: Path) -> DictConfig:
 
 def _job(config: DictConfig) -> None:
     """Run one composed scenario and write its folder."""
-    from audit.report import load, terminal
+    from audit.report import terminal
     from audit.scenario import progress
 
     composed: Any = OmegaConf.to_object(config)
@@ -84,8 +87,8 @@ def _job(config: DictConfig) -> None:
     with _workers(scenario) as workers:
         folder = RunFolder(Path(composed.output), name)
         with progress.on_terminal() as bars:
-            _run_into(folder, scenario, config, bars, workers)
-    terminal.show(load(folder.place))
+            result = _run_into(folder, scenario, config, bars, workers)
+    terminal.show(result)
     report = "report.html" if composed.draw else "result.json"
     print(f"Report: {folder.place / report}")
 
@@ -118,9 +121,10 @@ def _run_into(
     config: DictConfig,
     progress: Progress,
     workers: Pool,
-) -> None:
+) -> Result:
     from audit import report
     from audit.report.runs import status
+    from audit.results import to_json
     from audit.scenario import run
 
     unfinished = Unfinished(Path(config.output), f"{config.name}-{_digest(config)}")
@@ -132,7 +136,8 @@ def _run_into(
             (draft / "status.json").write_text(status(None, _command()))
             (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
             if config.draw:
-                report.write(report.load(draft), draft)
+                report.write(result, draft)
+    return result
 
 
 @contextlib.contextmanager

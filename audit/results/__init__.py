@@ -4,50 +4,58 @@
 one value for each setting: a `PairResult`, a `UserMechanismResult` or a `StudyResult`.
 """
 
-from audit.results.comparisons import (
-    AtDelta,
-    AtOrder,
-    AtPosition,
-    BoundRow,
-    ByOrder,
-    Certified,
-    EpsilonAtDelta,
-    Estimate,
-    Estimator,
-    FoundBy,
-    NamedEpsilon,
-    Number,
-    OtherPair,
-    PositionAtDelta,
-    RefutedAfter,
-    SampledEvidence,
-)
-from audit.results.curves import (
-    BoundCurve,
-    BurnIn,
-    EpsilonAgainstSteps,
-    LawCurves,
-    Laws,
-    ScoreHistograms,
-    TradeoffCurves,
-)
-from audit.results.findings import Chart, Drawn, Findings, FoundTable, Series, Statement, Value
-from audit.results.result import (
-    VERSION,
-    Derived,
-    Environment,
-    PairResult,
-    Provenance,
-    Result,
-    ScenarioHeading,
-    SettingResult,
-    StudyResult,
-    UserMechanismResult,
-)
-from audit.results.samples import SampleAudit
-from audit.results.verdicts import Verdict, judge_interval, judge_upper_bound
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from audit.results.comparisons import (
+        AtDelta,
+        AtOrder,
+        AtPosition,
+        BoundRow,
+        ByOrder,
+        Certified,
+        EpsilonAtDelta,
+        Estimate,
+        Estimator,
+        FoundBy,
+        NamedEpsilon,
+        Number,
+        OtherPair,
+        PositionAtDelta,
+        RefutedAfter,
+        SampledEvidence,
+    )
+    from audit.results.curves import (
+        BoundCurve,
+        BurnIn,
+        EpsilonAgainstSteps,
+        LawCurves,
+        Laws,
+        ScoreHistograms,
+        TradeoffCurves,
+    )
+    from audit.results.findings import Chart, Drawn, Findings, FoundTable, Series, Statement, Value
+    from audit.results.json_codec import SCHEMA_FILE, from_json, schema, to_json
+    from audit.results.result import (
+        VERSION,
+        Derived,
+        Environment,
+        PairResult,
+        Provenance,
+        Result,
+        ScenarioHeading,
+        SettingResult,
+        StudyResult,
+        UserMechanismResult,
+    )
+    from audit.results.samples import SampleAudit
+    from audit.results.verdicts import Verdict, judge_interval, judge_upper_bound
 
 __all__ = [
+    "SCHEMA_FILE",
     "VERSION",
     "AtDelta",
     "AtOrder",
@@ -90,6 +98,22 @@ __all__ = [
     "UserMechanismResult",
     "Value",
     "Verdict",
+    "from_json",
     "judge_interval",
     "judge_upper_bound",
+    "schema",
+    "to_json",
 ]
+
+# Findings and verdicts are light; the other modules take numerical libraries.
+_MODULES = ("verdicts", "findings", "comparisons", "curves", "samples", "result", "json_codec")
+
+
+def __getattr__(name: str) -> Any:
+    """Import a name when it is first used."""
+    if name in __all__:
+        for module in _MODULES:
+            found = importlib.import_module(f"audit.results.{module}")
+            if hasattr(found, name):
+                return getattr(found, name)
+    raise AttributeError(f"module 'audit.results' has no attribute {name!r}")

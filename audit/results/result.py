@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import ClassVar, Literal
 
 from audit import validate
+from audit.codec import REQUIRED
 from audit.constructions import Construction
 from audit.mechanism import NoisySGD
 from audit.results.comparisons import AtDelta, AtOrder, AtPosition, OtherPair
@@ -223,7 +224,7 @@ class Result:
         One value for each setting, in the order of the scenario.
     """
 
-    version: Literal[2] = VERSION
+    version: Literal[2] = field(default=VERSION, metadata=REQUIRED)
     scenario: ScenarioHeading
     provenance: Provenance
     confidence: float

@@ -22,8 +22,8 @@ from audit.constructions import AuxiliaryWalk, BiasedWalk, Wall
 from audit.constructions.process import Process
 from audit.estimation.intervals import clopper_pearson
 from audit.exact import Law, LawCurve
+from audit.mechanism import Order
 from audit.scenario import threshold
-from audit.scenario.comparison import brackets
 from audit.scenario.progress import Progress
 
 Array = NDArray[np.float64]
@@ -216,6 +216,15 @@ def _domination(biased: Law, auxiliary: Law, direction: float) -> dict[str, Any]
         "cdf_auxiliary": np.exp(log_auxiliary),
         "smallest_margin": float(np.min(margin)),
         "verdict": (Verdict.CONSISTENT if holds else Verdict.REFUTED).value,
+    }
+
+
+def brackets(bracket: Any) -> dict[str, tuple[float, float]]:
+    """Evaluate a bracket in either order and for the worse of the two."""
+    return {
+        "forward": bracket(Order.FORWARD),
+        "reverse": bracket(Order.REVERSE),
+        "worst": bracket(None),
     }
 
 

@@ -10,8 +10,8 @@ import io
 import json
 import re
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -19,17 +19,17 @@ from markupsafe import Markup
 from PIL import Image
 
 from audit import report
+from audit.codec import encode
 from audit.report.document import Picture
-from audit.report.files import RESULT, check
+from audit.report.files import RESULT
 from audit.report.render import html, markdown
 from audit.report.run_report import build
 from audit.report.runs import STATUS, status
-from audit.scenario.store import to_json
+from audit.results import Result, to_json
 
 # The README shows this one: whole, with every figure as SVG, in a folder beside all others.
 SHOWN = "at22_lower_bound"
 PROVENANCE = "provenance.json"
-_KEPT = ("version", "seed", "command")
 _OF_A_RUN = re.compile(r"^(output|sweep|draw|threads):.*\n", flags=re.MULTILINE)
 _COLOURS = 64
 _SVG = re.compile(r"<svg\b.*?</svg>", flags=re.DOTALL)
@@ -107,25 +107,20 @@ def publish(
     return runs
 
 
-def stable(result: Mapping[str, Any], name: str) -> dict[str, Any]:
+def stable(result: Result, name: str) -> Result:
     """Return a result without what differs from run to run."""
-    told = {key: value for key, value in result["provenance"].items() if key in _KEPT}
-    told |= {"command": f"audit scenario={name}", "commit": f"see {PROVENANCE}"}
-    settings = [
-        {key: value for key, value in setting.items() if key != "wall_seconds"}
-        for setting in result["settings"]
-    ]
-    return {**result, "provenance": told, "settings": settings}
+    kept = result.reproducible()
+    return replace(kept, provenance=replace(kept.provenance, command=f"audit scenario={name}"))
 
 
-def run_details(result: Mapping[str, Any], seconds: float) -> dict[str, Any]:
+def run_details(result: Result, seconds: float) -> dict[str, Any]:
     """Return what `stable` leaves out, and how long the process took."""
-    told = {key: value for key, value in result["provenance"].items() if key not in _KEPT}
-    times = {setting["name"]: setting.get("wall_seconds") for setting in result["settings"]}
+    times = {setting.name: setting.wall_seconds for setting in result.settings}
+    told: dict[str, Any] = encode(result.provenance.environment)
     return {**told, "seconds_of_settings": times, "seconds_of_process": round(seconds, 1)}
 
 
-def _write(outcome: Outcome, result: dict[str, Any], place: Path) -> None:
+def _write(outcome: Outcome, result: Result, place: Path) -> None:
     assert outcome.folder is not None
     config = (outcome.folder / "config.yaml").read_text(encoding="utf-8")
     shutil.rmtree(place, ignore_errors=True)
@@ -136,7 +131,7 @@ def _write(outcome: Outcome, result: dict[str, Any], place: Path) -> None:
         write_small(result, place)
     (place / RESULT).write_text(to_json(result), encoding="utf-8")
     (place / "config.yaml").write_text(_OF_A_RUN.sub("", config), encoding="utf-8")
-    told = status(None, str(result["provenance"]["command"]))
+    told = status(None, result.provenance.command)
     (place / STATUS).write_text(told, encoding="utf-8")
 
 
@@ -155,18 +150,13 @@ def _read(file: Path) -> dict[str, Any]:
     return found if isinstance(found, dict) else {}
 
 
-def write_small(result: dict[str, Any], folder: Path) -> tuple[Path, ...]:
+def write_small(result: Result, folder: Path) -> tuple[Path, ...]:
     """Write ``report.html`` and ``report.md``, which share ``figures/*.png`` of few colours.
 
     `audit.report.write` makes a page that needs no other file; this one is a tenth of the size.
     The same input gives the same bytes.
-
-    Raises
-    ------
-    ValueError
-        If ``result`` is no result (see `audit.report.files.check`).
     """
-    document = build(check(result))
+    document = build(result)
     pictures = document.pictures
     contents = {
         "report.html": linked(html(document).decode("utf-8"), iter(pictures)).encode("utf-8"),

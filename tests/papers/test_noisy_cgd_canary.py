@@ -12,9 +12,16 @@ import pytest
 import yaml
 
 from audit import bounds
+<<<<<<< HEAD:tests/papers/test_noisy_cgd_canary.py
 from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting
 from audit.scenario.own_audit import audit_own
 from papers import noisy_cgd, noisy_cgd_canary
+=======
+from audit.results import AtDelta, Verdict
+from audit.scenario.run_user_mechanism import audit_scores
+from audit.scenario.user_mechanism import DrawnScores, UserClaim, UserMechanismSetting
+from audit.studies import noisy_cgd_canary, training
+>>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves):tests/studies/test_noisy_cgd_canary.py
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "noisy_cgd_canary.yaml"
 BROKEN = ("half_the_noise", "in_every_batch", "unclipped_features")
@@ -27,16 +34,21 @@ def claimed() -> Any:
 
 
 @lru_cache
-def audited(function: str) -> dict[str, Any]:
-    setting = OwnSetting(
+def audited(function: str) -> AtDelta:
+    setting = UserMechanismSetting(
         name=function.replace("_", " "),
         title=function,
         summary="",
+<<<<<<< HEAD:tests/papers/test_noisy_cgd_canary.py
         source=DrawnScores(f"papers.noisy_cgd_canary:{function}", TRIALS),
         claims=(OwnClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
+=======
+        source=DrawnScores(f"audit.studies.noisy_cgd_canary:{function}", TRIALS),
+        claims=(UserClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
+>>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves):tests/studies/test_noisy_cgd_canary.py
     )
-    (row,) = audit_own(setting, confidence=0.95, seed=11)["deltas"]
-    return dict(row)
+    (row,) = audit_scores(setting, confidence=0.95, seed=11).deltas
+    return row
 
 
 def test_the_scenario_claims_what_the_theorem_gives() -> None:
@@ -85,18 +97,18 @@ def test_the_claim_is_of_the_algorithm_that_is_run() -> None:
 
 def test_the_right_training_stands() -> None:
     row = audited("crafted")
-    assert row["bounds"][0]["verdict"] == "consistent"
-    assert 0.3 < row["sampled"]["epsilon"] < float(claimed().epsilon(DELTA))
+    assert row.bounds[0].verdict is Verdict.CONSISTENT
+    assert 0.3 < row.sampled.epsilon < float(claimed().epsilon(DELTA))
     natural = audited("mislabelled")
-    assert natural["bounds"][0]["verdict"] == "consistent"
-    assert natural["sampled"]["epsilon"] < row["sampled"]["epsilon"]
+    assert natural.bounds[0].verdict is Verdict.CONSISTENT
+    assert natural.sampled.epsilon < row.sampled.epsilon
 
 
 @pytest.mark.parametrize("function", BROKEN)
 def test_broken_trainings_are_refuted(function: str) -> None:
     row = audited(function)
-    assert row["bounds"][0]["verdict"] == "refuted"
-    assert row["sampled"]["epsilon"] > float(claimed().epsilon(DELTA))
+    assert row.bounds[0].verdict is Verdict.REFUTED
+    assert row.sampled.epsilon > float(claimed().epsilon(DELTA))
 
 
 def test_scores_have_the_distance_of_one_direction_with_the_pair_s_sensitivity() -> None:

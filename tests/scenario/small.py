@@ -7,7 +7,7 @@ from typing import Any
 
 import audit
 from audit.constructions import BiasedWalk, TwoSidedWalk
-from audit.scenario import Scenario, Setting
+from audit.scenario import PairSetting, Scenario
 
 
 def mechanism(**changes: Any) -> audit.NoisySGD:
@@ -28,7 +28,7 @@ def mechanism(**changes: Any) -> audit.NoisySGD:
 
 
 def scenario(**changes: Any) -> Scenario:
-    """One setting with the proof's checks."""
+    """One setting with a second pair."""
     m = mechanism()
     values: dict[str, Any] = {
         "name": "small",
@@ -40,14 +40,13 @@ def scenario(**changes: Any) -> Scenario:
         "renyi_orders": (2.0, 100.0),
         "trials": 5000,
         "steps_shown": (10, 100, 500),
-        "check_proof": True,
     }
     return Scenario(
         name="small",
         title="Small",
         summary="For tests.",
         reference="",
-        settings=(Setting(**{**values, **changes}),),
+        settings=(PairSetting(**{**values, **changes}),),
         bounds=(
             "at22.b_1",
             "bsa24.theorem_4_1",

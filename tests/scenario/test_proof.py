@@ -11,10 +11,13 @@ import numpy as np
 import pytest
 
 import audit
-from audit import exact
+from audit import exact, simulation
 from audit.constructions import AuxiliaryWalk, BiasedWalk
 from audit.mechanism import Order
-from audit.scenario import run, threshold
+from audit.scenario import PairSetting, threshold
+from audit.scenario.progress import Silent
+from audit.scenario.proof import ProofInputs, check
+from audit.scenario.run_scenario import setting_seed
 from audit.scenario.store import to_json
 
 from .small import mechanism, scenario
@@ -22,8 +25,14 @@ from .small import mechanism, scenario
 
 @pytest.fixture(scope="module")
 def proof() -> dict[str, Any]:
-    result = json.loads(to_json(run(scenario(trials=20_000))))
-    return dict(result["settings"][0]["diagnostics"])
+    (setting,) = scenario(trials=20_000).settings
+    assert isinstance(setting, PairSetting)
+    assert isinstance(setting.pair, BiasedWalk)
+    curve, seed = exact.curve(setting.pair), setting_seed(3, 0)
+    assert isinstance(curve, exact.LawCurve)
+    x, x_prime = simulation.final_iterates(setting.pair, trials=20_000, seed=seed)
+    inputs = ProofInputs(setting.pair, curve, x, x_prime, 20_000, seed, 2)
+    return dict(json.loads(to_json(check(inputs, Silent()))))
 
 
 def test_sampled_events_agree_with_exact_ones(proof: dict[str, Any]) -> None:

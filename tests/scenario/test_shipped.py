@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from functools import cache
 from typing import Any
@@ -14,10 +13,24 @@ from omegaconf import OmegaConf
 
 from audit.cli.audit import register
 from audit.config import AuditConfig, to_scenario
+from audit.results import (
+    BoundRow,
+    PairResult,
+    Result,
+    SettingResult,
+    StudyResult,
+    UserMechanismResult,
+    Verdict,
+)
 from audit.scenario import Scenario, run
+<<<<<<< HEAD
 from audit.scenario.shipped import scenario_names
 from audit.scenario.store import to_json
 from audit.scenario.study import StudySetting
+=======
+from audit.scenario.shipped import scenarios_folder
+from audit.scenario.study_setting import StudySetting
+>>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 
 NAMES = scenario_names()
 # Long runs are cut where a test of a run in seconds says as much; nothing else is changed.
@@ -120,7 +133,7 @@ def composed(name: str, *changes: str) -> Scenario:
 
 
 @cache
-def result(name: str) -> dict[str, Any]:
+def result(name: str) -> Result:
     kept = [
         setting.name
         for setting in composed(name, *SHORTER.get(name, ())).settings
@@ -128,12 +141,17 @@ def result(name: str) -> dict[str, Any]:
     ]
     fewer = [f"settings.{setting}.trials=2000" for setting in kept]
     scenario = composed(name, *SHORTER.get(name, ()), *fewer)
-    stored: dict[str, Any] = json.loads(to_json(run(scenario)))
-    return stored
+    return run(scenario)
 
 
-def settings(name: str) -> dict[str, Any]:
-    return {setting["name"]: setting for setting in result(name)["settings"]}
+def settings(name: str) -> dict[str, SettingResult]:
+    return {setting.name: setting for setting in result(name).settings}
+
+
+def pair_result(name: str, setting: str) -> PairResult:
+    found = settings(name)[setting]
+    assert isinstance(found, PairResult)
+    return found
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -148,27 +166,34 @@ def test_a_shipped_scenario_is_named_like_its_file(name: str) -> None:
 @pytest.mark.parametrize("name", NAMES)
 def test_a_shipped_scenario_runs_and_its_sandwich_holds(name: str) -> None:
     for setting in settings(name).values():
-        if setting.get("study"):
+        if isinstance(setting, StudyResult):
             # statements that papers get wrong are tested one by one, beside the study's class
-            assert setting["study"]["statements"]
+            assert setting.findings.statements
             continue
-        for row in setting["deltas"]:
-            low, high = row["exact"]["worst"]
-            if high is None:  # a user's own mechanism: samples are all there is
-                assert row["sampled"]["epsilon"] == low
+        for row in setting.deltas:
+            if isinstance(setting, UserMechanismResult):  # samples are all there is
+                assert row.exact is None
+                assert row.sampled.epsilon == row.certified.epsilon
                 continue
+            assert row.exact is not None
+            low, high = row.exact.worst.bracket
             # each fails for a true law with probability 0.001 over seeds; the seed is fixed
-            assert 0 <= row["sampled"]["epsilon"] <= high
+            assert 0 <= row.sampled.epsilon <= high
             assert 0 < low <= high
-            sound = [b for b in row["bounds"] if b["status"] in ("as printed", "corrected", "own")]
-            assert any(b["verdict"] == "consistent" for b in sound)
-            assert not [b["id"] for b in sound if b["verdict"] == "refuted"]
+            sound = [bound for bound in row.bounds if bound.sound]
+            assert any(bound.verdict is Verdict.CONSISTENT for bound in sound)
+            assert not [bound.id for bound in sound if bound.verdict is Verdict.REFUTED]
 
 
-def epsilon(name: str, setting: str, delta: float = 1e-5) -> tuple[float, dict[str, Any]]:
+def epsilon(name: str, setting: str, delta: float = 1e-5) -> tuple[float, dict[str, BoundRow]]:
     """The certified epsilon of the strongest pair, and the bounds by id."""
-    (row,) = [r for r in settings(name)[setting]["deltas"] if r["delta"] == delta]
-    return row["certified"]["epsilon"], {bound["id"]: bound for bound in row["bounds"]}
+    (row,) = [r for r in pair_result(name, setting).deltas if r.delta == delta]
+    return row.certified.epsilon, {bound.id: bound for bound in row.bounds}
+
+
+def claimed(bound: BoundRow) -> float:
+    assert bound.value is not None
+    return bound.value
 
 
 # What is known of these pairs from elsewhere, with half a unit of the last digit known.
@@ -189,9 +214,9 @@ def test_known_values(name: str, setting: str, known: float, unit: float) -> Non
 def test_quadratics_reach_theorem_4_2(setting: str) -> None:
     value, bounds = epsilon("quadratics", setting)
     # both are closed forms in the same normal laws: the exact bracket is 1e-11 wide
-    assert bounds["bsa24.theorem_4_2"]["epsilon"] == pytest.approx(value, rel=1e-10)
-    assert bounds["bsa24.theorem_4_2"]["verdict"] == "consistent"
-    assert bounds["bsa24.theorem_4_1"]["epsilon"] > 1.1 * value
+    assert claimed(bounds["bsa24.theorem_4_2"]) == pytest.approx(value, rel=1e-10)
+    assert bounds["bsa24.theorem_4_2"].verdict is Verdict.CONSISTENT
+    assert claimed(bounds["bsa24.theorem_4_1"]) > 1.1 * value
 
 
 @pytest.mark.parametrize(
@@ -204,48 +229,48 @@ def test_table_1_digit_for_digit(
     value, bounds = epsilon("logistic_regression", f"epochs_{epochs}")
     printed = [composed_alone, shifted, by_renyi]
     names = ("bsa24.theorem_4_4", "bsa24.theorem_4_5", "bsa24.table_1_renyi")
-    assert [round(bounds[name]["epsilon"], 2) for name in names] == printed
+    assert [round(claimed(bounds[name]), 2) for name in names] == printed
     assert 0.6 * shifted < value < shifted  # quadratics show that most of it is real
 
 
 def test_the_last_batch_reaches_theorem_4_5_at_one_epoch_only() -> None:
     for setting, reached in (("one_epoch", True), ("two_epochs", False)):
         value, bounds = epsilon("last_batch", setting)
-        ratio = bounds["bsa24.theorem_4_5"]["epsilon"] / value
+        ratio = claimed(bounds["bsa24.theorem_4_5"]) / value
         assert (ratio == pytest.approx(1, rel=1e-10)) is reached
 
 
 def test_stop_as_printed_is_refuted_and_its_correction_stands() -> None:
-    (order,) = [r for r in settings("stop")["two_records"]["renyi"] if r["order"] == 1.2]
-    verdicts = {bound["id"]: bound["verdict"] for bound in order["bounds"]}
-    assert verdicts == {
-        "fmtt18.theorem_26": "refuted",
-        "fmtt18.theorem_26_corrected": "consistent",
-        "fmtt18.theorem_26_sharper": "consistent",
+    (order,) = [r for r in pair_result("stop", "two_records").renyi if r.order == 1.2]
+    assert {bound.id: bound.verdict for bound in order.bounds} == {
+        "fmtt18.theorem_26": Verdict.REFUTED,
+        "fmtt18.theorem_26_corrected": Verdict.CONSISTENT,
+        "fmtt18.theorem_26_sharper": Verdict.CONSISTENT,
     }
-    assert order["worst"][0] == pytest.approx(3.533, abs=5e-4)
+    assert order.exact.worst.low == pytest.approx(3.533, abs=5e-4)
 
 
 def test_one_order_of_the_sampled_gaussian_is_not_enough() -> None:
     value, bounds = epsilon("without_replacement", "one_in_ten")
-    assert bounds["at22.b_2"]["epsilon"] < value
-    assert bounds["at22.b_2"]["verdict"] == "refuted"
-    assert bounds["cl25.theorem_3_12"]["verdict"] == "refuted"
+    assert claimed(bounds["at22.b_2"]) < value
+    assert bounds["at22.b_2"].verdict is Verdict.REFUTED
+    assert bounds["cl25.theorem_3_12"].verdict is Verdict.REFUTED
 
 
 def test_the_leak_of_each_record() -> None:
     """The last record leaks most, and the bound of Theorem 23 knows which record it is."""
-    first, last = settings("one_pass")["linear"]["positions"]
-    assert (first["index"], last["index"]) == (1, 20)
-    assert last["certified"][0] > 2 * first["certified"][0]
-    claimed = {
-        row["index"]: next(b for b in row["bounds"] if b["id"] == "fmtt18.theorem_23")
-        for row in (first, last)
+    first, last = pair_result("one_pass", "linear").positions
+    assert (first.index, last.index) == (1, 20)
+    (earliest,), (latest,) = first.deltas, last.deltas
+    assert latest.certified > 2 * earliest.certified
+    by_index = {
+        index: next(bound for bound in row.bounds if bound.id == "fmtt18.theorem_23")
+        for index, row in ((1, earliest), (20, latest))
     }
-    assert claimed[1]["epsilon"][0] < claimed[20]["epsilon"][0]
-    assert [b["verdict"] for b in claimed.values()] == [["consistent"], ["consistent"]]
+    assert claimed(by_index[1]) < claimed(by_index[20])
+    assert {bound.verdict for bound in by_index.values()} == {Verdict.CONSISTENT}
     # where the record comes first, twenty noises hide it and the walls are far: mu = 2/sqrt(5)
-    walk = next(p for p in first["pairs"] if p["name"] == "TwoSidedWalk")
+    walk = next(one for one in earliest.pairs if one.pair == "TwoSidedWalk")
     from audit.curves import GaussianCurve
 
-    assert walk["epsilon"][0][0] == pytest.approx(GaussianCurve(0.8**0.5).epsilon(1e-5), rel=1e-6)
+    assert walk.epsilon.low == pytest.approx(GaussianCurve(0.8**0.5).epsilon(1e-5), rel=1e-6)

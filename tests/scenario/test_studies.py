@@ -1,8 +1,8 @@
-"""Studies in scenario files: built by name, run, stored as plain data, refused in one line."""
+"""Studies in scenario files: built by name, run, refused in one line."""
 
 from __future__ import annotations
 
-import json
+import math
 import re
 import sys
 from collections.abc import Iterator
@@ -13,11 +13,18 @@ import pytest
 
 from audit.codec import encode
 from audit.config import MechanismConfig, SettingConfig, to_setting
+<<<<<<< HEAD
 from audit.results import Chart, Findings
+=======
+from audit.results import Drawn, Findings, StudyResult, Verdict, from_json, to_json
+>>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 from audit.scenario import Scenario, run
-from audit.scenario.store import to_json
 from audit.scenario.studies import Study, read_study
+<<<<<<< HEAD
 from audit.scenario.study import StudySetting, stored_study
+=======
+from audit.scenario.study_setting import StudySetting, flat_parameters
+>>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 
 from .studies import Colour, Everything, Point
 
@@ -215,47 +222,42 @@ def scenario(*settings: StudySetting, seed: int = 3) -> Scenario:
     )
 
 
-def test_the_stored_form() -> None:
+def test_the_result_of_a_study() -> None:
     result = run(scenario(setting(), setting(size=3, wrong=True)))
-    first, second = json.loads(to_json(result))["settings"]
-    assert first["deltas"] == []
-    assert first["mechanism"] == {}
-    assert set(first["study"]) == {
-        "kind",
-        "settings",
-        "statements",
-        "tables",
-        "charts",
-        "notes",
-        "numbers",
-    }
-    assert first["study"]["settings"]["centre"] == {"x": 2.0, "y": 0.0}
-    assert first["study"]["settings"]["colour"] == "blue"
-    assert first["study"]["numbers"] == {"threads": 1, "confidence": 0.99, "at": [1, "nan"]}
-    assert first["study"]["tables"][0]["rows"][2] == ["all", None, -1.5]
-    steps = first["study"]["charts"][0]["series"][3]
-    assert steps["drawn"] == "steps"
-    assert steps["y"][:3] == [None, 1.0, 2.0]
-    assert second["study"]["statements"][0]["outcome"] == "refuted"
-    assert first["study"]["statements"][0] == {
-        "claim": "The root of 2 is 1.41421356",
-        "citation": "Euclid, Elements X",
-        "expected": 1.41421356,
-        "found": 2**0.5,
-        "error": 1e-8,
-        "outcome": "holds",
-    }
+    first, second = result.settings
+    assert isinstance(first, StudyResult)
+    assert isinstance(second, StudyResult)
+    assert first.function == "tests.scenario.studies:Everything"
+    assert first.parameters["centre.x"] == 2.0
+    assert first.parameters["colour"] == "blue"
+    assert first.parameters["numbers"] == (1.0, 2.5)
+    found = first.findings
+    assert found.numbers == {"threads": 1, "confidence": 0.99, "at": (1, "nan")}
+    assert found.tables[0].rows[2] == ("all", math.inf, -1.5)
+    steps = found.charts[0].series[3]
+    assert steps.drawn is Drawn.STEPS
+    assert steps.y[:3] == (None, 1.0, 2.0)
+    assert second.findings.statements[0].verdict is Verdict.REFUTED
+    assert found.statements[0].found == 2**0.5
     # each setting has a seed of its own, from the scenario's
-    assert first["seed"] != second["seed"]
-    assert first["study"]["statements"][1]["found"] == first["seed"]
-    again, _ = json.loads(to_json(run(scenario(setting(), setting()))))["settings"]
-    assert again["study"] == first["study"]
+    assert first.seed != second.seed
+    assert found.statements[1].found == first.seed
+    again, _ = run(scenario(setting(), setting())).settings
+    assert isinstance(again, StudyResult)
+    assert again.findings == found
+    assert from_json(to_json(result)) == result
 
 
-def test_charts_have_names_of_their_own() -> None:
-    chart = Chart(name="a", title="", caption="", x_label="", y_label="", series=())
-    with pytest.raises(ValueError, match=re.escape("charts must be of a name each, got ['a', 'a'")):
-        stored_study(setting(), Findings(statements=(), charts=(chart, chart)), 0)
+def test_nested_parameters_have_dotted_names() -> None:
+    plain = {"a": 1, "b": {"c": [1.5, "x"], "d": {"e": None}}, "f": [{"g": 2}, {"g": 3}], "h": []}
+    assert flat_parameters(plain) == {
+        "a": 1,
+        "b.c": (1.5, "x"),
+        "b.d.e": None,
+        "f[0].g": 2,
+        "f[1].g": 3,
+        "h": (),
+    }
 
 
 def test_the_report_never_imports_a_study() -> None:

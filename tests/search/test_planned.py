@@ -1,7 +1,6 @@
 """A search inside a scenario: its pair joins the sandwich, and every run finds the same one."""
 
 import dataclasses
-import json
 
 import pytest
 
@@ -15,10 +14,10 @@ from audit.config import (
     SettingConfig,
     to_setting,
 )
-from audit.constructions import TwoSidedWalk, decode_pair
+from audit.constructions import TwoSidedWalk, decode_pair, encode_pair
 from audit.report import setting_tables
+from audit.results import Certified, FoundBy, Verdict
 from audit.scenario import Scenario, run
-from audit.scenario.store import to_json
 from audit.search import check_admissible
 
 
@@ -55,7 +54,7 @@ def result(setting):
         seed=5,
         threads=1,
     )
-    return json.loads(to_json(run(scenario)))["settings"][0]
+    return run(scenario).settings[0]
 
 
 @pytest.fixture(scope="module")
@@ -64,36 +63,34 @@ def found():
 
 
 def test_the_found_pair_joins_the_sandwich(found):
-    [row] = found["deltas"]
-    [pair] = found["other_pairs"]
-    assert pair["found_by"] == {"delta": 1e-5, "evaluations": 20, "seed": found["seed"]}
-    low, high = pair["epsilon"][0]["worst"]
-    two_sided = row["exact"]["worst"]
+    [row] = found.deltas
+    [other] = found.other_pairs
+    assert other.found_by == FoundBy(delta=1e-5, evaluations=20, seed=found.seed)
+    [at_delta] = other.epsilons
+    low, high = at_delta.epsilon.bracket
     # twenty trials of drift and start are enough to double the two-sided walk's .908
-    assert low > 2 * two_sided[1]
-    assert row["certified"] == {"epsilon": low, "by": pair["name"]}
-    judged = [bound for bound in row["bounds"] if bound["epsilon"] is not None]
-    assert [bound["id"] for bound in judged] == ["own.forgetting"]
+    assert low > 2 * row.exact.worst.high
+    assert row.certified == Certified(epsilon=low, by=other.pair.name)
+    judged = [bound for bound in row.bounds if bound.value is not None]
+    assert [bound.id for bound in judged] == ["own.forgetting"]
     for bound in judged:
-        assert bound["epsilon"] >= high
-        assert bound["ratio"] == pytest.approx(bound["epsilon"] / low)
-        assert bound["verdict"] == "consistent"
+        assert bound.value >= high
+        assert bound.ratio == pytest.approx(bound.value / low)
+        assert bound.verdict is Verdict.CONSISTENT
 
 
-def test_the_stored_parameters_are_the_pair(found):
-    [pair] = found["other_pairs"]
-    mechanism = to_setting("one", config()).pair.mechanism
-    given = {name: value for name, value in pair["parameters"].items() if value is not None}
-    again = decode_pair({"kind": pair["name"], **given}, mechanism)
+def test_the_pair_is_stored_by_its_parameters(found):
+    [other] = found.other_pairs
+    again = decode_pair(encode_pair(other.pair), found.mechanism)
     check_admissible(again)
-    assert list(exact.curve(again).epsilon_bracket(1e-5)) == pair["epsilon"][0]["worst"]
+    assert exact.curve(again).epsilon_bracket(1e-5) == other.epsilons[0].epsilon.bracket
 
 
 def test_every_run_finds_the_same_pair(found):
-    assert result(to_setting("one", config()))["other_pairs"] == found["other_pairs"]
+    assert result(to_setting("one", config())).other_pairs == found.other_pairs
     # the seed is the setting's, which follows from the scenario's
     fewer = result(to_setting("one", config(search=PlannedSearchConfig(1e-5, 1))))
-    assert fewer["other_pairs"][0]["found_by"]["evaluations"] == 1
+    assert fewer.other_pairs[0].found_by.evaluations == 1
 
 
 def test_the_report_shows_its_parameters(found):

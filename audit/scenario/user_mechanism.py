@@ -1,24 +1,28 @@
-"""A mechanism of the user's own: a function that draws scores, or two files of them."""
+"""A user-defined mechanism: a function that draws scores, or two files of them."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.user_code import call, load
+
+if TYPE_CHECKING:
+    from audit.results import UserMechanismResult
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class OwnClaim:
-    """What its author claims of a mechanism: (epsilon, delta)-privacy, under a name."""
+class UserClaim:
+    """A claim of the mechanism's author: (epsilon, delta)-privacy, under a name."""
 
     name: str
     epsilon: float
@@ -127,8 +131,9 @@ def _read(name: str, path: Path) -> Array:
     return validate.sample(**{name: loaded})
 
 
+@setting_kind
 @dataclass(frozen=True, kw_only=True)
-class OwnSetting:
+class UserMechanismSetting(Setting):
     """Scores of a mechanism that the package knows nothing of, and what is claimed of it.
 
     Parameters
@@ -143,11 +148,10 @@ class OwnSetting:
         Where epsilons are certified; those of the claims by default.
     """
 
-    name: str
-    title: str
-    summary: str
+    key: ClassVar[str] = "own"
+
     source: DrawnScores | StoredScores
-    claims: tuple[OwnClaim, ...]
+    claims: tuple[UserClaim, ...]
     deltas: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
@@ -161,6 +165,14 @@ class OwnSetting:
         """The deltas at which epsilon is certified, the largest first."""
         return tuple(sorted({*self.deltas, *_deltas(self.claims)}, reverse=True))
 
+    def run(self, context: RunContext) -> UserMechanismResult:
+        """Draw or read the scores, certify lower bounds, and judge the claims."""
+        # estimators take a while to import, which a misspelt scenario must not
+        from audit.scenario.run_user_mechanism import audit_scores
 
-def _deltas(claims: Sequence[OwnClaim]) -> set[float]:
+        context.progress.stage(f"{self.name}: scores of {self.source.described}")
+        return audit_scores(self, confidence=context.confidence, seed=context.seed)
+
+
+def _deltas(claims: Sequence[UserClaim]) -> set[float]:
     return {claim.delta for claim in claims}

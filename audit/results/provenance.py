@@ -6,23 +6,30 @@ import platform
 import subprocess
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 import audit
+from audit.results.result import Environment
 
 _PACKAGES = ("numpy", "scipy", "numba", "statsmodels", "matplotlib", "hydra-core")
 
 
-def provenance() -> dict[str, Any]:
-    """Return versions and the commit of the source tree (None outside a checkout)."""
+def package_version() -> str:
+    """Return the version of this package."""
+    return audit.__version__
+
+
+def current_environment(*, started: str, wall_seconds: float, threads: int) -> Environment:
+    """Return the versions of libraries and the commit of the source tree beside a run's times."""
     commit, dirty = _commit()
-    return {
-        "version": audit.__version__,
-        "commit": commit,
-        "commit_dirty": dirty,
-        "python": platform.python_version(),
-        "packages": {name: metadata.version(name) for name in _PACKAGES},
-    }
+    return Environment(
+        started=started,
+        wall_seconds=wall_seconds,
+        threads=threads,
+        commit=commit,
+        commit_dirty=dirty,
+        python=platform.python_version(),
+        packages={name: metadata.version(name) for name in _PACKAGES},
+    )
 
 
 def _commit() -> tuple[str | None, bool]:

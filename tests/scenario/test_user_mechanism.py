@@ -1,4 +1,4 @@
-"""A user's own mechanism: true bounds, mistakes that are caught, and slips in one line."""
+"""A user-defined mechanism: true bounds, mistakes that are caught, and slips in one line."""
 
 from __future__ import annotations
 
@@ -11,13 +11,19 @@ from scipy import stats
 
 from audit.config import OwnClaimConfig, OwnConfig, SettingConfig, to_setting
 from audit.curves import GaussianCurve
+from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario import dp_sgd
-from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting, StoredScores
-from audit.scenario.own_audit import audit_own
+from audit.scenario.run_user_mechanism import audit_scores
+from audit.scenario.user_mechanism import (
+    DrawnScores,
+    StoredScores,
+    UserClaim,
+    UserMechanismSetting,
+)
 
 TRIALS = 20_000
 DELTA = 1e-2
-CLAIM = OwnClaim("accountant", 3.7076, DELTA)
+CLAIM = UserClaim("accountant", 3.7076, DELTA)
 MISTAKES = (
     "noise_divided_twice",
     "clipped_after_averaging",
@@ -43,9 +49,9 @@ def broken(dataset: int, trials: int, seed: int) -> Any:
     return np.full(trials, np.nan)
 
 
-def own(function: str, *claims: OwnClaim, trials: int = TRIALS) -> OwnSetting:
+def own(function: str, *claims: UserClaim, trials: int = TRIALS) -> UserMechanismSetting:
     place = function if ":" in function else f"{__name__}:{function}"
-    return OwnSetting(
+    return UserMechanismSetting(
         name="own",
         title="Own",
         summary="",
@@ -54,9 +60,9 @@ def own(function: str, *claims: OwnClaim, trials: int = TRIALS) -> OwnSetting:
     )
 
 
-def audited(setting: OwnSetting, seed: int = 3, confidence: float = 0.95) -> dict[str, Any]:
-    (row,) = audit_own(setting, confidence=confidence, seed=seed)["deltas"]
-    return dict(row)
+def audited(setting: UserMechanismSetting, seed: int = 3, confidence: float = 0.95) -> AtDelta:
+    (row,) = audit_scores(setting, confidence=confidence, seed=seed).deltas
+    return row
 
 
 def test_the_claim_of_the_example_is_the_composition_of_its_uses() -> None:
@@ -69,52 +75,50 @@ def test_the_claim_of_the_example_is_the_composition_of_its_uses() -> None:
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_broken_training_is_caught(mistake: str) -> None:
     row = audited(own(f"audit.scenario.dp_sgd:{mistake}"))
-    assert row["bounds"][0]["verdict"] == "refuted"
-    assert row["sampled"]["epsilon"] > CLAIM.epsilon
-    assert row["best"] is None
+    assert row.bounds[0].verdict is Verdict.REFUTED
+    assert row.sampled.epsilon > CLAIM.epsilon
+    assert row.best is None
 
 
 def test_the_correct_training_is_consistent() -> None:
     row = audited(own("audit.scenario.dp_sgd:correct"))
-    assert row["bounds"][0]["verdict"] == "consistent"
+    assert row.bounds[0].verdict is Verdict.CONSISTENT
+    assert row.best == row.bounds[0].id
     # the last use alone has mu = 1: more than half of that is found
-    assert row["sampled"]["epsilon"] > 0.5 * GaussianCurve(1.0).epsilon(DELTA)
+    assert row.sampled.epsilon > 0.5 * GaussianCurve(1.0).epsilon(DELTA)
 
 
 def test_true_claims_are_refuted_no_oftener_than_allowed() -> None:
     """60 audits of mu = 1 with its true epsilon as the claim, at confidence 0.9."""
     runs, confidence = 60, 0.9
     true = GaussianCurve(1.0).epsilon(DELTA)
-    claim = OwnClaim("true", true * (1 + 1e-9), DELTA)
-    below = OwnClaim("half", true / 2, DELTA)
+    claim = UserClaim("true", true * (1 + 1e-9), DELTA)
+    below = UserClaim("half", true / 2, DELTA)
     wrong = right = 0
     for seed in range(runs):
         verdicts = {
-            bound["id"]: bound["verdict"]
-            for bound in audited(own("shifted", claim, below, trials=2000), seed, confidence)[
-                "bounds"
-            ]
+            bound.id: bound.verdict
+            for bound in audited(own("shifted", claim, below, trials=2000), seed, confidence).bounds
         }
-        wrong += verdicts["true"] == "refuted"
-        right += verdicts["half"] == "refuted"
+        wrong += verdicts["true"] is Verdict.REFUTED
+        right += verdicts["half"] is Verdict.REFUTED
     # an audit that errs at exactly its allowed rate crosses this with probability below 1e-4
     assert wrong <= int(stats.binom.isf(1e-4, runs, 1 - confidence))
     assert right > runs / 2
 
 
 def test_nothing_is_certified_where_nothing_leaks() -> None:
-    assert audited(own("identical"))["sampled"]["epsilon"] < 0.1
+    assert audited(own("identical")).sampled.epsilon < 0.1
 
 
 def test_the_three_estimators_share_one_error() -> None:
     row = audited(own("shifted"))
-    names = [one["name"] for one in row["estimators"]]
-    assert names == ["pilot split", "simultaneous band", "sequential"]
+    assert [one.estimator for one in row.estimates] == list(Estimator)
     true = GaussianCurve(1.0).epsilon(DELTA)
-    assert all(0.5 * true < one["epsilon"] < true for one in row["estimators"])
-    assert row["sampled"]["epsilon"] == max(one["epsilon"] for one in row["estimators"])
+    assert all(0.5 * true < one.epsilon < true for one in row.estimates)
+    assert row.sampled.epsilon == max(one.epsilon for one in row.estimates)
     # the pilot split spends a third of 0.05, and of that a part on this delta's test
-    assert row["sampled"]["error_spent"] < 0.05 / 3
+    assert row.sampled.error_spent < 0.05 / 3
 
 
 def test_files_of_scores(tmp_path: Path) -> None:
@@ -162,7 +166,7 @@ def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path) -> None:
 )
 def test_broken_functions(function: str, message: str) -> None:
     with pytest.raises(ValueError, match=message):
-        audit_own(own(function, trials=1000), confidence=0.95, seed=1)
+        audit_scores(own(function, trials=1000), confidence=0.95, seed=1)
 
 
 CLAIMS = [OwnClaimConfig("a", 1.0, 1e-2)]

@@ -9,12 +9,13 @@ import pytest
 import audit
 from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
 from audit.exact import curve
-from audit.scenario.pictures import epsilon_against_steps
+from audit.results import EpsilonAgainstSteps
+from audit.scenario.run_pair import epsilon_against_steps
 
 from .small import mechanism
 
 
-def shown(pair: Construction) -> dict[str, Any]:
+def shown(pair: Construction) -> EpsilonAgainstSteps:
     """The figure's numbers with a single point."""
     steps = [pair.mechanism.steps]
     return epsilon_against_steps(pair, steps, [curve(pair)], 1e-2, (), lambda *_: None)
@@ -32,8 +33,9 @@ def test_the_burn_in_time_names_its_theorem(
     pair: Construction, burn_in: float, theorem: str
 ) -> None:
     found = shown(pair)
-    assert found["burn_in"] == pytest.approx(burn_in, rel=1e-12)
-    assert found["burn_in_of"] == f"Altschuler and Talwar 2022, {theorem}"
+    assert found.burn_in is not None
+    assert found.burn_in.steps == pytest.approx(burn_in, rel=1e-12)
+    assert found.burn_in.theorem == f"Altschuler and Talwar 2022, {theorem}"
 
 
 @pytest.mark.parametrize(
@@ -47,5 +49,4 @@ def test_the_burn_in_time_names_its_theorem(
     ],
 )
 def test_no_burn_in_time_where_theorem_3_1_does_not_apply(changes: dict[str, Any]) -> None:
-    found = shown(TwoSidedWalk(mechanism(steps=3, **changes)))
-    assert (found["burn_in"], found["burn_in_of"]) == (None, None)
+    assert shown(TwoSidedWalk(mechanism(steps=3, **changes))).burn_in is None

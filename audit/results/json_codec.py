@@ -1,0 +1,105 @@
+"""Results as JSON, and the JSON Schema of what is written."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Union
+
+from audit import codec, validate
+from audit.constructions import decode_pair, encode_pair, kinds
+from audit.mechanism import NoisySGD, decode_mechanism
+from audit.results.result import VERSION, PairResult, Result
+
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
+_TITLE = "Result of a Noisy-SGD audit"
+_ID = f"result-{VERSION}.schema.json"
+
+
+def to_json(result: Result) -> str:
+    """Return a result as JSON text; infinite numbers are the texts "inf" and "-inf"."""
+    plain = codec.encode(result)
+    for setting, stored in zip(result.settings, plain["settings"], strict=True):
+        if isinstance(setting, PairResult):
+            stored["pair"] = encode_pair(setting.pair)
+            for other, one in zip(setting.other_pairs, stored["other_pairs"], strict=True):
+                one["pair"] = encode_pair(other.pair)
+    return json.dumps(plain, indent=1, allow_nan=False) + "\n"
+
+
+def from_json(text: str) -> Result:
+    """Return the result that JSON text holds.
+
+    Raises
+    ------
+    ValueError
+        In one line, if the text is not JSON, is a result of another version, or has a value that
+        a result cannot have.
+    """
+    try:
+        plain = json.loads(text, parse_constant=_refuse)
+    except ValueError as error:
+        raise ValueError(f"result must be JSON: {error}") from None
+    if not isinstance(plain, dict):
+        raise validate.fail("result", "an object with named parts", plain)
+    version = plain.get("version", plain.get("format"))
+    if version != VERSION:
+        raise ValueError(f"version must be {VERSION}, got {version!r}; run the scenario again")
+    settings = plain.get("settings")
+    if isinstance(settings, list):
+        plain["settings"] = [
+            _with_pairs(setting, f"settings[{i}]") for i, setting in enumerate(settings)
+        ]
+    result: Result = codec.decode(Result, plain)
+    return result
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of ``result.json``, generated from the types."""
+    described = codec.json_schema(Result, title=_TITLE, id=_ID)
+    pairs = codec.json_schema(Union[tuple(kinds().values())], title="", id="")  # noqa: UP007
+    for kind in kinds():
+        definition = pairs["$defs"][kind]
+        del definition["properties"]["mechanism"]  # that of the setting
+        definition["required"].remove("mechanism")
+    definitions = {
+        **described["$defs"],
+        **pairs["$defs"],
+        "Construction": {
+            "description": "A neighbouring pair for the setting's mechanism.",
+            "anyOf": pairs["anyOf"],
+        },
+    }
+    return {**described, "$defs": dict(sorted(definitions.items()))}
+
+
+def _with_pairs(setting: Any, name: str) -> Any:
+    """Return a setting with its mechanism and pairs decoded, as pairs need the mechanism."""
+    if not isinstance(setting, Mapping) or setting.get("kind") != PairResult.kind:
+        return setting
+    mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
+    decoded = {**setting, "mechanism": mechanism}
+    if "pair" in setting:
+        decoded["pair"] = decode_pair(setting["pair"], mechanism, f"{name}.pair")
+    if isinstance(setting.get("other_pairs"), list):
+        decoded["other_pairs"] = [
+            _with_pair(other, mechanism, f"{name}.other_pairs[{i}]")
+            for i, other in enumerate(setting["other_pairs"])
+        ]
+    return decoded
+
+
+def _with_pair(other: Any, mechanism: NoisySGD, name: str) -> Any:
+    if not isinstance(other, Mapping) or "pair" not in other:
+        return other
+    return {**other, "pair": decode_pair(other["pair"], mechanism, f"{name}.pair")}
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"numbers must be finite, got {word}")
+
+
+if __name__ == "__main__":
+    # writes the schema that ships with the package: python -m audit.results.json_codec
+    SCHEMA_FILE.write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")

@@ -1,0 +1,105 @@
+"""A setting that attacks one mechanism with a neighbouring pair."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, ClassVar
+
+from audit import validate
+from audit.constructions import Construction
+from audit.scenario.kinds import RunContext, Setting, setting_kind
+
+if TYPE_CHECKING:
+    from audit.results import PairResult
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    """A worst-case search whose best pair joins a setting's other pairs.
+
+    Parameters
+    ----------
+    delta
+        The search looks for the pair with the largest epsilon there.
+    evaluations
+        How many pairs it tries; it may end sooner, at a pair that reaches an upper bound.
+    """
+
+    delta: float
+    evaluations: int
+
+    def __post_init__(self) -> None:
+        validate.open_unit(**{"search.delta": self.delta})
+        validate.integer(1, **{"search.evaluations": self.evaluations})
+
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class PairSetting(Setting):
+    """One mechanism, the pair that attacks it, and what is computed.
+
+    Parameters
+    ----------
+    name, title, summary
+        A short name for files, and words for people.
+    pair
+        The construction; its mechanism is the setting's. It is computed and sampled.
+    other_pairs
+        More constructions for the same mechanism, computed only.
+    deltas
+        Where epsilons are compared.
+    renyi_orders
+        Orders of the Renyi divergences.
+    trials
+        Samples of each of the two laws.
+    steps_shown
+        Numbers of steps of the figure of epsilon against T.
+    positions
+        Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
+    search
+        The plan of a search whose best pair joins the other ones; None for no search.
+    """
+
+    key: ClassVar[str] = "pair"
+
+    pair: Construction
+    other_pairs: tuple[Construction, ...]
+    deltas: tuple[float, ...]
+    renyi_orders: tuple[float, ...]
+    trials: int
+    steps_shown: tuple[int, ...]
+    positions: tuple[int, ...] = ()
+    search: SearchPlan | None = None
+
+    def __post_init__(self) -> None:
+        if not self.deltas:
+            raise validate.fail("deltas", "one or more numbers in (0, 1)", self.deltas)
+        validate.open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
+        validate.above_one(**{f"renyi_orders[{i}]": a for i, a in enumerate(self.renyi_orders)})
+        validate.integer(1000, trials=self.trials)
+        validate.integer(1, **{f"steps_shown[{i}]": t for i, t in enumerate(self.steps_shown)})
+        for position in self.positions:
+            for pair in (self.pair, *self.other_pairs):
+                at_position(pair, position)  # refuses a batch that the cycle does not have
+
+    def run(self, context: RunContext) -> PairResult:
+        """Compute, sample and bound the setting."""
+        # exact laws and samplers take a while to import, which a misspelt scenario must not
+        from audit.scenario.run_pair import run_pair
+
+        return run_pair(self, context)
+
+
+def at_position(pair: Construction, position: int) -> Construction:
+    """Return the same construction with the differing record in another batch of the cycle.
+
+    Raises
+    ------
+    ValueError
+        If the construction's records have no positions, or the cycle has no such batch.
+    """
+    if "position" not in {field.name for field in dataclasses.fields(pair)}:
+        raise ValueError(f"positions must be empty for a {pair.name}, got {position}")
+    values = {f.name: getattr(pair, f.name) for f in dataclasses.fields(pair)}
+    return type(pair)(**{**values, "position": position})

@@ -1,0 +1,558 @@
+"""The result of a pair: certified lower bound, exact value, claimed upper bounds, verdicts."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from audit import bounds, estimation, exact
+from audit.constructions import BiasedWalk, Construction
+from audit.curves import PrivacyCurve
+from audit.estimation import Audit, Evidence
+from audit.exact import GaussianPairCurve, LawCurve
+from audit.mechanism import Batching, NoisySGD, Order, Release
+from audit.results import (
+    AtDelta,
+    AtOrder,
+    AtPosition,
+    BoundCurve,
+    BoundRow,
+    BurnIn,
+    ByOrder,
+    Certified,
+    Derived,
+    EpsilonAgainstSteps,
+    EpsilonAtDelta,
+    FoundBy,
+    LawCurves,
+    Laws,
+    NamedEpsilon,
+    Number,
+    OtherPair,
+    PairResult,
+    PositionAtDelta,
+    SampledEvidence,
+    TradeoffCurves,
+    Verdict,
+    judge_upper_bound,
+)
+from audit.results.samples import sample_audit
+from audit.scenario.kinds import RunContext
+from audit.scenario.pair import PairSetting, SearchPlan, at_position
+from audit.scenario.progress import Report
+from audit.search import Found, worst_case
+
+Array = NDArray[np.float64]
+ExactCurve = LawCurve | GaussianPairCurve
+
+_SHOWN_MASS = 1e-7  # a law's figure leaves out tails lighter than this
+_BINS = 80
+# Altschuler and Talwar 2022: the burn-in D n / (L eta) of Theorem 3.1, and 0.75 of it in the proof
+# of Theorem 4.1.
+_LOWER_BURN_IN = 0.75
+_THEOREM_3_1 = "Altschuler and Talwar 2022, Theorem 3.1"
+_THEOREM_4_1 = "Altschuler and Talwar 2022, Theorem 4.1"
+_SEARCH_SECONDS = 1e9  # the number of evaluations ends a search: every machine finds the same pair
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A catalogue entry evaluated for a mechanism, or the reason why it does not apply."""
+
+    entry: bounds.Entry
+    curve: PrivacyCurve | None
+    reason: str | None
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A pair and its exact epsilon at each delta."""
+
+    pair: Construction
+    epsilons: Mapping[float, ByOrder]
+
+
+def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
+    """Compute, sample and bound a pair."""
+    progress, threads = context.progress, context.threads
+    mechanism = setting.pair.mechanism
+    steps = sorted({*setting.steps_shown, mechanism.steps})
+    curves = curves_against_steps(
+        setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
+    )
+    curve = curves[steps.index(mechanism.steps)]
+    drawing = progress.stage(f"{setting.name}: {setting.trials:,} samples a side", "steps")
+    x, x_prime = context.sampling.final_iterates(
+        setting.pair, setting.trials, context.seed, drawing
+    )
+    audited = estimation.audit_samples(
+        x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
+    )
+    claims = claimed_bounds(mechanism, context.bounds)
+    others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
+    pairs = [(setting.pair, curve), *others]
+    compared = [_at_deltas(*one, setting.deltas) for one in pairs]
+    found_by: list[FoundBy | None] = [None] * len(others)
+    if setting.search is not None:
+        report = progress.stage(f"{setting.name}: search")
+        found = _search(setting.search, mechanism, context.seed, report)
+        compared.append(_at_deltas(found.construction, found.law, setting.deltas))
+        found_by.append(
+            FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
+        )
+    return PairResult(
+        name=setting.name,
+        title=setting.title,
+        summary=setting.summary,
+        seed=context.seed,
+        wall_seconds=None,
+        mechanism=mechanism,
+        derived=_derived(mechanism),
+        pair=setting.pair,
+        trials=setting.trials,
+        deltas=tuple(at_delta(d, compared, audited, claims) for d in setting.deltas),
+        renyi=tuple(at_order(a, curve, audited, claims) for a in setting.renyi_orders),
+        other_pairs=tuple(
+            _other_pair(one, how) for one, how in zip(compared[1:], found_by, strict=True)
+        ),
+        positions=tuple(
+            _at_position([pair for pair, _ in pairs], position, setting.deltas, context)
+            for position in setting.positions
+        ),
+        audit=sample_audit(audited),
+        laws=laws(curve, x, x_prime),
+        tradeoff=tradeoff(curve, audited, claims),
+        epsilon_against_steps=epsilon_against_steps(
+            setting.pair,
+            steps,
+            curves,
+            setting.deltas[-1],
+            context.bounds,
+            progress.stage(f"{setting.name}: bounds against steps"),
+        ),
+    )
+
+
+def _at_deltas(pair: Construction, curve: ExactCurve, deltas: Sequence[float]) -> Compared:
+    return Compared(pair, {delta: epsilon_by_order(curve, delta) for delta in deltas})
+
+
+def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
+    """Return the best pair found; it is admissible, and its law is exact.
+
+    Raises
+    ------
+    ValueError
+        If no admissible pair has laws that can be computed.
+    """
+    tried = 0
+
+    def one_more(seconds: float, best: float) -> None:
+        nonlocal tried
+        tried += 1
+        report(tried, plan.evaluations)
+
+    return worst_case(
+        mechanism,
+        delta=plan.delta,
+        budget=_SEARCH_SECONDS,
+        seed=seed,
+        evaluations=plan.evaluations,
+        progress=one_more,
+    )
+
+
+def _derived(mechanism: NoisySGD) -> Derived:
+    stds = mechanism.step_sizes * mechanism.noise_std
+    return Derived(
+        step_std=float(stds[0]) if np.ptp(stds) == 0 else None,
+        sensitivity=mechanism.sensitivity,
+        diameter_in_step_std=(
+            None if mechanism.diameter is None else mechanism.diameter / float(stds.min())
+        ),
+        sampling_rate=mechanism.sampling_rate,
+        epochs=mechanism.epochs,
+    )
+
+
+def _other_pair(compared: Compared, found_by: FoundBy | None) -> OtherPair:
+    return OtherPair(
+        pair=compared.pair,
+        epsilons=tuple(
+            EpsilonAtDelta(delta=delta, epsilon=known.worst)
+            for delta, known in compared.epsilons.items()
+        ),
+        found_by=found_by,
+    )
+
+
+# numbers with their brackets
+
+
+def _number(value: float, bracket: tuple[float, float]) -> Number:
+    """Return a number; a value that rounding puts outside its bracket is moved to the end."""
+    low, high = bracket
+    return Number(float(min(max(value, low), high)), float(low), float(high))
+
+
+def _by_order(
+    value: Callable[[Order], float], bracket: Callable[[Order], tuple[float, float]]
+) -> ByOrder:
+    forward, reverse = (_number(value(o), bracket(o)) for o in (Order.FORWARD, Order.REVERSE))
+    return ByOrder(forward=forward, reverse=reverse, worst=_worst(forward, reverse))
+
+
+def _worst(first: Number, second: Number) -> Number:
+    return Number(
+        max(first.value, second.value),
+        max(first.low, second.low),
+        max(first.high, second.high),
+    )
+
+
+def epsilon_by_order(curve: ExactCurve, delta: float) -> ByOrder:
+    """Return epsilon at ``delta`` in either order and the worse of the two."""
+    return _by_order(
+        lambda order: curve.epsilon(delta, order=order),
+        lambda order: curve.epsilon_bracket(delta, order),
+    )
+
+
+def _epsilon(curve: ExactCurve, delta: float) -> Number:
+    return epsilon_by_order(curve, delta).worst
+
+
+def renyi_by_order(curve: ExactCurve, alpha: float) -> ByOrder:
+    """Return the Renyi divergence of order ``alpha`` in either order and the worse of the two."""
+    return _by_order(
+        lambda order: curve.renyi(alpha, order=order),
+        lambda order: curve.renyi_bracket(alpha, order),
+    )
+
+
+# claimed bounds, and the rows that hold them against certified values
+
+
+def claimed_bounds(mechanism: NoisySGD, names: Sequence[str]) -> tuple[Claim, ...]:
+    """Evaluate the named entries of the catalogue for the mechanism."""
+    claims = []
+    for name in names:
+        entry = bounds.CATALOGUE[name]
+        try:
+            claims.append(Claim(entry, bounds.evaluate(name, mechanism), None))
+        except bounds.NotApplicable as reason:
+            claims.append(Claim(entry, None, str(reason)))
+    return tuple(claims)
+
+
+def at_delta(
+    delta: float, pairs: Sequence[Compared], audited: Audit, claims: tuple[Claim, ...]
+) -> AtDelta:
+    """Compare what is known of epsilon at one delta.
+
+    The first pair is the setting's own. Claims are held against the largest certified value of
+    all neighbouring pairs.
+    """
+    certified, by = max(
+        (one.epsilons[delta].worst.low, one.pair.name) for one in pairs if one.pair.is_neighbouring
+    )
+    rows = tuple(_epsilon_row(claim, delta, certified) for claim in claims)
+    sound = {
+        row.id: row.value
+        for claim, row in zip(claims, rows, strict=True)
+        if claim.entry.status.sound and row.value is not None and row.value < math.inf
+    }
+    return AtDelta(
+        delta=delta,
+        sampled=sampled_evidence(audited.evidence(delta)),
+        exact=pairs[0].epsilons[delta],
+        certified=Certified(epsilon=certified, by=by),
+        bounds=rows,
+        best=bounds.tightest(sound) if sound else None,
+        estimates=(),
+    )
+
+
+def at_order(alpha: float, curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> AtOrder:
+    """Compare what is known of the Renyi divergence of one order, for the setting's own pair."""
+    known = renyi_by_order(curve, alpha)
+    return AtOrder(
+        order=alpha,
+        sampled_lower=audited.renyi_lower(alpha),
+        exact=known,
+        bounds=tuple(
+            judged_row(claim.entry, float(claim.curve.renyi(alpha)), known.worst.low)
+            for claim in claims
+            if claim.curve is not None and claim.entry.status is not bounds.Status.ASYMPTOTIC
+        ),
+    )
+
+
+def _at_position(
+    pairs: Sequence[Construction], position: int, deltas: Sequence[float], context: RunContext
+) -> AtPosition:
+    """Return the exact epsilons of the pairs moved to one batch of the cycle, and the bounds.
+
+    A bound that speaks about one record is evaluated for the first record of that batch; others
+    speak about every record alike. The certified epsilon is the largest of all pairs.
+    """
+    mechanism = pairs[0].mechanism
+    curves = [
+        (pair.name, exact.curve(at_position(pair, position), threads=context.threads))
+        for pair in pairs
+    ]
+    claimed = []
+    for name in context.bounds:
+        entry = bounds.entry(name)
+        try:
+            curve = entry.evaluate(mechanism, **entry.record_options(mechanism, position))
+        except bounds.NotApplicable:
+            continue
+        if entry.status is not bounds.Status.ASYMPTOTIC:
+            claimed.append((entry, curve))
+    rows = []
+    for delta in deltas:
+        known = tuple(
+            NamedEpsilon(pair=name, epsilon=_epsilon(curve, delta)) for name, curve in curves
+        )
+        certified = max(one.epsilon.low for one in known)
+        rows.append(
+            PositionAtDelta(
+                delta=delta,
+                pairs=known,
+                certified=certified,
+                bounds=tuple(
+                    judged_row(entry, float(curve.epsilon(delta)), certified)
+                    for entry, curve in claimed
+                ),
+            )
+        )
+    index = position * mechanism.batch_size + 1
+    return AtPosition(position=position, index=index, deltas=tuple(rows))
+
+
+def _epsilon_row(claim: Claim, delta: float, certified: float) -> BoundRow:
+    if claim.curve is None:
+        return _not_judged(claim.entry, claim.reason)
+    if claim.entry.status is bounds.Status.ASYMPTOTIC:
+        return _not_judged(claim.entry, "a rate without constants is never judged")
+    return judged_row(claim.entry, float(claim.curve.epsilon(delta)), certified)
+
+
+def _not_judged(entry: bounds.Entry, reason: str | None) -> BoundRow:
+    return BoundRow(
+        id=entry.id,
+        citation=str(entry.cite),
+        status=entry.status,
+        value=None,
+        ratio=None,
+        reason=reason,
+        verdict=Verdict.NOT_APPLICABLE,
+    )
+
+
+def judged_row(entry: bounds.Entry, value: float, certified: float) -> BoundRow:
+    """Return a bound's row, judged by a certified lower bound on what it bounds."""
+    return BoundRow(
+        id=entry.id,
+        citation=str(entry.cite),
+        status=entry.status,
+        value=value,
+        ratio=value / certified if 0 < certified < math.inf else None,
+        reason=None,
+        verdict=judge_upper_bound(value, certified),
+    )
+
+
+def sampled_evidence(evidence: Evidence) -> SampledEvidence:
+    """Return a certified epsilon and its counts by law (X, X'), whatever the order."""
+    first = (evidence.first_count, evidence.first_total)
+    second = (evidence.second_count, evidence.second_total)
+    forward = evidence.order is Order.FORWARD
+    (count, total), (prime, total_prime) = (first, second) if forward else (second, first)
+    return SampledEvidence(
+        epsilon=evidence.value,
+        order=evidence.order,
+        tail=evidence.tail,
+        threshold=evidence.threshold,
+        count=count,
+        total=total,
+        count_prime=prime,
+        total_prime=total_prime,
+        error_spent=evidence.error_spent,
+        largest_certifiable=evidence.sampling_limit,
+    )
+
+
+# curves of the figures
+
+
+def curves_against_steps(
+    pair: Construction, steps: Sequence[int], threads: int, progress: Report
+) -> list[ExactCurve]:
+    """Exact curves of the pair's mechanism with each number of steps."""
+    m = pair.mechanism
+    if (
+        m.batching in (Batching.CYCLIC, Batching.SHUFFLED)
+        or isinstance(m.step_size, tuple)
+        or m.release is not Release.LAST_ITERATE
+    ):
+        # the record's place, or the mixture over lengths, depends on how many steps there are
+        curves = [exact.curve(with_steps(pair, t), threads=threads) for t in steps]
+        progress(1, 1)
+        return curves
+    longest = with_steps(pair, steps[-1])
+    return list(exact.curves(longest, steps, threads=threads, progress=progress))
+
+
+def with_steps(pair: Construction, steps: int) -> Construction:
+    """Return the same construction for the mechanism with another number of steps."""
+    m = pair.mechanism
+    if isinstance(m.step_size, tuple) and steps > m.steps:
+        raise ValueError(
+            f"steps_shown must be at most the {m.steps} steps of the schedule, got {steps}"
+        )
+    size = m.step_size[:steps] if isinstance(m.step_size, tuple) else m.step_size
+    return dataclasses.replace(pair, mechanism=dataclasses.replace(m, steps=steps, step_size=size))
+
+
+def epsilon_against_steps(
+    pair: Construction,
+    steps: Sequence[int],
+    curves: Sequence[ExactCurve],
+    delta: float,
+    names: Sequence[str],
+    progress: Report,
+) -> EpsilonAgainstSteps:
+    """Exact epsilon and the named bounds after each number of steps."""
+    values: dict[str, list[float | None]] = {name: [] for name in names}
+    for done, count in enumerate(steps):
+        mechanism = with_steps(pair, count).mechanism
+        for name, row in values.items():
+            try:
+                row.append(float(bounds.evaluate(name, mechanism).epsilon(delta)))
+            except bounds.NotApplicable:
+                row.append(None)
+        progress(done + 1, len(steps))
+    return EpsilonAgainstSteps(
+        delta=delta,
+        steps=tuple(steps),
+        exact=tuple(_epsilon(curve, delta) for curve in curves),
+        bounds=tuple(
+            BoundCurve(id=name, values=tuple(row))
+            for name, row in values.items()
+            if any(value is not None for value in row)
+        ),
+        burn_in=_burn_in(pair),
+    )
+
+
+def _burn_in(pair: Construction) -> BurnIn | None:
+    """Return the burn-in of Altschuler and Talwar 2022; None where no theorem has one.
+
+    Theorem 4.1 is on the biased walk; Theorem 3.1 takes convex, smooth and Lipschitz losses.
+    """
+    m = pair.mechanism
+    if m.diameter is None or isinstance(m.step_size, tuple):
+        return None
+    steps = m.diameter * m.dataset_size / (m.steepest_gradient * m.constant_step_size)
+    if isinstance(pair, BiasedWalk):
+        return BurnIn(steps=_LOWER_BURN_IN * steps, theorem=_THEOREM_4_1)
+    meets = (
+        m.convex
+        and m.strong_convexity == 0
+        and m.lipschitz is not None
+        and m.smoothness is not None
+        and m.constant_step_size <= 2 / m.smoothness
+        and m.batching in (Batching.FULL, Batching.WITHOUT_REPLACEMENT)
+        and m.release is Release.LAST_ITERATE
+    )
+    return BurnIn(steps=steps, theorem=_THEOREM_3_1) if meets else None
+
+
+def laws(curve: ExactCurve, x: Array, x_prime: Array) -> Laws:
+    """Densities on a grid and histograms, over the range where either law has mass."""
+    low, high = _shown_range(curve)
+    grid = _grid(curve, low, high)
+    edges = np.linspace(low, high, _BINS + 1)
+    ends = _ends(curve)
+
+    def law_curves(law: exact.Law | exact.NormalLaw, sample: Array) -> LawCurves:
+        inner = sample[(sample != ends[0]) & (sample != ends[1])]
+        counts, _ = np.histogram(inner, bins=edges)
+        left, right = (float(np.mean(sample == end)) if np.isfinite(end) else 0.0 for end in ends)
+        atoms = law.atoms
+        return LawCurves(
+            density=_floats(law.density(grid)),
+            histogram=_floats(counts / (sample.size * np.diff(edges))),
+            atoms=(float(atoms[0]), float(atoms[1])),
+            atom_frequencies=(left, right),
+        )
+
+    return Laws(
+        grid=_floats(grid),
+        edges=_floats(edges),
+        ends=ends,
+        first=law_curves(curve.first, x),
+        second=law_curves(curve.second, x_prime),
+    )
+
+
+def _grid(curve: ExactCurve, low: float, high: float) -> Array:
+    """Even points, and finer ones beside the walls, where a biased walk crowds."""
+    even = np.linspace(low, high, 401)
+    if isinstance(curve, exact.GaussianPairCurve):
+        return even
+    edges = curve.first.panels.edges
+    left = np.linspace(edges[0], edges[min(8, len(edges) - 1)], 81)
+    right = np.linspace(edges[max(-9, -len(edges))], edges[-1], 81)
+    points = np.union1d(even, np.concatenate([left, right]))
+    return points[(points >= low) & (points <= high)]
+
+
+def _ends(curve: ExactCurve) -> tuple[float, float]:
+    if isinstance(curve, exact.GaussianPairCurve):
+        return -np.inf, np.inf
+    edges = curve.first.panels.edges
+    return float(edges[0]), float(edges[-1])
+
+
+def _shown_range(curve: ExactCurve) -> tuple[float, float]:
+    low, high = _ends(curve)
+    if isinstance(curve, exact.GaussianPairCurve):
+        means, std = (curve.first.mean, curve.second.mean), curve.first.std
+        return min(means) - 5.5 * std, max(means) + 5.5 * std
+    edges = curve.first.panels.edges
+    left = np.minimum(curve.first.cdf(edges), curve.second.cdf(edges))
+    inside = np.maximum(curve.first.cdf(edges), curve.second.cdf(edges)) > _SHOWN_MASS
+    below = left < 1 - _SHOWN_MASS
+    first, last = int(np.argmax(inside)), len(edges) - 1 - int(np.argmax(below[::-1]))
+    return (
+        low if first == 0 else float(edges[first - 1]),
+        high if last >= len(edges) - 2 else float(edges[last + 1]),
+    )
+
+
+def tradeoff(curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> TradeoffCurves:
+    """Tradeoff functions on a grid that is even on the normal scale."""
+    alpha = ndtr(np.linspace(-6.0, 3.5, 39))
+    return TradeoffCurves(
+        alpha=_floats(alpha),
+        exact=_floats(curve.beta(alpha)),
+        sampled_upper=_floats(audited.beta_upper(alpha)),
+        bounds=tuple(
+            BoundCurve(id=claim.entry.id, values=_floats(claim.curve.beta(alpha)))
+            for claim in claims
+            if claim.curve is not None
+        ),
+    )
+
+
+def _floats(values: float | Array) -> tuple[float, ...]:
+    return tuple(np.asarray(values, dtype=np.float64).tolist())

@@ -1,0 +1,91 @@
+"""Run a scenario: from its settings to a result."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from datetime import UTC, datetime
+
+import numpy as np
+
+from audit.results import Provenance, Result, ScenarioHeading, SettingResult
+from audit.results.provenance import current_environment, package_version
+from audit.scenario.definition import Scenario
+from audit.scenario.kinds import RunContext, Setting
+from audit.scenario.progress import Progress, Silent
+from audit.scenario.sampling import Sampling
+
+
+def run(
+    scenario: Scenario,
+    *,
+    progress: Progress | None = None,
+    command: str = "",
+    sampling: Sampling | None = None,
+) -> Result:
+    """Compute, sample and bound every setting of a scenario.
+
+    Parameters
+    ----------
+    scenario
+        What to run.
+    progress
+        Where progress is shown; nowhere by default.
+    command
+        The command to note in the provenance.
+    sampling
+        The workers that draw samples, if they are ready already, and what long runs keep; by
+        default those of the scenario, and nothing.
+
+    Returns
+    -------
+    Result
+        One value for each setting, and where the numbers come from; see `audit.results`.
+    """
+    started, clock = datetime.now(UTC), time.perf_counter()
+    shown, drawn = progress or Silent(), sampling or Sampling(scenario.backend)
+    settings = tuple(
+        _run_setting(
+            setting,
+            RunContext(
+                seed=setting_seed(scenario.seed, index),
+                confidence=scenario.confidence,
+                threads=scenario.threads,
+                bounds=scenario.bounds,
+                sampling=drawn,
+                progress=shown,
+            ),
+        )
+        for index, setting in enumerate(scenario.settings)
+    )
+    return Result(
+        scenario=ScenarioHeading(
+            name=scenario.name,
+            title=scenario.title,
+            summary=scenario.summary,
+            reference=scenario.reference,
+        ),
+        provenance=Provenance(
+            version=package_version(),
+            seed=scenario.seed,
+            command=command,
+            environment=current_environment(
+                started=started.isoformat(timespec="seconds"),
+                wall_seconds=round(time.perf_counter() - clock, 3),
+                threads=scenario.threads,
+            ),
+        ),
+        confidence=scenario.confidence,
+        settings=settings,
+    )
+
+
+def _run_setting(setting: Setting, context: RunContext) -> SettingResult:
+    clock = time.perf_counter()
+    result = setting.run(context)
+    return dataclasses.replace(result, wall_seconds=round(time.perf_counter() - clock, 3))
+
+
+def setting_seed(seed: int, index: int) -> int:
+    """Return the seed of a setting, so that settings draw independent samples."""
+    return int(np.random.SeedSequence([seed, index]).generate_state(1, np.uint32)[0])

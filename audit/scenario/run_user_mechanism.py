@@ -1,0 +1,176 @@
+"""The result of a user-defined mechanism: three estimators on its scores, in one confidence."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import estimation
+from audit.estimation import Audit, SequentialAudit
+from audit.results import (
+    AtDelta,
+    BoundRow,
+    Certified,
+    Estimate,
+    Estimator,
+    RefutedAfter,
+    ScoreHistograms,
+    UserMechanismResult,
+    judge_upper_bound,
+)
+from audit.results.comparisons import CLAIMED
+from audit.results.samples import sample_audit
+from audit.scenario.run_pair import sampled_evidence
+from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
+
+Array = NDArray[np.float64]
+
+# Claims that the sequential audit tests beside the user's: a grid up to this epsilon.
+_FARTHEST, _GRID = 12.0, 61
+_BINS = 80
+
+
+@dataclass(frozen=True)
+class _Audited:
+    """The three audits; each spends a third of the error, so that all hold together."""
+
+    pilot: Audit
+    band: Audit
+    sequential: dict[float, SequentialAudit]
+
+    def lower(self, delta: float) -> dict[Estimator, float]:
+        return {
+            Estimator.PILOT_SPLIT: float(self.pilot.epsilon_lower(delta)),
+            Estimator.SIMULTANEOUS_BAND: float(self.band.epsilon_lower(delta)),
+            Estimator.SEQUENTIAL: self.sequential[delta].epsilon_lower(delta),
+        }
+
+
+def audit_scores(
+    setting: UserMechanismSetting, *, confidence: float, seed: int
+) -> UserMechanismResult:
+    """Draw or read the scores, certify lower bounds in three ways, and judge the claims.
+
+    With probability at least ``confidence`` every number certified is at most the true epsilon,
+    at all deltas and by all estimators together, so the largest of them may be used. A claim is
+    refuted if that one exceeds it.
+
+    Raises
+    ------
+    ValueError
+        If the scores cannot be had, or are not finite numbers.
+    """
+    x, x_prime = setting.source.draw(seed)
+    audited = _audited(setting, x, x_prime, confidence, seed)
+    return UserMechanismResult(
+        name=setting.name,
+        title=setting.title,
+        summary=setting.summary,
+        seed=seed,
+        wall_seconds=None,
+        source=setting.source.described,
+        trials=int(min(x.size, x_prime.size)),
+        deltas=tuple(_at_delta(delta, setting, audited) for delta in setting.all_deltas),
+        audit=sample_audit(audited.pilot),
+        scores=score_histograms(x, x_prime),
+    )
+
+
+def _audited(
+    setting: UserMechanismSetting, x: Array, x_prime: Array, confidence: float, seed: int
+) -> _Audited:
+    deltas = setting.all_deltas
+    share = 1 - (1 - confidence) / len(Estimator)
+    pairs = min(x.size, x_prime.size)
+    sequential = {}
+    for delta in deltas:
+        claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
+        grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
+        one = SequentialAudit(
+            [(epsilon, delta) for epsilon in grid], confidence=1 - (1 - share) / len(deltas)
+        )
+        one.update(x[:pairs], x_prime[:pairs])
+        sequential[delta] = one
+    return _Audited(
+        estimation.audit_samples(x, x_prime, confidence=share, deltas=deltas, seed=seed),
+        estimation.audit_samples(
+            x,
+            x_prime,
+            confidence=share,
+            deltas=deltas,
+            thresholds=estimation.SimultaneousBand(),
+        ),
+        sequential,
+    )
+
+
+def _at_delta(delta: float, setting: UserMechanismSetting, audited: _Audited) -> AtDelta:
+    lower = audited.lower(delta)
+    certified = max(lower.values())
+    # the counts that are shown are the better one's of the two that count
+    band_wins = lower[Estimator.SIMULTANEOUS_BAND] > lower[Estimator.PILOT_SPLIT]
+    shown = audited.band if band_wins else audited.pilot
+    made = [claim for claim in setting.claims if claim.delta == delta]
+    rows = tuple(_judged(claim, certified) for claim in made)
+    claimed = {row.id: claim.epsilon for row, claim in zip(rows, made, strict=True) if row.stands}
+    return AtDelta(
+        delta=delta,
+        sampled=replace(sampled_evidence(shown.evidence(delta)), epsilon=certified),
+        exact=None,
+        certified=Certified(epsilon=certified, by="samples"),
+        bounds=rows,
+        best=min(claimed, key=claimed.__getitem__, default=None),
+        estimates=tuple(
+            Estimate(
+                estimator=estimator,
+                epsilon=epsilon,
+                refuted_after=(
+                    _refuted_after(setting, audited.sequential[delta], delta)
+                    if estimator is Estimator.SEQUENTIAL
+                    else ()
+                ),
+            )
+            for estimator, epsilon in lower.items()
+        ),
+    )
+
+
+def _refuted_after(
+    setting: UserMechanismSetting, audited: SequentialAudit, delta: float
+) -> tuple[RefutedAfter, ...]:
+    after = {
+        epsilon: evidence.refuted_after
+        for (epsilon, _), evidence in zip(audited.claims, audited.evidence, strict=True)
+    }
+    return tuple(
+        RefutedAfter(claim=claim.name, pairs=after[claim.epsilon])
+        for claim in setting.claims
+        if claim.delta == delta
+    )
+
+
+def _judged(claim: UserClaim, certified: float) -> BoundRow:
+    return BoundRow(
+        id=claim.name,
+        citation="claimed by the mechanism's author",
+        status=CLAIMED,
+        value=claim.epsilon,
+        ratio=claim.epsilon / certified if certified > 0 else None,
+        reason=None,
+        verdict=judge_upper_bound(claim.epsilon, certified),
+    )
+
+
+def score_histograms(x: Array, x_prime: Array) -> ScoreHistograms:
+    """Histograms of two samples of scores, shares of each per bin, over the range of both."""
+    low, high = float(min(x.min(), x_prime.min())), float(max(x.max(), x_prime.max()))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, _BINS + 1)
+    first, second = (
+        tuple((np.histogram(sample, bins=edges)[0] / sample.size).tolist())
+        for sample in (x, x_prime)
+    )
+    return ScoreHistograms(edges=tuple(edges.tolist()), first=first, second=second)

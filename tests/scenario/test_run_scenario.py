@@ -1,0 +1,104 @@
+"""A scenario's result: the sandwich holds, and its numbers are those of the parts."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+import audit
+from audit.results import PairResult, Verdict
+from audit.scenario import PairSetting, run
+from audit.scenario.run_scenario import setting_seed
+
+from .small import scenario
+
+
+@pytest.fixture(scope="module")
+def setting() -> PairResult:
+    result = run(scenario(), command="a command")
+    assert result.confidence == 0.95
+    assert (result.provenance.seed, result.provenance.command) == (3, "a command")
+    assert result.provenance.environment is not None
+    assert result.provenance.environment.threads == 2
+    (only,) = result.settings
+    assert isinstance(only, PairResult)
+    assert only.wall_seconds is not None
+    return only
+
+
+def test_the_sandwich(setting: PairResult) -> None:
+    for row in setting.deltas:
+        assert row.exact is not None
+        low, high = row.exact.worst.bracket
+        # fails for a true law with probability 0.05 over seeds; this seed is fixed
+        assert 0 < row.sampled.epsilon <= high
+        assert high - low < 1e-6
+        claimed = [bound for bound in row.bounds if bound.value is not None]
+        assert {bound.id for bound in claimed} == {"bsa24.theorem_4_8", "bsa24.theorem_4_10"}
+        values = [bound.value for bound in claimed if bound.value is not None]
+        assert all(value >= row.certified.epsilon >= low for value in values)
+        assert all(bound.verdict is Verdict.CONSISTENT for bound in claimed)
+        refused = [bound for bound in row.bounds if bound.value is None]
+        assert all(bound.verdict is Verdict.NOT_APPLICABLE and bound.reason for bound in refused)
+        assert row.best_bound is not None
+        assert row.best_bound.value == min(values)
+
+
+def test_the_worst_order_is_the_larger_one(setting: PairResult) -> None:
+    for known in [row.exact for row in (*setting.deltas, *setting.renyi)]:
+        assert known is not None
+        for end in ("low", "value", "high"):
+            both = [getattr(known.forward, end), getattr(known.reverse, end)]
+            assert getattr(known.worst, end) == max(both)
+
+
+def test_numbers_are_those_of_the_parts(setting: PairResult) -> None:
+    (given,) = scenario().settings
+    assert isinstance(given, PairSetting)
+    pair = given.pair
+    curve = audit.exact.curve(pair)
+    for row in setting.deltas:
+        assert row.exact is not None
+        known = curve.epsilon_bracket(row.delta)
+        assert row.exact.worst.bracket == pytest.approx(known, rel=1e-9)
+        assert row.exact.worst.value == pytest.approx(curve.epsilon(row.delta), rel=1e-9)
+    x, x_prime = audit.simulation.final_iterates(pair, trials=setting.trials, seed=setting.seed)
+    audited = audit.estimation.audit_samples(
+        x, x_prime, confidence=0.95, deltas=(1e-2, 1e-5), seed=setting.seed
+    )
+    for row in setting.deltas:
+        assert row.sampled.epsilon == audited.epsilon_lower(row.delta)
+
+
+def test_steps_beyond_the_mechanism_are_other_mechanisms(setting: PairResult) -> None:
+    shown = setting.epsilon_against_steps
+    assert shown.steps == (10, 100, 375, 500)
+    last = setting.deltas[-1].exact
+    assert last is not None
+    assert shown.exact[2].bracket == pytest.approx(last.worst.bracket, rel=1e-9)
+    assert shown.burn_in is not None
+    assert shown.burn_in.steps == pytest.approx(375)
+
+
+def test_curves_are_probabilities(setting: PairResult) -> None:
+    laws = setting.laws
+    for law in (laws.first, laws.second):
+        inside = np.sum(np.array(law.histogram) * np.diff(laws.edges))
+        assert inside + sum(law.atom_frequencies) == pytest.approx(1, abs=1e-3)
+        mass = np.trapezoid(np.array(law.density), np.array(laws.grid))
+        assert mass + sum(law.atoms) == pytest.approx(1, abs=1e-2)
+    tradeoff = setting.tradeoff
+    assert np.all(np.array(tradeoff.exact) <= np.array(tradeoff.sampled_upper) + 1e-12)
+
+
+def test_more_seeds_draw_other_samples() -> None:
+    assert len({setting_seed(seed, index) for seed in range(20) for index in range(5)}) == 100
+
+
+def test_a_setting_refuses_bad_values() -> None:
+    with pytest.raises(ValueError, match=r"deltas\[1\] must be in \(0, 1\), got 1.5"):
+        scenario(deltas=(0.1, 1.5))
+    with pytest.raises(ValueError, match="trials must be a whole number of at least 1000, got 10"):
+        scenario(trials=10)
+    with pytest.raises(ValueError, match=r"renyi_orders\[0\] must be a finite number above 1"):
+        scenario(renyi_orders=(1.0,))
