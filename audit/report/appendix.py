@@ -1,29 +1,44 @@
-"""The tables at the end: what the certified numbers rest on, and where the run comes from."""
+"""The end of a report: methods, the counts behind certified numbers, and provenance."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from audit.report import stored
-from audit.report.document import Cell, Column, Table, Text
-from audit.report.number_format import MISSING, Rounding, bracket, count, duration, number, plain
-from audit.report.setting_tables import lower_cell
-from audit.report.stored import Node
+from audit.estimation import Tail
+from audit.mechanism import Order
+from audit.report import queries
+from audit.report.document import Cell, Column, Section, Table, Text
+from audit.report.number_format import Rounding, count, duration, number, plain
+from audit.report.queries import ComparedResult
+from audit.report.setting_tables import lower_cell, parameter_cell
+from audit.results import AtDelta, Result, SettingResult
 
 _SPACE = "\N{NO-BREAK SPACE}"
 _ORDERS = {
-    "forward": f"X{_SPACE}against{_SPACE}X'",
-    "reverse": f"X'{_SPACE}against{_SPACE}X",
+    Order.FORWARD: f"X{_SPACE}against{_SPACE}X'",
+    Order.REVERSE: f"X'{_SPACE}against{_SPACE}X",
 }
 
 
-def counts(settings: Sequence[Node]) -> Table | None:
+def sections(result: Result) -> tuple[Section, ...]:
+    """Return the sections that end every report."""
+    confidence = Text(f"Confidence of the certified numbers: {plain(result.confidence)}.")
+    counted = counts(result.settings)
+    return (
+        Section(ident="methods", title="Methods", parts=methods(result)),
+        Section(
+            ident="evidence",
+            title="Counts and confidence",
+            parts=(confidence, counted) if counted else (confidence,),
+        ),
+        Section(ident="provenance", title="Provenance", parts=(provenance(result),)),
+    )
+
+
+def counts(settings: Sequence[SettingResult]) -> Table | None:
     """Return the event, the counts and the error spent behind each certified lower bound."""
     rows = [
-        _counted(setting, row)
-        for setting in settings
-        for row in setting["deltas"]
-        if row.get("sampled")
+        _counted(setting, row) for setting in queries.compared(settings) for row in setting.deltas
     ]
     if not rows:
         return None
@@ -44,73 +59,58 @@ def counts(settings: Sequence[Node]) -> Table | None:
     )
 
 
-def _counted(setting: Node, row: Node) -> tuple[Cell, ...]:
-    sampled = row["sampled"]
-    most = stored.certifiable(row)
-    spent = sampled.get("confidence_spent", sampled.get("error_spent"))
-    first, second = _frequencies(sampled)
+def _counted(setting: ComparedResult, row: AtDelta) -> tuple[Cell, ...]:
+    sampled = row.sampled
+    most = sampled.largest_certifiable
     return (
-        Cell(text=stored.title(setting)),
-        Cell.number(plain(row["delta"]), row["delta"]),
-        lower_cell(stored.sampled_epsilon(row)),
-        Cell(text=_ORDERS.get(str(sampled.get("order")), MISSING)),
-        Cell(text=event(sampled)),
-        first,
-        second,
-        Cell.number(number(spent, 3), spent) if spent is not None else Cell(text=MISSING),
+        Cell(text=queries.title(setting)),
+        parameter_cell(row.delta),
+        lower_cell(sampled.epsilon),
+        Cell(text=_ORDERS[sampled.order]),
+        Cell(text=event(sampled.tail, sampled.threshold)),
+        _frequency(sampled.count, sampled.total),
+        _frequency(sampled.count_prime, sampled.total_prime),
+        Cell.number(number(sampled.error_spent, 3), sampled.error_spent),
         Cell.number(number(most, 4, Rounding.UP), most),
     )
 
 
-def event(sampled: Node) -> str:
+def event(tail: Tail, threshold: float) -> str:
     """Return the event, such as ``x ≥ 0.3125``."""
-    relation = str(sampled.get("tail", sampled.get("event", "")))
-    if sampled.get("threshold") is None:
-        return relation or MISSING
-    threshold = plain(sampled["threshold"])
-    words = {"upper": "x ≥ t", "lower": "x ≤ t"}.get(relation, relation or "x ? t")
-    words = words.replace(">=", "≥").replace("<=", "≤")
-    told = words[:-1] + threshold if words.endswith("t") else f"{words} {threshold}"
-    return told.replace(" ", _SPACE)
+    sign = tail.value.replace(">=", "≥").replace("<=", "≤").removesuffix("t")
+    return f"{sign}{plain(threshold)}".replace(" ", _SPACE)
 
 
-def _frequencies(sampled: Node) -> tuple[Cell, Cell]:
-    """Return counts of X and of X'; those stored by order are put back."""
-    if "first_count" in sampled:
-        pairs = [(sampled[f"{w}_count"], sampled[f"{w}_total"]) for w in ("first", "second")]
-        if sampled.get("order") == "reverse":
-            pairs.reverse()
-    else:
-        pairs = [(sampled.get(f"count{p}"), sampled.get(f"total{p}")) for p in ("", "_prime")]
-    cells = [
-        Cell(text=MISSING)
-        if k is None or n is None
-        else Cell.number(f"{count(k)} of {count(n)}", k)
-        for k, n in pairs
-    ]
-    return cells[0], cells[1]
+def _frequency(part: int, whole: int) -> Cell:
+    return Cell.number(f"{count(part)} of {count(whole)}", part)
 
 
-def provenance(result: Node) -> Table:
+def provenance(result: Result) -> Table:
     """Return where the run comes from: versions, commit, seed, time."""
-    stored_rows = dict(result.get("provenance") or {})
-    packages = stored_rows.pop("packages", None) or {}
-    commit, dirty = stored_rows.pop("commit", None), stored_rows.pop("commit_dirty", False)
-    seconds = stored_rows.pop("wall_seconds", None)
-    rows = [("scenario", str(result["scenario"]["name"]))]
-    rows += [(name.replace("_", " "), plain(value)) for name, value in stored_rows.items()]
-    rows.append(
-        ("commit", f"{commit}, with changes" if commit and dirty else str(commit or "none"))
-    )
-    if seconds is not None:
-        rows.append(("wall time", duration(seconds)))
-    rows += [
-        (f"wall time of “{stored.title(setting)}”", duration(setting["wall_seconds"]))
-        for setting in result["settings"]
-        if setting.get("wall_seconds") is not None
+    source, environment = result.provenance, result.provenance.environment
+    rows = [
+        ("scenario", result.scenario.name),
+        ("version", source.version),
+        ("seed", plain(source.seed)),
+        ("command", source.command),
     ]
-    if packages:
-        rows.append(("packages", ", ".join(f"{name} {v}" for name, v in packages.items())))
+    if environment is not None:
+        commit = environment.commit or "none"
+        rows += [
+            ("started", environment.started),
+            ("threads", plain(environment.threads)),
+            ("python", environment.python),
+            ("commit", f"{commit}, with changes" if environment.commit_dirty else commit),
+            ("wall time", duration(environment.wall_seconds)),
+        ]
+    rows += [
+        (f"wall time of “{queries.title(setting)}”", duration(setting.wall_seconds))
+        for setting in result.settings
+        if setting.wall_seconds is not None
+    ]
+    if environment is not None:
+        packages = ", ".join(f"{name} {v}" for name, v in environment.packages.items())
+        rows.append(("packages", packages))
     return Table(
         caption="Where these numbers come from",
         columns=(Column(label="What"), Column(label="Value")),
@@ -119,31 +119,33 @@ def provenance(result: Node) -> Table:
     )
 
 
-def methods(result: Node) -> tuple[Text, ...]:
+def methods(result: Result) -> tuple[Text, ...]:
     """Return how the numbers were found and what a verdict means."""
-    settings = result["settings"]
     return (
-        *(_of_comparisons(result) if stored.compared(settings) else ()),
-        *(_of_studies(result) if stored.studied(settings) else ()),
+        *(_of_comparisons(result) if queries.compared(result.settings) else ()),
+        *(_of_studies(result) if queries.studies(result.settings) else ()),
     )
 
 
-def _of_studies(result: Node) -> tuple[Text, ...]:
+def _percent(share: float, digits: int) -> str:
+    return f"{number(100 * share, digits).rstrip('0').rstrip('.')}%"
+
+
+def _of_studies(result: Result) -> tuple[Text, ...]:
     return (
         Text(
             "Statements. A study checks statements one by one, each against a value that was "
             "computed or sampled; the error that is allowed for stands beside it. Where samples "
             "decide, the study's own words say which share of the error of "
-            f"{number(100 * (1 - result['confidence']), 3).rstrip('0').rstrip('.')}% is spent on "
-            "them. Refuted: what was found contradicts the statement even after every error is "
-            "taken in its favour. Holds: it does not, and what was found agrees within the error. "
-            "Inconclusive: the error is too large to tell."
+            f"{_percent(1 - result.confidence, 3)} is spent on them. Refuted: what was found "
+            "contradicts the statement even after every error is taken in its favour. Holds: it "
+            "does not, and what was found agrees within the error. Inconclusive: the error is too "
+            "large to tell."
         ),
     )
 
 
-def _of_comparisons(result: Node) -> tuple[Text, ...]:
-    confidence = number(100 * result["confidence"], 4).rstrip("0").rstrip(".")
+def _of_comparisons(result: Result) -> tuple[Text, ...]:
     return (
         Text(
             "Exact value of the pair. The laws of the last iterate under the two neighbouring "
@@ -154,8 +156,9 @@ def _of_comparisons(result: Node) -> tuple[Text, ...]:
         Text(
             "Certified lower bound. One part of the samples chooses the events, the rest counts "
             "them. Whatever was chosen from is paid for, so that all certified numbers of one "
-            f"setting hold together with confidence {confidence}%. They are rounded down. Samples "
-            "cannot certify more than their number allows, however far apart the two laws are."
+            f"setting hold together with confidence {_percent(result.confidence, 4)}. They are "
+            "rounded down. Samples cannot certify more than their number allows, however far apart "
+            "the two laws are."
         ),
         Text(
             "Claimed upper bound. Each theorem is evaluated at the mechanism's public parameters "
@@ -169,10 +172,3 @@ def _of_comparisons(result: Node) -> tuple[Text, ...]:
             "too wide to tell. Not applicable: the mechanism does not meet the assumptions."
         ),
     )
-
-
-def spread(ends: stored.Ends | None, note: str = "") -> Cell:
-    """Return an exact probability or divergence, with a remark."""
-    if ends is None:
-        return Cell(text=MISSING, note=note)
-    return Cell.number(bracket(ends), list(ends), note)

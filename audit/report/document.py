@@ -1,7 +1,7 @@
-"""What a report is made of, before it is HTML or Markdown.
+"""The contents of a report, before they become HTML, Markdown or LaTeX.
 
-A document is a first screen and sections; a section is a list of parts. Every part knows its
-``kind``, by which the templates tell them apart.
+A document is a first screen and sections; a section is a list of parts. Templates tell parts apart
+by their ``kind``.
 """
 
 from __future__ import annotations
@@ -9,7 +9,10 @@ from __future__ import annotations
 import enum
 import json
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
+
+from audit.report.number_format import MISSING
+from audit.results import Verdict
 
 _PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
 
@@ -32,7 +35,7 @@ class Cell:
     text
         What is read.
     value
-        The stored number (or bracket) behind the text, in full, as JSON.
+        The number (or bracket) behind the text, in full, as JSON with ``Infinity``.
     note
         A second, smaller line.
     target
@@ -49,9 +52,14 @@ class Cell:
     link: str = ""
 
     @classmethod
-    def number(cls, text: str, value: Any, note: str = "") -> Cell:
-        """Return a cell whose text stands for the stored ``value``."""
+    def number(cls, text: str, value: float | tuple[float, float], note: str = "") -> Cell:
+        """Return a cell whose text stands for ``value``."""
         return cls(text=text, style=Style.NUMBER, value=json.dumps(value), note=note)
+
+    @classmethod
+    def missing(cls) -> Cell:
+        """Return a cell for a number that there is not."""
+        return cls(text=MISSING)
 
     @classmethod
     def code(cls, text: str, note: str = "") -> Cell:
@@ -59,9 +67,9 @@ class Cell:
         return cls(text=text, style=Style.CODE, note=note)
 
     @classmethod
-    def verdict(cls, word: str) -> Cell:
-        """Return a verdict, always written as a word."""
-        return cls(text=word, style=Style.VERDICT)
+    def verdict(cls, verdict: Verdict) -> Cell:
+        """Return a verdict, always written in words."""
+        return cls(text=verdict.value, style=Style.VERDICT)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -127,15 +135,7 @@ class Text:
     text: str
 
 
-@dataclass(frozen=True)
-class Heading:
-    """A heading inside a section."""
-
-    kind: ClassVar[str] = "heading"
-    text: str
-
-
-Part = Table | Gallery | Text | Heading
+Part = Table | Gallery | Text
 
 
 @dataclass(frozen=True, kw_only=True)

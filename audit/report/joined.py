@@ -1,65 +1,43 @@
-"""Many runs in one report: an index of their numbers, with what failed in its place."""
+"""The report of many runs: an index of their numbers, with failed runs in their places."""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from audit import validate
-from audit.report import joined_scenarios, stored
+from audit.bounds import Status
+from audit.report import queries
 from audit.report.conclusion import refuted_elsewhere
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
-from audit.report.joined_rows import COLUMNS, comparisons, rows, to_csv, to_json
-from audit.report.number_format import MISSING, Rounding, count, number, plain, ratio
+from audit.report.figures import sweep
+from audit.report.joined_rows import EpsilonRow, FailedRun, Row, epsilon_rows, failed_runs
+from audit.report.number_format import MISSING, count, ratio
 from audit.report.runs import Run
-from audit.report.setting_tables import exact_cell, lower_cell, ratio_cell, upper_cell
-
-__all__ = ["COLUMNS", "build", "comparisons", "conclusion", "labels", "rows", "shown", "to_csv",
-           "to_json"]  # fmt: skip
+from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
+from audit.report.study_section import worst
+from audit.results import Number, Result, SettingResult, Verdict
 
 _MOST_FIRST = 40  # rows of the first screen's table; of more, only the telling ones
+_OUTCOMES = {
+    Verdict.HOLDS: "Hold",
+    Verdict.CONSISTENT: "Consistent",
+    Verdict.INCONCLUSIVE: "Inconclusive",
+    Verdict.REFUTED: "Refuted",
+}
+
+IndexRow = EpsilonRow | FailedRun
+"""A row of the index: an epsilon, or a run without a result."""
 
 
-def conclusion(runs: Sequence[Run]) -> str:
-    """Return the one sentence that the report begins with."""
-    errors = sum(run.error is not None for run in runs)
-    results = len(runs) - errors
-    parts = [f"{_many(results, 'result')} and {_many(errors, 'error')}"]
-    found = comparisons(runs)
-    wrong, own = joined_scenarios.refuted_ids(found), joined_scenarios.refuted_own(found)
-    standing = [
-        (float(r["ratio"]), str(r["claimed_by"]))
-        for r in found
-        if r["ratio"] is not None and r["verdict"] == stored.CONSISTENT
-    ]
-    settings = [setting for run in runs if run.result for setting in run.result["settings"]]
-    elsewhere = refuted_elsewhere(settings)
-    if wrong:
-        parts.append(f"refuted somewhere: {', '.join(wrong)}")
-    parts += elsewhere
-    if own:
-        parts.append(joined_scenarios.own_in_words(own))
-    false = any(one.outcome == stored.REFUTED for one in stored.stated(settings))
-    if standing and not (wrong or own or elsewhere or false):
-        parts.append("no claim is refuted")
-    if standing:
-        least, most = min(standing), max(standing)
-        if ratio(least[0]) == ratio(most[0]):
-            between = f"{ratio(least[0])} times what is certain ({least[1]})"
-        else:
-            between = (
-                f"between {ratio(least[0])} ({least[1]}) and {ratio(most[0])} ({most[1]}) times "
-                "what is certain"
-            )
-        parts.append(f"the tightest claim that stands is {between}")
-    parts += joined_scenarios.statements_in_words(settings)
-    return "; ".join(parts) + "."
-
-
-def _many(number_of: int, word: str) -> str:
-    return f"{count(number_of)} {word}{'' if number_of == 1 else 's'}"
+def index_rows(runs: Sequence[Run]) -> list[IndexRow]:
+    """Return the rows of the index, what is wrong first: errors, refuted claims, and the rest."""
+    found = epsilon_rows(runs)
+    refuted = [row for row in found if row.verdict is Verdict.REFUTED]
+    others = [row for row in found if row.verdict is not Verdict.REFUTED]
+    return [*failed_runs(runs), *refuted, *others]
 
 
 def build(runs: Sequence[Run], folder: Path) -> Document:
@@ -70,33 +48,20 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     ValueError
         If there is no run.
     """
-    from audit.report.figures import sweep
-
     if not runs:
         raise validate.fail("runs", "one or more", runs)
-    found = comparisons(runs)
-    overview, more = sweep.draw(found), sweep.maps(runs)
+    rows = index_rows(runs)
+    first = _extremes(rows) if len(rows) > _MOST_FIRST else rows
     links = {run.name: _link(run, folder) for run in runs}
-    many = len(found) > _MOST_FIRST and joined_scenarios.different(runs)
-    first = _first(found)
-    caption = "Epsilon: what samples certify, what the strongest pair has, and what is claimed"
-    whole: tuple[Section, ...] = ()
-    if many or len(first) < len(found):
-        caption += (
-            f"; of {len(found)} rows those with errors or refuted claims, and the tightest and the "
-            "loosest claim of each setting"
-        )
-        every = _table(runs, found, links, "Each run, setting and delta")
-        whole = (Section(ident="rows", title="Every row", parts=(every,)),)
-    statements = joined_scenarios.studies(runs, links)
-    summary = _table(runs, first, links, caption)
-    if many:
-        summary, statements = joined_scenarios.by_scenario(runs, links), None
-    elif statements and not found:
-        summary, statements = statements, None
-    sections = (
-        [Section(ident="maps", title="Over the sweep", parts=(Gallery(more),))] if more else []
-    )
+    many_scenarios = len(rows) > _MOST_FIRST and _scenarios_differ(runs)
+    studies = _studies(runs, links)
+    if many_scenarios:
+        summary, statements = _by_scenario(runs, links), None
+    elif studies is not None and not rows:
+        summary, statements = studies, None
+    else:
+        summary, statements = _table(runs, first, links, _caption(first, rows)), studies
+    overview = sweep.draw(epsilon_rows(runs))
     return Document(
         title="Tightness of the claims: an index of stored runs",
         subtitle="Every number is read from the stored results; nothing was run again.",
@@ -104,31 +69,52 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         summary=summary,
         statements=statements,
         overview=Gallery((overview,) if overview else ()),
-        sections=(*sections, *whole, _runs(runs), _methods()),
+        sections=(
+            *_maps(runs),
+            *(_every_row(runs, links) if many_scenarios or len(first) < len(rows) else ()),
+            _runs(runs),
+            _methods(),
+        ),
     )
 
 
-def _first(found: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return the rows of the first screen: what is wrong comes first; of many, the extremes."""
-    wrong = [row for row in found if row["verdict"] in ("error", stored.REFUTED)]
-    others = [row for row in found if row not in wrong]
-    if len(found) <= _MOST_FIRST:
-        return [*wrong, *others]
-    groups: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
-    for row in others:
-        if row["ratio"] is not None:
-            groups.setdefault((row["scenario"], row["setting"], row["delta"]), []).append(row)
-    extremes: list[dict[str, Any]] = []
-    for group in groups.values():
-        ordered = sorted(group, key=lambda row: float(row["ratio"]))
-        extremes += [ordered[0]] if len(ordered) == 1 else [ordered[0], ordered[-1]]
-    return [*wrong, *extremes]
+def conclusion(runs: Sequence[Run]) -> str:
+    """Return the one sentence that the report begins with."""
+    errors = len(failed_runs(runs))
+    clauses = [f"{_many(len(runs) - errors, 'result')} and {_many(errors, 'error')}"]
+    rows = epsilon_rows(runs)
+    settings = [setting for run in runs if run.result for setting in run.result.settings]
+    verdicts = [one.verdict for one in queries.stated(settings)]
+    wrong, own = _refuted_ids(rows), _refuted_user_claims(rows)
+    elsewhere = refuted_elsewhere(settings)
+    if wrong:
+        clauses.append(f"refuted somewhere: {', '.join(wrong)}")
+    clauses += elsewhere
+    if own:
+        clauses.append(_user_claims_refuted(own))
+    standing = [
+        (found, row.bound.id)
+        for row in rows
+        if row.bound is not None and (found := _tightness(row)) is not None
+    ]
+    if standing and not (wrong or own or elsewhere or Verdict.REFUTED in verdicts):
+        clauses.append("no claim is refuted")
+    if standing:
+        clauses.append(f"the tightest claim that stands is {_least_to_largest(standing)}")
+    if verdicts:
+        clauses.append(f"of {_many(len(verdicts), 'statement')} of studies {_counts(verdicts)}")
+    return "; ".join(clauses) + "."
 
 
 def table(runs: Sequence[Run]) -> Table:
-    """Return every comparison as one table, without links."""
+    """Return every comparison of epsilons as one table, without links."""
     links = {run.name: "" for run in runs}
-    return _table(runs, comparisons(runs), links, "Each run, setting and delta")
+    return _table(runs, index_rows(runs), links, "Each run, setting and delta")
+
+
+def shown(rows: Sequence[Row]) -> str:
+    """Return a line for each refuted claim or statement and each error, for a terminal."""
+    return "\n".join(row.line for row in rows if row.verdict in (Verdict.REFUTED, Verdict.ERROR))
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:
@@ -139,28 +125,105 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
     found = {}
     for name, one in words.items():
         own = [w for w in one[1:] if w not in shared and not w.startswith(("output=", "sweep="))]
-        found[name] = ", ".join(_short(word) for word in own) or name
+        found[name] = ", ".join(_last_name(word) for word in own) or name
     return found
 
 
-def _short(word: str) -> str:
+def _last_name(word: str) -> str:
     """Return an override by its last name: ``settings.full.mechanism.steps=3`` is ``steps=3``."""
     key, mark, value = word.partition("=")
     return key.rpartition(".")[2] + mark + value
 
 
+def _many(number_of: int, word: str) -> str:
+    return f"{count(number_of)} {word}{'' if number_of == 1 else 's'}"
+
+
+def _tightness(row: EpsilonRow) -> float | None:
+    """Return the ratio of a claim that stands."""
+    return row.ratio if row.verdict is Verdict.CONSISTENT else None
+
+
+def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:
+    least, most = min(standing), max(standing)
+    if ratio(least[0]) == ratio(most[0]):
+        return f"{ratio(least[0])} times what is certain ({least[1]})"
+    return (
+        f"between {ratio(least[0])} ({least[1]}) and {ratio(most[0])} ({most[1]}) times what is "
+        "certain"
+    )
+
+
+def _refuted_ids(rows: Sequence[EpsilonRow]) -> list[str]:
+    """Return the ids of refuted statements, sorted; users' own claims are not among them."""
+    return sorted({row.bound.id for row in rows if row.bound and _is_refuted_statement(row)})
+
+
+def _is_refuted_statement(row: EpsilonRow) -> bool:
+    return (
+        row.verdict is Verdict.REFUTED
+        and row.bound is not None
+        and isinstance(row.bound.status, Status)
+    )
+
+
+def _refuted_user_claims(rows: Sequence[EpsilonRow]) -> int:
+    """Return how many claims about user-defined mechanisms are refuted."""
+    refuted = sum(row.verdict is Verdict.REFUTED for row in rows)
+    return refuted - sum(map(_is_refuted_statement, rows))
+
+
+def _user_claims_refuted(number: int) -> str:
+    if number == 1:
+        return "1 claim about a user-defined mechanism is refuted"
+    return f"{count(number)} claims about user-defined mechanisms are refuted"
+
+
+def _counts(verdicts: Sequence[Verdict], noun: str = "") -> str:
+    """Return how many hold, are refuted and are open: ``3 hold, 1 is refuted``."""
+    words = []
+    for verdict in _OUTCOMES:
+        number = verdicts.count(verdict)
+        if number:
+            verb = "is" if number == 1 else "are"
+            hold = "holds" if number == 1 else "hold"
+            predicate = hold if verdict is Verdict.HOLDS else f"{verb} {verdict.value}"
+            named = f" {noun}{'' if number == 1 else 's'}" if noun else ""
+            words.append(f"{count(number)}{named} {predicate}")
+    return ", ".join(words)
+
+
+def _caption(first: Sequence[IndexRow], rows: Sequence[IndexRow]) -> str:
+    caption = "Epsilon: what samples certify, what the strongest pair has, and what is claimed"
+    if len(first) == len(rows):
+        return caption
+    return (
+        f"{caption}; of {len(rows)} rows those with errors or refuted claims, and the tightest and "
+        "the loosest claim of each setting"
+    )
+
+
+def _extremes(rows: Sequence[IndexRow]) -> list[IndexRow]:
+    """Return what is wrong, and of each setting and delta the tightest and the loosest claim."""
+    wrong: list[IndexRow] = []
+    groups: dict[tuple[str, str, float], list[tuple[float, EpsilonRow]]] = {}
+    for row in rows:
+        if row.verdict in (Verdict.ERROR, Verdict.REFUTED):
+            wrong.append(row)
+        elif isinstance(row, EpsilonRow) and row.ratio is not None:
+            key = (row.origin.scenario, row.origin.setting, row.delta)
+            groups.setdefault(key, []).append((row.ratio, row))
+    extremes: list[IndexRow] = []
+    for group in groups.values():
+        ordered = [row for _, row in sorted(group, key=lambda pair: pair[0])]
+        extremes += [ordered[0]] if len(ordered) == 1 else [ordered[0], ordered[-1]]
+    return [*wrong, *extremes]
+
+
 def _table(
-    runs: Sequence[Run],
-    found: Sequence[dict[str, Any]],
-    links: Mapping[str, str],
-    caption: str,
+    runs: Sequence[Run], rows: Sequence[IndexRow], links: Mapping[str, str], caption: str
 ) -> Table:
     notes = labels(runs)
-    titles = {
-        (run.name, setting["name"]): stored.title(setting)
-        for run in runs
-        for setting in (run.result or {}).get("settings", ())
-    }
     return Table(
         caption=caption,
         columns=(
@@ -173,39 +236,41 @@ def _table(
             Column(label="Verdict"),
         ),
         rows=tuple(
-            _cells(row, titles, notes[str(row["run"])], links[str(row["run"])]) for row in found
+            _failed_cells(row, notes[row.run])
+            if isinstance(row, FailedRun)
+            else _cells(row, notes[row.origin.run], links[row.origin.run])
+            for row in rows
         ),
     )
 
 
-def _cells(
-    row: dict[str, Any], titles: dict[tuple[str, str], str], note: str, link: str
-) -> tuple[Cell, ...]:
-    missing = Cell(text=MISSING)
-    if row["error"] is not None:
-        name = Cell(text=note, note=str(row["error"]))
-        return (name, *[missing] * 5, Cell.verdict("error"))
-    title = titles[str(row["run"]), str(row["setting"])]
-    exact = missing
-    if row["exact_low"] is not None:
-        exact = exact_cell([row["certified"], None])
-        if row["certified"] == row["exact_low"]:
-            exact = exact_cell([row["exact_low"], row["exact_high"]])
-        exact = Cell(
-            text=exact.text, style=exact.style, value=exact.value, note=str(row["certified_by"])
-        )
-    claimed = missing
-    if row["claimed_by"] is not None:
-        claimed = upper_cell(row["claimed"], str(row["claimed_by"]))
+def _failed_cells(row: FailedRun, note: str) -> tuple[Cell, ...]:
+    missing = Cell.missing()
+    name = Cell(text=note, note=row.error)
+    return (name, missing, missing, missing, missing, missing, Cell.verdict(row.verdict))
+
+
+def _cells(row: EpsilonRow, note: str, link: str) -> tuple[Cell, ...]:
+    claim = (Cell.missing(), Cell.missing(), Cell.verdict(row.verdict))
+    if row.bound is not None:
+        claim = claim_cells(row.bound, row.bound.id)
     return (
-        Cell(text=title, note=note, link=link),
-        Cell.number(plain(row["delta"]), row["delta"]),
-        lower_cell(row["lower"]),
-        exact,
-        claimed,
-        ratio_cell(row["ratio"]),
-        Cell.verdict(str(row["verdict"])),
+        Cell(text=row.origin.title, note=note, link=link),
+        parameter_cell(row.delta),
+        lower_cell(row.lower),
+        _exact_of_strongest(row),
+        *claim,
     )
+
+
+def _exact_of_strongest(row: EpsilonRow) -> Cell:
+    """Return the certain value of the strongest pair; of another pair only its lower end."""
+    if row.exact is None:
+        return Cell.missing()
+    value = row.exact
+    if row.certified != value.low:
+        value = Number(row.certified, row.certified, float("inf"))
+    return replace(exact_cell(value), note=row.certified_by)
 
 
 def _link(run: Run, folder: Path) -> str:
@@ -216,22 +281,141 @@ def _link(run: Run, folder: Path) -> str:
     return Path(os.path.relpath(page.resolve(), folder.resolve())).as_posix()
 
 
-def _runs(runs: Sequence[Run]) -> Section:
-    lines = []
+def _scenarios_differ(runs: Sequence[Run]) -> bool:
+    """Whether the runs are of several scenarios; else they are a sweep over one."""
+    return len({run.result.scenario.name for run in runs if run.result}) > 1
+
+
+def _by_scenario(runs: Sequence[Run], links: Mapping[str, str]) -> Table:
+    """Return a row for each run, those with errors first."""
+    failed = [
+        (Cell(text=row.run, note=row.error), Cell.missing(), Cell.missing(),
+         Cell.verdict(row.verdict))
+        for row in failed_runs(runs)
+    ]  # fmt: skip
+    return Table(
+        caption=(
+            "Each scenario: the tightest claim that stands over what is certain (least and "
+            "largest), what is refuted, and what studies found"
+        ),
+        columns=(
+            Column(label="Scenario"),
+            Column(label="Claimed / certain", numeric=True),
+            Column(label="Found"),
+            Column(label="Verdict"),
+        ),
+        rows=(
+            *failed,
+            *(_scenario(run, run.result, links[run.name]) for run in runs if run.result),
+        ),
+    )
+
+
+def _scenario(run: Run, result: Result, link: str) -> tuple[Cell, ...]:
+    settings, rows = result.settings, epsilon_rows([run])
+    standing = [found for row in rows if (found := _tightness(row)) is not None]
+    refuted = {
+        *_refuted_ids(rows),
+        *queries.refuted_orders(settings),
+        *queries.refuted_positions(settings),
+    }
+    own = _refuted_user_claims(rows)
+    verdicts = [one.verdict for one in queries.stated(settings)]
+    return (
+        Cell(text=result.scenario.title or run.name, note=run.name, link=link),
+        _ratios(standing, settings),
+        Cell(text=_found(sorted(refuted), own, verdicts, compared=bool(standing)) or MISSING),
+        Cell.verdict(_overall(rows, bool(refuted or own), verdicts)),
+    )
+
+
+def _found(refuted: Sequence[str], own: int, verdicts: Sequence[Verdict], *, compared: bool) -> str:
+    parts = []
+    if refuted:
+        parts.append(f"refuted: {', '.join(refuted)}")
+    if own:
+        parts.append(_user_claims_refuted(own))
+    if compared and not parts and Verdict.REFUTED not in verdicts:
+        parts.append("nothing is refuted")
+    if len(set(verdicts)) == 1:
+        parts.append(_counts(verdicts, "statement"))
+    elif verdicts:
+        parts.append(f"of {count(len(verdicts))} statements {_counts(verdicts)}")
+    return "; ".join(parts)
+
+
+def _ratios(ratios: Sequence[float], settings: Sequence[SettingResult]) -> Cell:
+    if not ratios:
+        return Cell.missing()
+    deltas = sum(len(setting.deltas) for setting in queries.compared(settings))
+    least, most = min(ratios), max(ratios)
+    text = ratio(least) if ratio(least) == ratio(most) else f"{ratio(least)} to {ratio(most)}"
+    return Cell.number(text, (least, most), _many(deltas, "comparison"))
+
+
+def _overall(rows: Sequence[EpsilonRow], refuted: bool, verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the verdict on a run: refuted if anything of it is, else that on the rest."""
+    if refuted or Verdict.REFUTED in verdicts:
+        return Verdict.REFUTED
+    if Verdict.INCONCLUSIVE in verdicts:
+        return Verdict.INCONCLUSIVE
+    if any(row.verdict is Verdict.CONSISTENT for row in rows):
+        return Verdict.CONSISTENT
+    return worst(verdicts) if verdicts else Verdict.NOT_APPLICABLE
+
+
+def _studies(runs: Sequence[Run], links: Mapping[str, str]) -> Table | None:
+    """Return a row for each study: how many of its statements hold; None if there is none."""
+    rows = []
     for run in runs:
-        told = run.result["scenario"].get("title") if run.result else run.error
-        lines.append(
-            (
-                Cell(text=run.name),
-                Cell(text=run.command or MISSING),
-                Cell(text=str(told or MISSING)),
-                Cell.verdict("error") if run.error is not None else Cell(text="done"),
+        for study in queries.studies(run.result.settings if run.result else ()):
+            verdicts = [one.verdict for one in study.findings.statements]
+            counted = (verdicts.count(verdict) for verdict in _OUTCOMES)
+            rows.append(
+                (
+                    Cell(text=queries.title(study), note=run.name, link=links[run.name]),
+                    *(Cell.number(count(number), number) for number in counted),
+                    Cell.verdict(worst(verdicts)) if verdicts else Cell.missing(),
+                )
             )
-        )
+    if not rows:
+        return None
+    return Table(
+        caption="Studies: how many of their statements hold",
+        columns=(
+            Column(label="Study"),
+            *(Column(label=label, numeric=True) for label in _OUTCOMES.values()),
+            Column(label="Verdict"),
+        ),
+        rows=tuple(rows),
+    )
+
+
+def _maps(runs: Sequence[Run]) -> list[Section]:
+    maps = sweep.maps(runs)
+    return [Section(ident="maps", title="Over the sweep", parts=(Gallery(maps),))] if maps else []
+
+
+def _every_row(runs: Sequence[Run], links: Mapping[str, str]) -> list[Section]:
+    every = _table(
+        runs, [*failed_runs(runs), *epsilon_rows(runs)], links, "Each run, setting and delta"
+    )
+    return [Section(ident="rows", title="Every row", parts=(every,))]
+
+
+def _runs(runs: Sequence[Run]) -> Section:
     listed = Table(
         caption="The runs and the commands that repeat them",
         columns=tuple(Column(label=word) for word in ("Run", "Command", "What", "Status")),
-        rows=tuple(lines),
+        rows=tuple(
+            (
+                Cell(text=run.name),
+                Cell(text=run.command or MISSING),
+                Cell(text=(run.result.scenario.title if run.result else run.error) or MISSING),
+                Cell(text="done") if run.result else Cell.verdict(Verdict.ERROR),
+            )
+            for run in runs
+        ),
     )
     return Section(ident="runs", title="Runs", parts=(listed,))
 
@@ -244,18 +428,3 @@ def _methods() -> Section:
         "is not, which is no proof of it. Error: the run stored no result, for the reason given."
     )
     return Section(ident="methods", title="Methods", parts=(Text(text),))
-
-
-def shown(found: Sequence[dict[str, Any]]) -> str:
-    """Return a line for each refuted claim and each error, for a terminal."""
-    lines = []
-    for row in found:
-        if row["verdict"] == "error":
-            lines.append(f"error: {row['run']}: {row['error']}")
-        elif row["verdict"] == stored.REFUTED:
-            lines.append(
-                f"refuted: {row['claimed_by']} claims {number(row['claimed'], 5, Rounding.UP)} at "
-                f"delta {plain(row['delta'])}, {row['certified_by']}: at least "
-                f"{number(row['certified'], 5, Rounding.DOWN)} ({row['run']}, {row['setting']})"
-            )
-    return "\n".join(lines)

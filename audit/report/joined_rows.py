@@ -1,205 +1,353 @@
-"""The rows of a joined report as plain data: epsilons, Renyi divergences, statements, errors."""
+"""The rows of a joined report: epsilons, Renyi divergences, statements of studies, and errors."""
 
 from __future__ import annotations
 
 import csv
 import io
 import json
-import math
 from collections.abc import Iterator, Sequence
-from typing import Any
+from dataclasses import asdict, dataclass, fields
+from typing import ClassVar
 
-from audit.report import stored
+from audit.codec import encode
+from audit.report import queries
+from audit.report.number_format import Rounding, number, plain
+from audit.report.queries import ComparedResult
 from audit.report.runs import Run
-from audit.report.stored import Node
-
-Row = dict[str, Any]
-
-EPSILON, RENYI, STATEMENT = "epsilon", "Renyi divergence", "statement"
-COLUMNS = (
-    "run",
-    "scenario",
-    "setting",
-    "quantity",
-    "delta",
-    "order",
-    "lower",
-    "exact_low",
-    "exact_high",
-    "certified",
-    "certified_by",
-    "claimed",
-    "claimed_by",
-    "status",
-    "ratio",
-    "statement",
-    "citation",
-    "expected",
-    "found",
-    "allowed_error",
-    "verdict",
-    "error",
+from audit.results import (
+    AtDelta,
+    AtOrder,
+    BoundRow,
+    Number,
+    PairResult,
+    SettingResult,
+    Statement,
+    Value,
+    Verdict,
 )
 
 
-def comparisons(runs: Sequence[Run]) -> list[Row]:
-    """Return the comparisons of epsilons, and the errors.
+@dataclass(frozen=True, kw_only=True)
+class Columns:
+    """One line of ``results.csv``; what does not belong to a row's quantity is None.
 
-    One row for each run, setting and delta, one more for each refuted bound. A run with an error is
-    one row whose verdict is ``error``. Infinite numbers are None.
+    ``ratio`` says how tight a claim is, so a refuted claim has none.
     """
-    found: list[Row] = []
-    for run in runs:
-        if run.result is None:
-            found.append({**_empty(run), "verdict": "error", "error": run.error})
-            continue
-        for setting in run.result["settings"]:
-            for row in setting["deltas"]:
-                known = {**_of_setting(run, setting), **_known(setting, row)}
-                best, refuted = stored.tightest(row), stored.refuted(row)
-                found += [{**known, **_claimed(bound)} for bound in refuted]
-                if best or not refuted:
-                    found.append({**known, **_claimed(best)})
-    return found
+
+    run: str
+    scenario: str | None = None
+    setting: str | None = None
+    quantity: str | None = None
+    delta: float | None = None
+    order: float | None = None
+    lower: float | None = None
+    exact_low: float | None = None
+    exact_high: float | None = None
+    certified: float | None = None
+    certified_by: str | None = None
+    claimed: float | None = None
+    claimed_by: str | None = None
+    status: str | None = None
+    ratio: float | None = None
+    statement: str | None = None
+    citation: str | None = None
+    expected: Value | None = None
+    found: Value | None = None
+    allowed_error: float | None = None
+    verdict: str
+    error: str | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Origin:
+    """The run, scenario and setting of a row; ``title`` is the setting in words."""
+
+    run: str
+    scenario: str
+    setting: str
+    title: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run without a result, for the reason given."""
+
+    run: str
+    error: str
+
+    verdict: ClassVar[Verdict] = Verdict.ERROR
+
+    @property
+    def columns(self) -> Columns:
+        """The row as a line of the table."""
+        return Columns(run=self.run, verdict=self.verdict.value, error=self.error)
+
+    @property
+    def line(self) -> str:
+        """The row in one line."""
+        return f"error: {self.run}: {self.error}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ClaimRow:
+    """Sampled, certain and claimed value of one quantity; ``bound`` is None if none applies.
+
+    Parameters
+    ----------
+    origin
+        The run, scenario and setting.
+    lower
+        The lower bound that samples certify.
+    exact
+        The exact value of the setting's own pair; None where it is not known.
+    certified, certified_by
+        What the bound is held against, and the pair that has it (or "samples").
+    bound
+        The claim.
+    """
+
+    origin: Origin
+    lower: float
+    exact: Number | None
+    certified: float
+    certified_by: str
+    bound: BoundRow | None
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the claim."""
+        return Verdict.NOT_APPLICABLE if self.bound is None else self.bound.verdict
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times the certified value is claimed, of a claim that is not refuted."""
+        return None if self.bound is None or self.verdict is Verdict.REFUTED else self.bound.ratio
+
+    def _columns(self, quantity: str, *, delta: float | None, order: float | None) -> Columns:
+        bound = self.bound
+        return Columns(
+            run=self.origin.run,
+            scenario=self.origin.scenario,
+            setting=self.origin.setting,
+            quantity=quantity,
+            delta=delta,
+            order=order,
+            lower=self.lower,
+            exact_low=self.exact.low if self.exact else None,
+            exact_high=self.exact.high if self.exact else None,
+            certified=self.certified,
+            certified_by=self.certified_by,
+            claimed=bound.value if bound else None,
+            claimed_by=bound.id if bound else None,
+            status=bound.status_text if bound else None,
+            ratio=self.ratio,
+            verdict=self.verdict.value,
+        )
+
+    def _line(self, quantity: str) -> str:
+        if self.bound is None or self.bound.value is None:
+            return f"{self.verdict.value}: {quantity} ({self.origin.run}, {self.origin.setting})"
+        return (
+            f"{self.verdict.value}: {self.bound.id} claims "
+            f"{number(self.bound.value, 5, Rounding.UP)} {quantity}, {self.certified_by}: at least "
+            f"{number(self.certified, 5, Rounding.DOWN)} ({self.origin.run}, {self.origin.setting})"
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class EpsilonRow(ClaimRow):
+    """A claim about epsilon at one delta."""
+
+    delta: float
+
+    @property
+    def columns(self) -> Columns:
+        """The row as a line of the table."""
+        return self._columns("epsilon", delta=self.delta, order=None)
+
+    @property
+    def line(self) -> str:
+        """The row in one line."""
+        return self._line(f"at delta {plain(self.delta)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class RenyiRow(ClaimRow):
+    """A claim about the Renyi divergence of one order."""
+
+    order: float
+
+    @property
+    def columns(self) -> Columns:
+        """The row as a line of the table."""
+        return self._columns("Renyi divergence", delta=None, order=self.order)
+
+    @property
+    def line(self) -> str:
+        """The row in one line."""
+        return self._line(f"at Renyi order {plain(self.order)}")
+
+
+@dataclass(frozen=True, kw_only=True)
+class StatementRow:
+    """A statement of a study."""
+
+    origin: Origin
+    statement: Statement
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the statement."""
+        return self.statement.verdict
+
+    @property
+    def columns(self) -> Columns:
+        """The row as a line of the table."""
+        return Columns(
+            run=self.origin.run,
+            scenario=self.origin.scenario,
+            setting=self.origin.setting,
+            quantity="statement",
+            statement=self.statement.claim,
+            citation=self.statement.citation,
+            expected=self.statement.expected,
+            found=self.statement.found,
+            allowed_error=self.statement.error,
+            verdict=self.verdict.value,
+        )
+
+    @property
+    def line(self) -> str:
+        """The row in one line."""
+        one = self.statement
+        return (
+            f"{self.verdict.value}: {one.claim} ({one.citation}): expected "
+            f"{_in_words(one.expected)}, found {_in_words(one.found)} "
+            f"({self.origin.run}, {self.origin.setting})"
+        )
+
+
+Row = EpsilonRow | RenyiRow | StatementRow | FailedRun
+
+
+def _in_words(value: Value) -> str:
+    return value if isinstance(value, str) else plain(value)
+
+
+def epsilon_rows(runs: Sequence[Run]) -> list[EpsilonRow]:
+    """Return a row for each run, setting, delta and claim that is shown.
+
+    Shown are every refuted bound and the tightest that stands.
+    """
+    return [
+        row
+        for run, setting in _settings(runs)
+        for one in queries.compared([setting])
+        for at in one.deltas
+        for row in _at_delta(_origin(run, one), one, at)
+    ]
+
+
+def _at_delta(origin: Origin, setting: ComparedResult, at: AtDelta) -> list[EpsilonRow]:
+    value, by = queries.strongest(at)
+    own = setting.pair.name if isinstance(setting, PairResult) else at.certified.by
+    return [
+        EpsilonRow(
+            origin=origin,
+            delta=at.delta,
+            lower=at.sampled.epsilon,
+            exact=at.exact.worst if at.exact else None,
+            certified=value,
+            certified_by=by or own,
+            bound=bound,
+        )
+        for bound in queries.shown_claims(at.bounds, at.best)
+    ]
+
+
+def renyi_rows(runs: Sequence[Run]) -> list[RenyiRow]:
+    """Return a row for each run, setting, order and claim that is shown, as for epsilons."""
+    return [
+        row
+        for run, setting in _settings(runs)
+        for one in queries.pair_results([setting])
+        for at in one.renyi
+        for row in _at_order(_origin(run, one), one, at)
+    ]
+
+
+def _at_order(origin: Origin, setting: PairResult, at: AtOrder) -> list[RenyiRow]:
+    worst = at.exact.worst
+    return [
+        RenyiRow(
+            origin=origin,
+            order=at.order,
+            lower=at.sampled_lower,
+            exact=worst,
+            certified=worst.low,
+            certified_by=setting.pair.name,
+            bound=bound,
+        )
+        for bound in queries.shown_claims(at.bounds)
+    ]
+
+
+def statement_rows(runs: Sequence[Run]) -> list[StatementRow]:
+    """Return a row for each statement of a study."""
+    return [
+        StatementRow(origin=_origin(run, setting), statement=one.statement)
+        for run, setting in _settings(runs)
+        for one in queries.stated([setting])
+    ]
+
+
+def failed_runs(runs: Sequence[Run]) -> list[FailedRun]:
+    """Return a row for each run without a result."""
+    return [FailedRun(run=run.name, error=run.error) for run in runs if run.error is not None]
 
 
 def rows(runs: Sequence[Run]) -> list[Row]:
-    """Return `comparisons`, then the rows of Renyi divergences, then the statements of studies.
-
-    ``quantity`` says which a row is of. Of a divergence the tightest claim that stands and every
-    refuted one have a row each, like those of an epsilon.
-    """
-    return [*comparisons(runs), *_renyi(runs), *_statements(runs)]
-
-
-def _empty(run: Run) -> Row:
-    return {**dict.fromkeys(COLUMNS), "run": run.name}
-
-
-def _of_setting(run: Run, setting: Node) -> Row:
-    assert run.result is not None  # it has settings
-    scenario = run.result["scenario"]["name"]
-    return {**_empty(run), "scenario": scenario, "setting": setting["name"]}
-
-
-def _known(setting: Node, row: Node) -> Row:
-    low, high = stored.worst(row) if stored.exact_known(row) else (None, None)
-    value, by = stored.strongest(row)
-    return {
-        "quantity": EPSILON,
-        "delta": row["delta"],
-        "lower": stored.sampled_epsilon(row),
-        "exact_low": low,
-        "exact_high": high,
-        "certified": value,
-        "certified_by": by or _pair(setting),
-    }
-
-
-def _pair(setting: Node) -> str:
-    return str((setting.get("construction") or {}).get("name", "samples"))
-
-
-def _claimed(bound: Node | None) -> Row:
-    if bound is None:
-        return {"verdict": stored.NOT_APPLICABLE}
-    return {
-        "claimed": bound.get("epsilon"),
-        "claimed_by": bound["id"],
-        "status": bound.get("status"),
-        "ratio": bound.get("ratio"),
-        "verdict": bound.get("verdict"),
-    }
-
-
-def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, Node]]:
-    for run in runs:
-        for setting in (run.result or {}).get("settings", ()):
-            yield run, setting
-
-
-def _renyi(runs: Sequence[Run]) -> list[Row]:
-    found = []
-    for run, setting in _settings(runs):
-        for row in setting.get("renyi") or ():
-            low, high = _worse(row["forward"], row["reverse"])
-            known = {
-                **_of_setting(run, setting),
-                "quantity": RENYI,
-                "order": row["order"],
-                "lower": row.get("sampled_lower"),
-                "exact_low": low,
-                "exact_high": high,
-                "certified": low,
-                "certified_by": _pair(setting),
-            }
-            claims = _claims_of(row.get("bounds", ()))
-            found += [{**known, **_divergence(bound, low)} for bound in claims]
-            if not claims:
-                found.append({**known, "verdict": stored.NOT_APPLICABLE})
-    return found
-
-
-def _worse(forward: stored.Ends, reverse: stored.Ends) -> tuple[float | None, float | None]:
-    """Return the bracket of the larger of two numbers; None is infinite."""
-    low, high = (
-        max(stored.infinite(first), stored.infinite(second))
-        for first, second in zip(forward, reverse, strict=True)
-    )
-    return (None if math.isinf(low) else low), (None if math.isinf(high) else high)
-
-
-def _claims_of(bounds: Sequence[Node]) -> list[Node]:
-    """Return the refuted bounds on a divergence, and the tightest of those that stand."""
-    standing = [
-        bound
-        for bound in bounds
-        if stored.stands(bound, str(bound.get("verdict"))) and bound.get("value") is not None
-    ]
-    best = min(standing, key=lambda bound: float(bound["value"]), default=None)
-    refuted = [bound for bound in bounds if bound.get("verdict") == stored.REFUTED]
-    return refuted if best is None else [*refuted, best]
-
-
-def _divergence(bound: Node, low: float | None) -> Row:
-    value = bound.get("value")
-    return {
-        "claimed": value,
-        "claimed_by": bound["id"],
-        "status": bound.get("status"),
-        "ratio": value / low if value is not None and low else None,
-        "verdict": bound.get("verdict"),
-    }
-
-
-def _statements(runs: Sequence[Run]) -> list[Row]:
+    """Return the errors, then the rows of epsilons, Renyi divergences and statements."""
     return [
-        {
-            **_of_setting(run, setting),
-            "quantity": STATEMENT,
-            "statement": one.statement["claim"],
-            "citation": one.statement["citation"],
-            "expected": one.statement.get("expected"),
-            "found": one.statement.get("found"),
-            "allowed_error": one.statement.get("error"),
-            "verdict": one.outcome,
-        }
-        for run, setting in _settings(runs)
-        for one in stored.stated([setting])
+        *failed_runs(runs),
+        *epsilon_rows(runs),
+        *renyi_rows(runs),
+        *statement_rows(runs),
     ]
+
+
+def _settings(runs: Sequence[Run]) -> Iterator[tuple[Run, SettingResult]]:
+    for run in runs:
+        if run.result is not None:
+            for setting in run.result.settings:
+                yield run, setting
+
+
+def _origin(run: Run, setting: SettingResult) -> Origin:
+    assert run.result is not None  # it has settings
+    return Origin(
+        run=run.name,
+        scenario=run.result.scenario.name,
+        setting=setting.name,
+        title=queries.title(setting),
+    )
 
 
 def to_csv(found: Sequence[Row]) -> bytes:
-    """Return the rows as CSV, numbers in full; what is absent or infinite is empty."""
+    """Return the rows as CSV, numbers in full; what is absent is empty."""
     text = io.StringIO()
-    writer = csv.DictWriter(text, COLUMNS, lineterminator="\n")
+    writer = csv.DictWriter(text, [field.name for field in fields(Columns)], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(found)
+    writer.writerows(asdict(row.columns) for row in found)
     return text.getvalue().encode("utf-8")
 
 
 def to_json(runs: Sequence[Run], found: Sequence[Row]) -> bytes:
-    """Return the rows and the counts as JSON."""
-    errors = sum(run.error is not None for run in runs)
-    content = {"results": len(runs) - errors, "errors": errors, "rows": list(found)}
+    """Return the rows and the counts as JSON; infinite numbers are the text "inf"."""
+    errors = len(failed_runs(runs))
+    content = {
+        "results": len(runs) - errors,
+        "errors": errors,
+        "rows": [encode(row.columns) for row in found],
+    }
     return (json.dumps(content, indent=1, allow_nan=False) + "\n").encode("utf-8")

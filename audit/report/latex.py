@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any
 
 from audit.report.document import Cell, Column, Style, Table
+from audit.report.run_report import summaries
+from audit.results import Result
 
 _SPECIAL = {
     "\\": r"\textbackslash{}",
@@ -116,11 +117,6 @@ def _width(column: Column, cells: Sequence[Cell]) -> str:
     return "r" if column.numeric else "l"
 
 
-def of_run(result: dict[str, Any]) -> bytes:
+def of_run(result: Result) -> bytes:
     """Return the first screen's tables of one result."""
-    from audit.report import setting_tables, stored, study_section
-
-    settings = stored.stemmed(result["settings"])
-    compared, summed = stored.compared(settings), study_section.summary(settings)
-    found = [setting_tables.summary(compared)] if compared else []
-    return document([*found, *([summed] if summed else [])])
+    return document(summaries(result))

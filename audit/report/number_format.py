@@ -1,13 +1,9 @@
-"""How numbers are written: never more digits than are certain, bounds rounded to the safe side.
-
-A stored ``None`` stands for infinity, for which JSON has no word.
-"""
+"""How numbers are written: never more digits than are certain, bounds rounded to the safe side."""
 
 from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Sequence
 from decimal import ROUND_CEILING, ROUND_FLOOR, ROUND_HALF_EVEN, Decimal
 
 MISSING = "–"
@@ -25,10 +21,10 @@ class Rounding(enum.Enum):
     UP = ROUND_CEILING
 
 
-def number(value: float | None, digits: int = 5, rounding: Rounding = Rounding.NEAREST) -> str:
-    """Return ``value`` with ``digits`` significant digits; None is infinite."""
-    if value is None or math.isinf(value):
-        return f"-{_INFINITE}" if value is not None and value < 0 else _INFINITE
+def number(value: float, digits: int = 5, rounding: Rounding = Rounding.NEAREST) -> str:
+    """Return ``value`` with ``digits`` significant digits."""
+    if math.isinf(value):
+        return f"-{_INFINITE}" if value < 0 else _INFINITE
     if math.isnan(value):
         return "nan"
     if value == 0:
@@ -51,16 +47,16 @@ def plain(value: object) -> str:
     return str(value)
 
 
-def bracket(ends: Sequence[float | None], digits: int = 6) -> str:
+def bracket(ends: tuple[float, float], digits: int = 6) -> str:
     """Return the value inside a bracket with the digits that both ends round to.
 
     At most ``digits`` of them; where fewer than three are certain, the two ends themselves, the
-    lower one rounded down and the upper one up. An upper end of None is infinite.
+    lower one rounded down and the upper one up.
     """
     low, high = ends
-    if low is None:
-        return _INFINITE
-    if high is None:
+    if math.isinf(low):
+        return number(low)
+    if math.isinf(high):
         return f"≥ {number(low, digits, Rounding.DOWN)}"
     if low == high:
         return number(low, digits)

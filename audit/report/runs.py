@@ -1,4 +1,4 @@
-"""Stored runs: found in folders, each with its result or with what went wrong."""
+"""Stored runs: found in folders, each with its result or with the error that ended it."""
 
 from __future__ import annotations
 
@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from audit.report.files import RESULT, load
+from audit.codec import decode, encode
+from audit.results import Result, from_json
 
+RESULT = "result.json"
 STATUS = "status.json"
 DONE, ERROR = "done", "error"
 
@@ -20,7 +21,7 @@ class Run:
 
     folder: Path
     command: str
-    result: dict[str, Any] | None
+    result: Result | None
     error: str | None
 
     @property
@@ -29,10 +30,42 @@ class Run:
         return self.folder.name
 
 
+@dataclass(frozen=True)
+class RunStatus:
+    """The contents of a run's status file: "done", or "error" and the error in one line."""
+
+    status: str
+    error: str | None
+    command: str
+
+
+def load(folder: Path) -> Result:
+    """Return the result stored in ``folder``.
+
+    Raises
+    ------
+    ValueError
+        In one line, if the folder has no readable ``result.json``, or if that is no result of the
+        version that this package writes.
+    """
+    path = Path(folder) / RESULT
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "not UTF-8 text"
+        raise ValueError(
+            f"folder must hold a readable {RESULT}, got {str(folder)!r} ({reason})"
+        ) from None
+    try:
+        return from_json(text)
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
 def status(error: str | None, command: str) -> str:
     """Return the text of a run's status file: done, or the error in one line."""
     word = DONE if error is None else ERROR
-    return json.dumps({"status": word, "error": error, "command": command}, indent=1) + "\n"
+    return json.dumps(encode(RunStatus(word, error, command)), indent=1) + "\n"
 
 
 def gather(places: Sequence[Path]) -> tuple[Run, ...]:
@@ -43,8 +76,7 @@ def gather(places: Sequence[Path]) -> tuple[Run, ...]:
     """
     found: dict[Path, Run] = {}
     for place in places:
-        folders = list(_folders(place)) or [place]
-        for folder in folders:
+        for folder in list(_folders(place)) or [place]:
             key = folder.resolve()
             if key not in found:
                 found[key] = _run(folder)
@@ -52,7 +84,7 @@ def gather(places: Sequence[Path]) -> tuple[Run, ...]:
 
 
 def _folders(place: Path) -> Iterator[Path]:
-    if _is_run(place):
+    if (place / RESULT).is_file() or (place / STATUS).is_file():
         yield place
         return
     if not place.is_dir():
@@ -62,26 +94,24 @@ def _folders(place: Path) -> Iterator[Path]:
             yield from _folders(inner)
 
 
-def _is_run(folder: Path) -> bool:
-    return (folder / RESULT).is_file() or (folder / STATUS).is_file()
-
-
 def _run(folder: Path) -> Run:
     stored = _status(folder)
-    command = str(stored.get("command") or "")
-    if stored.get("status") == ERROR:
-        return Run(folder, command, None, str(stored.get("error") or "no reason was stored"))
+    if stored is not None and stored.status == ERROR:
+        return Run(folder, stored.command, None, stored.error or "no reason was stored")
+    command = stored.command if stored else ""
     try:
         result = load(folder)
     except ValueError as error:
         return Run(folder, command, None, str(error))
-    told = (result.get("provenance") or {}).get("command")
-    return Run(folder, command or str(told or ""), result, None)
+    return Run(folder, command or result.provenance.command, result, None)
 
 
-def _status(folder: Path) -> dict[str, Any]:
+def _status(folder: Path) -> RunStatus | None:
+    """Return the stored status; None if it is missing or cannot be read."""
     try:
-        stored = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        stored: RunStatus = decode(
+            RunStatus, json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        )
     except (OSError, ValueError):
-        return {}
-    return stored if isinstance(stored, dict) else {}
+        return None
+    return stored

@@ -1,17 +1,29 @@
-"""The tables of one setting, and the table of the first screen."""
+"""The tables of one setting that compares bounds, and the table of the first screen."""
 
 from __future__ import annotations
 
+import dataclasses
+import enum
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
-from audit.report import stored
+from audit.constructions import Construction, PiecewiseLinear
+from audit.report import queries
 from audit.report.document import Cell, Column, Table
 from audit.report.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
-from audit.report.stored import Ends, Node
+from audit.report.queries import ComparedResult, shown_claims
+from audit.results import (
+    AtDelta,
+    BoundRow,
+    Estimate,
+    Number,
+    OtherPair,
+    PairResult,
+    PositionAtDelta,
+    Verdict,
+)
 
 _FULL_DIGITS = 12
+_MOST_LISTED = 4  # values of a parameter; of more, the first and the last
 _LABELS = {
     "noise_std": "noise deviation",
     "lipschitz": "Lipschitz constant",
@@ -26,7 +38,6 @@ _SYMBOLS = {
     "step_size": "η",
     "noise_std": "σ",
     "lipschitz": "L",
-    "gradient_sensitivity": "",
     "smoothness": "M",
     "strong_convexity": "m",
     "diameter": "D",
@@ -36,41 +47,65 @@ _SYMBOLS = {
 }
 
 
-def exact_cell(ends: Ends, digits: int = 6) -> Cell:
+def exact_cell(value: Number, digits: int = 6) -> Cell:
     """Return an exact value with the digits that are certain."""
-    return Cell.number(bracket(ends, digits), list(ends))
+    return Cell.number(bracket(value.bracket, digits), value.bracket)
 
 
-def lower_cell(value: float | None) -> Cell:
+def lower_cell(value: float) -> Cell:
     """Return a certified lower bound, rounded down."""
-    if value is None:
-        return Cell(text=MISSING, style=Cell.number("", None).style)
     return Cell.number(number(value, 5, Rounding.DOWN), value)
 
 
-def upper_cell(value: float | None, note: str = "") -> Cell:
+def upper_cell(value: float, note: str = "") -> Cell:
     """Return a claimed upper bound, rounded up."""
     return Cell.number(number(value, 5, Rounding.UP), value, note)
 
 
+def parameter_cell(value: float) -> Cell:
+    """Return a delta, an order or another number that was chosen, as one would type it."""
+    return Cell.number(plain(value), value)
+
+
+def claim_cells(bound: BoundRow | None, note: str = "") -> tuple[Cell, Cell, Cell]:
+    """Return claimed value, ratio and verdict of a bound; without one, that none applies.
+
+    The ratio says how tight a claim is, so a refuted claim has none.
+    """
+    if bound is None:
+        return Cell(text="none applies"), Cell.missing(), Cell.verdict(Verdict.NOT_APPLICABLE)
+    value = Cell.missing() if bound.value is None else upper_cell(bound.value, note)
+    tightness = Cell(text="")
+    if bound.verdict is not Verdict.REFUTED:
+        tightness = ratio_cell(bound.ratio)
+    return value, tightness, Cell.verdict(bound.verdict)
+
+
 def ratio_cell(value: float | None) -> Cell:
-    """Return claimed over exact."""
-    return Cell.number(ratio(value), value)
+    """Return claimed over certain."""
+    return Cell.missing() if value is None else Cell.number(ratio(value), value)
 
 
-def summary(settings: Sequence[Node]) -> Table:
-    """Return a row for each setting and delta, and one more for each bound refuted there."""
-    rows = []
-    for setting in settings:
-        for row in setting["deltas"]:
-            best = stored.tightest(row)
-            known = _known(setting, row)
-            rows += [(*known, *_claim(bound)) for bound in stored.refuted(row)]
-            if best or not stored.refuted(row):
-                rows.append((*known, *_claim(best)))
+def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
+    """Return a row for each setting and delta, and one more for each bound refuted there.
+
+    Each setting comes with its stem, the anchor of its section.
+    """
+    rows = [
+        (
+            Cell(text=queries.title(setting), target=f"setting-{stem}"),
+            parameter_cell(row.delta),
+            lower_cell(row.sampled.epsilon),
+            _exact_and_strongest(row),
+            *claim_cells(bound, bound.id if bound else ""),
+        )
+        for setting, stem in settings
+        for row in setting.deltas
+        for bound in shown_claims(row.bounds, row.best)
+    ]
     return Table(
         caption="Epsilon: what samples certify, what the pair has, and what is claimed"
-        + _strongest_words(settings),
+        + _caption_of_strongest([setting for setting, _ in settings]),
         columns=(
             Column(label="Setting"),
             Column(label="δ", numeric=True),
@@ -84,109 +119,103 @@ def summary(settings: Sequence[Node]) -> Table:
     )
 
 
-def _strongest_words(settings: Sequence[Node]) -> str:
-    named = any(stored.strongest(row)[1] for setting in settings for row in setting["deltas"])
+def _caption_of_strongest(settings: Sequence[ComparedResult]) -> str:
+    named = any(queries.strongest(row)[1] for setting in settings for row in setting.deltas)
     return "; where another pair is stronger, claims are compared with that" if named else ""
 
 
-def _known(setting: Node, row: Node) -> tuple[Cell, ...]:
-    return (
-        Cell(text=stored.title(setting), target=f"setting-{stored.stem(setting)}"),
-        Cell.number(plain(row["delta"]), row["delta"]),
-        lower_cell(stored.sampled_epsilon(row)),
-        _exact_with_strongest(row),
-    )
-
-
-def _exact_with_strongest(row: Node) -> Cell:
-    if not stored.exact_known(row):
+def _exact_and_strongest(row: AtDelta) -> Cell:
+    if row.exact is None:
         return Cell(text="not computed")
-    cell = exact_cell(stored.worst(row))
-    value, name = stored.strongest(row)
+    cell = exact_cell(row.exact.worst)
+    value, name = queries.strongest(row)
     if not name:
         return cell
-    return replace(cell, note=f"{name}: {number(value, 6, Rounding.DOWN)}")
+    return dataclasses.replace(cell, note=f"{name}: {number(value, 6, Rounding.DOWN)}")
 
 
-def _claim(bound: Node | None) -> tuple[Cell, ...]:
-    if bound is None:
-        return (
-            Cell(text="none applies"),
-            Cell(text=MISSING),
-            Cell.verdict(stored.NOT_APPLICABLE),
-        )
-    return (
-        upper_cell(bound.get("epsilon"), str(bound["id"])),
-        ratio_cell(bound.get("ratio")),
-        Cell.verdict(str(bound.get("verdict", MISSING))),
-    )
-
-
-def parameters(setting: Node) -> Table:
+def parameters(setting: ComparedResult) -> Table:
     """Return the mechanism's parameters, what follows from them, and the pair."""
-    rows = [_parameter(name, value) for name, value in setting["mechanism"].items()]
-    if setting.get("source"):
-        rows.append((Cell(text="scores of"), Cell(text=""), Cell(text=str(setting["source"]))))
-    rows += [_parameter(name, value) for name, value in (setting.get("derived") or {}).items()]
-    pair = setting.get("construction")
-    if pair:
-        rows.append((Cell(text="pair"), Cell(text=""), Cell(text=_called(pair))))
-    if setting.get("trials") is not None:
-        trials = setting["trials"]
-        rows.append(
-            (Cell(text="samples of each law"), Cell(text="N"), Cell.number(count(trials), trials))
-        )
+    trials = Cell.number(count(setting.trials), setting.trials)
+    rows = [
+        *(_of_pair(setting) if isinstance(setting, PairResult) else _of_scores(setting.source)),
+        (Cell(text="samples of each law"), Cell(text="N"), trials),
+    ]
     return Table(
         caption="Parameters",
         columns=(Column(label="Parameter"), Column(label="Symbol"), Column(label="Value")),
-        rows=tuple(row for row in rows if row[2].text != "none"),
+        rows=tuple(rows),
         stacked=False,
     )
 
 
-def _parameter(name: str, value: Any) -> tuple[Cell, ...]:
+def _of_scores(source: str) -> list[tuple[Cell, ...]]:
+    return [(Cell(text="scores of"), Cell(text=""), Cell(text=source))]
+
+
+def _of_pair(setting: PairResult) -> list[tuple[Cell, ...]]:
+    fields = [*_fields(setting.mechanism), *_fields(setting.derived)]
+    rows = [_parameter(name, value) for name, value in fields if value is not None]
+    return [*rows, (Cell(text="pair"), Cell(text=""), Cell(text=in_words(setting.pair)))]
+
+
+def _fields(value: object) -> list[tuple[str, object]]:
+    assert dataclasses.is_dataclass(value)
+    return [(field.name, getattr(value, field.name)) for field in dataclasses.fields(value)]
+
+
+def _parameter(name: str, value: object) -> tuple[Cell, ...]:
     label = Cell(text=_LABELS.get(name, name.replace("_", " ")))
     symbol = Cell(text=_SYMBOLS.get(name, ""))
-    if isinstance(value, (list, tuple)) and len(value) > 4:
-        return label, symbol, Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
-    if isinstance(value, (int, float)) and not isinstance(value, bool):
-        return label, symbol, Cell.number(plain(value), value)
-    return label, symbol, Cell(text=plain(value))
+    return label, symbol, _value_cell(value)
 
 
-def _called(pair: Node) -> str:
+def _value_cell(value: object) -> Cell:
+    if isinstance(value, enum.Enum):
+        value = value.value
+    if isinstance(value, tuple) and len(value) > _MOST_LISTED:
+        return Cell(text=f"{plain(value[0])} to {plain(value[-1])}")
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return parameter_cell(value)
+    return Cell(text=plain(value))
+
+
+def in_words(pair: Construction) -> str:
+    """Return a pair with its own parameters: ``DriftedWalk(start=0, drift=-0.02)``."""
     inside = ", ".join(
-        f"{name}={plain(value)}"
-        for name, value in (pair.get("parameters") or {}).items()
-        if value is not None
+        f"{name}={_value_cell(value).text}"
+        for field, content in _own_fields(pair)
+        for name, value in _lines(field, content)
     )
-    return f"{pair['name']}({inside})"
+    return f"{pair.name}({inside})"
 
 
-def claims(setting: Node) -> Table | None:
+def _own_fields(pair: Construction) -> list[tuple[str, object]]:
+    return [
+        (name, value) for name, value in _fields(pair) if name != "mechanism" and value is not None
+    ]
+
+
+def claims(setting: ComparedResult) -> Table | None:
     """Return every bound that applies, tightest first at each delta."""
     rows = []
-    for row in setting["deltas"]:
-        applied = [c for c in stored.judged([setting]) if c.row is row]
-        for claim in sorted(applied, key=lambda c: (c.epsilon, c.bound["id"])):
-            bound = claim.bound
-            rows.append(
-                (
-                    Cell.code(str(bound["id"]), str(bound.get("citation", ""))),
-                    Cell(text=str(bound.get("status", MISSING))),
-                    Cell.number(plain(row["delta"]), row["delta"]),
-                    *_claim({**bound, "id": ""}),
-                )
+    for row in setting.deltas:
+        applied = [claim for claim in queries.judged([setting]) if claim.row is row]
+        rows += [
+            (
+                Cell.code(claim.bound.id, claim.bound.citation),
+                Cell(text=claim.bound.status_text),
+                parameter_cell(row.delta),
+                *claim_cells(claim.bound),
             )
+            for claim in sorted(applied, key=lambda claim: (claim.epsilon, claim.bound.id))
+        ]
     if not rows:
         return None
+    against = "the exact value" if _exact_known(setting) else "what samples certify"
     return Table(
-        caption=(
-            "Claimed upper bounds on epsilon, against the exact value"
-            if all(stored.exact_known(row) for row in setting["deltas"])
-            else "Claimed upper bounds on epsilon, against what samples certify"
-        )
-        + _strongest_words([setting]),
+        caption=f"Claimed upper bounds on epsilon, against {against}"
+        + _caption_of_strongest([setting]),
         columns=(
             Column(label="Bound"),
             Column(label="Status"),
@@ -199,13 +228,17 @@ def claims(setting: Node) -> Table | None:
     )
 
 
-def inapplicable(setting: Node) -> Table | None:
+def _exact_known(setting: ComparedResult) -> bool:
+    return all(row.exact for row in setting.deltas)
+
+
+def inapplicable(setting: ComparedResult) -> Table | None:
     """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
     reasons = {
-        str(bound["id"]): (str(bound.get("citation", "")), str(bound.get("reason") or MISSING))
-        for row in setting["deltas"]
-        for bound in row.get("bounds", ())
-        if bound.get("verdict") == stored.NOT_APPLICABLE
+        bound.id: (bound.citation, bound.reason or MISSING)
+        for row in setting.deltas
+        for bound in row.bounds
+        if bound.verdict is Verdict.NOT_APPLICABLE
     }
     if not reasons:
         return None
@@ -219,26 +252,32 @@ def inapplicable(setting: Node) -> Table | None:
     )
 
 
-def orders(setting: Node) -> Table | None:
+def orders(setting: PairResult) -> Table | None:
     """Return the exact epsilon in both orders, in full, for this pair and the other ones."""
-    if not all(stored.exact_known(row) for row in setting["deltas"]):
-        return None
-    pair = (setting.get("construction") or {}).get("name", "pair")
-    rows = []
-    for row in setting["deltas"]:
-        ends = [row["exact"].get(order) for order in ("forward", "reverse")]
-        cells = [exact_cell(e, _FULL_DIGITS) if e else Cell(text=MISSING) for e in ends]
-        worst = exact_cell(stored.worst(row), _FULL_DIGITS)
-        rows.append(
-            (Cell(text=pair), Cell.number(plain(row["delta"]), row["delta"]), *cells, worst)
+    rows = [
+        (
+            Cell(text=setting.pair.name),
+            parameter_cell(row.delta),
+            exact_cell(row.exact.forward, _FULL_DIGITS),
+            exact_cell(row.exact.reverse, _FULL_DIGITS),
+            exact_cell(row.exact.worst, _FULL_DIGITS),
         )
-    for other in setting.get("other_pairs") or ():
-        for entry in other.get("epsilon", ()):
-            delta = Cell.number(plain(entry["delta"]), entry["delta"])
-            worst = exact_cell(entry["worst"], _FULL_DIGITS)
-            searched = f"{other['name']}, found by search" if other.get("found_by") else ""
-            name = Cell(text=searched or _called(other))
-            rows.append((name, delta, *[Cell(text=MISSING)] * 2, worst))
+        for row in setting.deltas
+        if row.exact is not None
+    ]
+    rows += [
+        (
+            Cell(text=_other_pair(other)),
+            parameter_cell(at.delta),
+            Cell.missing(),
+            Cell.missing(),
+            exact_cell(at.epsilon, _FULL_DIGITS),
+        )
+        for other in setting.other_pairs
+        for at in other.epsilons
+    ]
+    if not rows:
+        return None
     return Table(
         caption="Exact epsilon in both orders, to the digits that are certain",
         columns=(
@@ -252,24 +291,25 @@ def orders(setting: Node) -> Table | None:
     )
 
 
-def renyi(setting: Node) -> Table | None:
+def _other_pair(other: OtherPair) -> str:
+    return f"{other.pair.name}, found by search" if other.found_by else in_words(other.pair)
+
+
+def renyi(setting: PairResult) -> Table | None:
     """Return Renyi divergences: sampled, exact in both orders, and the tightest claims."""
     rows = []
-    for entry in setting.get("renyi") or ():
+    for row in setting.renyi:
         known = (
-            Cell.number(plain(entry["order"]), entry["order"]),
-            lower_cell(entry.get("sampled_lower")),
-            exact_cell(entry["forward"]),
-            exact_cell(entry["reverse"]),
+            parameter_cell(row.order),
+            lower_cell(row.sampled_lower),
+            exact_cell(row.exact.forward),
+            exact_cell(row.exact.reverse),
         )
-        bounds = [b for b in entry.get("bounds", ()) if b.get("value") is not None]
-        wrong = [b for b in bounds if b.get("verdict") == stored.REFUTED]
-        standing = [b for b in bounds if stored.stands(b, str(b.get("verdict")))]
-        best = min(standing, key=lambda b: float(b["value"]), default=None)
-        for bound in [*wrong, *([best] if best or not wrong else [])]:
-            claim = upper_cell(bound["value"], str(bound["id"])) if bound else Cell(text="none")
-            verdict = Cell.verdict(str(bound.get("verdict", MISSING))) if bound else Cell(text="")
-            rows.append((*known, claim, verdict))
+        for bound in shown_claims(row.bounds):
+            claim: tuple[Cell, ...] = Cell(text="none"), Cell(text="")
+            if bound is not None and bound.value is not None:
+                claim = upper_cell(bound.value, bound.id), Cell.verdict(bound.verdict)
+            rows.append((*known, *claim))
     if not rows:
         return None
     return Table(
@@ -286,24 +326,18 @@ def renyi(setting: Node) -> Table | None:
     )
 
 
-def estimators(setting: Node) -> Table | None:
+def estimators(setting: ComparedResult) -> Table | None:
     """Return what each estimator certifies, and when the sequential one refuted the claims."""
-    rows = []
-    for row in setting["deltas"]:
-        for one in row.get("estimators") or ():
-            after = one.get("refuted_after") or {}
-            told = [
-                f"{name}: {'not refuted' if pairs is None else f'after {count(pairs)} pairs'}"
-                for name, pairs in after.items()
-            ]
-            rows.append(
-                (
-                    Cell(text=str(one["name"])),
-                    Cell.number(plain(row["delta"]), row["delta"]),
-                    lower_cell(one["epsilon"]),
-                    Cell(text="; ".join(told) or MISSING),
-                )
-            )
+    rows = [
+        (
+            Cell(text=estimate.estimator.value),
+            parameter_cell(row.delta),
+            lower_cell(estimate.epsilon),
+            Cell(text=_refuted_after(estimate) or MISSING),
+        )
+        for row in setting.deltas
+        for estimate in row.estimates
+    ]
     if not rows:
         return None
     return Table(
@@ -318,68 +352,55 @@ def estimators(setting: Node) -> Table | None:
     )
 
 
-def searched(setting: Node) -> Table | None:
+def _refuted_after(estimate: Estimate) -> str:
+    return "; ".join(
+        f"{one.claim}: "
+        + ("not refuted" if one.pairs is None else f"after {count(one.pairs)} pairs")
+        for one in estimate.refuted_after
+    )
+
+
+def found_pair(setting: PairResult) -> Table | None:
     """Return the pair that a search found, by its parameters."""
-    for pair in setting.get("other_pairs") or ():
-        how = pair.get("found_by")
-        if not how:
-            continue
-        rows: list[tuple[Cell, ...]] = [
-            (Cell(text="pair"), Cell(text=str(pair["name"]))),
-            (Cell(text="pairs tried"), Cell.number(count(how["evaluations"]), how["evaluations"])),
-            (Cell(text="seed"), Cell.number(str(how["seed"]), how["seed"])),
-        ]
-        for name, value in (pair.get("parameters") or {}).items():
-            rows += [
-                (Cell(text=f"{name} {part}".strip()), Cell.number(plain(item), item))
-                for part, item in _lines(value)
-                if item is not None
-            ]
-        return Table(
-            caption=f"A pair found by search, for the largest epsilon at δ = {plain(how['delta'])}",
-            columns=(Column(label="Parameter"), Column(label="Value")),
-            rows=tuple(rows),
-            stacked=False,
-        )
-    return None
+    other = next((other for other in setting.other_pairs if other.found_by), None)
+    if other is None or other.found_by is None:
+        return None
+    found_by = other.found_by
+    rows: list[tuple[Cell, ...]] = [
+        (Cell(text="pair"), Cell(text=other.pair.name)),
+        (Cell(text="pairs tried"), Cell.number(count(found_by.evaluations), found_by.evaluations)),
+        (Cell(text="seed"), Cell.number(str(found_by.seed), found_by.seed)),
+    ]
+    rows += [
+        (Cell(text=name), _value_cell(value))
+        for field, content in _own_fields(other.pair)
+        for name, value in _lines(field, content)
+    ]
+    return Table(
+        caption=f"A pair found by search, for the largest epsilon at δ = {plain(found_by.delta)}",
+        columns=(Column(label="Parameter"), Column(label="Value")),
+        rows=tuple(rows),
+        stacked=False,
+    )
 
 
-def _lines(value: object) -> list[tuple[str, object]]:
+def _lines(name: str, value: object) -> list[tuple[str, object]]:
     """Return a parameter line by line: a gradient that is a constant is one number."""
-    if not isinstance(value, dict):
-        return [("", value)]
-    if len(value["values"]) == 1 and not any(value["slopes"]):
-        return [("", value["values"][0])]
-    return list(value.items())
+    if not isinstance(value, PiecewiseLinear):
+        return [(name, value)]
+    if len(value.values) == 1 and not any(value.slopes):
+        return [(name, value.values[0])]
+    return [(f"{name} {part}", content) for part, content in _fields(value)]
 
 
-def positions(setting: Node) -> Table | None:
+def positions(setting: PairResult) -> Table | None:
     """Return the exact epsilon of the strongest pair and the tightest claim, record by record."""
-    rows = []
-    for row in setting.get("positions") or ():
-        for i, entry in enumerate(setting["deltas"]):
-            pairs = row["pairs"]
-            best = max(pairs, key=lambda pair: float(pair["epsilon"][i][0] or 0.0))
-            wrong = [b for b in row["bounds"] if b["verdict"][i] == stored.REFUTED]
-            standing = [b for b in row["bounds"] if stored.stands(b, b["verdict"][i])]
-            tightest = min(standing, key=lambda b: stored.infinite(b["epsilon"][i]), default=None)
-            for bound in [*wrong, *([tightest] if tightest or not wrong else [])]:
-                claim = (
-                    upper_cell(bound["epsilon"][i], str(bound["id"]))
-                    if bound
-                    else Cell(text="none applies")
-                )
-                verdict = str(bound["verdict"][i]) if bound else stored.NOT_APPLICABLE
-                rows.append(
-                    (
-                        Cell.number(plain(row["index"]), row["index"]),
-                        Cell.number(plain(entry["delta"]), entry["delta"]),
-                        exact_cell(best["epsilon"][i]),
-                        Cell(text=str(best["name"])),
-                        claim,
-                        Cell.verdict(verdict),
-                    )
-                )
+    rows = [
+        (Cell.number(plain(place.index), place.index), *_at_position(row, bound))
+        for place in setting.positions
+        for row in place.deltas
+        for bound in shown_claims(row.bounds)
+    ]
     if not rows:
         return None
     return Table(
@@ -393,4 +414,16 @@ def positions(setting: Node) -> Table | None:
             Column(label="Verdict"),
         ),
         rows=tuple(rows),
+    )
+
+
+def _at_position(row: PositionAtDelta, bound: BoundRow | None) -> tuple[Cell, ...]:
+    strongest = max(row.pairs, key=lambda pair: pair.epsilon.low)
+    claimed, _, verdict = claim_cells(bound, bound.id if bound else "")
+    return (
+        parameter_cell(row.delta),
+        exact_cell(strongest.epsilon),
+        Cell(text=strongest.pair),
+        claimed,
+        verdict,
     )

@@ -1,35 +1,45 @@
-"""The parts of a study's report: its statements, tables, charts, notes and settings."""
+"""The section of a study: its statements, tables, charts, notes and settings."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
-from audit.report import figures, stored
+from audit.report import queries
 from audit.report.document import Cell, Column, Gallery, Part, Picture, Section, Table, Text
-from audit.report.number_format import MISSING, Rounding, number, plain
-from audit.report.stored import Node, Stated
+from audit.report.figures import charts
+from audit.report.number_format import Rounding, number, plain
+from audit.report.queries import Stated
+from audit.results import FoundTable, StudyResult, Value, Verdict
 
 _DIGITS = 6
 _MOST_FIRST = 12  # statements that the first screen shows one by one
 _FEWEST_WORDS = 16  # letters from which on a cell reads as text, not as a number
+_FIRST = {Verdict.REFUTED: 0, Verdict.INCONCLUSIVE: 1}
+_WORST_FIRST = (Verdict.REFUTED, Verdict.INCONCLUSIVE, Verdict.CONSISTENT, Verdict.HOLDS)
 
 
-def summary(settings: Sequence[Node]) -> Table | None:
+def worst(verdicts: Sequence[Verdict]) -> Verdict:
+    """Return the worst verdict on a study's statements; HOLDS without any."""
+    return next((one for one in _WORST_FIRST if one in verdicts), Verdict.HOLDS)
+
+
+def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table | None:
     """Return the statements of all studies, what is refuted first; None if there is none.
 
-    Where there are many, what holds has one row for each setting.
+    Each study comes with its stem. Where there are many statements, those that stand have one row
+    for each setting.
     """
-    stated = stored.stated(settings)
+    stated = [(one, stem) for study, stem in settings for one in queries.stated([study])]
     if not stated:
         return None
-    ranks = {stored.REFUTED: 0, stored.INCONCLUSIVE: 1}
-    ranked = sorted(stated, key=lambda one: ranks.get(one.outcome, 2))
-    shown = [one for one in ranked if len(stated) <= _MOST_FIRST or one.outcome in ranks]
-    rows = [_summed(one) for one in shown]
+    ranked = sorted(stated, key=lambda pair: _FIRST.get(pair[0].verdict, len(_FIRST)))
+    shown = [
+        (one, stem) for one, stem in ranked if len(stated) <= _MOST_FIRST or one.verdict in _FIRST
+    ]
+    rows = [_statement_row(one, stem) for one, stem in shown]
     if len(shown) < len(stated):
-        rows += [_counted(s) for s in stored.studied(settings) if s["study"].get("statements")]
+        rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
     return Table(
         caption="Statements, and what became of them",
         columns=(
@@ -42,79 +52,60 @@ def summary(settings: Sequence[Node]) -> Table | None:
     )
 
 
-def _counted(setting: Node) -> tuple[Cell, ...]:
-    """Return one row for all statements of a setting, with the worst that became of one."""
-    outcomes = [one.outcome for one in stored.stated([setting])]
-    holding = outcomes.count(stored.HOLDS)
-    ranked = (stored.REFUTED, stored.INCONCLUSIVE, stored.CONSISTENT)
-    worst = next((word for word in ranked if word in outcomes), stored.HOLDS)
+def _counted_row(study: StudyResult, stem: str) -> tuple[Cell, ...]:
+    """Return one row for all statements of a setting, with the worst verdict among them."""
+    verdicts = [one.verdict for one in study.findings.statements]
+    holding = verdicts.count(Verdict.HOLDS)
     return (
         Cell(
-            text=stored.title(setting),
-            note=f"statements that hold: {holding} of {len(outcomes)}",
-            target=f"setting-{stored.stem(setting)}",
+            text=queries.title(study),
+            note=f"statements that hold: {holding} of {len(verdicts)}",
+            target=f"setting-{stem}",
         ),
-        Cell(text=MISSING),
-        Cell(text=MISSING),
-        Cell.verdict(worst),
+        Cell.missing(),
+        Cell.missing(),
+        Cell.verdict(worst(verdicts)),
     )
 
 
-def _summed(one: Stated) -> tuple[Cell, ...]:
-    statement = one.statement
+def _statement_row(one: Stated, stem: str) -> tuple[Cell, ...]:
     return (
         Cell(
-            text=str(statement["claim"]),
-            note=stored.title(one.setting),
-            target=f"setting-{stored.stem(one.setting)}",
+            text=one.statement.claim,
+            note=queries.title(one.setting),
+            target=f"setting-{stem}",
         ),
-        value_cell(statement.get("expected")),
-        value_cell(statement.get("found")),
-        Cell.verdict(one.outcome),
+        value_cell(one.statement.expected),
+        value_cell(one.statement.found),
+        Cell.verdict(one.verdict),
     )
 
 
-def section(setting: Node, *, first_shown: bool) -> Section:
+def section(study: StudyResult, stem: str, *, first_shown: bool) -> Section:
     """Return the section of a study; its first chart is left out where ``first_shown``."""
-    study = setting["study"]
-    charts = study.get("charts", [])
-    parts: list[Part] = []
-    if setting.get("summary"):
-        parts.append(Text(str(setting["summary"])))
-    parts += [Text(str(note)) for note in study.get("notes", ())]
-    statements = _statements(study)
-    parts += [statements] if statements else []
-    if charts and first_shown:
-        parts.append(
-            Text(f"Its figure \u201c{charts[0]['title']}\u201d is at the top of this report.")
-        )
-    drawn = tuple(picture(setting, chart) for chart in charts[1 if first_shown else 0 :])
-    parts.append(Gallery(drawn, _settings(setting)))
-    parts += [_table(table) for table in study.get("tables", ())]
-    return Section(
-        ident=f"setting-{stored.stem(setting)}", title=stored.title(setting), parts=tuple(parts)
-    )
+    findings = study.findings
+    parts: list[Part] = [Text(study.summary)] if study.summary else []
+    parts += [Text(note) for note in findings.notes]
+    if findings.statements:
+        parts.append(_statements(study))
+    left = findings.charts
+    if first_shown:
+        first, *others = findings.charts
+        parts.append(Text(f"Its figure “{first.title}” is at the top of this report."))
+        left = tuple(others)
+    drawn = tuple(charts.draw(chart, stem) for chart in left)
+    parts.append(Gallery(drawn, _settings(study)))
+    parts += [_table(table) for table in findings.tables]
+    return Section(ident=f"setting-{stem}", title=queries.title(study), parts=tuple(parts))
 
 
-def overview(settings: Sequence[Node]) -> tuple[str, Picture] | None:
-    """Return the first chart of the first study that has one, and the stem of its setting."""
-    for setting in stored.studied(settings):
-        for chart in setting["study"].get("charts", [])[:1]:
-            drawn = picture(setting, chart)
-            if len(settings) > 1:
-                drawn = replace(drawn, title=f"{stored.title(setting)}: {drawn.title}")
-            return stored.stem(setting), drawn
-    return None
+def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
+    """Return a study's first chart; its title names the study unless that is ``alone``."""
+    drawn = charts.draw(study.findings.charts[0], stem)
+    return drawn if alone else replace(drawn, title=f"{queries.title(study)}: {drawn.title}")
 
 
-def picture(setting: Node, chart: Node) -> Picture:
-    """Return a chart, drawn."""
-    return figures.charts.draw(chart, stored.stem(setting))
-
-
-def _statements(study: Node) -> Table | None:
-    if not study.get("statements"):
-        return None
+def _statements(study: StudyResult) -> Table:
     return Table(
         caption="What is claimed, and what was found",
         columns=(
@@ -126,50 +117,47 @@ def _statements(study: Node) -> Table | None:
         ),
         rows=tuple(
             (
-                Cell(text=str(one["claim"]), note=str(one["citation"])),
-                value_cell(one.get("expected")),
-                value_cell(one.get("found")),
-                _error_cell(one.get("error")),
-                Cell.verdict(str(one["outcome"])),
+                Cell(text=one.claim, note=one.citation),
+                value_cell(one.expected),
+                value_cell(one.found),
+                _error_cell(one.error),
+                Cell.verdict(one.verdict),
             )
-            for one in study["statements"]
+            for one in study.findings.statements
         ),
     )
 
 
-def _error_cell(value: Any) -> Cell:
+def _error_cell(value: float | None) -> Cell:
     if value is None:
-        return Cell(text=MISSING)
+        return Cell.missing()
     return Cell.number(plain(float(number(value, 2, Rounding.UP))), value)
 
 
-def _table(table: Node) -> Table:
-    rows = table["rows"]
+def _table(table: FoundTable) -> Table:
     return Table(
-        caption=str(table["caption"]),
+        caption=table.caption,
         columns=tuple(
-            Column(label=str(label), numeric=all(_short(row[i]) for row in rows))
-            for i, label in enumerate(table["columns"])
+            Column(label=label, numeric=all(_is_numeric(row[i]) for row in table.rows))
+            for i, label in enumerate(table.columns)
         ),
-        rows=tuple(tuple(value_cell(value) for value in row) for row in rows),
+        rows=tuple(tuple(value_cell(value) for value in row) for row in table.rows),
     )
 
 
-def _short(value: Any) -> bool:
+def _is_numeric(value: Value) -> bool:
     if isinstance(value, str):
         return len(value) < _FEWEST_WORDS and value[:1].isdigit()
     return True
 
 
-def value_cell(value: Any) -> Cell:
-    """Return a found value: a number to the nearest, or a word; null stands for infinity."""
+def value_cell(value: Value) -> Cell:
+    """Return a found value: a number to the nearest, or text."""
     if isinstance(value, str):
         return Cell(text=value)
     if isinstance(value, bool):
         return Cell(text=plain(value))
-    if isinstance(value, int):
-        return Cell.number(plain(value), value)
-    if value is not None and _ends_within(value):
+    if isinstance(value, int) or _ends_within(value):
         return Cell.number(plain(value), value)
     return Cell.number(number(value, _DIGITS), value)
 
@@ -179,28 +167,19 @@ def _ends_within(value: float) -> bool:
     return float(f"{value:.{_DIGITS}g}") == value
 
 
-def _settings(setting: Node) -> Table:
-    study = setting["study"]
-    rows = [("study", str(study["kind"])), *_flat(study.get("settings") or {})]
-    if setting.get("seed") is not None:
-        rows.append(("seed", plain(setting["seed"])))
+def _settings(study: StudyResult) -> Table:
+    rows = [
+        ("study", study.function),
+        *(
+            (name.replace("_", " ").replace(".", ": "), plain(value))
+            for name, value in study.parameters.items()
+            if value is not None
+        ),
+        ("seed", plain(study.seed)),
+    ]
     return Table(
         caption="Settings",
         columns=(Column(label="Setting"), Column(label="Value")),
         rows=tuple((Cell(text=name), Cell(text=text)) for name, text in rows),
         stacked=False,
     )
-
-
-def _flat(fields: Node, prefix: str = "") -> list[tuple[str, str]]:
-    rows = []
-    for name, value in fields.items():
-        label = prefix + str(name).replace("_", " ")
-        if isinstance(value, dict):
-            rows += _flat(value, f"{label}: ")
-        elif isinstance(value, list) and any(isinstance(item, dict) for item in value):
-            for i, item in enumerate(value, 1):
-                rows += _flat({f"{name} {i}": item}, prefix)
-        elif value is not None:
-            rows.append((label, plain(value)))
-    return rows

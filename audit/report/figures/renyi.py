@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
-from audit.report import stored
+from audit.report import queries
+from audit.report.conclusion import capitalized
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
 from audit.report.number_format import plain, ratio
-from audit.report.stored import Node
+from audit.results import AtOrder
 
 Array = NDArray[np.float64]
 
@@ -23,15 +24,15 @@ _FEWEST = 3  # orders; fewer are no curve
 _SAME = 1e-3  # lines nearer to each other cannot be told apart
 
 
-def has_curve(setting: Node) -> bool:
+def has_curve(rows: Sequence[AtOrder]) -> bool:
     """Whether there are enough orders to draw."""
-    return len(setting.get("renyi") or ()) >= _FEWEST
+    return len(rows) >= _FEWEST
 
 
-def draw(setting: Node, looks: dict[str, Look]) -> Picture:
+def draw(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
     """Draw the divergences over the orders that were computed."""
-    rows = sorted(setting["renyi"], key=lambda row: float(row["order"]))
-    orders = np.array([row["order"] for row in rows], dtype=np.float64)
+    rows = sorted(rows, key=lambda row: row.order)
+    orders = np.array([row.order for row in rows])
     bounds = _bounds(rows)
 
     def on(figure: Figure) -> None:
@@ -47,7 +48,7 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
                 orders, values, color=style.EXACT, ls=line, lw=2.4, marker="|", ms=8,
                 label=f"exact: {words}",
             )  # fmt: skip
-        sampled = _values(row.get("sampled_lower") for row in rows)
+        sampled = np.array([row.sampled_lower for row in rows])
         if np.any(sampled > 0):
             axes.plot(
                 orders, np.where(sampled > 0, sampled, np.nan), color=style.SAMPLED, marker="v",
@@ -60,54 +61,45 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
         axes.set_ylabel("Renyi divergence")
         style.legend_below(figure, axes)
 
-    name = f"{stored.stem(setting)}-renyi"
-    return style.picture(name, "Renyi divergences", caption(rows), on, 3.3)
+    return style.picture(f"{stem}-renyi", "Renyi divergences", caption(rows), on, 3.3)
 
 
-def _exact(rows: list[Node]) -> list[tuple[str, Array, str]]:
+def _exact(rows: Sequence[AtOrder]) -> list[tuple[str, Array, str]]:
     """Return the exact divergences in both orders, or one of them where they are the same."""
-    forward, reverse = (_values(row[key][0] for row in rows) for key in ("forward", "reverse"))
+    forward = _finite(row.exact.forward.low for row in rows)
+    reverse = _finite(row.exact.reverse.low for row in rows)
     if np.allclose(forward, reverse, rtol=_SAME, atol=0.0, equal_nan=True):
         return [("either order", forward, "-")]
     return [("X from X'", forward, "-"), ("X' from X", reverse, "--")]
 
 
-def _values(numbers: Iterable[float | None]) -> Array:
-    return np.array([np.nan if v is None else float(v) for v in numbers])
+def _finite(numbers: Iterable[float | None]) -> Array:
+    """Return numbers as an array; NaN where they are infinite or missing."""
+    return np.array([v if v is not None and math.isfinite(v) else math.nan for v in numbers])
 
 
-def _bounds(rows: list[Node]) -> dict[str, Array]:
-    names = sorted({b["id"] for row in rows for b in row.get("bounds", ())})
-    found = {}
-    for name in names:
-        by_row = [{b["id"]: b.get("value") for b in row.get("bounds", ())} for row in rows]
-        values = _values([row.get(name) for row in by_row])
-        if np.any(np.isfinite(values)):
-            found[name] = values
-    return found
+def _bounds(rows: Sequence[AtOrder]) -> dict[str, Array]:
+    by_row = [{bound.id: bound.value for bound in row.bounds} for row in rows]
+    names = sorted({name for row in by_row for name in row})
+    curves = {name: _finite(row.get(name) for row in by_row) for name in names}
+    return {name: values for name, values in curves.items() if np.any(np.isfinite(values))}
 
 
-def caption(rows: list[Node]) -> str:
+def caption(rows: Sequence[AtOrder]) -> str:
     """Say how close the tightest claim that stands comes at the first and the last order."""
-    wrong = sorted(
-        {b["id"] for r in rows for b in r.get("bounds", ()) if b.get("verdict") == stored.REFUTED}
-    )
+    wrong = sorted({bound.id for row in rows for bound in queries.refuted(row.bounds)})
     parts = []
     for row in (rows[0], rows[-1]):
-        standing = [
-            float(b["value"])
-            for b in row.get("bounds", ())
-            if stored.stands(b, str(b.get("verdict"))) and b.get("value") is not None
-        ]
-        low = max(stored.infinite(row[order][0]) for order in ("forward", "reverse"))
-        if standing and 0 < low < math.inf:
+        best = queries.tightest(row.bounds)
+        low = max(row.exact.forward.low, row.exact.reverse.low)
+        if best is not None and best.value is not None and 0 < low < math.inf:
             parts.append(
-                f"at order {plain(row['order'])} the tightest claim that stands is "
-                f"{ratio(min(standing) / low)} times the exact value"
+                f"at order {plain(row.order)} the tightest claim that stands is "
+                f"{ratio(best.value / low)} times the exact value"
             )
     text = "The setting's own pair in both orders."
     if parts:
-        text += " " + "; ".join(parts)[0].upper() + "; ".join(parts)[1:] + "."
+        text += f" {capitalized('; '.join(parts))}."
     if wrong:
         text += f" Below an exact value somewhere, hence refuted: {', '.join(wrong)}."
     return text

@@ -11,12 +11,13 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from audit.report import stored
+from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
 from audit.report.number_format import plain, ratio
-from audit.report.stored import Node
+from audit.report.queries import ComparedResult
+from audit.results import AtDelta, BoundRow, Verdict
 
 _TITLE, _ROW = 0.34, 0.62  # inches of a setting's title and of a row
 _TITLE_LINE, _LETTERS = 0.17, 50  # of a title on more than one line
@@ -57,12 +58,12 @@ class _Scale:
         return found
 
 
-def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
+def draw(settings: Sequence[ComparedResult], looks: dict[str, Look]) -> Picture:
     """Draw one bar for each delta of each setting."""
     scale = _scale(settings)
-    drawn = {claim.bound["id"] for claim in stored.judged(settings)}
+    drawn = {claim.bound.id for claim in queries.judged(settings)}
     body = sum(
-        _title_height(setting) + sum(_height(scale, row) for row in setting["deltas"])
+        _title_height(setting) + sum(_height(scale, row) for row in setting.deltas)
         for setting in settings
     )
     height = body + 0.6
@@ -83,7 +84,7 @@ def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
                 0, y + 0.05, "\n".join(_lines(setting)), weight="bold", linespacing=1.15,
                 transform=axes.get_yaxis_transform(), va="bottom",
             )  # fmt: skip
-            for row in setting["deltas"]:
+            for row in setting.deltas:
                 _bar(axes, scale, row, y - 0.36, looks)
                 y -= _height(scale, row)
         _keys(axes, looks, sorted(drawn), settings)
@@ -92,52 +93,70 @@ def draw(settings: Sequence[Node], looks: dict[str, Look]) -> Picture:
     return style.picture("sandwich", "The sandwich", caption(settings), on, height)
 
 
-def _scale(settings: Sequence[Node]) -> _Scale:
-    values = [claim.epsilon for claim in stored.judged(settings)]
-    for setting in settings:
-        for row in setting["deltas"]:
-            values += [stored.sampled_epsilon(row) or 0.0]
-            values += [stored.infinite(end) for end in stored.worst(row)]
-            values += [stored.strongest(row)[0]]
+def _scale(settings: Sequence[ComparedResult]) -> _Scale:
+    values = [claim.epsilon for claim in queries.judged(settings)]
+    for row in _rows(settings):
+        values += [row.sampled.epsilon, *_worst(row), queries.strongest(row)[0]]
     shown = [value for value in values if 1e-12 < value < math.inf] or [0.1, 10.0]
     return _Scale(min(shown) / 10**_EDGE, max(shown) * 10**_EDGE)
 
 
-def _lines(setting: Node) -> list[str]:
-    return textwrap.wrap(stored.title(setting), _LETTERS)
+def _rows(settings: Sequence[ComparedResult]) -> list[AtDelta]:
+    return [row for setting in settings for row in setting.deltas]
 
 
-def _title_height(setting: Node) -> float:
+def _worst(row: AtDelta) -> tuple[float, float]:
+    """Return the exact bracket; where it is not known, what is certified, without an upper end."""
+    return (row.certified.epsilon, math.inf) if row.exact is None else row.exact.worst.bracket
+
+
+def _lines(setting: ComparedResult) -> list[str]:
+    return textwrap.wrap(queries.title(setting), _LETTERS)
+
+
+def _title_height(setting: ComparedResult) -> float:
     return _TITLE + _TITLE_LINE * (len(_lines(setting)) - 1)
 
 
-def _claims(row: Node) -> list[Node]:
-    claims = [b for b in row.get("bounds", ()) if b.get("verdict") != stored.NOT_APPLICABLE]
-    return sorted(claims, key=lambda bound: stored.infinite(bound.get("epsilon")))
+@dataclass(frozen=True)
+class _Mark:
+    """A claim on a bar: its value, and how far below the bar its marker stands."""
+
+    bound: BoundRow
+    epsilon: float
+    level: int
+
+    @property
+    def refuted(self) -> bool:
+        return self.bound.verdict is Verdict.REFUTED
 
 
-def _levels(scale: _Scale, row: Node) -> list[int]:
-    above = [stored.infinite(stored.worst(row)[0]), stored.strongest(row)[0]]
-    sampled = stored.sampled_epsilon(row)
-    if sampled is not None:
-        above.append(sampled)
-    return scale.levels([stored.infinite(b.get("epsilon")) for b in _claims(row)], above)
+def _marks(scale: _Scale, row: AtDelta) -> list[_Mark]:
+    claims = [
+        (bound.value, bound)
+        for bound in row.bounds
+        if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None
+    ]
+    claims.sort(key=lambda claim: claim[0])
+    above = [_worst(row)[0], queries.strongest(row)[0], row.sampled.epsilon]
+    levels = scale.levels([value for value, _ in claims], above)
+    return [_Mark(b, value, level) for (value, b), level in zip(claims, levels, strict=True)]
 
 
-def _height(scale: _Scale, row: Node) -> float:
-    return _ROW + _LEVEL * max(_levels(scale, row), default=0)
+def _height(scale: _Scale, row: AtDelta) -> float:
+    return _ROW + _LEVEL * max((mark.level for mark in _marks(scale, row)), default=0)
 
 
-def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look]) -> None:
-    sampled, exact = stored.sampled_epsilon(row), stored.infinite(stored.worst(row)[0])
-    strongest, other = stored.strongest(row)
-    best = stored.tightest(row)
+def _bar(axes: Axes, scale: _Scale, row: AtDelta, y: float, looks: dict[str, Look]) -> None:
+    sampled, exact = row.sampled.epsilon, _worst(row)[0]
+    strongest, other = queries.strongest(row)
+    best = queries.tightest(row.bounds, row.best)
     axes.text(
-        0, y + 0.13, f"δ = {plain(row['delta'])}", transform=axes.get_yaxis_transform(), va="bottom"
+        0, y + 0.13, f"δ = {plain(row.delta)}", transform=axes.get_yaxis_transform(), va="bottom"
     )
-    if best and best.get("ratio") is not None:
-        than = "exact" if stored.exact_known(row) else "certified"
-        words = f"tightest claim = {ratio(best['ratio'])} × {than}"
+    if best is not None and best.ratio is not None:
+        than = "certified" if row.exact is None else "exact"
+        words = f"tightest claim = {ratio(best.ratio)} × {than}"
         axes.text(
             1, y + 0.13, words, ha="right", va="bottom", color="#333333",
             transform=axes.get_yaxis_transform(),
@@ -145,16 +164,15 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
     axes.plot(
         [scale.low, scale.high], [y, y], color="#EDEDED", lw=7, solid_capstyle="butt", zorder=1
     )
-    if best:
-        ends = [scale.place(strongest), scale.place(stored.infinite(best.get("epsilon")))]
+    if best is not None and best.value is not None:
+        ends = [scale.place(strongest), scale.place(best.value)]
         axes.plot(ends, [y, y], color="#BDBDBD", lw=7, solid_capstyle="butt", zorder=2)
-    if sampled is not None:
-        ends = [scale.place(sampled), scale.place(exact)]
-        axes.plot(ends, [y, y], color="#8FC1E8", lw=7, solid_capstyle="butt", zorder=2)
-        axes.plot(
-            ends[0], y, marker=">", ms=8, color=style.SAMPLED, mec="white", clip_on=False, zorder=5
-        )
-    if stored.exact_known(row):
+    ends = [scale.place(sampled), scale.place(exact)]
+    axes.plot(ends, [y, y], color="#8FC1E8", lw=7, solid_capstyle="butt", zorder=2)
+    axes.plot(
+        ends[0], y, marker=">", ms=8, color=style.SAMPLED, mec="white", clip_on=False, zorder=5
+    )
+    if row.exact is not None:
         axes.plot(
             scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False,
             zorder=6,
@@ -167,53 +185,54 @@ def _bar(axes: Axes, scale: _Scale, row: Node, y: float, looks: dict[str, Look])
             scale.place(strongest), y, marker="d", ms=10, mfc="white", mec=style.EXACT, mew=1.6,
             clip_on=False, zorder=6,
         )  # fmt: skip
-    claims = list(zip(_claims(row), _levels(scale, row), strict=True))
-    for bound, level in claims:
-        _mark(axes, scale, bound, y - _LEVEL * level, looks[bound["id"]])
-    _call_refuted(axes, scale, claims, y)
+    marks = _marks(scale, row)
+    for mark in marks:
+        _draw_mark(axes, scale, mark, y - _LEVEL * mark.level, looks[mark.bound.id])
+    _call_refuted(axes, scale, marks, y)
 
 
-def _mark(axes: Axes, scale: _Scale, bound: Node, y: float, look: Look) -> None:
-    value = stored.infinite(bound.get("epsilon"))
-    x = scale.place(value)
+def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> None:
+    x = scale.place(mark.epsilon)
     axes.plot(x, y, marker=look.marker, ms=7, color=look.colour, mec="white", mew=0.8,
               clip_on=False, zorder=7)  # fmt: skip
-    if math.isinf(value):
+    if math.isinf(mark.epsilon):
         axes.annotate("inf", (x, y), (4, -7), textcoords="offset points", ha="right", va="top")
-    if bound.get("verdict") == stored.REFUTED:
+    if mark.refuted:
         axes.plot(x, y, clip_on=False, zorder=8, **_RING)
 
 
-def _call_refuted(axes: Axes, scale: _Scale, claims: Sequence[tuple[Node, int]], y: float) -> None:
+def _call_refuted(axes: Axes, scale: _Scale, marks: Sequence[_Mark], y: float) -> None:
     """Write the word below the rings, once for those that stand close together."""
-    places = [scale.share(stored.infinite(bound.get("epsilon"))) for bound, _ in claims]
+    shares = [scale.share(mark.epsilon) for mark in marks]
     free = -math.inf
-    for at, (bound, _) in zip(places, claims, strict=True):
-        if bound.get("verdict") != stored.REFUTED or at < free:
+    for at, mark in zip(shares, marks, strict=True):
+        if not mark.refuted or at < free:
             continue
         free = at + _WORD
         right = free > 1
         low, high = (at - _WORD, at + _NEAR) if right else (at - _NEAR, free)
         below = max(
-            level for other, (_, level) in zip(places, claims, strict=True) if low <= other <= high
+            other.level for share, other in zip(shares, marks, strict=True) if low <= share <= high
         )
-        x = scale.place(stored.infinite(bound.get("epsilon")))
+        x = scale.place(mark.epsilon)
         axes.annotate(
-            stored.REFUTED, (x, y - _LEVEL * below), (7 if right else -7, -8),
+            Verdict.REFUTED.value, (x, y - _LEVEL * below), (7 if right else -7, -8),
             textcoords="offset points", ha="right" if right else "left", va="top",
             color="#B00020", weight="bold",
         )  # fmt: skip
 
 
-def _any_exact(settings: Sequence[Node]) -> bool:
-    return any(stored.exact_known(row) for setting in settings for row in setting["deltas"])
+def _any_exact(settings: Sequence[ComparedResult]) -> bool:
+    return any(row.exact for row in _rows(settings))
 
 
-def _any_stronger(settings: Sequence[Node]) -> bool:
-    return any(stored.strongest(row)[1] for setting in settings for row in setting["deltas"])
+def _any_stronger(settings: Sequence[ComparedResult]) -> bool:
+    return any(queries.strongest(row)[1] for row in _rows(settings))
 
 
-def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequence[Node]) -> None:
+def _keys(
+    axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequence[ComparedResult]
+) -> None:
     axes.plot([], [], ">", ms=8, color=style.SAMPLED, label="certified lower bound")
     if _any_exact(settings):
         axes.plot([], [], "|", ms=13, mew=3, color=style.EXACT, label="exact value of the pair")
@@ -231,14 +250,14 @@ def _keys(axes: Axes, looks: dict[str, Look], drawn: list[str], settings: Sequen
         axes.plot(
             [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
         )
-    if any(stored.refuted(row) for setting in settings for row in setting["deltas"]):
+    if any(queries.refuted(row.bounds) for row in _rows(settings)):
         axes.plot([], [], ls="", label="refuted claim", **{**_RING, "ms": 10})
 
 
-def caption(settings: Sequence[Node]) -> str:
+def caption(settings: Sequence[ComparedResult]) -> str:
     """Say how far apart the sides are, and where the gap is on the samples' side."""
-    rows = [(s, row) for s in settings for row in s["deltas"]]
-    wrong = [bound["id"] for _, row in rows for bound in stored.refuted(row)]
+    rows = [(setting, row) for setting in settings for row in setting.deltas]
+    wrong = [bound.id for _, row in rows for bound in queries.refuted(row.bounds)]
     stronger, known = _any_stronger(settings), _any_exact(settings)
     of_pair = ", exact value of the pair" if known else ""
     parts = [f"Certified lower bound{of_pair} and claimed upper bounds on epsilon."]
@@ -247,12 +266,12 @@ def caption(settings: Sequence[Node]) -> str:
         value = "what samples certify"
     if wrong:
         parts.append(f"Left of {value}, hence refuted: {', '.join(sorted(set(wrong)))}.")
-    elif any(row.get("bounds") for _, row in rows):
+    elif any(row.bounds for _, row in rows):
         parts.append(f"Every claim lies to the right of {value}.")
     gaps = [
-        (best["ratio"], stored.title(s))
-        for s, row in rows
-        if (best := stored.tightest(row)) and best.get("ratio") is not None
+        (best.ratio, queries.title(setting))
+        for setting, row in rows
+        if (best := queries.tightest(row.bounds, row.best)) and best.ratio is not None
     ]
     if gaps:
         least, most = min(gaps), max(gaps)
@@ -261,7 +280,7 @@ def caption(settings: Sequence[Node]) -> str:
             f"{ratio(least[0])} at best"
             + (f" and {ratio(most[0])} at worst (“{most[1]}”)." if len(gaps) > 1 else ".")
         )
-    capped = [stored.title(s) for s, row in rows if _at_limit(row)]
+    capped = [queries.title(setting) for setting, row in rows if _at_limit(row)]
     if capped:
         names = ", ".join(f"“{name}”" for name in dict.fromkeys(capped))
         parts.append(
@@ -271,8 +290,8 @@ def caption(settings: Sequence[Node]) -> str:
     return " ".join(parts)
 
 
-def _at_limit(row: Node) -> bool:
-    value, most, high = stored.sampled_epsilon(row), stored.certifiable(row), stored.worst(row)[1]
-    if value is None or most is None or high is None:
+def _at_limit(row: AtDelta) -> bool:
+    value, most = row.sampled.epsilon, row.sampled.largest_certifiable
+    if row.exact is None:
         return False
-    return value > 0.8 * most and high > 1.5 * most
+    return value > 0.8 * most and math.inf > row.exact.worst.high > 1.5 * most

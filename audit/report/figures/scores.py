@@ -5,24 +5,22 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
-from audit.report import stored
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.number_format import count, share
-from audit.report.stored import Node
-
-_LAWS = (("share", "dataset 0", style.FIRST, "-"), ("share_prime", "dataset 1", style.SECOND, "--"))
+from audit.results import ScoreHistograms
 
 
-def draw(setting: Node) -> Picture:
+def draw(scores: ScoreHistograms, trials: int, stem: str) -> Picture:
     """Draw the two histograms over each other."""
-    scores = setting["scores"]
-    edges = np.asarray(scores["edges"], dtype=np.float64)
+    edges = np.array(scores.edges)
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
-        for key, name, colour, line in _LAWS:
-            heights = np.asarray(scores[key], dtype=np.float64)
+        for heights, name, colour, line in (
+            (np.array(scores.first), "dataset 0", style.FIRST, "-"),
+            (np.array(scores.second), "dataset 1", style.SECOND, "--"),
+        ):
             axes.stairs(
                 heights, edges, fill=True, alpha=0.25, color=colour, lw=0,
                 hatch="////" if line == "--" else None,
@@ -32,16 +30,15 @@ def draw(setting: Node) -> Picture:
         axes.set_ylabel("share of the runs")
         style.legend_below(figure, axes)
 
-    name = f"{stored.stem(setting)}-scores"
-    return style.picture(name, "The scores under the two datasets", caption(setting), on, 2.9)
+    title = "The scores under the two datasets"
+    return style.picture(f"{stem}-scores", title, caption(scores, trials), on, 2.9)
 
 
-def caption(setting: Node) -> str:
+def caption(scores: ScoreHistograms, trials: int) -> str:
     """Say how much the two histograms have in common."""
-    shares = [np.asarray(setting["scores"][key], dtype=np.float64) for key, *_ in _LAWS]
-    common = float(np.sum(np.minimum(*shares)))
+    common = float(np.sum(np.minimum(scores.first, scores.second)))
     return (
-        f"Shares of {count(int(setting['trials']))} runs on each dataset. The two histograms have "
+        f"Shares of {count(trials)} runs on each dataset. The two histograms have "
         f"{share(common, 1.0)} of their area in common; the less, the easier the datasets are to "
         "tell apart."
     )

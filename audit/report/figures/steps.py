@@ -9,12 +9,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from audit.report import stored
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
 from audit.report.number_format import MISSING, Rounding, bracket, number, plain, ratio
-from audit.report.stored import Node
+from audit.results import EpsilonAgainstSteps
 
 Array = NDArray[np.float64]
 
@@ -23,14 +22,11 @@ _WIDE = 20.0  # numbers of steps spread further than this are drawn on a logarit
 _LINE = 0.064  # of the axes' height: the distance of two labels
 
 
-def draw(setting: Node, looks: dict[str, Look]) -> Picture:
+def draw(
+    data: EpsilonAgainstSteps, stem: str, looks: dict[str, Look], unsound: Collection[str]
+) -> Picture:
     """Draw the exact value and every bound, each labelled at its end."""
-    data = setting["epsilon_against_steps"]
-    steps = np.asarray(data["steps"], dtype=np.float64)
-    exact = np.array([[_value(end) for end in ends] for ends in data["exact"]])
-    bounds = {b["id"]: np.array([_value(v) for v in b["epsilon"]]) for b in data.get("bounds", ())}
-    bounds = {name: values for name, values in bounds.items() if np.any(np.isfinite(values))}
-    burn_in = data.get("burn_in")
+    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
 
     def on(figure: Figure) -> None:
         axes = figure.add_subplot()
@@ -40,8 +36,8 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
             style.logarithmic(axes.xaxis)
         axes.set_ylim(*_range(exact, list(bounds.values())))
         style.logarithmic(axes.yaxis)
-        if burn_in is not None:
-            _burn_in(axes, burn_in, steps)
+        if data.burn_in is not None:
+            _burn_in(axes, data.burn_in.steps, steps)
         axes.fill_between(steps, exact[:, 0], exact[:, 1], color="#CFCFCF", lw=0)
         axes.plot(steps, exact[:, 0], color=style.EXACT, lw=2.4, marker="|", ms=8, mew=1.6)
         ends = [("exact", style.EXACT, *_last(steps, exact[:, 0]))]
@@ -51,15 +47,30 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
             ends.append((name, look.colour, *_last(steps, values)))
         _label(axes, ends)
         axes.set_xlabel("number of steps T")
-        axes.set_ylabel(f"epsilon at δ = {plain(data['delta'])}")
+        axes.set_ylabel(f"epsilon at δ = {plain(data.delta)}")
 
-    name = f"{stored.stem(setting)}-steps"
-    words = caption(data, steps, exact, bounds, stored.unsound(setting))
-    return style.picture(name, "Epsilon against the number of steps", words, on, 3.7)
+    title = "Epsilon against the number of steps"
+    return style.picture(f"{stem}-steps", title, caption(data, unsound), on, 3.7)
 
 
-def _value(value: float | None) -> float:
-    return np.nan if value is None else float(value)
+def _steps(data: EpsilonAgainstSteps) -> Array:
+    return np.array(data.steps, dtype=np.float64)
+
+
+def _exact(data: EpsilonAgainstSteps) -> Array:
+    """Return brackets, shape (steps, 2); NaN where an end is infinite."""
+    ends = np.array([value.bracket for value in data.exact])
+    return np.where(np.isfinite(ends), ends, np.nan)
+
+
+def _bounds(data: EpsilonAgainstSteps) -> dict[str, Array]:
+    """Return the bounds that are finite somewhere; NaN where they are infinite or do not apply."""
+    found = {}
+    for bound in data.bounds:
+        values = np.array([np.nan if value is None else value for value in bound.values])
+        if np.any(np.isfinite(values)):
+            found[bound.id] = np.where(np.isfinite(values), values, np.nan)
+    return found
 
 
 def _range(exact: Array, bounds: list[Array]) -> tuple[float, float]:
@@ -76,7 +87,7 @@ def _last(steps: Array, values: Array) -> tuple[float, float]:
 
 
 def _burn_in(axes: Axes, burn_in: float, steps: Array) -> None:
-    words = f"burn-in at T = {plain(float(burn_in))}"
+    words = f"burn-in at T = {plain(burn_in)}"
     if steps[0] <= burn_in <= steps[-1]:
         axes.axvline(burn_in, color=style.QUIET, lw=1.2, ls=(0, (2, 2)))
         words = f"dotted line: {words}"
@@ -102,20 +113,15 @@ def _label(axes: Axes, ends: list[tuple[str, str, float, float]]) -> None:
         )  # fmt: skip
 
 
-def caption(
-    data: Node,
-    steps: Array,
-    exact: Array,
-    bounds: dict[str, Array],
-    unsound: Collection[str] = (),
-) -> str:
+def caption(data: EpsilonAgainstSteps, unsound: Collection[str]) -> str:
     """Say whether the exact value and the bounds level off, and how far apart they end.
 
     ``unsound`` bounds are never called the tightest, nor are those refuted at another step.
     """
+    steps, exact, bounds = _steps(data), _exact(data), _bounds(data)
     if not np.isfinite(exact[-1, 0]):
         return "The exact value is infinite."
-    end = f"{bracket(data['exact'][-1], 4)} at T = {plain(int(steps[-1]))}"
+    end = f"{bracket(data.exact[-1].bracket, 4)} at T = {plain(int(steps[-1]))}"
     parts = [f"{_growth('The exact value', steps, exact[:, 0])}: {end}."]
     wrong = sorted(name for name, v in bounds.items() if np.any(v < exact[:, 0]))
     standing = {
@@ -138,9 +144,9 @@ def caption(
         parts.append(f"Levelled off: {', '.join(level)}.")
     if growing:
         parts.append(f"Still growing: {', '.join(growing)}.")
-    if data.get("burn_in") is not None:
-        of = f" of {data['burn_in_of']}" if data.get("burn_in_of") else ""
-        parts.append(f"The burn-in time{of} is {plain(float(data['burn_in']))} steps.")
+    if data.burn_in is not None:
+        burn_in = data.burn_in
+        parts.append(f"The burn-in time of {burn_in.theorem} is {plain(burn_in.steps)} steps.")
     return " ".join(parts)
 
 

@@ -4,40 +4,51 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from audit.report import stored
+from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
+from audit.report.joined_rows import EpsilonRow
 from audit.report.number_format import number, plain, ratio
+from audit.report.queries import ComparedResult
 from audit.report.runs import Run
+from audit.results import PairResult, Verdict
 
 Array = NDArray[np.float64]
 
 _MOST_NAMED, _FEWEST_LINES = 28, 4  # lines beyond the first number are drawn without their names
-_ROW, _LETTERS = 0.2, 34
+_ROW = 0.2  # inches
+LONGEST_NAME = 34  # letters
 _MOST_TICKS, _MOST_WRITTEN = 12, 14  # of a map's axis; columns whose cells have room for a number
 _MOST_LEVEL = 30  # letters of all labels below a map that stand level
 _LABELS = {"steps": "T", "noise_std": "σ", "step_size": "η", "batch_size": "b", "diameter": "D",
            "dataset_size": "n", "lipschitz": "L"}  # fmt: skip
 
 
-def draw(rows: Sequence[dict[str, Any]]) -> Picture | None:
-    """Draw the ratio of every row, on one line for each setting and delta; None without ratios."""
-    known = [row for row in rows if row["ratio"] is not None]
+def draw(rows: Sequence[EpsilonRow]) -> Picture | None:
+    """Draw claimed over certain of every row, on one line for each setting and delta.
+
+    None if no row has a claim.
+    """
+    known = [
+        (row.bound.ratio, row)
+        for row in rows
+        if row.bound is not None and row.bound.ratio is not None
+    ]
     if not known:
         return None
-    known.sort(key=lambda row: float(row["ratio"]))
-    values = np.array([row["ratio"] for row in known], dtype=np.float64)
-    refuted = np.array([row["verdict"] == stored.REFUTED for row in known])
-    keys = [(row["scenario"], row["setting"], row["delta"]) for row in known]
+    known.sort(key=lambda pair: pair[0])
+    values = np.array([value for value, _ in known])
+    refuted = np.array([row.verdict is Verdict.REFUTED for _, row in known])
+    keys = [(row.origin.scenario, row.origin.setting, row.delta) for _, row in known]
     lines = {key: place for place, key in enumerate(dict.fromkeys(keys))}
-    names = {lines[key]: _name(row) for key, row in zip(keys, known, strict=True)}
+    names = {lines[key]: line_name(row) for key, (_, row) in zip(keys, known, strict=True)}
     height = 1.1 + _ROW * max(_FEWEST_LINES, min(len(lines), _MOST_NAMED))
 
     def on(figure: Figure) -> None:
@@ -72,10 +83,10 @@ def draw(rows: Sequence[dict[str, Any]]) -> Picture | None:
     return style.picture("ratios", "Claimed over certain epsilon", words, on, height)
 
 
-def _name(row: dict[str, Any]) -> str:
+def line_name(row: EpsilonRow) -> str:
     """Name the setting and delta, shortened in the middle: what tells two rows apart comes last."""
-    first, last = f"{row['scenario']}: {row['setting']}", f", δ = {plain(row['delta'])}"
-    room = _LETTERS - len(last)
+    first, last = f"{row.origin.scenario}: {row.origin.setting}", f", δ = {plain(row.delta)}"
+    room = LONGEST_NAME - len(last)
     return (first if len(first) <= room else first[: room - 1] + "…") + last
 
 
@@ -93,28 +104,39 @@ def maps(runs: Sequence[Run]) -> tuple[Picture, ...]:
     """Draw, for each setting whose runs differ in one or two numbers, the ratio over them."""
     groups: dict[tuple[str, str], list[_Point]] = {}
     for run in runs:
-        for setting in (run.result or {}).get("settings", ()):
-            assert run.result is not None  # it has settings
-            if not setting["deltas"]:  # a study has no ratio
-                continue
-            key = (str(run.result["scenario"]["name"]), str(setting["name"]))
-            groups.setdefault(key, []).append(_point(setting))
+        if run.result is not None:
+            for setting in queries.compared(run.result.settings):
+                key = (run.result.scenario.name, setting.name)
+                groups.setdefault(key, []).append(_point(setting))
     drawn = [_map(key, points) for key, points in groups.items()]
     return tuple(picture for picture in drawn if picture is not None)
 
 
-def _point(setting: dict[str, Any]) -> _Point:
-    pair = (setting.get("construction") or {}).get("parameters") or {}
-    fields = {**pair, **setting["mechanism"]}
-    parameters = {
-        name: float(value)
-        for name, value in fields.items()
-        if isinstance(value, (int, float)) and not isinstance(value, bool)
+def _point(setting: ComparedResult) -> _Point:
+    row = setting.deltas[-1]
+    best = queries.tightest(row.bounds, row.best)
+    return _Point(
+        _numeric_parameters(setting),
+        row.delta,
+        None if best is None else best.ratio,
+        bool(queries.refuted(row.bounds)),
+    )
+
+
+def _numeric_parameters(setting: ComparedResult) -> dict[str, float]:
+    """Return the parameters of a pair and its mechanism that are numbers."""
+    if not isinstance(setting, PairResult):
+        return {}
+    values = {
+        field.name: getattr(one, field.name)
+        for one in (setting.pair, setting.mechanism)
+        for field in fields(one)
     }
-    row = setting["deltas"][-1]
-    best = stored.tightest(row)
-    value = None if best is None or best.get("ratio") is None else float(best["ratio"])
-    return _Point(parameters, float(row["delta"]), value, bool(stored.refuted(row)))
+    return {
+        name: float(value)
+        for name, value in values.items()
+        if isinstance(value, int | float) and not isinstance(value, bool)
+    }
 
 
 def _varied(points: Sequence[_Point]) -> list[str]:
@@ -158,7 +180,7 @@ def _map(key: tuple[str, str], points: Sequence[_Point]) -> Picture | None:
     height = 1.5 + min(0.34 * len(lines), 3.5) if down else 3.0
     draw_on = _cells if down else _line
     where = ", ".join(plain(delta) for delta in sorted({p.delta for p in points}))
-    words = f"At δ = {where}. {_words(values, refuted, across, down, columns, lines)}"
+    words = f"At δ = {where}. {_caption(values, refuted, across, down, columns, lines)}"
     return style.picture(
         name, title, words,
         lambda figure: draw_on(figure, values, refuted, across, down, columns, lines), height,
@@ -225,7 +247,7 @@ def _label(name: str) -> str:
     return _LABELS.get(name, name.replace("_", " "))
 
 
-def _words(
+def _caption(
     values: Array, refuted: NDArray[np.bool_], across: str, down: str | None,
     columns: Sequence[float], lines: Sequence[float],
 ) -> str:  # fmt: skip

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Collection
 
 import numpy as np
@@ -9,12 +10,11 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
-from audit.report import stored
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
 from audit.report.number_format import Rounding, number, plain
-from audit.report.stored import Node
+from audit.results import TradeoffCurves
 
 Array = NDArray[np.float64]
 
@@ -24,12 +24,14 @@ _SHOWN_ALPHA = 0.05
 _EXCESS = 1e-6  # of a claimed curve above the exact one, before it is called so
 
 
-def draw(setting: Node, looks: dict[str, Look]) -> Picture:
+def draw(
+    curves: TradeoffCurves, stem: str, looks: dict[str, Look], unsound: Collection[str]
+) -> Picture:
     """Draw the exact curve between what samples certify and what is claimed."""
-    curves = setting["tradeoff"]
-    alpha, exact = _array(curves["alpha"]), _array(curves["exact"])
-    bounds = {bound["id"]: _array(bound["beta"]) for bound in curves.get("bounds", ())}
-    upper = _array(curves["sampled_upper"]) if curves.get("sampled_upper") else None
+    alpha, exact, upper = (
+        np.array(values) for values in (curves.alpha, curves.exact, curves.sampled_upper)
+    )
+    bounds = claimed(curves)
     logarithmic = float(np.min(alpha + exact)) < _SQUASHED
     floor = _floor(alpha, exact) if logarithmic else 0.0
 
@@ -42,11 +44,10 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
             axes.set_xlim(0, 1)
             axes.set_ylim(0, 1)
         axes.plot(alpha, 1 - alpha, color=style.QUIET, lw=1, label="nothing leaks")
-        if upper is not None:
-            axes.plot(
-                alpha, upper, color=style.SAMPLED, marker="v", markevery=_every(alpha, 0, 12), ms=5,
-                label="at most, say the samples",
-            )  # fmt: skip
+        axes.plot(
+            alpha, upper, color=style.SAMPLED, marker="v", markevery=_every(alpha, 0, 12), ms=5,
+            label="at most, say the samples",
+        )  # fmt: skip
         axes.plot(alpha, exact, color=style.EXACT, lw=2.4, label="exact value of the pair")
         for i, (name, beta) in enumerate(bounds.items()):
             look = looks[name]
@@ -60,13 +61,16 @@ def draw(setting: Node, looks: dict[str, Look]) -> Picture:
         axes.set_ylabel("least type II error β")
         style.legend_below(figure, axes)
 
-    name = f"{stored.stem(setting)}-tradeoff"
-    words = caption(alpha, exact, upper, bounds, logarithmic, stored.unsound(setting))
-    return style.picture(name, "The tradeoff function", words, on, 3.3)
+    words = caption(curves, unsound, logarithmic=logarithmic)
+    return style.picture(f"{stem}-tradeoff", "The tradeoff function", words, on, 3.3)
 
 
-def _array(values: list[float]) -> Array:
-    return np.asarray(values, dtype=np.float64)
+def claimed(curves: TradeoffCurves) -> dict[str, Array]:
+    """Return the claimed tradeoff functions by the ids of their bounds; NaN where there is none."""
+    return {
+        bound.id: np.array([math.nan if value is None else value for value in bound.values])
+        for bound in curves.bounds
+    }
 
 
 def _every(alpha: Array, offset: int, step: int) -> slice:
@@ -79,12 +83,8 @@ def _floor(alpha: Array, exact: Array) -> float:
     return float(max(10 ** (1.15 * np.floor(middle) - 1), _SMALLEST))
 
 
-def _region(
-    axes: Axes, alpha: Array, upper: Array | None, bounds: list[Array], floor: float
-) -> None:
+def _region(axes: Axes, alpha: Array, upper: Array, bounds: list[Array], floor: float) -> None:
     """Shade what samples and claims leave open."""
-    if upper is None:
-        return
     lower = np.max(bounds, axis=0) if bounds else np.zeros_like(alpha)
     lower = np.clip(lower, floor, upper)
     axes.fill_between(alpha, lower, upper, color="#DCEAF5", lw=0, label="left open by both sides")
@@ -99,25 +99,18 @@ def _logarithmic(axes: Axes, alpha: Array, floor: float) -> None:
         style.logarithmic(axis)
 
 
-def caption(
-    alpha: Array,
-    exact: Array,
-    upper: Array | None,
-    bounds: dict[str, Array],
-    logarithmic: bool,
-    unsound: Collection[str] = (),
-) -> str:
+def caption(curves: TradeoffCurves, unsound: Collection[str], *, logarithmic: bool) -> str:
     """Say what a test at 5% has, is certified to have at most, and is claimed to have at least.
 
     ``unsound`` bounds are never called the tightest.
     """
-    at = int(np.argmin(np.abs(alpha - _SHOWN_ALPHA)))
+    exact, bounds = np.array(curves.exact), claimed(curves)
+    at = int(np.argmin(np.abs(np.array(curves.alpha) - _SHOWN_ALPHA)))
     text = (
-        f"At type I error {plain(float(f'{alpha[at]:.2g}'))} the best test misses with probability "
-        f"{number(float(exact[at]), 3)}"
+        f"At type I error {plain(float(f'{curves.alpha[at]:.2g}'))} the best test misses with "
+        f"probability {number(curves.exact[at], 3)}; samples certify at most "
+        f"{number(curves.sampled_upper[at], 3, Rounding.UP)}"
     )
-    if upper is not None:
-        text += f"; samples certify at most {number(float(upper[at]), 3, Rounding.UP)}"
     above = {
         name: float(np.max(beta - exact))
         for name, beta in bounds.items()

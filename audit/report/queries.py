@@ -1,0 +1,170 @@
+"""Questions that tables, figures and sentences ask of a result: what is refuted, what stands."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from audit.results import (
+    AtDelta,
+    BoundRow,
+    PairResult,
+    SettingResult,
+    Statement,
+    StudyResult,
+    UserMechanismResult,
+    Verdict,
+)
+
+ComparedResult = PairResult | UserMechanismResult
+"""A setting that compares lower and upper bounds on epsilon."""
+
+
+@dataclass(frozen=True)
+class Claim:
+    """A bound that applies at one delta of one setting."""
+
+    setting: ComparedResult
+    row: AtDelta
+    bound: BoundRow
+    epsilon: float
+
+
+@dataclass(frozen=True)
+class Stated:
+    """A statement of a study, and the study."""
+
+    setting: StudyResult
+    statement: Statement
+
+    @property
+    def verdict(self) -> Verdict:
+        """The verdict on the statement."""
+        return self.statement.verdict
+
+
+def title(setting: SettingResult) -> str:
+    """Return the words for a setting."""
+    return setting.title or setting.name
+
+
+def with_stems(settings: Sequence[SettingResult]) -> list[tuple[SettingResult, str]]:
+    """Return each setting with its stem: its name in file names and anchors, no two alike."""
+    taken: list[str] = []
+    for setting in settings:
+        stem = first = re.sub(r"[^A-Za-z0-9._-]+", "-", setting.name).strip(".-") or "setting"
+        number = 1
+        while stem in taken:
+            number += 1
+            stem = f"{first}-{number}"
+        taken.append(stem)
+    return list(zip(settings, taken, strict=True))
+
+
+def compared(settings: Sequence[SettingResult]) -> list[ComparedResult]:
+    """Return the settings that compare epsilons; a study has none to compare."""
+    return [setting for setting in settings if not isinstance(setting, StudyResult)]
+
+
+def pair_results(settings: Sequence[SettingResult]) -> list[PairResult]:
+    """Return the settings whose pair is known."""
+    return [setting for setting in settings if isinstance(setting, PairResult)]
+
+
+def studies(settings: Sequence[SettingResult]) -> list[StudyResult]:
+    """Return the studies."""
+    return [setting for setting in settings if isinstance(setting, StudyResult)]
+
+
+def stated(settings: Sequence[SettingResult]) -> list[Stated]:
+    """Return the statements of all studies, in their order."""
+    return [Stated(study, one) for study in studies(settings) for one in study.findings.statements]
+
+
+def judged(settings: Sequence[SettingResult]) -> Iterator[Claim]:
+    """Yield every bound that applies, with its delta and setting."""
+    for setting in compared(settings):
+        for row in setting.deltas:
+            for bound in row.bounds:
+                if bound.verdict is not Verdict.NOT_APPLICABLE and bound.value is not None:
+                    yield Claim(setting, row, bound, bound.value)
+
+
+def refuted(bounds: Sequence[BoundRow]) -> list[BoundRow]:
+    """Return the refuted bounds."""
+    return [bound for bound in bounds if bound.verdict is Verdict.REFUTED]
+
+
+def tightest(bounds: Sequence[BoundRow], best: str | None = None) -> BoundRow | None:
+    """Return the tightest bound that stands and is finite.
+
+    ``best`` names it where bounds are equal; a bound that does not stand is never returned.
+    """
+    standing = [
+        bound
+        for bound in bounds
+        if bound.stands and bound.value is not None and math.isfinite(bound.value)
+    ]
+    named = next((bound for bound in standing if bound.id == best), None)
+    return named or min(standing, key=_finite_value, default=None)
+
+
+def _finite_value(bound: BoundRow) -> float:
+    return math.inf if bound.value is None else bound.value
+
+
+def shown_claims(
+    bounds: Sequence[BoundRow], best: str | None = None
+) -> list[BoundRow] | list[None]:
+    """Return the bounds that a table shows: every refuted one, then the tightest that stands.
+
+    The list holds None alone where there is neither.
+    """
+    standing = tightest(bounds, best)
+    shown = [*refuted(bounds), *([standing] if standing else [])]
+    return shown or [None]
+
+
+def unsound(setting: ComparedResult) -> frozenset[str]:
+    """Return the ids of bounds that are not proven, or refuted at some delta of the setting."""
+    bounds = [bound for row in setting.deltas for bound in row.bounds]
+    return frozenset(
+        bound.id for bound in bounds if not bound.sound or bound.verdict is Verdict.REFUTED
+    )
+
+
+def refuted_orders(settings: Sequence[SettingResult]) -> list[str]:
+    """Return the ids of bounds that are refuted as bounds on a Renyi divergence, sorted."""
+    rows = [row for setting in pair_results(settings) for row in setting.renyi]
+    return sorted({bound.id for row in rows for bound in refuted(row.bounds)})
+
+
+def refuted_positions(settings: Sequence[SettingResult]) -> list[str]:
+    """Return the ids of bounds that are refuted for the records of some batch, sorted."""
+    places = [place for setting in pair_results(settings) for place in setting.positions]
+    rows = [row for place in places for row in place.deltas]
+    return sorted({bound.id for row in rows for bound in refuted(row.bounds)})
+
+
+def strongest(row: AtDelta) -> tuple[float, str]:
+    """Return the largest certain epsilon, which claims are held against, and its pair.
+
+    The name is empty where the setting's own pair, or the user's samples, are the strongest.
+    """
+    certified = row.certified
+    own = certified.epsilon if row.exact is None else row.exact.worst.low
+    return (own, "") if certified.epsilon <= own else (certified.epsilon, certified.by)
+
+
+def bound_ids(settings: Sequence[SettingResult]) -> list[str]:
+    """Return the ids of all bounds that have a number somewhere, sorted."""
+    found = {claim.bound.id for claim in judged(settings)}
+    for setting in pair_results(settings):
+        found |= {curve.id for curve in setting.tradeoff.bounds}
+        found |= {curve.id for curve in setting.epsilon_against_steps.bounds}
+        found |= {bound.id for row in setting.renyi for bound in row.bounds}
+        for place in setting.positions:
+            found |= {bound.id for row in place.deltas for bound in row.bounds}
+    return sorted(found)

@@ -1,0 +1,138 @@
+"""The section of one setting that compares bounds: its mechanism in words, figures and tables."""
+
+from __future__ import annotations
+
+from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.report import queries, setting_tables
+from audit.report.document import Gallery, Part, Picture, Section, Table, Text
+from audit.report.figures import laws, positions, renyi, scores, steps, tradeoff
+from audit.report.figures.style import Look
+from audit.report.number_format import Rounding, number, plain
+from audit.report.queries import ComparedResult
+from audit.results import Derived, PairResult
+
+_BATCHES = {
+    Batching.FULL: "all {n} records in every step",
+    Batching.CYCLIC: ("batches of {b} of the {n} records, always the same ones in the same order"),
+    Batching.SHUFFLED: "batches of {b} of the {n} records, shuffled once",
+    Batching.WITHOUT_REPLACEMENT: "a fresh batch of {b} of the {n} records in every step",
+    Batching.POISSON: "each of the {n} records in a step by itself with probability {b}/{n}",
+}
+_RELATIONS = {
+    Relation.REPLACE_ONE: "differ in one record, which is replaced by another",
+    Relation.ZERO_OUT: "differ in one record, whose loss is replaced by zero",
+}
+_RELEASES = {
+    Release.LAST_ITERATE: "Only the last iterate is released.",
+    Release.RANDOM_STOP: "Only the iterate after a random step is released.",
+    Release.RANDOM_SKIP: "The first records, a random number of them, are left out; only the last "
+    "iterate is released.",
+}
+
+
+def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Section:
+    """Return the section of a setting; ``stem`` begins the names of its files."""
+    parts: list[Part] = [Text(setting.summary)] if setting.summary else []
+    parts.append(Text(_subject(setting)))
+    parts.append(Gallery(_pictures(setting, stem, looks), setting_tables.parameters(setting)))
+    parts += [table for table in _tables(setting) if table is not None]
+    mu = number(setting.audit.mu_lower.value, 4, Rounding.DOWN)
+    parts.append(
+        Text(
+            f"The samples refute every claim of mu-GDP with mu below {mu}. "
+            "This number says nothing of epsilon."
+        )
+    )
+    return Section(ident=f"setting-{stem}", title=queries.title(setting), parts=tuple(parts))
+
+
+def _tables(setting: ComparedResult) -> tuple[Table | None, ...]:
+    judged = setting_tables.claims(setting), setting_tables.inapplicable(setting)
+    if not isinstance(setting, PairResult):
+        return *judged, setting_tables.estimators(setting)
+    return (
+        *judged,
+        setting_tables.positions(setting),
+        setting_tables.orders(setting),
+        setting_tables.renyi(setting),
+        setting_tables.found_pair(setting),
+    )
+
+
+def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tuple[Picture, ...]:
+    if not isinstance(setting, PairResult):
+        return (scores.draw(setting.scores, setting.trials, stem),)
+    unsound = queries.unsound(setting)
+    pictures = [
+        laws.draw(setting.laws, setting.trials, stem),
+        tradeoff.draw(setting.tradeoff, stem, looks, unsound),
+    ]
+    if len(setting.epsilon_against_steps.steps) > 1:
+        pictures.append(steps.draw(setting.epsilon_against_steps, stem, looks, unsound))
+    if renyi.has_curve(setting.renyi):
+        pictures.append(renyi.draw(setting.renyi, stem, looks))
+    if setting.positions:
+        pictures.append(positions.draw(setting.positions, stem, looks))
+    return tuple(pictures)
+
+
+def _subject(setting: ComparedResult) -> str:
+    if isinstance(setting, PairResult):
+        return mechanism_in_words(setting.mechanism, setting.derived)
+    return f"The scores are those of {setting.source}: nothing else is known of the mechanism."
+
+
+def mechanism_in_words(m: NoisySGD, derived: Derived) -> str:
+    """Return a mechanism as sentences."""
+    sentences = [_run(m), _noise(m, derived), _losses(m), _domain(m, derived)]
+    if m.relation in _RELATIONS:
+        sentences.append(f"Neighbouring datasets {_RELATIONS[m.relation]}.")
+    if m.release in _RELEASES:
+        sentences.append(_RELEASES[m.release])
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def _run(m: NoisySGD) -> str:
+    text = f"Noisy-SGD takes T = {plain(m.steps)} steps"
+    if m.batching in _BATCHES:
+        batches = _BATCHES[m.batching].format(n=plain(m.dataset_size), b=plain(m.batch_size))
+        text += f", with {batches}"
+    return text + "."
+
+
+def _noise(m: NoisySGD, derived: Derived) -> str:
+    if isinstance(m.step_size, tuple):
+        sizes = f"Step sizes run from {plain(m.step_size[0])} to {plain(m.step_size[-1])}"
+    else:
+        sizes = f"The step size is η = {plain(m.step_size)}"
+    text = f"{sizes} and the noise has standard deviation σ = {plain(m.noise_std)}"
+    if derived.step_std is not None:
+        text += (
+            f", so a step moves the iterate by noise of deviation ησ = {plain(derived.step_std)}"
+        )
+    return text + "."
+
+
+def _losses(m: NoisySGD) -> str:
+    if m.strong_convexity:
+        traits = [f"{plain(m.strong_convexity)}-strongly convex"]
+    else:
+        traits = ["convex" if m.convex else "not necessarily convex"]
+    if m.lipschitz is not None:
+        traits.append(f"{plain(m.lipschitz)}-Lipschitz")
+    if m.smoothness is not None:
+        traits.append(f"{plain(m.smoothness)}-smooth")
+    if m.lipschitz is None and m.gradient_sensitivity is not None:
+        traits.append(f"of gradient sensitivity {plain(m.gradient_sensitivity)}")
+    listed = traits[0] if len(traits) == 1 else f"{', '.join(traits[:-1])} and {traits[-1]}"
+    return f"Losses are {listed}."
+
+
+def _domain(m: NoisySGD, derived: Derived) -> str:
+    if m.diameter is None:
+        return "The domain is unconstrained."
+    text = f"Iterates are projected onto a domain of diameter D = {plain(m.diameter)}"
+    if derived.diameter_in_step_std is not None:
+        times = plain(float(number(derived.diameter_in_step_std, 4)))
+        text += f", {times} times the noise of a step"
+    return text + "."
