@@ -183,11 +183,15 @@ def _value_cell(value: object) -> Cell:
 def in_words(pair: Construction) -> str:
     """Return a pair with its own parameters: ``DriftedWalk(start=0, drift=-0.02)``."""
     inside = ", ".join(
-        f"{name}={_value_cell(value).text}"
+        f"{name.replace(' ', '.')}={_typed(value)}"
         for field, content in _own_fields(pair)
         for name, value in _lines(field, content)
     )
     return f"{pair.name}({inside})"
+
+
+def _typed(value: object) -> str:
+    return f"({plain(value)})" if isinstance(value, tuple) else plain(value)
 
 
 def _own_fields(pair: Construction) -> list[tuple[str, object]]:
