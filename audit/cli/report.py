@@ -81,7 +81,7 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
 
 def tell(runs: Sequence[report.Run], output: Path) -> int:
     """Print what the runs came to and where the report is; return the exit status."""
-    words = joined.shown(joined.rows(runs))
+    words = joined.shown(runs)
     if words:
         print(words)
     print(joined.conclusion(runs))

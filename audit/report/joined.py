@@ -9,11 +9,11 @@ from pathlib import Path
 
 from audit import validate
 from audit.bounds import Status
-from audit.report import queries
+from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import sweep
-from audit.report.joined_rows import EpsilonRow, FailedRun, Row, epsilon_rows, failed_runs
+from audit.report.joined_rows import EpsilonRow, FailedRun, epsilon_rows, failed_runs
 from audit.report.number_format import MISSING, count, ratio
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
@@ -50,17 +50,17 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     """
     if not runs:
         raise validate.fail("runs", "one or more", runs)
-    rows = index_rows(runs)
-    first = _extremes(rows) if len(rows) > _MOST_FIRST else rows
+    found = index_rows(runs)
+    first = _extremes(found) if len(found) > _MOST_FIRST else found
     links = {run.name: _link(run, folder) for run in runs}
-    many_scenarios = len(rows) > _MOST_FIRST and _scenarios_differ(runs)
+    many_scenarios = len(found) > _MOST_FIRST and _scenarios_differ(runs)
     studies = _studies(runs, links)
     if many_scenarios:
         summary, statements = _by_scenario(runs, links), None
-    elif studies is not None and not rows:
+    elif studies is not None and not found:
         summary, statements = studies, None
     else:
-        summary, statements = _table(runs, first, links, _caption(first, rows)), studies
+        summary, statements = _table(runs, first, links, _caption(first, found)), studies
     overview = sweep.draw(epsilon_rows(runs))
     return Document(
         title="Tightness of the claims: an index of stored runs",
@@ -71,7 +71,7 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
         overview=Gallery((overview,) if overview else ()),
         sections=(
             *_maps(runs),
-            *(_every_row(runs, links) if many_scenarios or len(first) < len(rows) else ()),
+            *(_every_row(runs, links) if many_scenarios or len(first) < len(found) else ()),
             _runs(runs),
             _methods(),
         ),
@@ -112,9 +112,10 @@ def table(runs: Sequence[Run]) -> Table:
     return _table(runs, index_rows(runs), links, "Each run, setting and delta")
 
 
-def shown(rows: Sequence[Row]) -> str:
+def shown(runs: Sequence[Run]) -> str:
     """Return a line for each refuted claim or statement and each error, for a terminal."""
-    return "\n".join(row.line for row in rows if row.verdict in (Verdict.REFUTED, Verdict.ERROR))
+    told = (Verdict.REFUTED, Verdict.ERROR)
+    return "\n".join(row.line for row in joined_rows.rows(runs) if row.verdict in told)
 
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:

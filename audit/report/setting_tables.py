@@ -181,7 +181,7 @@ def _value_cell(value: object) -> Cell:
 
 
 def in_words(pair: Construction) -> str:
-    """Return a pair with its own parameters: ``DriftedWalk(start=0, drift=-0.02)``."""
+    """Return a pair with its own parameters: ``DriftedWalk(drift=-0.02, start=0)``."""
     inside = ", ".join(
         f"{name.replace(' ', '.')}={_typed(value)}"
         for field, content in _own_fields(pair)

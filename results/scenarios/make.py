@@ -20,7 +20,7 @@ from importlib.metadata import version
 from pathlib import Path
 
 import audit
-from audit.report.files import RESULT
+from audit.report.runs import RESULT
 from audit.scenario.shipped import scenario_names
 from results.scenarios.publish import Outcome, publish
 

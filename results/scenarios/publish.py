@@ -21,10 +21,9 @@ from PIL import Image
 from audit import report
 from audit.codec import encode
 from audit.report.document import Picture
-from audit.report.files import RESULT
 from audit.report.render import html, markdown
 from audit.report.run_report import build
-from audit.report.runs import STATUS, status
+from audit.report.runs import RESULT, STATUS, status
 from audit.results import Result, to_json
 
 # The README shows this one: whole, with every figure as SVG, in a folder beside all others.

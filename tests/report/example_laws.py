@@ -3,67 +3,82 @@
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
+
+from audit.results import LawCurves, Laws
 
 TRIALS = 1_000_000
 
 
-def full_batch_laws(rate: float) -> dict[str, Any]:
+def floats(values: ArrayLike) -> tuple[float, ...]:
+    return tuple(np.asarray(values, dtype=np.float64).tolist())
+
+
+def full_batch_laws(rate: float) -> Laws:
     """Densities like e^(rate x) on [-1/2, 1/2] with atoms at the ends, and their mirror image."""
     x = np.linspace(-0.5, 0.5, 401)
     edges = np.linspace(-0.5, 0.5, 81)
     z = 2 * math.sinh(rate / 2) / rate + 0.02 * 2 * math.cosh(rate / 2)
     prime = np.exp(rate * x) / z
-    ends = [0.02 * math.exp(-rate / 2) / z, 0.02 * math.exp(rate / 2) / z]
+    low, high = 0.02 * math.exp(-rate / 2) / z, 0.02 * math.exp(rate / 2) / z
     cdf = np.exp(rate * edges) / (rate * z)
     rng = np.random.default_rng(5)
     histogram_prime = rng.poisson(np.diff(cdf) * TRIALS) / TRIALS / np.diff(edges)
     histogram = rng.poisson(np.diff(cdf)[::-1] * TRIALS) / TRIALS / np.diff(edges)
-    return {
-        "x": x.tolist(),
-        "density": prime[::-1].tolist(),
-        "density_prime": prime.tolist(),
-        "atoms": ends[::-1],
-        "atoms_prime": ends,
-        "edges": edges.tolist(),
-        "histogram": histogram.tolist(),
-        "histogram_prime": histogram_prime.tolist(),
-        "atom_frequencies": [ends[1] + 1e-4, ends[0] - 3e-5],
-        "atom_frequencies_prime": [ends[0] + 2e-5, ends[1] - 1e-4],
-    }
+    return Laws(
+        grid=floats(x),
+        edges=floats(edges),
+        ends=(-0.5, 0.5),
+        first=LawCurves(
+            density=floats(prime[::-1]),
+            histogram=floats(histogram),
+            atoms=(high, low),
+            atom_frequencies=(high + 1e-4, low - 3e-5),
+        ),
+        second=LawCurves(
+            density=floats(prime),
+            histogram=floats(histogram_prime),
+            atoms=(low, high),
+            atom_frequencies=(low + 2e-5, high - 1e-4),
+        ),
+    )
 
 
-def normal_laws() -> dict[str, Any]:
+def normal_laws() -> Laws:
     x = np.linspace(-0.5, 0.5, 401)
     edges = np.linspace(-0.5, 0.5, 81)
 
-    def density(mean: float, std: float) -> list[float]:
-        values = np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * math.sqrt(2 * math.pi))
-        return [float(v) for v in values]
+    def density(mean: float, std: float) -> tuple[float, ...]:
+        return floats(np.exp(-0.5 * ((x - mean) / std) ** 2) / (std * math.sqrt(2 * math.pi)))
 
     rng = np.random.default_rng(6)
     histograms = [
         rng.poisson(np.diff(ndtr((edges - mean) / std)) * TRIALS) / TRIALS / np.diff(edges)
         for mean, std in ((0.0, 0.2), (0.33, 0.11))
     ]
-    return {
-        "x": x.tolist(),
-        "density": density(0.0, 0.2),
-        "density_prime": density(0.33, 0.11),
-        "atoms": [ndtr(-2.5), ndtr(-2.5)],
-        "atoms_prime": [ndtr(-0.83 / 0.11), ndtr(-0.17 / 0.11)],
-        "edges": edges.tolist(),
-        "histogram": histograms[0].tolist(),
-        "histogram_prime": histograms[1].tolist(),
-        "atom_frequencies": [0.00618, 0.00629],
-        "atom_frequencies_prime": [0.0, 0.0613],
-    }
+    return Laws(
+        grid=floats(x),
+        edges=floats(edges),
+        ends=(-0.5, 0.5),
+        first=LawCurves(
+            density=density(0.0, 0.2),
+            histogram=floats(histograms[0]),
+            atoms=(float(ndtr(-2.5)), float(ndtr(-2.5))),
+            atom_frequencies=(0.00618, 0.00629),
+        ),
+        second=LawCurves(
+            density=density(0.33, 0.11),
+            histogram=floats(histograms[1]),
+            atoms=(float(ndtr(-0.83 / 0.11)), float(ndtr(-0.17 / 0.11))),
+            atom_frequencies=(0.0, 0.0613),
+        ),
+    )
 
 
-def paper_laws() -> dict[str, Any]:
+def paper_laws() -> Laws:
     """A narrow normal law in the middle against an even narrower one at the right end."""
     x = np.unique(np.concatenate([np.linspace(-0.2, 0.5, 301), np.linspace(0.48, 0.5, 101)]))
     edges = np.linspace(-0.2, 0.5, 81)
@@ -73,16 +88,20 @@ def paper_laws() -> dict[str, Any]:
     rng = np.random.default_rng(7)
     masses = np.diff(ndtr(edges / std)), (1 - atom) * np.diff(np.exp(-rate * (0.5 - edges)))
     histograms = [rng.poisson(m * TRIALS) / TRIALS / np.diff(edges) for m in masses]
-    return {
-        "x": x.tolist(),
-        "density": density.tolist(),
-        "density_prime": prime.tolist(),
-        "atoms": [0.0, ndtr(-0.5 / std)],
-        "atoms_prime": [0.0, atom],
-        "edges": edges.tolist(),
-        "histogram": histograms[0].tolist(),
-        "histogram_prime": histograms[1].tolist(),
-        "atom_frequencies": [0.0, 0.0],
-        "atom_frequencies_prime": [0.0, 0.2104],
-        "ends": [-0.5, 0.5],
-    }
+    return Laws(
+        grid=floats(x),
+        edges=floats(edges),
+        ends=(-0.5, 0.5),
+        first=LawCurves(
+            density=floats(density),
+            histogram=floats(histograms[0]),
+            atoms=(0.0, float(ndtr(-0.5 / std))),
+            atom_frequencies=(0.0, 0.0),
+        ),
+        second=LawCurves(
+            density=floats(prime),
+            histogram=floats(histograms[1]),
+            atoms=(0.0, atom),
+            atom_frequencies=(0.0, 0.2104),
+        ),
+    )

@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Callable
-from typing import Any
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from audit.report import run_report, study_section
-from audit.report.figures import positions, scores, style, sweep
+from audit.report import run_report
+from audit.report.figures import charts, positions, scores, style, sweep
+from audit.report.joined_rows import EpsilonRow, Origin
+from audit.results import BoundCurve, BurnIn, Result, ScoreHistograms
 
 from .collisions import collisions, ticks
-from .example import example
+from .example import bound, example, pair_settings, result, study
+from .example_laws import floats
 from .test_setting_tables import by_record
-from .test_studies import studied
 
 Drawn = list[list[str]]
 
@@ -37,45 +38,52 @@ def found(monkeypatch: pytest.MonkeyPatch) -> Drawn:
 
 def test_the_figures_of_a_report_collide_nowhere(found: Drawn) -> None:
     run_report.build(example())
-    assert len(found) == 13
+    assert len(found) == 12
     assert found == [[]] * len(found)
 
 
-def crowded() -> dict[str, Any]:
+def crowded() -> Result:
     """Eight bounds within a hundredth, two of them refuted, long names and a long title."""
-    result = example()
-    setting = copy.deepcopy(result["settings"][0])
+    setting = pair_settings()[0]
     ids = [f"author{i}.theorem_{i}_{i}_with_both_orders" for i in range(8)]
-    for row in setting["deltas"]:
-        exact = row["exact"]["worst"][0]
-        row["best"] = None
-        row["bounds"] = [
-            {
-                "id": name,
-                "citation": "c",
-                "status": "as printed",
-                "epsilon": exact * (0.995 + i / 400),
-                "ratio": 0.995 + i / 400,
-                "verdict": "refuted" if i < 2 else "consistent",
-                "reason": None,
-            }
-            for i, name in enumerate(ids)
-        ]
-    setting["title"] = "A setting whose title is far too long for one line, and for a second one, W"
-    data = setting["epsilon_against_steps"]
-    data["bounds"] = [
-        {"id": name, "epsilon": [v[0] * (1 + i / 300) for v in data["exact"]]}
+    rows = tuple(
+        replace(
+            row,
+            best=None,
+            bounds=tuple(
+                bound(name, row.certified.epsilon * (0.995 + i / 400), row.certified.epsilon)
+                for i, name in enumerate(ids)
+            ),
+        )
+        for row in setting.deltas
+    )
+    steps, curves, laws = setting.epsilon_against_steps, setting.tradeoff, setting.laws
+    against_steps = tuple(
+        BoundCurve(id=name, values=tuple(v.low * (1 + i / 300) for v in steps.exact))
         for i, name in enumerate(ids)
-    ]
-    data["burn_in"] = 5e7
-    setting["tradeoff"]["bounds"] = [
-        {"id": name, "beta": setting["tradeoff"]["exact"]} for name in ids
-    ]
-    for row in setting["renyi"]:
-        row["bounds"] = [{"id": n, "value": 1.001, "verdict": "consistent"} for n in ids]
-    laws = setting["laws"]
-    laws["atoms"], laws["atoms_prime"] = [0.31234, 1.7e-5], [1.2e-8, 0.9999]
-    return {**result, "settings": [setting]}
+    )
+    return result(
+        replace(
+            setting,
+            title="A setting whose title is far too long for one line, and for a second one, W",
+            deltas=rows,
+            renyi=tuple(
+                replace(row, bounds=tuple(bound(name, 1.001, 0.5) for name in ids))
+                for row in setting.renyi
+            ),
+            epsilon_against_steps=replace(
+                steps, bounds=against_steps, burn_in=BurnIn(steps=5e7, theorem="A theorem")
+            ),
+            tradeoff=replace(
+                curves, bounds=tuple(BoundCurve(id=name, values=curves.exact) for name in ids)
+            ),
+            laws=replace(
+                laws,
+                first=replace(laws.first, atoms=(0.31234, 1.7e-5)),
+                second=replace(laws.second, atoms=(1.2e-8, 0.9999)),
+            ),
+        )
+    )
 
 
 def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
@@ -85,31 +93,35 @@ def test_crowded_figures_collide_nowhere(found: Drawn) -> None:
 
 
 def test_what_only_some_settings_have_collides_nowhere(found: Drawn) -> None:
-    setting = example()["settings"][0]
-    setting["positions"] = by_record(*(1.5 * i for i in range(1, 31)))
     looks = style.looks(["fmtt18.theorem_23"])
-    positions.draw(setting, looks)
-    setting["positions"] = [setting["positions"][i] for i in (0, 9, 19, 29)]
-    positions.draw(setting, looks)
+    places = by_record(*(1.5 * i for i in range(1, 31)))
+    positions.draw(places, "full_batch", looks)
+    positions.draw([places[i] for i in (0, 9, 19, 29)], "full_batch", looks)
     edges = np.linspace(-1e-6, 3e-6, 81)
-    shares = np.full(80, 1 / 80)
-    setting["scores"] = {"edges": edges, "share": shares, "share_prime": shares[::-1]}
-    scores.draw(setting)
-    for chart in studied()["study"]["charts"]:
-        study_section.picture(studied(), chart)
+    shares = floats(np.full(80, 1 / 80))
+    scores.draw(ScoreHistograms(edges=floats(edges), first=shares, second=shares), 1000, "own")
+    for chart in study().findings.charts:
+        charts.draw(chart, "powers")
     assert len(found) == 5
     assert found == [[]] * len(found)
 
 
-def ratios(settings: int) -> list[dict[str, Any]]:
+def ratios(settings: int) -> list[EpsilonRow]:
     return [
-        {
-            "scenario": f"a_scenario_with_a_long_name_{i}",
-            "setting": "with_a_setting",
-            "delta": delta,
-            "ratio": 1.0 + i / 50,
-            "verdict": "consistent" if i else "refuted",
-        }
+        EpsilonRow(
+            origin=Origin(
+                run="run",
+                scenario=f"a_scenario_with_a_long_name_{i}",
+                setting="with_a_setting",
+                title="A setting",
+            ),
+            delta=delta,
+            lower=0.5,
+            exact=None,
+            certified=1.0,
+            certified_by="samples",
+            bound=bound("a", 1.0 + i / 50 if i else 0.99, 1.0),
+        )
         for i in range(settings)
         for delta in (1e-2, 1e-5)
     ]
@@ -123,8 +135,8 @@ def test_the_ratios_of_a_sweep_collide_nowhere(found: Drawn, settings: int) -> N
 
 def test_runs_of_one_setting_share_a_line_whose_name_tells_delta() -> None:
     rows = ratios(1) * 9
-    assert {sweep._name(row)[-8:] for row in rows} == {"δ = 0.01", "δ = 1e-5"}
-    assert all(len(sweep._name(row)) <= sweep._LETTERS for row in rows)
+    assert {sweep.line_name(row)[-8:] for row in rows} == {"δ = 0.01", "δ = 1e-5"}
+    assert all(len(sweep.line_name(row)) <= sweep.LONGEST_NAME for row in rows)
 
 
 def planted(change: Callable[[Figure], None]) -> list[str]:

@@ -1,16 +1,19 @@
 from __future__ import annotations
 
-import copy
-from collections.abc import Callable
+import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import pytest
 
-from audit.report import stored
+from audit.bounds import Status
+from audit.report import queries
 from audit.report.figures import laws, sandwich, steps, style, tradeoff
+from audit.results import BoundCurve, Number
 
-from .example import example
+from .example import pair_settings, with_bound
+from .example_laws import TRIALS
 
 
 def test_spaced_moves_labels_apart_and_keeps_their_order() -> None:
@@ -41,90 +44,96 @@ def test_bounds_differ_without_colour() -> None:
     assert len({(look.line, look.marker) for look in looks.values()}) == 20
 
 
-def _steps(change: Callable[[Any], None], unsound: tuple[str, ...] = ()) -> str:
-    setting = copy.deepcopy(example()["settings"][0])
-    data = setting["epsilon_against_steps"]
-    change(data)
-    count = np.asarray(data["steps"], float)
-    exact = np.array(data["exact"], float)
-    bounds = {b["id"]: np.array(b["epsilon"], float) for b in data["bounds"]}
-    return steps.caption(data, count, exact, bounds, unsound)
+def steps_caption(unsound: tuple[str, ...] = (), **changes: Any) -> str:
+    return steps.caption(replace(pair_settings()[0].epsilon_against_steps, **changes), unsound)
 
 
 def test_steps_caption_follows_the_data() -> None:
-    text = _steps(lambda data: None)
+    text = steps_caption()
     assert "levels off: from T = 300 on" in text
     assert "bsa24.theorem_4_3 with 9.662, 3.129 times" in text
     assert "refuted there: example.theorem_1" in text
     assert "Still growing: bsa24.theorem_4_1, bsa24.theorem_4_8" in text
+    assert "The burn-in time of Altschuler and Talwar 2022, Theorem 3.1 is 150 steps." in text
+    growing = tuple(at(t * 1e-3) for t in pair_settings()[0].epsilon_against_steps.steps)
+    assert "still grows" in steps_caption(exact=growing)
 
-    def grow(data: Any) -> None:
-        data["exact"] = [[t * 1e-3, t * 1e-3] for t in data["steps"]]
 
-    assert "still grows" in _steps(grow)
+def at(value: float) -> Number:
+    return Number(value, value, value)
+
+
+def test_an_infinite_exact_value_is_said_to_be() -> None:
+    exact = pair_settings()[0].epsilon_against_steps.exact
+    assert steps_caption(exact=(*exact[:-1], at(math.inf))) == "The exact value is infinite."
 
 
 def test_the_steps_caption_calls_no_unsound_claim_the_tightest() -> None:
     """Nor one that is refuted after another number of steps, whatever it claims at the last."""
-    text = _steps(lambda data: None, ("bsa24.theorem_4_3",))
+    text = steps_caption(("bsa24.theorem_4_3",))
     assert "stands there is at22.b_1 with 11.32" in text
-
-    def late(data: Any) -> None:
-        """A claim that is below the exact value at the first step alone."""
-        name, last = "late.theorem", data["exact"][-1][1] * 1.001
-        values = [0.0, *[last] * (len(data["steps"]) - 1)]
-        data["bounds"].append({"id": name, "epsilon": values})
-
-    text = _steps(late)
+    # a claim that is below the exact value at the first step alone
+    data = pair_settings()[0].epsilon_against_steps
+    last = data.exact[-1].high * 1.001
+    late = BoundCurve(id="late.theorem", values=(0.0, *[last] * (len(data.steps) - 1)))
+    text = steps_caption(bounds=(*data.bounds, late))
     assert "stands there is bsa24.theorem_4_3" in text
     assert "hence refuted there: example.theorem_1, late.theorem." in text
 
 
 def test_what_may_be_called_the_tightest() -> None:
-    setting = example()["settings"][0]
-    assert stored.unsound(setting) == {"example.theorem_1"}
-    setting["deltas"][0]["bounds"][0]["status"] = "unproven"
-    assert stored.unsound(setting) == {"example.theorem_1", "bsa24.theorem_4_1"}
+    setting = pair_settings()[0]
+    assert queries.unsound(setting) == {"example.theorem_1"}
+    setting = with_bound(setting, 0, 0, status=Status.UNPROVEN)
+    assert queries.unsound(setting) == {"example.theorem_1", "bsa24.theorem_4_1"}
 
 
 def test_laws_caption_tells_samples_that_disagree() -> None:
-    setting = example()["settings"][0]
-    arrays = {key: np.asarray(value) for key, value in setting["laws"].items()}
-    assert "Samples and computation agree: 160 of 160" in laws.caption(setting, arrays, False)
-    arrays["histogram"] = arrays["histogram"] * 1.05
-    assert "Samples and computation differ" in laws.caption(setting, arrays, False)
+    found = pair_settings()[0].laws
+    assert "Samples and computation agree: 160 of 160" in laws.caption(
+        found, TRIALS, logarithmic=False
+    )
+    higher = replace(found.first, histogram=tuple(1.05 * v for v in found.first.histogram))
+    text = laws.caption(replace(found, first=higher), TRIALS, logarithmic=False)
+    assert "Samples and computation differ" in text
 
 
 def test_laws_agreement_holds_for_a_law_narrower_than_a_bin() -> None:
-    setting = example()["settings"][2]
-    arrays = {key: np.asarray(value) for key, value in setting["laws"].items()}
-    assert "Samples and computation agree" in laws.caption(setting, arrays, True)
+    text = laws.caption(pair_settings()[2].laws, TRIALS, logarithmic=True)
+    assert "Samples and computation agree" in text
 
 
 def test_laws_on_the_whole_line_have_no_panels_for_atoms() -> None:
-    setting = example()["settings"][1]
-    setting["laws"].update(atoms=[0.0, 0.0], atoms_prime=[0.0, 0.0], ends=[None, None])
-    drawn = laws.draw(setting)
+    found = pair_settings()[1].laws
+    none = (0.0, 0.0)
+    drawn = laws.draw(
+        replace(
+            found,
+            ends=(-math.inf, math.inf),
+            first=replace(found.first, atoms=none),
+            second=replace(found.second, atoms=none),
+        ),
+        TRIALS,
+        "sampled",
+    )
     assert "end of the domain" not in drawn.caption
 
 
 def test_tradeoff_caption_names_a_claim_above_the_exact_curve() -> None:
-    data = example()["settings"][0]["tradeoff"]
-    alpha, exact, upper = (np.array(data[key]) for key in ("alpha", "exact", "sampled_upper"))
-    bounds = {b["id"]: np.array(b["beta"]) for b in data["bounds"]}
-    text = tradeoff.caption(alpha, exact, upper, bounds, False)
+    curves = pair_settings()[0].tradeoff
+    text = tradeoff.caption(curves, (), logarithmic=False)
     assert "contradicted by the pair: example.theorem_1" in text
-    text = tradeoff.caption(alpha, exact, upper, bounds, False, ("bsa24.theorem_4_3",))
+    text = tradeoff.caption(curves, ("bsa24.theorem_4_3",), logarithmic=False)
     assert "tightest claim that stands allows" in text
-    text = tradeoff.caption(alpha, exact, upper, bounds, False, tuple(bounds))
+    text = tradeoff.caption(curves, [bound.id for bound in curves.bounds], logarithmic=False)
     assert "tightest claim" not in text
-    del bounds["example.theorem_1"]
-    text = tradeoff.caption(alpha, exact, upper, bounds, True)
+    sound = tuple(bound for bound in curves.bounds if bound.id != "example.theorem_1")
+    text = tradeoff.caption(replace(curves, bounds=sound), (), logarithmic=True)
     assert "No claimed curve rises above the exact one. Both axes are logarithmic" in text
 
 
 def test_sandwich_caption_says_where_samples_end() -> None:
-    text = sandwich.caption(example()["settings"])
+    text = sandwich.caption(pair_settings())
     assert "refuted: example.theorem_1" in text
     assert "In “The constants of the paper's footnote 9” the blue stretch is wide" in text
-    assert "Every claim lies to the right" in sandwich.caption(example()["settings"][1:])
+    assert "Every claim lies to the right" in sandwich.caption(pair_settings()[1:])

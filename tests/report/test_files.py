@@ -5,22 +5,19 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from audit import report
+from audit.results import to_json
 
-from .example import example
-
-
-def _store(folder: Path, result: Any) -> Path:
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
-    return folder
+from .example import example, result, study
+from .test_report import bare, pair_settings
 
 
 def test_load_gives_back_what_was_stored(tmp_path: Path) -> None:
-    assert report.load(_store(tmp_path, example())) == json.loads(json.dumps(example()))
+    (tmp_path / "result.json").write_text(to_json(example()), encoding="utf-8")
+    assert report.load(tmp_path) == example()
 
 
 def test_missing_folder_or_file(tmp_path: Path) -> None:
@@ -35,11 +32,12 @@ def test_missing_folder_or_file(tmp_path: Path) -> None:
     [
         ("{", "must be JSON"),
         ("", "must be JSON"),
-        ('{"format": NaN}', "must be JSON: numbers must be finite, got NaN"),
+        ('{"version": NaN}', "must be JSON: numbers must be finite, got NaN"),
         ("[]", "result must be an object with named parts, got \\[\\]"),
-        ("{}", "format must be 1, got None"),
-        ('{"format": 7}', "format must be 1, got 7"),
-        ('{"format": 1}', "scenario must be an object with named parts, got None"),
+        ("{}", "version must be 2, got None"),
+        ('{"version": 7}', "version must be 2, got 7"),
+        ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
+        ('{"version": 2}', "scenario must be"),
     ],
 )
 def test_broken_text_is_one_line(tmp_path: Path, text: str, message: str) -> None:
@@ -61,32 +59,35 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     [
         (("confidence",), 1.5, r"confidence must be in \(0, 1\), got 1.5"),
         (("settings",), [], r"settings must be a list with one entry or more, got \[\]"),
-        (("settings", 1, "name"), None, r"settings\[1\].name must be a word, got None"),
-        (("settings", 0, "deltas"), None, r"settings\[0\].deltas must be a list"),
-        (("settings", 0, "mechanism"), 3, r"settings\[0\].mechanism must be an object"),
-        (("settings", 0, "deltas", 0, "delta"), 0, r"deltas\[0\].delta must be in \(0, 1\), got 0"),
-        (("settings", 0, "deltas", 0, "exact"), {}, r"exact.worst must be a pair"),
+        (("settings", 1, "name"), None, r"settings\[1\].name must be .*, got None"),
+        (("settings", 0, "deltas"), None, r"settings\[0\].deltas must be .*, got None"),
+        (("settings", 0, "mechanism"), 3, r"settings\[0\].mechanism must be .*, got 3"),
+        (("settings", 0, "deltas", 0, "delta"), 0, r"delta must be in \(0, 1\), got 0"),
+        (("settings", 0, "deltas", 0, "exact"), {}, r"deltas\[0\].exact.forward must be"),
+        (("settings", 0, "deltas", 0, "verdict"), 1, r"deltas\[0\].verdict must be left out"),
+        (("settings", 2, "findings", "statements"), 3, r"statements must be .*, got 3"),
+        (("settings", 2, "findings", "charts"), [3], r"findings.charts\[0\] must be .*, got 3"),
     ],
 )
-def test_write_refuses_what_is_no_result(
-    tmp_path: Path, path: tuple[str | int, ...], value: Any, message: str
+def test_a_file_that_is_no_result_is_refused(
+    tmp_path: Path, path: tuple[str | int, ...], value: object, message: str
 ) -> None:
-    result: Any = example()
-    node = result
+    pair = bare(pair_settings()[0])
+    stored = json.loads(to_json(result(pair, pair, study())))
+    node = stored
     for key in path[:-1]:
         node = node[key]
     node[path[-1]] = value
-    with pytest.raises(ValueError, match=message):
-        report.write(result, tmp_path)
-    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "result.json").write_text(json.dumps(stored), encoding="utf-8")
+    with pytest.raises(ValueError, match=message) as caught:
+        report.load(tmp_path)
+    assert "\n" not in str(caught.value)
 
 
 def test_unwritable_folder(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
-    result = example()
-    result["settings"] = [_bare(result["settings"][0])]
     with pytest.raises(ValueError, match=r"folder that can be written to, got '.*file'"):
-        report.write(result, tmp_path / "file")
+        report.write(result(study()), tmp_path / "file")
 
 
 def test_importing_the_report_does_not_import_matplotlib() -> None:
@@ -99,6 +100,9 @@ def test_importing_the_report_does_not_import_matplotlib() -> None:
     subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))
 
 
-def _bare(setting: dict[str, Any]) -> dict[str, Any]:
-    kept = ("name", "mechanism", "deltas")
-    return {key: value for key, value in setting.items() if key in kept}
+def test_reading_results_does_not_import_matplotlib() -> None:
+    code = (
+        "import sys; from audit.report import gather, load, terminal;"
+        "sys.exit('matplotlib' in sys.modules)"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, env=dict(os.environ))

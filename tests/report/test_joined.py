@@ -4,48 +4,62 @@ from __future__ import annotations
 
 import csv
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from audit import report
+from audit.bounds import Status
 from audit.cli.report import main
-from audit.report import joined
+from audit.mechanism import NoisySGD
+from audit.report import joined, joined_rows
 from audit.report.document import Table
 from audit.report.figures import sweep
+from audit.report.joined_rows import EpsilonRow, FailedRun, RenyiRow, StatementRow
 from audit.report.runs import status
-from audit.scenario.store import to_json
-from audit.scenario.studies import read_study
-from audit.scenario.study import StudySetting, stored_study
+from audit.results import AtDelta, AtOrder, ByOrder, PairResult, Result, Verdict, to_json
 
-from .example import example
+from .example import around, at_least, bound, example, pair_settings, result, study, with_setting
 
 QUANTITIES = ("epsilon", "Renyi divergence", "statement")
 
 
-def store(folder: Path, result: Any, *, page: bool = False) -> Path:
+def store(folder: Path, result: Result, *, page: bool = False) -> Path:
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(result), encoding="utf-8")
+    (folder / "result.json").write_text(to_json(result), encoding="utf-8")
     (folder / "status.json").write_text(status(None, f"audit {folder.name}"), encoding="utf-8")
     if page:
         (folder / "report.html").write_text("<p>", encoding="utf-8")
     return folder
 
 
-def swept(steps: int, noise: float, ratio: float) -> dict[str, Any]:
+def swept(steps: int, noise: float, ratio: float, name: str = "at22_lower_bound") -> Result:
     """The example's first setting for other parameters, its best claim that many times exact."""
-    result = example()
-    setting = result["settings"][0]
-    setting["mechanism"] = {**setting["mechanism"], "steps": steps, "noise_std": noise}
-    for row in setting["deltas"]:
-        low = row["exact"]["worst"][0]
-        bound = {**row["bounds"][0], "id": "a", "epsilon": ratio * low, "ratio": ratio}
-        bound["verdict"] = "consistent" if ratio >= 1 else "refuted"
-        row["bounds"] = [bound]
-        row["best"] = {"id": "a", "epsilon": bound["epsilon"], "ratio": ratio}
-    result["settings"] = [setting]
-    return result
+    setting = pair_settings()[0]
+    mechanism = replace(setting.mechanism, steps=steps, noise_std=noise)
+    rows = []
+    for row in setting.deltas:
+        assert row.exact is not None
+        low = row.exact.worst.low
+        claim = replace(bound("a", ratio * low, low), ratio=ratio)
+        rows.append(
+            replace(row, bounds=(claim,), best="a" if claim.verdict is Verdict.CONSISTENT else None)
+        )
+    return result(with_mechanism(setting, mechanism, tuple(rows)), name=name)
+
+
+def with_mechanism(
+    setting: PairResult, mechanism: NoisySGD, rows: tuple[AtDelta, ...]
+) -> PairResult:
+    return replace(
+        setting,
+        mechanism=mechanism,
+        pair=replace(setting.pair, mechanism=mechanism),
+        other_pairs=(),
+        deltas=rows,
+    )
 
 
 @pytest.fixture
@@ -74,30 +88,45 @@ def test_runs_are_found_once_and_broken_ones_have_a_reason(places: list[Path]) -
 
 
 def test_a_broken_result_is_a_row(tmp_path: Path) -> None:
-    (store(tmp_path / "run", {}) / "result.json").write_text("{", encoding="utf-8")
-    (row,) = joined.rows(report.gather([tmp_path]))
-    assert row["verdict"] == "error"
-    assert "must be JSON" in row["error"]
+    (store(tmp_path / "run", example()) / "result.json").write_text("{", encoding="utf-8")
+    (row,) = joined_rows.rows(report.gather([tmp_path]))
+    assert isinstance(row, FailedRun)
+    assert row.verdict is Verdict.ERROR
+    assert "must be JSON" in row.error
+
+
+def test_a_result_of_an_earlier_version_is_a_row(tmp_path: Path) -> None:
+    (store(tmp_path / "run", example()) / "result.json").write_text(
+        '{"format": 1}', encoding="utf-8"
+    )
+    (row,) = joined_rows.rows(report.gather([tmp_path]))
+    assert isinstance(row, FailedRun)
+    assert "version must be 2, got 1; run the scenario again" in row.error
 
 
 def test_rows_hold_the_stored_numbers(places: list[Path]) -> None:
-    rows = joined.rows(report.gather(places))
-    (found,) = [r for r in rows if r["run"] == "b" and r["delta"] == 1e-5]
-    stored = swept(20, 0.5, 2.0)["settings"][0]["deltas"][-1]
-    assert found["lower"] == stored["sampled"]["epsilon"]
-    assert [found["exact_low"], found["exact_high"]] == list(stored["exact"]["worst"])
-    assert (found["claimed"], found["ratio"]) == (stored["bounds"][0]["epsilon"], 2.0)
-    # every refuted bound of the example has a row of its own
-    wrong = {r["claimed_by"] for r in rows if r["run"] == "run" and r["verdict"] == "refuted"}
-    expected = {
-        bound["id"]
-        for setting in example()["settings"]
-        for row in setting["deltas"]
-        for bound in row["bounds"]
-        if bound["verdict"] == "refuted"
-    }
-    assert wrong == expected
+    rows = joined_rows.epsilon_rows(report.gather(places))
+    (found,) = [row for row in rows if row.origin.run == "b" and row.delta == 1e-5]
+    setting = swept(20, 0.5, 2.0).settings[0]
+    assert isinstance(setting, PairResult)
+    stored = setting.deltas[-1]
+    assert stored.exact is not None
+    line = found.columns
+    assert line.lower == stored.sampled.epsilon
+    assert (line.exact_low, line.exact_high) == stored.exact.worst.bracket
+    assert (line.claimed, line.ratio) == (stored.bounds[0].value, 2.0)
+    # every refuted bound of the example has a row of its own, and no ratio
+    wrong = [row for row in rows if row.origin.run == "run" and row.verdict is Verdict.REFUTED]
+    expected = [
+        bound.id
+        for setting in pair_settings()
+        for row in setting.deltas
+        for bound in row.bounds
+        if bound.verdict is Verdict.REFUTED
+    ]
+    assert [row.columns.claimed_by for row in wrong] == expected
     assert wrong
+    assert {row.columns.ratio for row in wrong} == {None}
 
 
 def test_the_command_writes_everything_and_tells(
@@ -120,6 +149,7 @@ def test_the_command_writes_everything_and_tells(
     with (out / "results.csv").open(encoding="utf-8") as file:
         lines = list(csv.DictReader(file))
     assert len(lines) == len(content["rows"])
+    assert {row["verdict"] for row in content["rows"]} >= {"error", "refuted", "consistent"}
     for line, row in zip(lines, content["rows"], strict=True):
         assert line["run"] == row["run"]
         assert line["ratio"] == ("" if row["ratio"] is None else repr(row["ratio"]))
@@ -181,7 +211,7 @@ def test_of_many_rows_the_first_table_has_what_is_wrong_and_the_extremes(tmp_pat
     runs = runs_of(tmp_path, *points)
     document = joined.build(runs, tmp_path)
     kept = [(row[0].note, row[-1].text) for row in document.summary.rows]
-    deltas = len(example()["settings"][0]["deltas"])
+    deltas = len(pair_settings()[0].deltas)
     assert kept[:deltas] == [("07", "refuted")] * deltas
     assert kept[deltas:] == [("00", "consistent"), ("29", "consistent")] * deltas
     (whole,) = [s for s in document.sections if s.ident == "rows"]
@@ -201,73 +231,101 @@ def test_runs_are_told_apart_by_what_their_commands_do_not_share() -> None:
     assert joined.labels(runs) == {"a": "steps=1", "b": "steps=2", "c": "c"}
 
 
-def studied(size: int = 20, *, wrong: bool = False) -> dict[str, Any]:
+def studied(*, wrong: bool = False) -> Result:
     """A result that holds one study and nothing else."""
-    name = "tests.scenario.studies:Everything"
-    study = read_study({"function": name, "size": size, "wrong": wrong})
-    setting = StudySetting(name="asked", title="A question", summary="", study=study)
-    found = study.find(seed=1, threads=1, confidence=0.9, progress=lambda done, total: None)
-    result = example()
-    result["scenario"]["name"] = result["scenario"]["title"] = "questions"
-    result["settings"] = [json.loads(to_json(stored_study(setting, found, 1)))]
-    return result
+    made = result(study("asked", wrong=wrong, unclear=True), name="questions")
+    return replace(made, scenario=replace(made.scenario, title="questions"))
 
 
 def test_rows_say_of_what_quantity_they_are(tmp_path: Path) -> None:
     store(tmp_path / "a", example())
     store(tmp_path / "b", studied(wrong=True))
     runs = report.gather([tmp_path])
-    rows = joined.rows(runs)
-    by_quantity = {name: [r for r in rows if r["quantity"] == name] for name in QUANTITIES}
-    assert sum(len(found) for found in by_quantity.values()) == len(rows)
-    epsilons, divergences, statements = by_quantity.values()
-    assert epsilons == joined.comparisons(runs)
-    assert all(row["order"] is None and row["delta"] for row in epsilons)
+    rows = joined_rows.rows(runs)
+    assert {row.columns.quantity for row in rows} == set(QUANTITIES)
+    epsilons = [row for row in rows if isinstance(row, EpsilonRow)]
+    assert epsilons == joined_rows.epsilon_rows(runs)
+    assert all(row.columns.order is None and row.columns.delta for row in epsilons)
     # order 2 of the first setting: one bound has a number, and it stands
-    order = example()["settings"][0]["renyi"][0]
-    (found,) = [r for r in divergences if (r["setting"], r["order"]) == ("full_batch", 2.0)]
-    assert found["delta"] is None
-    assert found["lower"] == order["sampled_lower"]
-    assert [found["exact_low"], found["exact_high"]] == list(order["forward"])
-    assert (found["claimed"], found["claimed_by"]) == (
-        order["bounds"][0]["value"],
-        "bsa24.theorem_4_1",
+    order = pair_settings()[0].renyi[0]
+    (found,) = [
+        row
+        for row in rows
+        if isinstance(row, RenyiRow) and (row.origin.setting, row.order) == ("full_batch", 2.0)
+    ]
+    line = found.columns
+    assert line.delta is None
+    assert line.lower == order.sampled_lower
+    assert (line.exact_low, line.exact_high) == order.exact.worst.bracket
+    assert (line.claimed, line.claimed_by) == (order.bounds[0].value, "bsa24.theorem_4_1")
+    assert line.ratio == order.bounds[0].ratio
+    assert found.verdict is Verdict.CONSISTENT
+    stored = study(wrong=True, unclear=True).findings.statements
+    statements = [row for row in rows if isinstance(row, StatementRow)]
+    assert tuple(row.statement for row in statements) == stored
+    assert Verdict.REFUTED in {row.verdict for row in statements}
+
+
+def test_lines_say_what_is_refuted_of_every_quantity(tmp_path: Path) -> None:
+    wrong = bound("at22.b_1", 0.5, 0.8)
+    order = replace(pair_settings()[0].renyi[0], bounds=(wrong,))
+    made = with_setting(swept(10, 0.5, 0.9), 0, renyi=(order,))
+    runs = [
+        report.Run(tmp_path / "a", "", made, None),
+        report.Run(tmp_path / "b", "", studied(wrong=True), None),
+        report.Run(tmp_path / "c", "", None, "steps must be positive, got 0"),
+    ]
+    lines = joined.shown(runs).splitlines()
+    assert lines == [
+        "error: c: steps must be positive, got 0",
+        "refuted: a claims 2.2329 at delta 0.01, TwoSidedWalk: at least 2.4809 (a, full_batch)",
+        "refuted: a claims 2.7786 at delta 1e-5, TwoSidedWalk: at least 3.0872 (a, full_batch)",
+        "refuted: at22.b_1 claims 0.50000 at Renyi order 2, TwoSidedWalk: at least 0.81234 "
+        "(a, full_batch)",
+        "refuted: The root of 2 is 1.41421356 (Euclid, Elements X): expected 1.41421, found 2 "
+        "(b, asked)",
+    ]
+
+
+def test_the_larger_order_counts_and_infinity_is_written(tmp_path: Path) -> None:
+    bounds = (
+        bound("a", 3.0, 2.0),
+        bound("b", 2.5, 2.0, status=Status.UNPROVEN),
+        bound("c", 0.5, 2.0, status=Status.REFUTED),
     )
-    assert found["ratio"] == found["claimed"] / found["exact_low"]
-    assert found["verdict"] == "consistent"
-    stored = studied(wrong=True)["settings"][0]["study"]["statements"]
-    assert [row["statement"] for row in statements] == [one["claim"] for one in stored]
-    assert [row["verdict"] for row in statements] == [one["outcome"] for one in stored]
-    assert [row["found"] for row in statements] == [one["found"] for one in stored]
-    assert "refuted" in {row["verdict"] for row in statements}
-
-
-def test_the_larger_order_counts_and_what_is_infinite_is_absent(tmp_path: Path) -> None:
-    result = swept(10, 0.5, 1.5)
-    bounds = [
-        {"id": "a", "status": "as printed", "value": 3.0, "verdict": "consistent"},
-        {"id": "b", "status": "unproven", "value": 2.5, "verdict": "consistent"},
-        {"id": "c", "status": "refuted as printed", "value": 0.5, "verdict": "refuted"},
+    infinite = at_least(math.inf)
+    orders = (
+        AtOrder(
+            order=2.0,
+            sampled_lower=0.5,
+            exact=ByOrder(forward=around(1.0), reverse=at_least(2.0), worst=at_least(2.0)),
+            bounds=bounds,
+        ),
+        AtOrder(
+            order=4.0,
+            sampled_lower=0.5,
+            exact=ByOrder(forward=infinite, reverse=around(2.0), worst=infinite),
+            bounds=(),
+        ),
+    )
+    store(tmp_path / "a", with_setting(swept(10, 0.5, 1.5), 0, renyi=orders))
+    runs = report.gather([tmp_path])
+    found = [row.columns for row in joined_rows.renyi_rows(runs)]
+    assert [(r.claimed_by, r.exact_low, r.exact_high, r.ratio) for r in found] == [
+        ("c", 2.0, math.inf, None),
+        ("a", 2.0, math.inf, 1.5),
+        (None, math.inf, math.inf, None),
     ]
-    result["settings"][0]["renyi"] = [
-        {"order": 2.0, "forward": [1.0, 1.1], "reverse": [2.0, None], "bounds": bounds},
-        {"order": 4.0, "forward": [None, None], "reverse": [2.0, 2.1], "bounds": []},
-    ]
-    store(tmp_path / "a", result)
-    found = [r for r in joined.rows(report.gather([tmp_path])) if r["quantity"] == QUANTITIES[1]]
-    assert [(r["claimed_by"], r["exact_low"], r["exact_high"], r["ratio"]) for r in found] == [
-        ("c", 2.0, None, 0.25),
-        ("a", 2.0, None, 1.5),
-        (None, None, None, None),
-    ]
-    assert [row["verdict"] for row in found] == ["refuted", "consistent", "not applicable"]
+    assert [row.verdict for row in found] == ["refuted", "consistent", "not applicable"]
+    content = json.loads(joined_rows.to_json(runs, joined_rows.rows(runs)))
+    assert content["rows"][-1]["exact_high"] == "inf"
 
 
 @pytest.mark.parametrize(("wrong", "word"), [(False, "holds"), (True, "refuted")])
 def test_a_study_is_a_row_with_a_word(tmp_path: Path, wrong: bool, word: str) -> None:
-    result = studied(wrong=wrong)
-    outcomes = [one["outcome"] for one in result["settings"][0]["study"]["statements"]]
-    store(tmp_path / "b", result)
+    setting = study("asked", wrong=wrong)
+    outcomes = [one.verdict.value for one in setting.findings.statements]
+    store(tmp_path / "b", result(setting, name="questions"))
     alone = joined.build(report.gather([tmp_path]), tmp_path)
     (row,) = alone.summary.rows
     assert alone.statements is None
@@ -283,20 +341,25 @@ def test_a_study_is_a_row_with_a_word(tmp_path: Path, wrong: bool, word: str) ->
     beside = joined.build(report.gather([tmp_path]), tmp_path)
     assert beside.statements is not None
     assert beside.statements.rows == (row,)
-    assert len(beside.summary.rows) == len(joined.comparisons(report.gather([tmp_path])))
+    assert len(beside.summary.rows) == len(joined_rows.epsilon_rows(report.gather([tmp_path])))
 
 
 def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
     for i in range(24):
-        result = swept(10 + i, 0.5, 1.5 + i)
-        result["scenario"]["name"] = result["scenario"]["title"] = f"scenario {i:02}"
+        made = swept(10 + i, 0.5, 1.5 + i, name=f"scenario {i:02}")
         if i == 3:  # refuted, and one of a user's own claims
-            for row in result["settings"][0]["deltas"]:
-                row["bounds"][0] |= {"ratio": 0.5, "verdict": "refuted", "status": "claimed"}
-        store(tmp_path / f"{i:02}", result)
+            made = swept(10 + i, 0.5, 0.5, name=f"scenario {i:02}")
+            setting = made.settings[0]
+            assert isinstance(setting, PairResult)
+            rows = tuple(
+                replace(row, bounds=(replace(row.bounds[0], status="claimed"),))
+                for row in setting.deltas
+            )
+            made = with_setting(made, 0, deltas=rows)
+        store(tmp_path / f"{i:02}", made)
     store(tmp_path / "97", studied())
     failed = status("steps must be ..., got 0", "audit scenario=broken")
-    store(tmp_path / "98", {})
+    store(tmp_path / "98", studied())
     (tmp_path / "98" / "result.json").unlink()
     (tmp_path / "98" / "status.json").write_text(failed, encoding="utf-8")
     document = joined.build(report.gather([tmp_path]), tmp_path)
@@ -306,14 +369,14 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
     assert rows["00"][1].text == "1.500"
     assert rows["00"][2].text == "nothing is refuted"
     own = rows["03"]
-    deltas = len(example()["settings"][0]["deltas"])
-    assert own[2].text == f"{deltas} claims about mechanisms of one's own are refuted"
+    deltas = len(pair_settings()[0].deltas)
+    assert own[2].text == f"{deltas} claims about user-defined mechanisms are refuted"
     assert own[-1].text == "refuted"
     assert rows["97"][1].text == "–"
     assert rows["97"][2].text == "of 2 statements 1 holds, 1 is inconclusive"
     assert document.statements is None
     assert "refuted somewhere" not in document.conclusion
-    assert f"{deltas} claims about mechanisms of one's own are refuted" in document.conclusion
+    assert f"{deltas} claims about user-defined mechanisms are refuted" in document.conclusion
     (whole,) = [s for s in document.sections if s.ident == "rows"]
     assert isinstance(whole.parts[0], Table)
     assert len(whole.parts[0].rows) == 24 * deltas + 1
@@ -321,11 +384,10 @@ def test_many_different_scenarios_have_a_row_each(tmp_path: Path) -> None:
 
 def test_a_refuted_statement_of_a_study_is_never_told_away(tmp_path: Path) -> None:
     for i in range(24):
-        result = swept(10 + i, 0.5, 1.5)
-        result["scenario"]["name"] = f"scenario {i:02}"
+        made = swept(10 + i, 0.5, 1.5, name=f"scenario {i:02}")
         if i == 5:  # a study beside a claim that stands
-            result["settings"] += studied(wrong=True)["settings"]
-        store(tmp_path / f"{i:02}", result)
+            made = replace(made, settings=(*made.settings, *studied(wrong=True).settings))
+        store(tmp_path / f"{i:02}", made)
     document = joined.build(report.gather([tmp_path]), tmp_path)
     rows = {row[0].note: row for row in document.summary.rows}
     assert rows["05"][2].text == "of 2 statements 1 is inconclusive, 1 is refuted"
@@ -335,15 +397,12 @@ def test_a_refuted_statement_of_a_study_is_never_told_away(tmp_path: Path) -> No
 
 
 def test_tables_for_latex(tmp_path: Path) -> None:
-    result = swept(10, 0.5, 0.9)
-    for drawn in ("laws", "tradeoff", "epsilon_against_steps"):
-        del result["settings"][0][drawn]
-    store(tmp_path / "run", result)
+    store(tmp_path / "run", swept(10, 0.5, 0.9))
     with pytest.raises(SystemExit) as left:
         main([str(tmp_path / "run"), "--latex", "--full", "--output", str(tmp_path / "out")])
     assert left.value.code == 0
     text = (tmp_path / "out" / "results.tex").read_text(encoding="utf-8")
-    rows = joined.comparisons(report.gather([tmp_path / "run"]))
+    rows = joined_rows.epsilon_rows(report.gather([tmp_path / "run"]))
     assert text.count(r"\textbf{refuted}") == len(rows)
     assert r"\toprule" in (tmp_path / "run" / "report.tex").read_text(encoding="utf-8")
     plain = tmp_path / "plain"

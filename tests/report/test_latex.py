@@ -6,8 +6,9 @@ import re
 
 import pytest
 
-from audit.report import latex, setting_tables, stored
+from audit.report import latex, run_report
 from audit.report.document import Cell, Column, Table
+from audit.results import Verdict
 
 from .example import example
 
@@ -44,7 +45,7 @@ def test_words_and_greek() -> None:
 
 def test_a_table_in_the_style_of_booktabs() -> None:
     row = (Cell.code("bsa24.theorem_4_3", "a & b"), Cell.number("1.5", 1.5, "at22.b_2"))
-    lines = latex.table(content(row, (Cell(text="x"), Cell.verdict("refuted")))).splitlines()
+    lines = latex.table(content(row, (Cell(text="x"), Cell.verdict(Verdict.REFUTED)))).splitlines()
     assert lines[0] == r"\begin{longtable}{@{}lr@{}}"
     long = latex.table(
         content((Cell(text="a long title", note="with a longer note"), Cell(text="1")))
@@ -70,7 +71,7 @@ def test_a_table_in_the_style_of_booktabs() -> None:
 def test_every_row_has_as_many_cells_as_columns() -> None:
     text = latex.of_run(example()).decode("utf-8")
     assert text.startswith("% needs \\usepackage{booktabs,longtable}\n")
-    shown = setting_tables.summary(stored.stemmed(example()["settings"]))
+    (shown,) = run_report.summaries(example())
     rows = [line for line in text.splitlines() if line.endswith(r"\\") and " & " in line]
     assert len(rows) == len(shown.rows) + 2  # the head stands on the first and on later pages
     for row in rows:

@@ -1,42 +1,62 @@
-"""What only some settings have: the leak of each record, own scores, Renyi curves."""
+"""What only some settings have: the leak of each record, user-defined mechanisms, Renyi curves."""
 
 from __future__ import annotations
 
-import copy
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from audit import report
-from audit.report import conclusion, joined, setting_tables, stored
+from audit.bounds import Status
+from audit.constructions import GradientPair, PiecewiseLinear
+from audit.report import joined, queries, setting_tables
+from audit.report.conclusion import conclusion
 from audit.report.figures import positions, renyi, sandwich, scores
+from audit.results import (
+    AtPosition,
+    FoundBy,
+    NamedEpsilon,
+    Number,
+    OtherPair,
+    PositionAtDelta,
+    Result,
+    UserMechanismResult,
+    Verdict,
+)
 
-from .example import example
+from .example import bound, example, pair_settings, result, user_mechanism, with_setting
 
 
-def by_record(*claimed: float) -> list[dict[str, Any]]:
+def by_record(*claimed: float, status: Status = Status.AS_PRINTED) -> tuple[AtPosition, ...]:
     """Records 1, 2, ... of which two pairs have their index and half of it."""
-    return [
-        {
-            "position": index - 1,
-            "index": index,
-            "pairs": [
-                {"name": "ResetWalk", "epsilon": [[float(index), float(index)]] * 2},
-                {"name": "TwoSidedWalk", "epsilon": [[index / 2, index / 2]] * 2},
-            ],
-            "certified": [float(index)] * 2,
-            "bounds": [
-                {
-                    "id": "fmtt18.theorem_23",
-                    "status": "as printed",
-                    "epsilon": [value, value],
-                    "verdict": ["consistent" if value >= index else "refuted"] * 2,
-                }
-            ],
-        }
+
+    def exactly(value: float) -> Number:
+        return Number(value, value, value)
+
+    return tuple(
+        AtPosition(
+            position=index - 1,
+            index=index,
+            deltas=tuple(
+                PositionAtDelta(
+                    delta=delta,
+                    pairs=(
+                        NamedEpsilon(pair="ResetWalk", epsilon=exactly(float(index))),
+                        NamedEpsilon(pair="TwoSidedWalk", epsilon=exactly(index / 2)),
+                    ),
+                    certified=float(index),
+                    bounds=(bound("fmtt18.theorem_23", value, float(index), status=status),),
+                )
+                for delta in (1e-2, 1e-5)
+            ),
+        )
         for index, value in enumerate(claimed, 1)
-    ]
+    )
+
+
+def with_positions(*claimed: float) -> Result:
+    return with_setting(example(), 0, positions=by_record(*claimed))
 
 
 def test_the_leak_of_each_record_in_words_and_rows() -> None:
@@ -46,8 +66,7 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
         "stands is 1.100 times the strongest pair's exact value at record 3 and 3.000 times at "
         "record 2."
     )
-    setting = {**example()["settings"][0], "positions": by_record(2.0, 1.5)}
-    table = setting_tables.positions(setting)
+    table = setting_tables.positions(replace(pair_settings()[0], positions=by_record(2.0, 1.5)))
     assert table is not None
     verdicts = [row[-1].text for row in table.rows]
     assert verdicts == ["consistent", "consistent", "refuted", "refuted"]
@@ -55,112 +74,95 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
 
 
 def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
-    result = example()
-    assert "for some records" not in conclusion.conclusion(result)
-    result["settings"][0]["positions"] = by_record(2.0, 1.5)
-    assert "for some records fmtt18.theorem_23 is refuted" in conclusion.conclusion(result)
+    assert "for some records" not in conclusion(example())
+    assert "for some records fmtt18.theorem_23 is refuted" in conclusion(with_positions(2.0, 1.5))
     assert "Refuted at some record: fmtt18.theorem_23." in positions.caption(by_record(2.0, 1.5))
 
 
 def test_an_unproven_bound_is_never_the_tightest_of_a_record() -> None:
-    rows = by_record(2.0)
-    rows[0]["bounds"][0]["status"] = "unproven"
-    assert "tightest" not in positions.caption(rows)
-    table = setting_tables.positions({**example()["settings"][0], "positions": rows})
+    places = by_record(2.0, status=Status.UNPROVEN)
+    assert "tightest" not in positions.caption(places)
+    table = setting_tables.positions(replace(pair_settings()[0], positions=places))
     assert table is not None
     assert table.rows[0][4].text == "none applies"
 
 
 def test_renyi_curves_say_how_tight_and_what_is_refuted() -> None:
-    setting = copy.deepcopy(example()["settings"][0])
-    assert renyi.has_curve(setting)
-    assert not renyi.has_curve({**setting, "renyi": setting["renyi"][:2]})
-    text = renyi.caption(setting["renyi"])
+    rows = pair_settings()[0].renyi
+    assert renyi.has_curve(rows)
+    assert not renyi.has_curve(rows[:2])
+    text = renyi.caption(rows)
     assert "At order 2 the tightest claim that stands is 9.000 times the exact value" in text
     assert "refuted" not in text
-    setting["renyi"][1]["bounds"].append({"id": "b", "value": 0.1, "verdict": "refuted"})
-    assert "hence refuted: b." in renyi.caption(setting["renyi"])
+    wrong = replace(rows[1], bounds=(*rows[1].bounds, bound("b", 0.1, 1.9)))
+    assert "hence refuted: b." in renyi.caption((rows[0], wrong, rows[2]))
 
 
 def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -> None:
-    result = example()
-    assert "Renyi" not in conclusion.conclusion(result)
-    result["settings"][0]["renyi"][1]["bounds"][0]["verdict"] = "refuted"
+    assert "Renyi" not in conclusion(example())
+    first, second, third = pair_settings()[0].renyi
+    refuted = replace(second.bounds[0], verdict=Verdict.REFUTED)
+    second = replace(second, bounds=(refuted, *second.bounds[1:]))
+    made = with_setting(example(), 0, renyi=(first, second, third))
     clause = "as a bound on a Renyi divergence bsa24.theorem_4_1 is refuted"
-    assert clause in conclusion.conclusion(result)
-    assert clause in joined.conclusion([report.Run(tmp_path, "", result, None)])
-
-
-def own() -> dict[str, Any]:
-    """A setting of samples only, one claim refuted and one not."""
-
-    def claim(name: str, epsilon: float) -> dict[str, Any]:
-        return {
-            "id": name,
-            "citation": "claimed by the mechanism's author",
-            "status": "claimed",
-            "epsilon": epsilon,
-            "reason": None,
-            "ratio": epsilon / 2.0,
-            "verdict": "refuted" if epsilon < 2 else "consistent",
-        }
-
-    return {
-        "name": "own",
-        "title": "My training",
-        "summary": "",
-        "mechanism": {},
-        "source": "mine:run",
-        "trials": 1000,
-        "deltas": [
-            {
-                "delta": 1e-2,
-                "sampled": {"epsilon": 2.0, "order": "forward", "threshold": 0.5},
-                "estimators": [
-                    {"name": "pilot split", "epsilon": 2.0, "refuted_after": {}},
-                    {
-                        "name": "sequential",
-                        "epsilon": 1.8,
-                        "refuted_after": {"tight": 12345, "loose": None},
-                    },
-                ],
-                "exact": {"worst": [2.0, None], "known": False},
-                "certified": {"epsilon": 2.0, "by": "samples"},
-                "bounds": [claim("tight", 1.5), claim("loose", 5.0)],
-                "best": {"id": "loose", "epsilon": 5.0, "ratio": 2.5},
-            }
-        ],
-        "scores": {"edges": [0.0, 1.0, 2.0], "share": [0.75, 0.25], "share_prime": [0.5, 0.5]},
-    }
+    assert clause in conclusion(made)
+    assert clause in joined.conclusion([report.Run(tmp_path, "", made, None)])
 
 
 def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None:
-    result = {**example(), "settings": [own()]}
-    report.write(result, tmp_path)
+    own = user_mechanism()
+    made = result(own)
+    report.write(made, tmp_path)
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert "not computed" in page
     assert "after 12,345 pairs" in page
+    assert "loose: not refuted" in page
     assert "mine:run" in page
-    assert setting_tables.orders(own()) is None
-    first = conclusion.conclusion(result)
+    assert "Exact epsilon in both orders" not in page
+    first = conclusion(made)
     assert "tight claims 1.500 where samples certify 2.000 at δ = 0.01" in first
     assert "exact" not in first
-    assert "exact" not in sandwich.caption([own()])
-    assert stored.tightest(own()["deltas"][0]) == own()["deltas"][0]["bounds"][1]
+    assert "exact" not in sandwich.caption([own])
+    assert queries.tightest(own.deltas[0].bounds) == own.deltas[0].bounds[1]
 
 
 def test_scores_in_common() -> None:
-    assert "75% of their area in common" in scores.caption(own())
+    own = user_mechanism()
+    assert "75% of their area in common" in scores.caption(own.scores, own.trials)
 
 
-@pytest.mark.parametrize("part", ["positions", "renyi", "scores"])
+def test_pairs_are_written_with_their_parameters() -> None:
+    setting = pair_settings()[0]
+    drifted = setting.other_pairs[0].pair
+    assert setting_tables.in_words(drifted) == "DriftedWalk(drift=-0.02, start=0)"
+    line = PiecewiseLinear(points=(-0.5, 0.5), values=(-0.25, 0.25), slopes=(0.0, 0.0))
+    constant = PiecewiseLinear(points=(0.0,), values=(1.0,), slopes=(0.0, 0.0))
+    pair = GradientPair(setting.mechanism, others=line, record=constant, record_prime=constant)
+    text = setting_tables.in_words(pair)
+    assert "others.points=(-0.5, 0.5)" in text
+    assert "record=1, record_prime=1" in text
+    other = OtherPair(
+        pair=pair,
+        epsilons=(),
+        found_by=FoundBy(delta=1e-5, evaluations=1500, seed=3),
+    )
+    assert setting_tables.found_pair(setting) is None
+    table = setting_tables.found_pair(replace(setting, other_pairs=(other,)))
+    assert table is not None
+    rows = {row[0].text: row[1].text for row in table.rows}
+    assert rows["pairs tried"] == "1,500"
+    assert rows["others points"] == "-0.5, 0.5"
+    assert rows["record"] == "1"
+
+
+@pytest.mark.parametrize("part", ["positions", "renyi"])
 def test_a_setting_without_a_part_has_no_figure_of_it(part: str, tmp_path: Path) -> None:
-    result = example()
-    for setting in result["settings"]:
-        setting.pop(part, None)
-    result["settings"] = [
-        {k: v for k, v in s.items() if k not in ("laws", "tradeoff", "diagnostics")}
-        for s in result["settings"][:1]
-    ]
-    names = {path.stem for path in report.write(result, tmp_path)}
+    made = result(replace(pair_settings()[0], **{part: ()}))
+    names = {path.stem for path in report.write(made, tmp_path)}
     assert f"full_batch-{part}" not in names
+
+
+def test_a_user_defined_mechanism_has_the_figure_of_its_scores(tmp_path: Path) -> None:
+    own: UserMechanismResult = user_mechanism()
+    names = {path.stem for path in report.write(result(own), tmp_path)}
+    assert names == {"report", "sandwich", "own-scores"}
