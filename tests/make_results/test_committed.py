@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import pytest
 from omegaconf import OmegaConf
 
 from audit import bounds, exact, report
+from audit.codec import encode
 from audit.config import AuditConfig, to_scenario
 from audit.exact.cost import exact_seconds
-from audit.report import joined
+from audit.report import joined_rows
+from audit.results import Number, PairResult
 from audit.scenario.definition import Setting
 from results.scenarios.make import names
 from results.scenarios.publish import SHOWN, place_of
@@ -33,7 +34,7 @@ _SETTINGS = 2  # of a scenario
 _MEGABYTES = 15.0
 
 
-def quick_settings(name: str) -> list[tuple[Setting, dict[str, Any]]]:
+def quick_settings(name: str) -> list[tuple[Setting, PairResult]]:
     """Settings whose pair is computed quickly, each with its stored part."""
     folder = FOLDERS[name]
     merged = OmegaConf.merge(
@@ -41,32 +42,33 @@ def quick_settings(name: str) -> list[tuple[Setting, dict[str, Any]]]:
     )
     config = OmegaConf.to_object(merged)
     assert isinstance(config, AuditConfig)
-    stored = {setting["name"]: setting for setting in report.load(folder)["settings"]}
+    stored = {one.name: one for one in report.load(folder).settings if isinstance(one, PairResult)}
     pairs = [one for one in to_scenario(config).settings if isinstance(one, Setting)]
     quick = [one for one in pairs if exact_seconds(one.pair) < _QUICK]
     return [(one, stored[one.name]) for one in quick[:_SETTINGS]]
 
 
-def differences(setting: Setting, stored: dict[str, Any]) -> list[str]:
+def differences(setting: Setting, stored: PairResult) -> list[str]:
     """What of the stored numbers does not come out again."""
     mechanism, found = setting.pair.mechanism, []
     curve = exact.curve(setting.pair)
-    row = stored["deltas"][0]
-    low, high = curve.epsilon_bracket(row["delta"])
-    kept_low, kept_high = row["exact"]["worst"]
+    row = stored.deltas[0]
+    low, high = curve.epsilon_bracket(row.delta)
+    assert row.exact is not None
+    kept = row.exact.worst
     # both brackets hold the true value; on other machines their ends may move within the other
-    if not (low <= kept_high and kept_low <= high):
-        found.append(f"exact {low} to {high}, stored {kept_low} to {kept_high}")
-    if not math.isclose(low, kept_low, rel_tol=1e-8):
-        found.append(f"certified {low}, stored {kept_low}")
-    for bound in row["bounds"]:
-        entry = bounds.CATALOGUE.get(bound["id"])
-        if entry is None or entry.slow or bound["epsilon"] is None:
+    if not (low <= kept.high and kept.low <= high):
+        found.append(f"exact {low} to {high}, stored {kept.low} to {kept.high}")
+    if not math.isclose(low, kept.low, rel_tol=1e-8):
+        found.append(f"certified {low}, stored {kept.low}")
+    for bound in row.bounds:
+        entry = bounds.CATALOGUE.get(bound.id)
+        if entry is None or entry.slow or bound.value is None:
             continue
-        claimed = float(entry.evaluate(mechanism).epsilon(row["delta"]))
+        claimed = float(entry.evaluate(mechanism).epsilon(row.delta))
         # optimised parameters are found to about 1e-9 (relative)
-        if not math.isclose(claimed, bound["epsilon"], rel_tol=1e-7):
-            found.append(f"{entry.id} {claimed}, stored {bound['epsilon']}")
+        if not math.isclose(claimed, bound.value, rel_tol=1e-7):
+            found.append(f"{entry.id} {claimed}, stored {bound.value}")
     return found
 
 
@@ -83,15 +85,18 @@ def test_a_sample_comes_out_again(name: str) -> None:
 
 def test_a_changed_number_is_found() -> None:
     setting, stored = quick_settings(SHOWN)[0]
-    changed = copy.deepcopy(stored)
-    changed["deltas"][0]["exact"]["worst"] = [
-        1.000001 * end for end in stored["deltas"][0]["exact"]["worst"]
-    ]
-    assert len(differences(setting, changed)) == 2
-    changed = copy.deepcopy(stored)
-    (first, *_) = [b for b in changed["deltas"][0]["bounds"] if b["epsilon"] is not None]
-    first["epsilon"] *= 0.999999
-    assert len(differences(setting, changed)) == 1
+    first, *others = stored.deltas
+    assert first.exact is not None
+    worst = first.exact.worst
+    factor = 1.000001
+    wrong = Number(factor * worst.value, factor * worst.low, factor * worst.high)
+    changed = replace(first, exact=replace(first.exact, worst=wrong))
+    assert len(differences(setting, replace(stored, deltas=(changed, *others)))) == 2
+    rows = list(first.bounds)
+    at, value = next((i, b.value) for i, b in enumerate(rows) if b.value is not None)
+    rows[at] = replace(rows[at], value=value * 0.999999)
+    changed = replace(first, bounds=tuple(rows))
+    assert len(differences(setting, replace(stored, deltas=(changed, *others)))) == 1
 
 
 def test_every_scenario_has_its_committed_results() -> None:
@@ -112,7 +117,8 @@ def test_every_scenario_is_in_the_index_without_an_error() -> None:
 
 def test_the_index_holds_the_numbers_of_the_folders() -> None:
     content = json.loads((INDEX / "results.json").read_text(encoding="utf-8"))
-    assert content["rows"] == joined.rows(report.gather([RESULTS / SHOWN, INDEX]))
+    rows = joined_rows.rows(report.gather([RESULTS / SHOWN, INDEX]))
+    assert content["rows"] == [encode(row.columns) for row in rows]
 
 
 def test_links_of_the_pages_lead_somewhere() -> None:
@@ -127,8 +133,7 @@ def test_dates_are_in_the_provenance_alone() -> None:
     details = json.loads((INDEX / "provenance.json").read_text(encoding="utf-8"))
     assert set(details) == set(FOLDERS)
     for name, folder in FOLDERS.items():
-        kept = report.load(folder)["provenance"]
-        assert "started" not in kept, name
+        assert report.load(folder).provenance.environment is None, name
         assert details[name]["started"], name
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
+from dataclasses import replace
 from io import BytesIO
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from PIL import Image
 
 from audit import report
 from audit.report.document import Picture
+from audit.results import Result, to_json
 from results.scenarios.publish import (
     Outcome,
     fewer_colours,
@@ -23,25 +24,25 @@ from results.scenarios.publish import (
     publish,
     stable,
 )
-from tests.report.example import example
+from tests.report import example
+from tests.report.example import pair_settings
+from tests.report.test_report import bare
 
 CONFIG = "output: results/runs\nsweep: null\ndraw: false\nthreads: 1\nname: a\nseed: 7\n"
 
 
-def result(name: str, started: str = "2001-02-03", threads: int = 1) -> dict[str, Any]:
-    made = copy.deepcopy(example())
-    made["settings"] = made["settings"][:1]
-    for drawn in ("laws", "tradeoff", "epsilon_against_steps"):  # two figures are enough
-        del made["settings"][0][drawn]
-    made["scenario"]["name"] = name
-    made["provenance"] |= {"started": started, "wall_seconds": 12.5, "threads": threads}
-    made["settings"][0]["wall_seconds"] = 11.25
-    return made
+def result(name: str, started: str = "2001-02-03", threads: int = 1) -> Result:
+    setting = replace(bare(pair_settings()[0]), wall_seconds=11.25)  # three figures are enough
+    made = example.result(setting, name=name)
+    environment = made.provenance.environment
+    assert environment is not None
+    environment = replace(environment, started=started, wall_seconds=12.5, threads=threads)
+    return replace(made, provenance=replace(made.provenance, environment=environment))
 
 
 def outcome(folder: Path, name: str, **other: Any) -> Outcome:
     folder.mkdir(parents=True)
-    (folder / "result.json").write_text(json.dumps(result(name, **other)), encoding="utf-8")
+    (folder / "result.json").write_text(to_json(result(name, **other)), encoding="utf-8")
     (folder / "config.yaml").write_text(CONFIG, encoding="utf-8")
     return Outcome(name, folder, None, 13.0)
 
@@ -74,8 +75,8 @@ def test_numbers_are_those_of_the_run(tmp_path: Path) -> None:
     publish([outcome(tmp_path / "run", "a")], ["a"], tmp_path / "results")
     place = place_of("a", tmp_path / "results")
     kept, was = report.load(place), result("a")
-    assert kept["settings"][0]["deltas"] == was["settings"][0]["deltas"]
-    assert kept["confidence"] == was["confidence"]
+    assert replace(kept.settings[0], wall_seconds=11.25) == was.settings[0]
+    assert kept.confidence == was.confidence
     assert (place / "config.yaml").read_text(encoding="utf-8") == "name: a\nseed: 7\n"
     page = (place / "report.html").read_text(encoding="utf-8")
     assert "<script" not in page
@@ -120,12 +121,10 @@ def test_the_shown_example_has_a_place_of_its_own(tmp_path: Path) -> None:
 def test_nothing_but_the_provenance_is_taken_out() -> None:
     was = result("a")
     kept = stable(was, "a")
-    assert kept["provenance"]["command"] == "audit scenario=a"
-    assert "started" not in kept["provenance"]
-    for key in set(was) - {"provenance", "settings"}:
-        assert kept[key] == was[key]
-    (left,) = [set(was["settings"][0]) - set(kept["settings"][0])]
-    assert left == {"wall_seconds"}
+    assert kept.provenance.command == "audit scenario=a"
+    assert kept.provenance.environment is None
+    assert replace(kept, provenance=was.provenance, settings=was.settings) == was
+    assert replace(kept.settings[0], wall_seconds=11.25) == was.settings[0]
 
 
 def test_drawings_are_linked_in_their_order() -> None:

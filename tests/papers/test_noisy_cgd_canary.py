@@ -12,16 +12,10 @@ import pytest
 import yaml
 
 from audit import bounds
-<<<<<<< HEAD:tests/papers/test_noisy_cgd_canary.py
-from audit.scenario.own import DrawnScores, OwnClaim, OwnSetting
-from audit.scenario.own_audit import audit_own
-from papers import noisy_cgd, noisy_cgd_canary
-=======
 from audit.results import AtDelta, Verdict
 from audit.scenario.run_user_mechanism import audit_scores
 from audit.scenario.user_mechanism import DrawnScores, UserClaim, UserMechanismSetting
-from audit.studies import noisy_cgd_canary, training
->>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves):tests/studies/test_noisy_cgd_canary.py
+from papers import noisy_cgd, noisy_cgd_canary
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "noisy_cgd_canary.yaml"
 BROKEN = ("half_the_noise", "in_every_batch", "unclipped_features")
@@ -39,13 +33,8 @@ def audited(function: str) -> AtDelta:
         name=function.replace("_", " "),
         title=function,
         summary="",
-<<<<<<< HEAD:tests/papers/test_noisy_cgd_canary.py
         source=DrawnScores(f"papers.noisy_cgd_canary:{function}", TRIALS),
-        claims=(OwnClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
-=======
-        source=DrawnScores(f"audit.studies.noisy_cgd_canary:{function}", TRIALS),
         claims=(UserClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
->>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves):tests/studies/test_noisy_cgd_canary.py
     )
     (row,) = audit_scores(setting, confidence=0.95, seed=11).deltas
     return row

@@ -23,14 +23,8 @@ from audit.results import (
     Verdict,
 )
 from audit.scenario import Scenario, run
-<<<<<<< HEAD
 from audit.scenario.shipped import scenario_names
-from audit.scenario.store import to_json
-from audit.scenario.study import StudySetting
-=======
-from audit.scenario.shipped import scenarios_folder
 from audit.scenario.study_setting import StudySetting
->>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 
 NAMES = scenario_names()
 # Long runs are cut where a test of a run in seconds says as much; nothing else is changed.

@@ -13,18 +13,10 @@ import pytest
 
 from audit.codec import encode
 from audit.config import MechanismConfig, SettingConfig, to_setting
-<<<<<<< HEAD
-from audit.results import Chart, Findings
-=======
 from audit.results import Drawn, Findings, StudyResult, Verdict, from_json, to_json
->>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 from audit.scenario import Scenario, run
 from audit.scenario.studies import Study, read_study
-<<<<<<< HEAD
-from audit.scenario.study import StudySetting, stored_study
-=======
 from audit.scenario.study_setting import StudySetting, flat_parameters
->>>>>>> 99d7367 (run() returns a Result; kinds of setting register themselves)
 
 from .studies import Colour, Everything, Point
 
