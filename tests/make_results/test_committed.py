@@ -17,7 +17,7 @@ from audit.config import AuditConfig, to_scenario
 from audit.exact.cost import exact_seconds
 from audit.report import joined_rows
 from audit.results import Number, PairResult
-from audit.scenario.definition import Setting
+from audit.scenario.pair import PairSetting
 from results.scenarios.make import names
 from results.scenarios.publish import SHOWN, place_of
 
@@ -34,7 +34,7 @@ _SETTINGS = 2  # of a scenario
 _MEGABYTES = 15.0
 
 
-def quick_settings(name: str) -> list[tuple[Setting, PairResult]]:
+def quick_settings(name: str) -> list[tuple[PairSetting, PairResult]]:
     """Settings whose pair is computed quickly, each with its stored part."""
     folder = FOLDERS[name]
     merged = OmegaConf.merge(
@@ -43,12 +43,12 @@ def quick_settings(name: str) -> list[tuple[Setting, PairResult]]:
     config = OmegaConf.to_object(merged)
     assert isinstance(config, AuditConfig)
     stored = {one.name: one for one in report.load(folder).settings if isinstance(one, PairResult)}
-    pairs = [one for one in to_scenario(config).settings if isinstance(one, Setting)]
+    pairs = [one for one in to_scenario(config).settings if isinstance(one, PairSetting)]
     quick = [one for one in pairs if exact_seconds(one.pair) < _QUICK]
     return [(one, stored[one.name]) for one in quick[:_SETTINGS]]
 
 
-def differences(setting: Setting, stored: PairResult) -> list[str]:
+def differences(setting: PairSetting, stored: PairResult) -> list[str]:
     """What of the stored numbers does not come out again."""
     mechanism, found = setting.pair.mechanism, []
     curve = exact.curve(setting.pair)
