@@ -94,13 +94,13 @@ def test_every_run_finds_the_same_pair(found):
 
 
 def test_the_report_shows_its_parameters(found):
-    table = setting_tables.searched(found)
+    table = setting_tables.found_pair(found)
     text = {row[0].text: row[1].text for row in table.rows}
     assert table.caption.startswith("A pair found by search, for the largest epsilon at δ = 1e-5")
     assert (text["pair"], text["pairs tried"]) == ("GradientPair", "20")
     assert (text["record"], text["record_prime"]) == ("-20", "20")
     without = result(to_setting("one", config(search=None)))
-    assert setting_tables.searched(without) is None
+    assert setting_tables.found_pair(without) is None
 
 
 def test_without_a_search_nothing_is_searched():
