@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
+import functools
 import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Union
 
 from audit import codec, validate
-from audit.constructions import decode_pair, encode_pair, kinds
+from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result
 
@@ -30,6 +32,9 @@ def to_json(result: Result) -> str:
 
 def from_json(text: str) -> Result:
     """Return the result that JSON text holds.
+
+    A pair whose construction is not registered in this program keeps its name and parameters, so
+    that it can be reported; its processes are not known.
 
     Raises
     ------
@@ -56,19 +61,28 @@ def from_json(text: str) -> Result:
 
 
 def schema() -> dict[str, Any]:
-    """Return the JSON Schema (draft 2020-12) of ``result.json``, generated from the types."""
+    """Return the JSON Schema (draft 2020-12) of ``result.json``, generated from the types.
+
+    Pairs of constructions from outside the package need a kind only.
+    """
     described = codec.json_schema(Result, title=_TITLE, id=_ID)
-    pairs = codec.json_schema(Union[tuple(kinds().values())], title="", id="")  # noqa: UP007
-    for kind in kinds():
+    ours = {kind: cls for kind, cls in kinds().items() if cls.__module__.startswith("audit.")}
+    pairs = codec.json_schema(Union[tuple(ours.values())], title="", id="")  # noqa: UP007
+    for kind in ours:
         definition = pairs["$defs"][kind]
         del definition["properties"]["mechanism"]  # that of the setting
         definition["required"].remove("mechanism")
+    other = {
+        "type": "object",
+        "properties": {"kind": {"type": "string", "not": {"enum": list(ours)}}},
+        "required": ["kind"],
+    }
     definitions = {
         **described["$defs"],
         **pairs["$defs"],
         "Construction": {
             "description": "A neighbouring pair for the setting's mechanism.",
-            "anyOf": pairs["anyOf"],
+            "anyOf": [*pairs["anyOf"], other],
         },
     }
     return {**described, "$defs": dict(sorted(definitions.items()))}
@@ -81,7 +95,7 @@ def _with_pairs(setting: Any, name: str) -> Any:
     mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
     decoded = {**setting, "mechanism": mechanism}
     if "pair" in setting:
-        decoded["pair"] = decode_pair(setting["pair"], mechanism, f"{name}.pair")
+        decoded["pair"] = _pair(setting["pair"], mechanism, f"{name}.pair")
     if isinstance(setting.get("other_pairs"), list):
         decoded["other_pairs"] = [
             _with_pair(other, mechanism, f"{name}.other_pairs[{i}]")
@@ -93,7 +107,33 @@ def _with_pairs(setting: Any, name: str) -> Any:
 def _with_pair(other: Any, mechanism: NoisySGD, name: str) -> Any:
     if not isinstance(other, Mapping) or "pair" not in other:
         return other
-    return {**other, "pair": decode_pair(other["pair"], mechanism, f"{name}.pair")}
+    return {**other, "pair": _pair(other["pair"], mechanism, f"{name}.pair")}
+
+
+def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:
+    """Return a pair; one whose construction is not registered here keeps its parameters only."""
+    kind = plain.get("kind") if isinstance(plain, Mapping) else None
+    if not isinstance(kind, str) or not kind.isidentifier() or kind in kinds():
+        return decode_pair(plain, mechanism, name)
+    parameters = {str(key): item for key, item in plain.items() if key != "kind"}
+    made: Construction = _unregistered(kind, tuple(parameters))(mechanism, **parameters)
+    return made
+
+
+@functools.cache
+def _unregistered(kind: str, parameters: tuple[str, ...]) -> type[Construction]:
+    """Return a construction of another program: it has a name and parameters, but no processes."""
+
+    def processes(self: Construction) -> tuple[Process, Process]:
+        raise ValueError(f"pair.kind must be a registered construction, got {kind!r}")
+
+    return dataclasses.make_dataclass(
+        kind,
+        [(name, Any) for name in parameters],
+        bases=(Construction,),
+        namespace={"processes": processes, "citation": "a construction of another program"},
+        frozen=True,
+    )
 
 
 def _refuse(word: str) -> float:

@@ -12,7 +12,7 @@ from audit.constructions import Construction
 from audit.mechanism import NoisySGD
 from audit.results.comparisons import AtDelta, AtOrder, AtPosition, OtherPair
 from audit.results.curves import EpsilonAgainstSteps, Laws, ScoreHistograms, TradeoffCurves
-from audit.results.findings import Findings, Value
+from audit.results.findings import Findings, Value, stored_value
 from audit.results.samples import SampleAudit
 
 VERSION: Literal[2] = 2
@@ -157,6 +157,16 @@ class StudyResult:
     function: str
     parameters: Mapping[str, Parameter]
     findings: Findings
+
+    def __post_init__(self) -> None:
+        parameters = {name: _stored_parameter(value) for name, value in self.parameters.items()}
+        object.__setattr__(self, "parameters", parameters)
+
+
+def _stored_parameter(value: Parameter) -> Parameter:
+    if isinstance(value, tuple):
+        return tuple(None if item is None else stored_value(item) for item in value)
+    return None if value is None else stored_value(value)
 
 
 SettingResult = PairResult | UserMechanismResult | StudyResult

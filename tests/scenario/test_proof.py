@@ -10,7 +10,6 @@ from typing import Any
 import numpy as np
 import pytest
 
-import audit
 from audit import exact, simulation
 from audit.constructions import AuxiliaryWalk, BiasedWalk
 from audit.mechanism import Order
@@ -110,4 +109,3 @@ def test_the_claim_at_the_paper_s_constants() -> None:
     m = mechanism(steps=7500, step_size=1e-3, noise_std=math.sqrt(1e-3 / 7500) / 1e-3)
     assert claimed_renyi(BiasedWalk(m)) == pytest.approx(0.005625, rel=1e-12)
     assert AuxiliaryWalk(m).burn_in == 7500
-    assert audit.NoisySGD  # the public name

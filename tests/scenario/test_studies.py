@@ -153,7 +153,8 @@ def test_a_module_is_found_beside_the_scenario(module: Path) -> None:
     module.write_text(FUNCTION, encoding="utf-8")
     with pytest.raises(ValueError, match="must name a module that is installed, beside the scen"):
         read_study(asked("above", least=2.0))
-    assert read_study(asked("above", least=2.0), folders=[module.parent]).find
+    found = read_study(asked("above", least=2.0), folders=[module.parent])
+    assert found.function == "a_users_module:above"
 
 
 def test_what_a_study_raises_is_told_in_one_line(module: Path) -> None:

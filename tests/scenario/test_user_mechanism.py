@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import dp_sgd  # of the shipped scenarios
 from audit.config import OwnClaimConfig, OwnConfig, SettingConfig, to_setting
 from audit.curves import GaussianCurve
 from audit.results import AtDelta, Estimator, Verdict
-from audit.scenario import dp_sgd
 from audit.scenario.run_user_mechanism import audit_scores
 from audit.scenario.user_mechanism import (
     DrawnScores,
@@ -74,14 +74,14 @@ def test_the_claim_of_the_example_is_the_composition_of_its_uses() -> None:
 
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_a_broken_training_is_caught(mistake: str) -> None:
-    row = audited(own(f"audit.scenario.dp_sgd:{mistake}"))
+    row = audited(own(f"dp_sgd:{mistake}"))
     assert row.bounds[0].verdict is Verdict.REFUTED
     assert row.sampled.epsilon > CLAIM.epsilon
     assert row.best is None
 
 
 def test_the_correct_training_is_consistent() -> None:
-    row = audited(own("audit.scenario.dp_sgd:correct"))
+    row = audited(own("dp_sgd:correct"))
     assert row.bounds[0].verdict is Verdict.CONSISTENT
     assert row.best == row.bounds[0].id
     # the last use alone has mu = 1: more than half of that is found

@@ -1,0 +1,359 @@
+"""Results as JSON: what is written can be read, and fits the schema that ships."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses
+import enum
+import functools
+import json
+import re
+import types
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hydra import compose, initialize
+from hydra.core.global_hydra import GlobalHydra
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from omegaconf import OmegaConf
+
+import audit
+from audit import codec
+from audit.cli.audit import register
+from audit.config import to_scenario
+from audit.constructions import (
+    Construction,
+    DriftedWalk,
+    GradientPair,
+    PiecewiseLinear,
+    QuadraticPair,
+    TwoSidedWalk,
+    encode_pair,
+    kinds,
+)
+from audit.estimation import PilotSplit
+from audit.results import (
+    SCHEMA_FILE,
+    AtDelta,
+    AtOrder,
+    BoundRow,
+    Chart,
+    Drawn,
+    Findings,
+    FoundTable,
+    Number,
+    OtherPair,
+    PairResult,
+    Result,
+    ScenarioHeading,
+    Series,
+    from_json,
+    schema,
+    to_json,
+)
+from audit.results.result import SettingResult
+from audit.scenario import run
+
+M = audit.NoisySGD(
+    steps=4,
+    dataset_size=4,
+    batch_size=4,
+    step_size=0.5,
+    noise_std=1.0,
+    lipschitz=1.0,
+    smoothness=2.0,
+    diameter=4.0,
+)
+MECHANISMS = (
+    M,
+    dataclasses.replace(M, step_size=(0.5, 0.25, 0.125, 0.1)),
+    dataclasses.replace(M, batch_size=2, batching=audit.Batching.POISSON, diameter=None),
+)
+LINE = PiecewiseLinear((-1.0, 1.0), (-0.5, 0.5), (0.0, 0.0))
+
+
+def pairs_of(mechanism: audit.NoisySGD) -> list[Construction]:
+    return [
+        TwoSidedWalk(mechanism),
+        DriftedWalk(mechanism, drift=-0.1, start=0.25),
+        QuadraticPair(mechanism, curvature=0.0, others=0.25),
+        GradientPair(mechanism, others=LINE, start=0.1),
+    ]
+
+
+# strategies that follow type hints
+
+FLOATS = st.floats(allow_nan=False)
+
+
+def strategy(hint: Any) -> st.SearchStrategy[Any]:
+    """Values of a type hint, finite and infinite numbers but no NaN, which equals nothing."""
+    if hint in OWN:
+        own: st.SearchStrategy[Any] = OWN[hint]()
+        return own
+    if get_origin(hint) in (Union, types.UnionType):
+        return st.one_of(*(strategy(part) for part in get_args(hint)))
+    if get_origin(hint) is Literal:
+        return st.sampled_from(get_args(hint))
+    if get_origin(hint) is tuple and get_args(hint)[-1] is not Ellipsis:
+        return st.tuples(*(strategy(part) for part in get_args(hint)))
+    if get_origin(hint) in (tuple, Sequence):
+        return st.lists(strategy(get_args(hint)[0]), max_size=3).map(tuple)
+    if get_origin(hint) is Mapping:
+        return st.dictionaries(st.text(max_size=5), strategy(get_args(hint)[1]), max_size=3)
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return st.sampled_from(list(hint))
+    if dataclasses.is_dataclass(hint):
+        return record(hint)
+    return SIMPLE[hint]
+
+
+SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
+    float: FLOATS,
+    int: st.integers(),
+    bool: st.booleans(),
+    str: st.one_of(st.text(max_size=5), st.sampled_from(["inf", "-inf", "nan"])),
+    type(None): st.none(),
+}
+
+
+def record(cls: Any, **given_fields: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+    hints = get_type_hints(cls)
+    fields = {
+        name: given_fields[name] if name in given_fields else strategy(hints[name])
+        for name in (field.name for field in dataclasses.fields(cls))
+    }
+    return st.builds(cls, **fields)
+
+
+def numbers() -> st.SearchStrategy[Number]:
+    triples = st.tuples(FLOATS, FLOATS, FLOATS).map(sorted)
+    return triples.map(lambda ends: Number(ends[1], ends[0], ends[2]))
+
+
+@st.composite
+def at_deltas(draw: st.DrawFn) -> AtDelta:
+    rows = draw(st.lists(strategy(BoundRow), max_size=2))
+    best = draw(st.sampled_from([None, *(row.id for row in rows)]))
+    made = record(
+        AtDelta,
+        delta=st.floats(1e-12, 1 - 1e-12),
+        bounds=st.just(tuple(rows)),
+        best=st.just(best),
+    )
+    found: AtDelta = draw(made)
+    return found
+
+
+@st.composite
+def series(draw: st.DrawFn) -> Series:
+    size = draw(st.integers(0, 3))
+    floats = st.floats()  # those that are not finite become gaps
+    values = st.lists(floats, min_size=size, max_size=size).map(tuple)
+    drawn = draw(st.sampled_from(list(Drawn)))
+    top = draw(values) if drawn is Drawn.BAND else None
+    return Series(name="a", x=draw(values), y=draw(values), drawn=drawn, top=top)
+
+
+@st.composite
+def tables(draw: st.DrawFn) -> FoundTable:
+    columns = draw(st.lists(st.text(max_size=3), max_size=2).map(tuple))
+    hints = get_type_hints(FoundTable)["rows"]
+    row = st.tuples(*(strategy(get_args(get_args(hints)[0])[0]) for _ in columns))
+    rows = tuple(draw(st.lists(row, max_size=2)))
+    return FoundTable(caption=draw(st.text(max_size=3)), columns=columns, rows=rows)
+
+
+@st.composite
+def pair_results(draw: st.DrawFn) -> PairResult:
+    mechanism = draw(st.sampled_from(MECHANISMS))
+    pairs = st.sampled_from(pairs_of(mechanism))
+    others = st.lists(record(OtherPair, pair=pairs), max_size=2).map(tuple)
+    made = record(PairResult, mechanism=st.just(mechanism), pair=pairs, other_pairs=others)
+    found: PairResult = draw(made)
+    return found
+
+
+def findings() -> st.SearchStrategy[Any]:
+    charts = st.lists(strategy(Chart), max_size=2, unique_by=lambda chart: chart.name).map(tuple)
+    return record(Findings, charts=charts)
+
+
+OWN: dict[Any, Any] = {
+    Number: numbers,
+    AtDelta: at_deltas,
+    AtOrder: lambda: record(AtOrder, order=st.floats(1.0, 1e6, exclude_min=True)),
+    Series: series,
+    FoundTable: tables,
+    Findings: findings,
+    PairResult: pair_results,
+    PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
+    ScenarioHeading: lambda: record(ScenarioHeading, name=st.text(min_size=1, max_size=3)),
+}
+
+
+def results() -> st.SearchStrategy[Result]:
+    kinds = st.one_of(*(strategy(kind) for kind in get_args(SettingResult)))
+    return record(
+        Result,
+        confidence=st.floats(0.01, 0.999),
+        settings=st.lists(kinds, min_size=1, max_size=3).map(tuple),
+    )
+
+
+@settings(max_examples=60, deadline=None)
+@given(results())
+def test_what_was_written_reads_as_an_equal_result(result: Result) -> None:
+    text = to_json(result)
+    again = from_json(text)
+    assert again == result
+    assert to_json(again) == text
+    jsonschema.Draft202012Validator(validated()).validate(json.loads(text))
+
+
+@functools.cache
+def validated() -> dict[str, Any]:
+    return schema()
+
+
+def without_descriptions(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {k: without_descriptions(v) for k, v in node.items() if k != "description"}
+    return [without_descriptions(item) for item in node] if isinstance(node, list) else node
+
+
+def test_the_schema_that_ships_is_the_one_of_the_types() -> None:
+    shipped_schema = json.loads(SCHEMA_FILE.read_text(encoding="utf-8"))
+    assert without_descriptions(shipped_schema) == without_descriptions(schema()), (
+        "the types have changed: run python -m audit.results.json_codec"
+    )
+    jsonschema.Draft202012Validator.check_schema(schema())
+
+
+SHIPPED: dict[str, list[str]] = {
+    "searched": ["settings.full_batch.search.evaluations=10", "settings.full_batch.trials=2000"],
+    "own_dp_sgd": ["settings.correct.trials=2000", "~settings.wrong_sensitivity"],
+    "papers/published_figures": [],
+}
+
+
+@functools.cache
+def shipped(name: str) -> Result:
+    GlobalHydra.instance().clear()
+    register()
+    with initialize(version_base="1.3", config_path=None):
+        overrides = [f"scenario={name}", *SHIPPED[name]]
+        config: Any = OmegaConf.to_object(compose(config_name="audit", overrides=overrides))
+    return run(to_scenario(config))
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_results_of_shipped_scenarios_fit_the_schema(name: str) -> None:
+    result = shipped(name)
+    text = to_json(result)
+    jsonschema.Draft202012Validator(validated()).validate(json.loads(text))
+    assert from_json(text) == result
+    kept = result.reproducible()
+    assert from_json(to_json(kept)) == kept
+    assert kept.provenance.environment is None
+
+
+def paths(node: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
+    """Every key of a JSON document but those of mappings that a user names."""
+    found = []
+    if isinstance(node, dict):
+        for key, item in node.items():
+            found.append((*path, key))
+            if key not in ("parameters", "numbers", "packages"):
+                found += paths(item, (*path, key))
+    elif isinstance(node, list):
+        for i, item in enumerate(node[:1]):
+            found += paths(item, (*path, i))
+    return found
+
+
+def shortened(node: Any) -> Any:
+    """The document with the first three of all numbers in a list, which is quicker to check."""
+    if isinstance(node, dict):
+        return {key: shortened(item) for key, item in node.items()}
+    if isinstance(node, list):
+        plain = not any(isinstance(item, dict | list) for item in node)
+        return node[:3] if plain else [shortened(item) for item in node]
+    return node
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_a_renamed_field_is_refused_wherever_it_is(name: str) -> None:
+    plain = shortened(json.loads(to_json(shipped(name))))
+    plain["settings"] = plain["settings"][:1]
+    validator = jsonschema.Draft202012Validator(validated())
+    assert validator.is_valid(plain)
+    from_json(json.dumps(plain))
+    for path in paths(plain):
+        renamed = copy.deepcopy(plain)
+        place = functools.reduce(lambda node, key: node[key], path[:-1], renamed)
+        place[f"{path[-1]}_renamed"] = place.pop(path[-1])
+        assert not validator.is_valid(renamed), path
+        with pytest.raises(ValueError, match=r"must be|must hold"):
+            from_json(json.dumps(renamed))
+
+
+def changed(**changes: Any) -> str:
+    plain = json.loads(to_json(shipped("papers/published_figures")))
+    return json.dumps({**plain, **changes})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "result must be JSON: Expecting property name"),
+        ("[]", "result must be an object with named parts, got []"),
+        ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
+        ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
+        ("{}", "version must be 2, got None; run the scenario again"),
+        ('{"version": 2}', "scenario must be given for a Result, got nothing"),
+    ],
+)
+def test_what_is_no_result_is_refused_in_one_line(text: str, message: str) -> None:
+    with pytest.raises(ValueError, match=f"^{re.escape(message)}") as caught:
+        from_json(text)
+    assert "\n" not in str(caught.value)
+
+
+def test_values_that_a_result_cannot_have() -> None:
+    mechanism = codec.encode(M)
+    with pytest.raises(ValueError, match=r"^confidence must be in \(0, 1\), got 1\.5$"):
+        from_json(changed(confidence=1.5))
+    with pytest.raises(ValueError, match=r"^settings must be a list with one entry or more"):
+        from_json(changed(settings=[]))
+    with pytest.raises(ValueError, match=r"^settings\[0\]\.kind must be one of pair, user-defined"):
+        from_json(changed(settings=[{"kind": "study "}]))
+    with pytest.raises(ValueError, match=r"^settings\[0\]\.mechanism\.steps must be a whole num"):
+        from_json(changed(settings=[{"kind": "pair", "mechanism": {**mechanism, "steps": "x"}}]))
+    for pair, message in (
+        ({"kind": "a walk"}, r"^settings\[0\]\.pair\.kind must be one of .*, got 'a walk'"),
+        ({"kind": "DriftedWalk"}, r"^settings\[0\]\.pair\.drift must be given for a DriftedWalk"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            from_json(changed(settings=[{"kind": "pair", "mechanism": mechanism, "pair": pair}]))
+
+
+def test_a_pair_of_another_program_keeps_its_parameters() -> None:
+    plain = json.loads(to_json(shipped("searched")))
+    walk = {"kind": "TiltedWalk", "tilt": 0.5, "corners": [1.0, 2.0]}
+    plain["settings"][0]["pair"] = walk
+    text = json.dumps(plain)
+    jsonschema.Draft202012Validator(validated()).validate(plain)
+    (setting,) = from_json(text).settings
+    assert isinstance(setting, PairResult)
+    assert setting.pair.name == "TiltedWalk"
+    assert encode_pair(setting.pair) == walk
+    assert from_json(text) == from_json(text)
+    with pytest.raises(
+        ValueError, match=r"pair\.kind must be a registered construction, got 'Tilt"
+    ):
+        setting.pair.processes()
+    assert "TiltedWalk" not in kinds()
