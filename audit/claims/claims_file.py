@@ -397,6 +397,12 @@ class BoundClaim:
     orders: tuple[float, ...] = ()
     options: Mapping[str, int | float] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        for delta in self.deltas:
+            validate.open_unit(deltas=delta)
+        for order in self.orders:
+            validate.above_one(orders=order)
+
 
 @dataclass(frozen=True)
 class CallableClaim:
@@ -408,6 +414,8 @@ class CallableClaim:
     def __post_init__(self) -> None:
         if not _TARGET.fullmatch(self.callable):
             raise validate.fail("callable", "package.module:function", self.callable)
+        for delta in self.deltas:
+            validate.open_unit(deltas=delta)
 
 
 @dataclass(frozen=True)

@@ -166,11 +166,13 @@ class ExponentialMechanism(ExplicitPair):
         m = self.mechanism
         if m.release is not Release.EXPONENTIAL_MECHANISM:
             raise ValueError(
-                "ExponentialMechanism needs release=EXPONENTIAL_MECHANISM, "
-                f"got release={m.release.name}"
+                "ExponentialMechanism needs release='exponential mechanism', "
+                f"got release={m.release.value!r}"
             )
         if m.batching is not Batching.FULL:
-            raise ValueError(f"ExponentialMechanism needs full batches, got {m.batching.name}")
+            raise ValueError(
+                f"ExponentialMechanism needs batching='full', got batching={m.batching.value!r}"
+            )
         if (m.diameter is None) == (self._curvature == 0):
             raise ValueError(
                 "ExponentialMechanism needs a bounded domain without strong convexity, or the whole"

@@ -274,6 +274,10 @@ GOOD = "- {id: good, mu: 2}\n"
             "batching must be one of full, cyclic, shuffled, without replacement, poisson, got",
         ),
         ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22', did you mean"),
+        ("- {id: x, bound: at22.b_2,\n   deltas: [2]}", 2, "deltas must be in (0, 1), got 2.0"),
+        ("- {id: x, bound: at22.b_2, orders: [1]}", 1, "orders must be a finite number above 1"),
+        ("- {id: x, bound: at22.b_2, orders: 2}", 1, "orders must be a list, got 2"),
+        ("- {id: x, callable: 'a:f', deltas: [0]}", 1, "deltas must be in (0, 1), got 0.0"),
         ("- {id: x, bound: at22.b_2}", 1, "a claim of a bound needs 'deltas' or 'orders'"),
         (
             "- {id: x, bound: at22.b_2, deltas: [.1], options: {tau: 1}}",

@@ -60,10 +60,13 @@ def test_exponential_mechanisms():
     zero = ExponentialMechanism(exponential(relation=Relation.ZERO_OUT)).distributions()
     assert zero == Densities(0.5, -0.5, 0.5)
     for changes, message in (
-        ({"release": Release.LAST_ITERATE}, "needs release=EXPONENTIAL_MECHANISM, got release="),
+        (
+            {"release": Release.LAST_ITERATE},
+            "needs release='exponential mechanism', got release='last iterate'",
+        ),
         ({"strong_convexity": 0.5}, "needs a bounded domain without strong convexity"),
         ({"diameter": None}, "needs a bounded domain without strong convexity"),
-        ({"batching": Batching.CYCLIC}, "needs full batches, got CYCLIC"),
+        ({"batching": Batching.CYCLIC}, "needs batching='full', got batching='cyclic'"),
         (
             {"relation": Relation.ZERO_OUT, "dataset_size": 1, "batch_size": 1},
             "needs other records for relation=ZERO_OUT",
