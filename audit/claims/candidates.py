@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from audit.constructions import (
     BiasedWalk,
@@ -32,7 +34,7 @@ _CROSSINGS = (1.5, 1.0, 0.75, 0.5, 2.0, 3.0)
 
 
 def candidate_pairs(mechanism: NoisySGD) -> Iterator[Construction | ExplicitPair]:
-    """Yield pairs that a mechanism's assumptions allow, those that usually tell most first.
+    """Yield pairs that a mechanism's assumptions allow, the strongest ones, as a rule, first.
 
     Which parameters a family takes is fixed by the mechanism alone: nothing is chosen after looking
     at a claim.
@@ -56,35 +58,33 @@ def candidate_pairs(mechanism: NoisySGD) -> Iterator[Construction | ExplicitPair
 
 
 def _attempts(m: NoisySGD) -> Iterator[Make]:
+    """Yield pairs that are still to be made: what breaks an assumption then raises."""
     if _kinds_of_batch(m) > _MOST_KINDS:
         return
     for pair in shipped(m):
-        yield lambda pair=pair: pair  # type: ignore[misc]
+        yield partial(_itself, pair)
     half = None if m.diameter is None else m.diameter / 2
-    starts = (0.0,) if half is None else (0.0, -half)
-    for start in starts:
-        yield lambda start=start: TwoSidedWalk(m, start=start)  # type: ignore[misc]
-        yield lambda start=start: BiasedWalk(m, start=start)  # type: ignore[misc]
+    for start in (0.0,) if half is None else (0.0, -half):
+        yield partial(TwoSidedWalk, m, start=start)
+        yield partial(BiasedWalk, m, start=start)
     if m.release is not Release.LAST_ITERATE and m.batching is Batching.CYCLIC:
         # of a run that may stop early the first record is the one that is met
-        yield lambda: TwoSidedWalk(m, position=0)
-        for drift in (m.constant_step_size * others_range(m)[1],):
-            yield lambda drift=drift: DriftedWalk(m, drift=drift, position=0)  # type: ignore[misc]
+        yield partial(TwoSidedWalk, m, position=0)
+        drift = m.constant_step_size * others_range(m)[1]
+        yield partial(DriftedWalk, m, drift=drift, position=0)
     yield from _drifted(m, half)
     yield from _contracting(m)
     if m.batching is Batching.CYCLIC:
         low, high = others_range(m)
         if math.isfinite(high):
             for before, after in ((high, low), (low, high), (high, high), (high, 0.0)):
-                yield lambda before=before, after=after: WallPinnedWalk(  # type: ignore[misc]
-                    m, before=before, after=after
-                )
-        for curvature in _curvatures(m):
-            for own in _curvatures(m):
-                if own != curvature:
-                    yield lambda curvature=curvature, own=own: CyclicQuadraticPair(  # type: ignore[misc]
-                        m, curvature=curvature, batch_curvature=own
-                    )
+                yield partial(WallPinnedWalk, m, before=before, after=after)
+        for curvature, own in itertools.permutations(_curvatures(m), 2):
+            yield partial(CyclicQuadraticPair, m, curvature=curvature, batch_curvature=own)
+
+
+def _itself(pair: Construction) -> Construction:
+    return pair
 
 
 def _kinds_of_batch(m: NoisySGD) -> int:
@@ -111,22 +111,18 @@ def _drifted(m: NoisySGD, half: float | None) -> Iterator[Make]:
         for sign in signs:
             if low <= sign * drift / scale <= high:
                 for start in (0.0,) if half is None else (-sign * half, 0.0):
-                    yield lambda drift=sign * drift, start=start: DriftedWalk(  # type: ignore[misc]
-                        m, drift=drift, start=start
-                    )
+                    yield partial(DriftedWalk, m, drift=sign * drift, start=start)
 
 
 def _contracting(m: NoisySGD) -> Iterator[Make]:
     for curvature in _curvatures(m):
-        yield lambda curvature=curvature: QuadraticPair(m, curvature=curvature)  # type: ignore[misc]
+        yield partial(QuadraticPair, m, curvature=curvature)
     low, high = others_range(m)
     cap = min(-low, high)
     if math.isfinite(cap) and cap > 0:
         for curvature in _curvatures(m):
             if curvature > 0:
-                yield lambda curvature=curvature: ResetWalk(  # type: ignore[misc]
-                    m, curvature=curvature, cap=cap
-                )
+                yield partial(ResetWalk, m, curvature=curvature, cap=cap)
 
 
 def _curvatures(m: NoisySGD) -> tuple[float, ...]:
