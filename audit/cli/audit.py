@@ -24,9 +24,9 @@ from omegaconf.errors import OmegaConfBaseException
 from audit.config import AuditConfig, to_scenario
 from audit.scenario.definition import Scenario
 from audit.scenario.progress import Progress
+from audit.scenario.run_folder import RunFolder
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.scenario.shipped import scenario_names, scenarios_folder
-from audit.scenario.store import RunFolder
 from audit.simulation import Kind, Pool, pool
 
 if TYPE_CHECKING:

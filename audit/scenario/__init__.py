@@ -9,8 +9,8 @@ if TYPE_CHECKING:
     from audit.scenario.definition import Scenario
     from audit.scenario.kinds import KINDS, Setting, setting_kind
     from audit.scenario.pair import PairSetting, SearchPlan
+    from audit.scenario.run_folder import RunFolder
     from audit.scenario.run_scenario import run
-    from audit.scenario.store import RunFolder
     from audit.scenario.study_setting import StudySetting
     from audit.scenario.user_mechanism import (
         DrawnScores,
@@ -23,7 +23,7 @@ _MODULES = {
     "DrawnScores": "user_mechanism",
     "KINDS": "kinds",
     "PairSetting": "pair",
-    "RunFolder": "store",
+    "RunFolder": "run_folder",
     "Scenario": "definition",
     "SearchPlan": "pair",
     "Setting": "kinds",

@@ -1,4 +1,4 @@
-"""How long work says how far it is."""
+"""Progress reporting."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Progress(Protocol):
     def stage(self, name: str, unit: str | None = None) -> Report:
         """Begin a stage; the returned function takes (done, total).
 
-        With a unit, in which both are, the rate is shown, too.
+        Where their unit is given, the rate is shown as well.
         """
         ...
 
@@ -28,7 +28,7 @@ class Silent:
     """Shows nothing."""
 
     def stage(self, name: str, unit: str | None = None) -> Report:
-        """Begin a stage of which nothing is shown."""
+        """Begin a stage that shows nothing."""
         return lambda done, total: None
 
 
@@ -71,7 +71,7 @@ def _bars(console: Console) -> Bars:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """How fast it goes, where the stage has a unit."""
+        """The rate of a stage that has a unit."""
 
         def render(self, task: Task) -> Text:
             unit, speed = task.fields["unit"], task.finished_speed or task.speed

@@ -1,4 +1,4 @@
-"""Where a scenario's samples are drawn, and where those of long runs wait for its end."""
+"""Drawing the samples of a scenario, with checkpoints of long runs."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ from audit.scenario.progress import Report
 from audit.simulation import Parallel, Pool, final_iterates
 from audit.simulation.sealed_files import locked
 
-SECONDS = 5.0  # a run that is over sooner keeps nothing; a kill costs so much, or a fiftieth
-_TOGETHER = ".unfinished"  # no run's name begins with a dot
+SECONDS = 5.0  # between checkpoints; a shorter run keeps none
+_UNFINISHED = ".unfinished"  # no run's name begins with a dot
 
 
 @dataclass(frozen=True)
 class Sampling:
-    """Where blocks run, and the folder in which long runs keep those that are finished.
+    """The workers that draw blocks of samples, and the folder of checkpoints of long runs.
 
-    Without a folder nothing is kept.
+    Without a folder no checkpoint is written.
     """
 
     workers: Parallel | Pool
@@ -47,7 +47,7 @@ class Sampling:
 
 @dataclass(frozen=True)
 class Unfinished:
-    """The samples that one configuration's run has drawn so far, below the folder of all runs.
+    """The checkpoints of one configuration's run, below the folder of all runs.
 
     Parameters
     ----------
@@ -62,12 +62,12 @@ class Unfinished:
 
     @property
     def folder(self) -> Path:
-        """The folder, which is there only for a run that takes long."""
-        return self.output / _TOGETHER / self.name
+        """The folder of checkpoints; it exists only for a long run."""
+        return self.output / _UNFINISHED / self.name
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Remove the folder once all is well; an error is told that it is there, as a note."""
+        """Remove the folder at the end; after an error keep it, and add a note to the error."""
         try:
             yield
         except BaseException as error:

@@ -1,20 +1,17 @@
-"""A run's folder: written beside its place, then moved there in one step."""
+"""A run's folder: filled under another name, then renamed in one step."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import math
 import os
 import shutil
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 
 class RunFolder:
-    """Makes the folder of a run; either it is there with everything in it, or it is not there.
+    """The folder of a run, which appears with everything in it or not at all.
 
     Parameters
     ----------
@@ -31,7 +28,7 @@ class RunFolder:
 
     def __init__(self, parent: Path, name: str) -> None:
         self.parent, self.name = Path(parent), name
-        with _plain_errors(self.parent):
+        with _one_line_errors(self.parent):
             self.parent.mkdir(parents=True, exist_ok=True)
             with tempfile.TemporaryFile(dir=self.parent):
                 pass
@@ -42,12 +39,12 @@ class RunFolder:
 
         The final place is `place` afterwards.
         """
-        with _plain_errors(self.parent):
+        with _one_line_errors(self.parent):
             draft = Path(tempfile.mkdtemp(prefix=f".{self.name}-", dir=self.parent))
             draft.chmod(0o755)
         try:
             yield draft
-            with _plain_errors(self.parent):
+            with _one_line_errors(self.parent):
                 self.place = self._move(draft)
         finally:
             shutil.rmtree(draft, ignore_errors=True)
@@ -63,7 +60,7 @@ class RunFolder:
 
 
 @contextlib.contextmanager
-def _plain_errors(folder: Path) -> Iterator[None]:
+def _one_line_errors(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -71,20 +68,3 @@ def _plain_errors(folder: Path) -> Iterator[None]:
         raise ValueError(
             f"output must be a folder that can be written to, got {str(folder)!r} ({reason})"
         ) from None
-
-
-def to_json(result: dict[str, Any]) -> str:
-    """Return the result as JSON text; infinite numbers become null, which JSON has no word for."""
-    return json.dumps(_plain(result), indent=1, allow_nan=False) + "\n"
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    if hasattr(value, "tolist"):  # NumPy arrays and scalars
-        return _plain(value.tolist())
-    if isinstance(value, float) and math.isinf(value):
-        return None
-    return value
