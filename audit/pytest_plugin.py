@@ -50,7 +50,7 @@ class ClaimsFile(pytest.File):
     """A claims file with all that it includes; what cannot be read is a test that fails."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one test a claim, and one a complaint."""
+        """Return one test for each claim and one for each complaint."""
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
         from audit.claims.judge import error_shares
@@ -130,7 +130,7 @@ class ComplaintItem(pytest.Item):
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """Return the file as messages shall name it: from the root folder where that is possible."""
+    """Return the file as messages name it: relative to the root folder where possible."""
     with contextlib.suppress(ValueError):
         if Path.cwd() == root:
             return path.relative_to(root)

@@ -16,18 +16,18 @@ from audit.claims.judgement import Judgement
 from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
-# the chance that a run refutes any true claim, where the user does not choose another
+# The default probability that a run refutes any true claim.
 DEFAULT_ERROR = 0.01
 
 
 @dataclass(frozen=True)
 class Checked:
-    """What became of the claims of some files.
+    """The outcome of checking claims files.
 
     Attributes
     ----------
     judgements
-        One a claim that could be read, in the order of the files.
+        One for each claim that could be read, in the order of the files.
     complaints
         What could not be read or evaluated.
     error
@@ -48,12 +48,12 @@ class Checked:
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
-        """Judgements that are not as expected and shall fail a build."""
+        """Judgements that are not as expected and fail a build."""
         return self._unexpected(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Judgement, ...]:
-        """Judgements that are not as expected and shall be told, no more."""
+        """Judgements that are not as expected and only warn."""
         return self._unexpected(Severity.WARN)
 
     def _unexpected(self, severity: Severity) -> tuple[Judgement, ...]:

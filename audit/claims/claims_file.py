@@ -1,4 +1,4 @@
-"""Claims files: read with everything that they include, and every complaint with its line."""
+"""Read claims files and everything that they include; every complaint has its file and line."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def load(paths: Iterable[str | Path]) -> Loaded:
     Parameters
     ----------
     paths
-        The files, as complaints shall name them.
+        The files, named as complaints name them.
     """
     reader = _Reader()
     for path in paths:

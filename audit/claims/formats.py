@@ -1,4 +1,4 @@
-"""What became of some claims, as text, JSON, JUnit XML, GitHub annotations or Markdown."""
+"""The outcome of a check as text, JSON, JUnit XML, GitHub annotations or Markdown."""
 
 from __future__ import annotations
 

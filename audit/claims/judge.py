@@ -195,7 +195,7 @@ def _verdict(claim: Claim, closest: _Finding) -> tuple[Verdict, str]:
 def _least_upper_bound(
     mechanism: NoisySGD | None, number: ClaimedNumber
 ) -> tuple[str, float] | None:
-    """Return the sound bound of the catalogue that says least of a number, and what it says."""
+    """Return the tightest sound bound of the catalogue on a quantity: its id and its value."""
     if mechanism is None:
         return None
     found = []

@@ -1,4 +1,4 @@
-"""What claims are about: numbers that measure how well a pair can be told apart.
+"""The quantities that claims are about: each measures how distinguishable a pair is.
 
 Each quantity is one class. It knows its certified bracket on an exact curve, its lower confidence
 bound from samples, what it is called, and how a witness describes it.
@@ -11,10 +11,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from audit import validate
-from audit.curves import PrivacyCurve
 from audit.mechanism import Order
 
 if TYPE_CHECKING:
+    from audit.curves import PrivacyCurve
     from audit.estimation import Audit
     from audit.exact import BracketedCurve
 
@@ -25,7 +25,7 @@ _ROUNDING = 2.0**-50
 
 
 class Quantity(ABC):
-    """A number of a pair of laws; it is larger for a pair that is easier to tell apart.
+    """A number of a pair of laws, larger for a pair that is more distinguishable.
 
     Attributes
     ----------

@@ -123,7 +123,7 @@ class Recomputed:
         return Outcome.CONFIRMED in outcomes and Outcome.NOT_CONFIRMED not in outcomes
 
     def lines(self) -> tuple[str, ...]:
-        """Return the findings, a line each."""
+        """Return the findings as lines of text."""
         exact, sampled = self.exact, self.sampled
         least = f"at least {sampled.value:.6g}, " if math.isfinite(sampled.value) else ""
         conclusion = "not confirmed"

@@ -1,4 +1,4 @@
-"""Judgements and pairs in words."""
+"""Judgements and pairs in one line for people."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST_DIGITS, _MOST_DIGITS = 3, 17
 
 
 def line(judgement: Judgement) -> str:
-    """Return what was found, and what was expected where that differs.
+    """Return the verdict of a judgement, and the expected one where it differs.
 
     ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
     """
@@ -27,7 +27,7 @@ def line(judgement: Judgement) -> str:
     if not judgement.as_expected:
         ratio = judgement.tightness
         if judgement.verdict is Verdict.REFUTED:
-            pass  # that a refutation was not expected goes without saying
+            pass  # an unexpected refutation needs no more words
         elif isinstance(expected, Expected):
             head += f", expected {expected.value}"
         elif judgement.verdict is Verdict.CONSISTENT and ratio is not None:
@@ -62,7 +62,7 @@ def tidy(text: str) -> str:
 
 
 def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, str]:
-    """Return two numbers with three digits, or as many (up to ``most``) as tell them apart."""
+    """Return two numbers with three digits, or as many (up to ``most``) as distinguish them."""
     shown = "", ""
     for digits in range(_FEWEST_DIGITS, most + 1):
         shown = _digits(first, digits), _digits(second, digits)
