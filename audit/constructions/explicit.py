@@ -1,8 +1,9 @@
-"""Pairs of explicit distributions, where no one-dimensional Noisy-SGD process stands for a claim.
+"""Pairs of explicit distributions: finite laws, densities and mixtures of normals.
 
-A `Construction` is checked against a mechanism, and its laws follow from its processes. Of the
-distributions here the author of a claim says that they are those of neighbouring datasets; the two
-kinds that take a mechanism derive them from it.
+They serve claims for which there is no one-dimensional Noisy-SGD process. A `Construction` is
+checked against a mechanism, and its laws follow from its processes. Here the author of a claim
+vouches that the two distributions belong to neighbouring datasets; the two kinds that take a
+mechanism derive them from it.
 """
 
 from __future__ import annotations
@@ -183,7 +184,10 @@ class ExponentialMechanism(ExplicitPair):
             # the other records pull the other way, where they may
             others = (m.dataset_size - 1) * m.steepest_gradient
             if 2 * others < m.steepest_gradient:
-                raise ValueError("ExponentialMechanism needs other records for relation=ZERO_OUT")
+                raise ValueError(
+                    "ExponentialMechanism needs other records for relation='zero out', "
+                    f"got dataset_size={m.dataset_size}"
+                )
 
     @property
     def _temperature(self) -> float:

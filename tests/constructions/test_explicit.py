@@ -69,7 +69,7 @@ def test_exponential_mechanisms():
         ({"batching": Batching.CYCLIC}, "needs batching='full', got batching='cyclic'"),
         (
             {"relation": Relation.ZERO_OUT, "dataset_size": 1, "batch_size": 1},
-            "needs other records for relation=ZERO_OUT",
+            "needs other records for relation='zero out'",
         ),
     ):
         with pytest.raises(ValueError, match=message):
