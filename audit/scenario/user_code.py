@@ -64,9 +64,15 @@ def call(function: Callable[..., Any], *arguments: Any, message: str, **named: A
         raise ValueError(f"{message} {_in_one_line(error, function)}") from error
 
 
+def search_in(*folders: Path) -> list[str]:
+    """Make the modules of these folders importable, after all that is installed."""
+    places = list(dict.fromkeys(str(folder.resolve()) for folder in folders))
+    sys.path.extend(place for place in places if place not in sys.path)
+    return places
+
+
 def _imported(module: str, name: str, folders: Iterable[Path]) -> ModuleType:
-    places = [str(folder.resolve()) for folder in folders]
-    sys.path.extend(place for place in dict.fromkeys(places) if place not in sys.path)
+    places = search_in(*folders)
     importlib.invalidate_caches()
     try:
         return importlib.import_module(module)

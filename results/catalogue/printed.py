@@ -13,7 +13,8 @@ from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
 from audit.mechanism import Batching, NoisySGD, Order, Relation
-from papers import noisy_cgd
+from audit.scenario.shipped import scenarios_folder
+from audit.scenario.user_code import search_in
 
 _AT22 = (
     "Altschuler, Talwar (2022), Privacy of Noisy Stochastic Gradient Descent: More Iterations "
@@ -69,6 +70,9 @@ def printed() -> tuple[Printed, ...]:
 
 
 def _table_1() -> list[Printed]:
+    search_in(scenarios_folder())
+    from papers import noisy_cgd
+
     found = []
     for epochs, numbers in noisy_cgd.TABLE_1.items():
         computed = noisy_cgd.epsilons(noisy_cgd.table_1_mechanism(epochs), noisy_cgd.DELTA)
