@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from audit.scenario.pair import PairSetting, SearchPlan
     from audit.scenario.run_folder import RunFolder
     from audit.scenario.run_scenario import run
+    from audit.scenario.studies import Progress, study
     from audit.scenario.study_setting import StudySetting
     from audit.scenario.user_mechanism import (
         DrawnScores,
@@ -23,6 +24,7 @@ _MODULES = {
     "DrawnScores": "user_mechanism",
     "KINDS": "kinds",
     "PairSetting": "pair",
+    "Progress": "studies",
     "RunFolder": "run_folder",
     "Scenario": "definition",
     "SearchPlan": "pair",
@@ -33,12 +35,14 @@ _MODULES = {
     "UserMechanismSetting": "user_mechanism",
     "run": "run_scenario",
     "setting_kind": "kinds",
+    "study": "studies",
 }
 
 __all__ = [
     "KINDS",
     "DrawnScores",
     "PairSetting",
+    "Progress",
     "RunFolder",
     "Scenario",
     "SearchPlan",
@@ -49,6 +53,7 @@ __all__ = [
     "UserMechanismSetting",
     "run",
     "setting_kind",
+    "study",
 ]
 
 

@@ -30,7 +30,7 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 LONGEST = 1200.0
 _MARK = "run.json"
 _LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "statsmodels")
-_DRAWN_LATER = ("report",)  # parts of the package that no result depends on
+_DRAWN_LATER = ("cli", "report")  # rooms of the package that no result depends on
 _OK, _WRONG, _BROKEN_INPUT = 0, 1, 2
 
 Tell = Callable[[str], None]
@@ -187,7 +187,8 @@ def _source(name: str, scenarios: Path) -> str:
         and file.relative_to(package).parts[0] not in _DRAWN_LATER
     ]
     digest = hashlib.sha256()
-    for file in [*files, *sorted((scenarios / "found").rglob("*")), scenarios / f"{name}.yaml"]:
+    beside = [*(scenarios / "found").rglob("*.yaml"), *(scenarios / "papers").rglob("*.py")]
+    for file in [*files, *sorted(beside), scenarios / f"{name}.yaml"]:
         if file.is_file():
             digest.update(f"{file.name}\0".encode() + file.read_bytes())
     for library in _LIBRARIES:

@@ -13,7 +13,7 @@ from audit import exact, validate
 from audit.constructions import TwoSidedWalk
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import (
     checked_times,
     close,

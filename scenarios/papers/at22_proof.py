@@ -34,7 +34,7 @@ from audit.estimation import clopper_pearson
 from audit.exact import Law, LawCurve, curves, law
 from audit.mechanism import NoisySGD, Order
 from audit.results import Chart, Findings, FoundTable, Series, Statement
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from audit.simulation import count_thresholds
 from papers.at22_auxiliary_walk import (
     SPREAD,

@@ -17,7 +17,7 @@ from audit.constructions import QuadraticPair
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import SAME, checked_times, compared, line, short, shown
 from papers.cl25_figures import ye_shokri
 

@@ -11,7 +11,7 @@ import numpy as np
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import (
     SAME,
     checked_times,

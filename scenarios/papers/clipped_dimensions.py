@@ -31,7 +31,7 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from audit.simulation.dimensions import (
     Ball,
     Box,

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from audit import bounds, validate
 from audit.mechanism import NoisySGD, Release
 from audit.results import Chart, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import SAME, computed, short, shown
 from papers.exponential_targets import LinearPair
 

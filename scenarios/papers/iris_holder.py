@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from audit import bounds, validate
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.datasets import data_set, one_thread
 from papers.holder_constants import (
     Activation,

@@ -17,7 +17,7 @@ from audit.constructions import QuadraticPair
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD, Release
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import SAME, computed, short, shown
 
 PAPER = "Bok, Su and Altschuler 2024"

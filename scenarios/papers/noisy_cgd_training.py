@@ -14,7 +14,7 @@ from scipy import stats
 
 from audit import validate
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers import datasets, noisy_cgd
 from papers.checks import short
 from papers.datasets import one_thread

@@ -14,7 +14,7 @@ from audit.constructions.base import checked_start
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import SAME, computed, short
 from papers.shifted_process import (
     Losses,

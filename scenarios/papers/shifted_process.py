@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.constructions import Construction, GradientPair, PiecewiseLinear, QuadraticPair
 from audit.mechanism import Batching, NoisySGD, Release
-from audit.scenario.studies import Progress
+from audit.scenario import Progress
 
 Array = NDArray[np.float64]
 

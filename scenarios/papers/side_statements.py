@@ -18,7 +18,7 @@ from audit.constructions import GradientPair, PiecewiseLinear
 from audit.curves import GaussianCurve, RenyiCurve
 from audit.mechanism import Batching, NoisySGD, Order
 from audit.results import Findings, FoundTable, Statement, Verdict
-from audit.scenario.studies import Progress, study
+from audit.scenario import Progress, study
 from papers.checks import SAME, compared
 
 Array = NDArray[np.float64]
