@@ -86,10 +86,11 @@ class ClaimItem(pytest.Item):
     def runtest(self) -> None:
         """Judge the claim."""
         from audit.claims import wording
-        from audit.claims.checking import complaint, importable
+        from audit.claims.checking import complaint
         from audit.claims.claim import Severity
         from audit.claims.formats import properties
         from audit.claims.judge import judge
+        from audit.claims.user_code import importable
         from audit.results import Verdict
 
         with importable(self._files):

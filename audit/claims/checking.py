@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -13,6 +13,7 @@ from audit import validate
 from audit.claims.claim import Claim, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
+from audit.claims.user_code import importable
 from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
@@ -163,17 +164,3 @@ def complaint(judgement: Judgement) -> Complaint:
     place = judgement.claim.location
     message = " ".join(f"claim {judgement.claim.id!r}: {judgement.message}".split())
     return Complaint(place.file if place else Path(), place.line if place else None, message)
-
-
-@contextlib.contextmanager
-def importable(files: Iterable[Path]) -> Iterator[None]:
-    """Let callables be found in the current folder and beside the claims files, after all else."""
-    folders = dict.fromkeys([str(Path.cwd()), *(str(file.resolve().parent) for file in files)])
-    added = [folder for folder in folders if folder not in sys.path]
-    sys.path.extend(added)
-    try:
-        yield
-    finally:
-        for folder in added:
-            if folder in sys.path:
-                sys.path.remove(folder)

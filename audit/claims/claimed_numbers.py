@@ -6,7 +6,6 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from importlib import import_module
 
 from audit import bounds
 from audit.bounds import Status
@@ -23,6 +22,7 @@ from audit.claims.claim import (
     Tradeoff,
 )
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.claims.user_code import imported
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
 
@@ -184,12 +184,17 @@ def _of_callable(statement: CallableBound, mechanism: NoisySGD | None) -> list[C
         raise BadClaim("mechanism must be given for a bound, got none")
     if not statement.deltas:
         raise BadClaim("deltas must be given for a callable, got none")
-    function = _imported(statement.target)
+    try:
+        function = imported(statement.target)
+    except ValueError as error:
+        raise BadClaim(str(error)) from None
+    if not callable(function):
+        raise BadClaim(f"{statement.target} must be a function, got {function!r}")
     found = []
     for delta in statement.deltas:
         try:
             number = epsilon_of(
-                lambda d: float(function(mechanism, d)),  # type: ignore[arg-type]
+                lambda d: float(function(mechanism, d)),
                 delta,
             )
         except (Exception, SystemExit) as error:  # a user's code may raise anything
@@ -197,19 +202,6 @@ def _of_callable(statement: CallableBound, mechanism: NoisySGD | None) -> list[C
             raise BadClaim(f"{statement.target} raised {kind}: {_one_line(error)}") from None
         found.append(number)
     return found
-
-
-def _imported(target: str) -> Callable[[NoisySGD, float], object]:
-    module, _, name = target.partition(":")
-    try:
-        function: object = import_module(module)
-        for part in name.split("."):
-            function = getattr(function, part)
-    except (Exception, SystemExit) as error:  # importing runs a user's code
-        raise BadClaim(f"{target} cannot be imported: {_one_line(error)}") from None
-    if not callable(function):
-        raise BadClaim(f"{target} must be a function, got {function!r}")
-    return function
 
 
 def _check(number: ClaimedNumber) -> None:

@@ -28,6 +28,7 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
+from audit.claims.user_code import importable, imported
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,
@@ -230,15 +231,32 @@ def _read_pair(
     node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool
 ) -> Pair | None:
     """Return the pair that a claim names, None where it names none."""
-    from audit.constructions import decode_any_pair
-
     if node is None or is_nothing(node):
         if mechanism is None:
             raise broken(claim.location, "a claim needs 'mechanism'")
         return None
     # what does not fit a pair of the defaults is wrong where it is used
     used = node if own else yaml_tree.moved(node, claim.location)
-    return yaml_tree.decoded(used, lambda data: decode_any_pair(data, mechanism))
+    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism, claim.location.file))
+
+
+def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path) -> Pair:
+    """Return a pair from plain data.
+
+    A kind ``package.module:Class`` is a construction of the user's own, from a module beside the
+    claims file, in the current folder or installed.
+    """
+    from audit.constructions import all_kinds, decode_any_pair
+
+    fields = {"kind": plain} if isinstance(plain, str) else plain
+    kind = fields.get("kind") if isinstance(fields, Mapping) else None
+    if isinstance(kind, str) and ":" in kind:
+        with importable([file]):
+            found = imported(kind)
+        if found not in all_kinds().values():
+            raise ValueError(f"pair.kind must name a registered construction, got {kind!r}")
+        fields = {**fields, "kind": kind.partition(":")[2]}
+    return decode_any_pair(fields, mechanism)
 
 
 # mechanisms

@@ -17,10 +17,10 @@ from typing import Any
 
 import audit
 from audit.claims import wording
-from audit.claims.checking import importable
 from audit.claims.claim import Claim, encode_claim
 from audit.claims.judgement import Judgement
 from audit.claims.quantities import Quantity
+from audit.claims.user_code import importable
 from audit.codec import decode, encode
 from audit.results import Verdict
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import json
 import random
+import subprocess
+import sys
 import textwrap
 from pathlib import Path
 
@@ -14,7 +17,7 @@ from audit.claims.claims_file import load
 from audit.constructions import ResetWalk
 from audit.constructions.explicit import Finite
 
-from .written import HEAD_LINES, ONE_STEP, write
+from .written import HEAD_LINES, ONE_STEP, environment, write
 
 EXAMPLE = Path(__file__).parents[2] / "scenarios" / "claims" / "example.claims.yaml"
 
@@ -439,3 +442,46 @@ def test_no_text_makes_the_reader_fall(tmp_path: Path) -> None:
         broken += bool(loaded.complaints)
         assert loaded.complaints or len(loaded.claims) == whole
     assert broken > 20
+
+
+OWN_PAIR = """\
+from dataclasses import dataclass
+
+from audit.constructions import Construction, TwoSidedWalk, construction
+
+
+@construction
+@dataclass(frozen=True)
+class MyWalk(Construction):
+    start: float = 0.0
+
+    citation = "nobody 2030"
+
+    def processes(self):
+        return TwoSidedWalk(self.mechanism, start=self.start).processes()
+"""
+
+
+def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
+    """In a process of its own, for the registry is one for all tests."""
+    (tmp_path / "my_walks.py").write_text(OWN_PAIR)
+    claims = """\
+- {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: "my_walks:MyWalk", start: 1}, expected: refuted}
+- {id: none, mu: 1, pair: {kind: "my_walks:YourWalk"}}
+- {id: other, mu: 1, pair: {kind: "math:floor"}}
+"""
+    path = write(tmp_path, claims)
+    done = subprocess.run(
+        [sys.executable, "-m", "audit.cli.check", str(path), "--format", "json"],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+        env=environment(),
+    )
+    assert done.returncode == 2, done.stderr
+    (judged,) = json.loads(done.stdout)["claims"]
+    assert (judged["verdict"], judged["pair"]) == ("refuted", "MyWalk(start=1)")
+    first, second = done.stderr.splitlines()
+    assert first.startswith(f"{path}:{HEAD_LINES + 2}: my_walks:YourWalk cannot be imported: ")
+    assert second.startswith(f"{path}:{HEAD_LINES + 3}: pair.kind must name a registered constr")
