@@ -62,8 +62,8 @@ _SEARCH_SECONDS = 1e9  # the number of evaluations ends a search: every machine 
 
 
 @dataclass(frozen=True)
-class Claim:
-    """A catalogue entry evaluated for a mechanism, or the reason why it does not apply."""
+class EvaluatedBound:
+    """An entry of the catalogue for one mechanism: its curve, or why it does not apply."""
 
     entry: bounds.Entry
     curve: PrivacyCurve | None
@@ -71,7 +71,7 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Compared:
+class PairEpsilons:
     """A pair and its exact epsilon at each delta."""
 
     pair: Construction
@@ -94,7 +94,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     audited = estimation.audit_samples(
         x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
     )
-    claims = claimed_bounds(mechanism, context.bounds)
+    evaluated = evaluated_bounds(mechanism, context.bounds)
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
     compared = [_at_deltas(*one, setting.deltas) for one in pairs]
@@ -116,8 +116,8 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         derived=_derived(mechanism),
         pair=setting.pair,
         trials=setting.trials,
-        deltas=tuple(at_delta(d, compared, audited, claims) for d in setting.deltas),
-        renyi=tuple(at_order(a, curve, audited, claims) for a in setting.renyi_orders),
+        deltas=tuple(at_delta(d, compared, audited, evaluated) for d in setting.deltas),
+        renyi=tuple(at_order(a, curve, audited, evaluated) for a in setting.renyi_orders),
         other_pairs=tuple(
             _other_pair(one, how) for one, how in zip(compared[1:], found_by, strict=True)
         ),
@@ -127,7 +127,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         ),
         audit=sample_audit(audited),
         laws=laws(curve, x, x_prime),
-        tradeoff=tradeoff(curve, audited, claims),
+        tradeoff=tradeoff(curve, audited, evaluated),
         epsilon_against_steps=epsilon_against_steps(
             setting.pair,
             steps,
@@ -139,8 +139,8 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
     )
 
 
-def _at_deltas(pair: Construction, curve: ExactCurve, deltas: Sequence[float]) -> Compared:
-    return Compared(pair, {delta: epsilon_by_order(curve, delta) for delta in deltas})
+def _at_deltas(pair: Construction, curve: ExactCurve, deltas: Sequence[float]) -> PairEpsilons:
+    return PairEpsilons(pair, {delta: epsilon_by_order(curve, delta) for delta in deltas})
 
 
 def _search(plan: SearchPlan, mechanism: NoisySGD, seed: int, report: Report) -> Found:
@@ -181,7 +181,7 @@ def _derived(mechanism: NoisySGD) -> Derived:
     )
 
 
-def _other_pair(compared: Compared, found_by: FoundBy | None) -> OtherPair:
+def _other_pair(compared: PairEpsilons, found_by: FoundBy | None) -> OtherPair:
     return OtherPair(
         pair=compared.pair,
         epsilons=tuple(
@@ -239,34 +239,37 @@ def renyi_by_order(curve: ExactCurve, alpha: float) -> ByOrder:
 # claimed bounds, and the rows that hold them against certified values
 
 
-def claimed_bounds(mechanism: NoisySGD, names: Sequence[str]) -> tuple[Claim, ...]:
+def evaluated_bounds(mechanism: NoisySGD, names: Sequence[str]) -> tuple[EvaluatedBound, ...]:
     """Evaluate the named entries of the catalogue for the mechanism."""
-    claims = []
+    evaluated = []
     for name in names:
         entry = bounds.CATALOGUE[name]
         try:
-            claims.append(Claim(entry, bounds.evaluate(name, mechanism), None))
+            evaluated.append(EvaluatedBound(entry, bounds.evaluate(name, mechanism), None))
         except bounds.NotApplicable as reason:
-            claims.append(Claim(entry, None, str(reason)))
-    return tuple(claims)
+            evaluated.append(EvaluatedBound(entry, None, str(reason)))
+    return tuple(evaluated)
 
 
 def at_delta(
-    delta: float, pairs: Sequence[Compared], audited: Audit, claims: tuple[Claim, ...]
+    delta: float,
+    pairs: Sequence[PairEpsilons],
+    audited: Audit,
+    evaluated: tuple[EvaluatedBound, ...],
 ) -> AtDelta:
     """Compare what is known of epsilon at one delta.
 
-    The first pair is the setting's own. Claims are held against the largest certified value of
+    The first pair is the setting's own. Bounds are held against the largest certified value of
     all neighbouring pairs.
     """
     certified, by = max(
         (one.epsilons[delta].worst.low, one.pair.name) for one in pairs if one.pair.is_neighbouring
     )
-    rows = tuple(_epsilon_row(claim, delta, certified) for claim in claims)
+    rows = tuple(_epsilon_row(bound, delta, certified) for bound in evaluated)
     sound = {
         row.id: row.value
-        for claim, row in zip(claims, rows, strict=True)
-        if claim.entry.status.sound and row.value is not None and row.value < math.inf
+        for bound, row in zip(evaluated, rows, strict=True)
+        if bound.entry.status.sound and row.value is not None and row.value < math.inf
     }
     return AtDelta(
         delta=delta,
@@ -279,7 +282,9 @@ def at_delta(
     )
 
 
-def at_order(alpha: float, curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> AtOrder:
+def at_order(
+    alpha: float, curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
+) -> AtOrder:
     """Compare what is known of the Renyi divergence of one order, for the setting's own pair."""
     known = renyi_by_order(curve, alpha)
     return AtOrder(
@@ -287,9 +292,9 @@ def at_order(alpha: float, curve: ExactCurve, audited: Audit, claims: tuple[Clai
         sampled_lower=audited.renyi_lower(alpha),
         exact=known,
         bounds=tuple(
-            judged_row(claim.entry, float(claim.curve.renyi(alpha)), known.worst.low)
-            for claim in claims
-            if claim.curve is not None and claim.entry.status is not bounds.Status.ASYMPTOTIC
+            judged_row(bound.entry, float(bound.curve.renyi(alpha)), known.worst.low)
+            for bound in evaluated
+            if bound.curve is not None and bound.entry.status is not bounds.Status.ASYMPTOTIC
         ),
     )
 
@@ -337,12 +342,12 @@ def _at_position(
     return AtPosition(position=position, index=index, deltas=tuple(rows))
 
 
-def _epsilon_row(claim: Claim, delta: float, certified: float) -> BoundRow:
-    if claim.curve is None:
-        return _not_judged(claim.entry, claim.reason)
-    if claim.entry.status is bounds.Status.ASYMPTOTIC:
-        return _not_judged(claim.entry, "a rate without constants is never judged")
-    return judged_row(claim.entry, float(claim.curve.epsilon(delta)), certified)
+def _epsilon_row(bound: EvaluatedBound, delta: float, certified: float) -> BoundRow:
+    if bound.curve is None:
+        return _not_judged(bound.entry, bound.reason)
+    if bound.entry.status is bounds.Status.ASYMPTOTIC:
+        return _not_judged(bound.entry, "a rate without constants is never judged")
+    return judged_row(bound.entry, float(bound.curve.epsilon(delta)), certified)
 
 
 def _not_judged(entry: bounds.Entry, reason: str | None) -> BoundRow:
@@ -539,7 +544,9 @@ def _shown_range(curve: ExactCurve) -> tuple[float, float]:
     )
 
 
-def tradeoff(curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> TradeoffCurves:
+def tradeoff(
+    curve: ExactCurve, audited: Audit, evaluated: tuple[EvaluatedBound, ...]
+) -> TradeoffCurves:
     """Tradeoff functions on a grid that is even on the normal scale."""
     alpha = ndtr(np.linspace(-6.0, 3.5, 39))
     return TradeoffCurves(
@@ -547,9 +554,9 @@ def tradeoff(curve: ExactCurve, audited: Audit, claims: tuple[Claim, ...]) -> Tr
         exact=_floats(curve.beta(alpha)),
         sampled_upper=_floats(audited.beta_upper(alpha)),
         bounds=tuple(
-            BoundCurve(id=claim.entry.id, values=_floats(claim.curve.beta(alpha)))
-            for claim in claims
-            if claim.curve is not None
+            BoundCurve(id=bound.entry.id, values=_floats(bound.curve.beta(alpha)))
+            for bound in evaluated
+            if bound.curve is not None
         ),
     )
 
