@@ -110,7 +110,7 @@ def test_a_planted_violation_is_found(module: str, source: str) -> None:
     [
         ("audit.exact.law", "from audit.numerics.panels import Panels"),
         ("audit.exact.law", "from audit import validate"),
-        ("audit.exact.law", "from .curve import LawCurve"),
+        ("audit.exact.law", "from .law_curve import LawCurve"),
         ("audit.cli.audit", "import hydra"),
         ("audit.cli.bounds", "import hydra"),
         ("audit.scenario", "from audit import exact, simulation"),

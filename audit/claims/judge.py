@@ -19,7 +19,7 @@ from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import ExplicitPair, Repeated
-from audit.exact.cost import exact_seconds
+from audit.exact.from_pair import exact_seconds
 from audit.mechanism import NoisySGD, Order
 from audit.results import Verdict
 

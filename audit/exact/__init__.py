@@ -2,10 +2,10 @@
 
 from audit.exact.bracketed import BracketedCurve, MuBracket
 from audit.exact.cells import CellCurve
-from audit.exact.compute import curve, curves, law
-from audit.exact.curve import LawCurve
-from audit.exact.gaussian import GaussianPairCurve, NormalLaw
+from audit.exact.from_pair import curve, curves, law
 from audit.exact.law import Law
+from audit.exact.law_curve import LawCurve
+from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 
 __all__ = [
     "BracketedCurve",

@@ -28,8 +28,8 @@ from audit.exact.bracketed import (
     MuBracket,
     gaussian_mu,
 )
-from audit.exact.curve import worse_bracket
-from audit.exact.gaussian import GaussianPairCurve, NormalLaw
+from audit.exact.law_curve import worse_bracket
+from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.mechanism import Order
 
 Array = NDArray[np.float64]

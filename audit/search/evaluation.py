@@ -11,11 +11,11 @@ from numpy.typing import NDArray
 from scipy.special import logsumexp
 
 from audit.constructions.base import Construction
-from audit.exact.compute import TAIL, laws_after
-from audit.exact.gaussian import gaussian_pair, normal_law
+from audit.exact.from_pair import TAIL, laws_after
 from audit.exact.law import Law
-from audit.exact.reach import LARGEST_REACH, push_apart
-from audit.exact.transfer import Resolution, domain_panels, laws_on
+from audit.exact.noise_reach import LARGEST_REACH, push_apart
+from audit.exact.normal_laws import gaussian_pair, normal_law
+from audit.exact.propagation import Resolution, domain_panels, laws_on
 from audit.numerics.panels import gauss_legendre, interpolate
 from audit.search.objectives import Objective
 

@@ -18,7 +18,7 @@ from audit.bounds.accounting import compose
 from audit.bounds.bsa24 import sampled_batches
 from audit.constructions import Construction
 from audit.curves import GaussianCurve, PrivacyCurve, RenyiCurve
-from audit.exact.transfer import Resolution
+from audit.exact.propagation import Resolution
 from tests.bounds.grid import random_mechanism, random_pair
 
 COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))

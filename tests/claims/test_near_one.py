@@ -23,7 +23,7 @@ from audit.exact import CellCurve, LawCurve
 from audit.exact import curve as exact_curve
 from audit.exact.bracketed import gaussian_mu
 from audit.exact.cells import DiscreteLaws, cells
-from audit.exact.gaussian import gaussian_power_bracket
+from audit.exact.normal_laws import gaussian_power_bracket
 from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta
 

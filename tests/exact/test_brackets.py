@@ -10,9 +10,8 @@ import pytest
 from audit import Batching, NoisySGD, Order
 from audit.constructions import Affine, BiasedWalk, DriftedWalk, TwoSidedWalk
 from audit.curves import GaussianCurve
-from audit.exact import LawCurve, curve, law
-from audit.exact import compute as compute_module
-from audit.exact.reach import LARGEST_REACH
+from audit.exact import LawCurve, curve, from_pair, law
+from audit.exact.noise_reach import LARGEST_REACH
 from tests import reference
 from tests.exact.cases import CASES, Pair, gaussian_pair, mapped_pair, mechanism, noisy, process
 
@@ -63,8 +62,8 @@ def test_what_cannot_be_computed_is_refused(push: float, steps: int) -> None:
 
 def test_a_reach_that_is_too_short_would_be_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     """A test of the test: without the check the bracket is narrow and wrong."""
-    monkeypatch.setattr(compute_module, "needed", lambda *_: 0.0)
-    monkeypatch.setattr(compute_module, "push_apart", lambda *_: 0.0)
+    monkeypatch.setattr(from_pair, "needed", lambda *_: 0.0)
+    monkeypatch.setattr(from_pair, "push_apart", lambda *_: 0.0)
     pair = TwoSidedWalk(mechanism(steps=5, lipschitz=15.0, diameter=400.0))
     low, _ = curve(pair).epsilon_bracket(1e-5)
     assert low > 1.1 * GaussianCurve(30 * math.sqrt(5)).epsilon(1e-5)
@@ -189,8 +188,8 @@ def test_brackets_of_two_resolutions_meet() -> None:
         coarse = curve(
             pair,
             resolutions=(
-                compute_module.Resolution(order=12),
-                compute_module.Resolution(order=10, reach=9.0),
+                from_pair.Resolution(order=12),
+                from_pair.Resolution(order=10, reach=9.0),
             ),
         )
         low, high = coarse.epsilon_bracket(1e-3)

@@ -8,9 +8,8 @@ import numpy as np
 import pytest
 
 from audit.constructions import Construction
-from audit.exact import LawCurve, curve, curves, law
-from audit.exact import compute as compute_module
-from audit.exact.transfer import STANDARD, _Runner, domain_panels, laws_on
+from audit.exact import LawCurve, curve, curves, from_pair, law
+from audit.exact.propagation import STANDARD, _Runner, domain_panels, laws_on
 from audit.numerics import banded as banded_module
 from tests.exact.cases import CASES, gaussian_pair, mechanism, process
 
@@ -133,7 +132,7 @@ def test_plain_doubles_are_left_where_they_underflow() -> None:
     exact = curve(pair)
     assert isinstance(exact, LawCurve)
     assert np.isfinite(exact.first.state.log_values).all()
-    assert exact.first.least < compute_module._DENSE_FLOOR
+    assert exact.first.least < from_pair._DENSE_FLOOR
     assert exact.first.reach < np.inf
 
 

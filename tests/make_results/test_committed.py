@@ -14,7 +14,7 @@ from omegaconf import OmegaConf
 from audit import bounds, exact, report
 from audit.codec import encode
 from audit.config import AuditConfig, to_scenario
-from audit.exact.cost import exact_seconds
+from audit.exact.from_pair import exact_seconds
 from audit.report import joined_rows
 from audit.results import Number, PairResult
 from audit.scenario.pair import PairSetting

@@ -32,8 +32,8 @@ from audit.constructions import (
     TwoSidedWalk,
     WallPinnedWalk,
 )
-from audit.exact.gaussian import NormalLaw
 from audit.exact.law import Law
+from audit.exact.normal_laws import NormalLaw
 from audit.simulation import count_thresholds
 from audit.simulation.rng import LANES, aligned, fill_normals, seeded
 

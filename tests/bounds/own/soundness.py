@@ -26,7 +26,7 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
 )
-from audit.exact.transfer import Resolution
+from audit.exact.propagation import Resolution
 from tests.bounds.grid import random_mechanism, random_pair
 
 Curves = dict[str, Any]

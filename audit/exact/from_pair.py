@@ -1,4 +1,4 @@
-"""From a construction to its exact privacy curve."""
+"""From a pair to its exact privacy curve, and how long that takes."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
 from audit.exact.cells import CellCurve, explicit_curve
-from audit.exact.curve import LawCurve
-from audit.exact.gaussian import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
 from audit.exact.law import Law
-from audit.exact.reach import LARGEST_REACH, needed, push_apart
-from audit.exact.transfer import (
+from audit.exact.law_curve import LawCurve
+from audit.exact.noise_reach import LARGEST_REACH, needed, push_apart
+from audit.exact.normal_laws import GaussianPairCurve, NormalLaw, gaussian_pair, normal_law
+from audit.exact.propagation import (
     ECONOMICAL,
     LARGEST_DENSE,
     STANDARD,
@@ -38,6 +38,12 @@ _MOST_WORK = 2e7
 
 # Below this log mass plain doubles have lost products that matter (they end at -708).
 _DENSE_FLOOR = -640.0
+
+# Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
+_BAND_COST, _BAND_WIDTH = 4e-10, 260
+
+# Steps of processes on a line, beyond which no exact law is tried.
+_MOST_STEPS = 100_000
 
 
 def law(
@@ -262,3 +268,25 @@ def _affordable(processes: Sequence[Process], tail: float) -> tuple[Resolution, 
     nodes = domain_panels(processes, STANDARD[0], tail).nodes.size
     work = nodes * sum(len(process) * len(process.paths) for process in processes)
     return STANDARD if nodes <= LARGEST_DENSE or work <= _MOST_WORK else ECONOMICAL
+
+
+def exact_seconds(pair: Construction) -> float:
+    """Estimate how long the exact laws of a pair take, in seconds; infinite where none is at hand.
+
+    The four laws of a bracket, by the band structure where the domain is long.
+    """
+    processes = pair.processes()
+    if all(normal_law(process) is not None for process in processes):
+        return 0.0
+    endless = any(math.isinf(end) for p in processes for end in (p.lower, p.upper))
+    if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
+        return math.inf  # even how far the line is needed would take long
+    try:
+        nodes = domain_panels(processes, STANDARD[0], TAIL).nodes.size
+    except (ValueError, MemoryError):
+        return math.inf
+    paths = sum(len(process.paths) for process in processes)
+    steps = max(len(path) for process in processes for path in process.paths)
+    if nodes <= LARGEST_DENSE:
+        return 2 * paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
+    return 2 * paths * steps * nodes * _BAND_WIDTH * _BAND_COST

@@ -14,7 +14,7 @@ import numpy as np
 from audit.constructions.process import Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import Affine, UpdateMap
 from audit.exact.law import Law
-from audit.exact.reach import followed
+from audit.exact.noise_reach import followed
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
 
@@ -41,7 +41,7 @@ class Resolution:
 
     ``order`` nodes on each panel of ``width`` noise standard deviations; noise beyond ``reach``
     standard deviations is left out where the domain is long (more are followed where the laws
-    need it: see `audit.exact.reach`).
+    need it: see `audit.exact.noise_reach`).
     """
 
     order: int = 20
