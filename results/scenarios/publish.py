@@ -48,7 +48,7 @@ The run of `at22_lower_bound` is in [its own folder](../at22_lower_bound/report.
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of a scenario: the folder with its result, or an error in one line."""
+    """Outcome of running a scenario: the folder with its result, or an error in one line."""
 
     name: str
     folder: Path | None
@@ -115,8 +115,8 @@ def stable(result: Result, name: str) -> Result:
 def run_details(result: Result, seconds: float) -> dict[str, Any]:
     """Return what `stable` leaves out, and how long the process took."""
     times = {setting.name: setting.wall_seconds for setting in result.settings}
-    told: dict[str, Any] = encode(result.provenance.environment)
-    return {**told, "seconds_of_settings": times, "seconds_of_process": round(seconds, 1)}
+    environment: dict[str, Any] = encode(result.provenance.environment)
+    return {**environment, "seconds_of_settings": times, "seconds_of_process": round(seconds, 1)}
 
 
 def _write(outcome: Outcome, result: Result, place: Path) -> None:
@@ -130,15 +130,15 @@ def _write(outcome: Outcome, result: Result, place: Path) -> None:
         write_small(result, place)
     (place / RESULT).write_text(to_json(result), encoding="utf-8")
     (place / "config.yaml").write_text(_OF_A_RUN.sub("", config), encoding="utf-8")
-    told = status(None, result.provenance.command)
-    (place / STATUS).write_text(told, encoding="utf-8")
+    done = status(None, result.provenance.command)
+    (place / STATUS).write_text(done, encoding="utf-8")
 
 
 def _write_error(outcome: Outcome, place: Path) -> None:
     shutil.rmtree(place, ignore_errors=True)
     place.mkdir(parents=True)
-    told = status(outcome.error, f"audit scenario={outcome.name}")
-    (place / STATUS).write_text(told, encoding="utf-8")
+    failed = status(outcome.error, f"audit scenario={outcome.name}")
+    (place / STATUS).write_text(failed, encoding="utf-8")
 
 
 def _read(file: Path) -> dict[str, Any]:

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 import dataclasses
+import re
+from pathlib import Path
 
 import pytest
 import yaml
@@ -10,6 +13,9 @@ import yaml
 from audit.scenario.shipped import scenario_names, scenarios_folder
 from audit.scenario.studies import STUDIES, read_study
 from audit.scenario.user_code import load
+from tests.test_imports import imported
+
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def named() -> dict[str, dict[str, object]]:
@@ -37,3 +43,18 @@ def test_every_study_of_the_papers_is_named_by_a_scenario() -> None:
     assert shipped <= asked
     modules = {name.partition(":")[0] for name in asked}
     assert len(modules) == len(asked)  # one study a file
+
+
+@pytest.mark.parametrize(
+    "path", sorted((ROOT / "scenarios" / "papers").glob("*.py")), ids=lambda path: path.stem
+)
+def test_studies_use_public_names_only(path: Path) -> None:
+    text = path.read_text(encoding="utf-8")
+    parts = {part for name in imported(text, f"papers.{path.stem}") for part in name.split(".")}
+    attributes = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)]
+    used = {node.attr for node in attributes if not _is_own(node.value)}
+    assert [name for name in parts | used if re.match(r"_(?!_)", name)] == []
+
+
+def _is_own(value: ast.expr) -> bool:
+    return isinstance(value, ast.Name) and value.id in ("self", "cls")
