@@ -170,7 +170,7 @@ def properties(judgement: Judgement) -> dict[str, object]:
         "tightness": _finite(judgement.tightness),
         "where": wording.where(judgement),
         "pair": judgement.pair,
-        "evidence": judgement.evidence.value,
+        "evidence": "" if judgement.evidence is None else judgement.evidence.value,
     }
 
 

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
 class Evidence(enum.StrEnum):
     """What a certified lower bound rests on."""
 
-    NONE = ""
     EXACT = "exact"
     SAMPLED = "sampled"
     SEQUENTIAL = "sequential"
@@ -42,7 +41,7 @@ class Judgement:
     pair
         The construction that certifies.
     evidence
-        What the certified bound rests on.
+        What the certified bound rests on; None where there is none.
     error
         The probability that this judgement refutes a true claim; 0 for exact evidence.
     witness
@@ -60,7 +59,7 @@ class Judgement:
     quantity: Quantity | None = None
     order: Order | None = None
     pair: str = ""
-    evidence: Evidence = Evidence.NONE
+    evidence: Evidence | None = None
     error: float = 0.0
     witness: Witness | None = None
     message: str = ""

@@ -146,7 +146,7 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
     Parameters
     ----------
     witness
-        The content of a witness file as a mapping, or an object with its fields.
+        The content of a witness file as a mapping, or an object that writes it (``to_json``).
     seed
         Seed of the draws, a whole number of at least 0.
 
@@ -163,7 +163,7 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
     """
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
-    content: Plain = witness if isinstance(witness, Mapping) else vars(witness)
+    content: Plain = witness if isinstance(witness, Mapping) else json.loads(witness.to_json())
     try:
         quantity = _quantity_of(content)
         pair, swap = content["pair"], content["order"] == "reverse"

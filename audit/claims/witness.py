@@ -69,12 +69,12 @@ class Witness:
     claimed, slack
         The claimed number, and by how much it must be exceeded.
     order
-        ``"forward"``: the first law comes first, P = first, Q = second.
+        FORWARD: the first law comes first, P = first, Q = second.
     bracket
         (low, high) around the true number as this package computed it; ``high`` is None where
         nothing bounds it.
     evidence
-        ``"exact"``, ``"sampled"`` or ``"sequential"``.
+        What the bracket rests on.
     construction
         The name of the pair.
     pair
@@ -91,9 +91,9 @@ class Witness:
     at: float
     claimed: float
     slack: float
-    order: str
+    order: Order
     bracket: tuple[float, float | None]
-    evidence: str
+    evidence: Evidence
     construction: str
     pair: Mapping[str, Any]
     recipe: tuple[str, ...]
@@ -104,8 +104,6 @@ class Witness:
         if self.bracket[1] is not None:
             validate.finite(high=self.bracket[1])
         validate.one_of(_QUANTITIES, quantity=self.quantity)
-        validate.one_of(tuple(order.value for order in Order), order=self.order)
-        validate.one_of(tuple(one.value for one in Evidence if one), evidence=self.evidence)
         if "kind" not in self.pair:
             raise validate.fail("pair", "a mapping with a kind", dict(self.pair))
 
@@ -158,9 +156,9 @@ def witness_of(
         at=at,
         claimed=number.value,
         slack=number.slack,
-        order=order.value,
+        order=order,
         bracket=(low, high if math.isfinite(high) else None),
-        evidence=evidence.value,
+        evidence=evidence,
         construction=described(pair),
         pair=plain,
         recipe=(head, *_LAWS[plain["kind"]], *number.quantity.recipe(at, number.value)),

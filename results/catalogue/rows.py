@@ -151,7 +151,7 @@ def _judged(judgement: Judgement, entry: Entry | None, extra: Mapping[str, SideS
         at=wording.where(judgement),
         quantity="" if judgement.quantity is None else judgement.quantity.name,
         pair=judgement.pair,
-        evidence=judgement.evidence.value,
+        evidence="" if judgement.evidence is None else judgement.evidence.value,
         certified=judgement.certified,
         claimed=judgement.claimed,
         ratio=None if lower or ratio is None or math.isinf(ratio) else ratio,
