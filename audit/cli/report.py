@@ -10,6 +10,7 @@ from pathlib import Path
 from audit import report, validate
 from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
 from audit.report import joined, latex
+from audit.results import SCHEMA_FILE
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -56,7 +57,18 @@ def _parser() -> argparse.ArgumentParser:
         action="store_true",
         help="write results.tex, too, and with --full each run's report.tex",
     )
+    parser.add_argument(
+        "--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of result.json"
+    )
     return parser
+
+
+class _PrintSchema(argparse.Action):
+    """Print the schema that ships with the package, and end; as ``--help`` does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        print(SCHEMA_FILE.read_text(encoding="utf-8"), end="")
+        parser.exit()
 
 
 def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:

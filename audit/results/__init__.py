@@ -7,6 +7,7 @@ one value for each setting: a `PairResult`, a `UserMechanismResult` or a `StudyR
 from __future__ import annotations
 
 import importlib
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -38,7 +39,7 @@ if TYPE_CHECKING:
         TradeoffCurves,
     )
     from audit.results.findings import Chart, Drawn, Findings, FoundTable, Series, Statement, Value
-    from audit.results.json_codec import SCHEMA_FILE, from_json, schema, to_json
+    from audit.results.json_codec import from_json, schema, to_json
     from audit.results.result import (
         VERSION,
         Derived,
@@ -104,6 +105,9 @@ __all__ = [
     "schema",
     "to_json",
 ]
+
+# What `schema` returns, as it ships.
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 # Findings and verdicts are light; the other modules take numerical libraries.
 _MODULES = ("verdicts", "findings", "comparisons", "curves", "samples", "result", "json_codec")

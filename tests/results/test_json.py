@@ -22,6 +22,7 @@ from omegaconf import OmegaConf
 
 import audit
 from audit import codec
+from audit.cli import report
 from audit.cli.audit import register
 from audit.config import to_scenario
 from audit.constructions import (
@@ -231,6 +232,13 @@ def test_the_schema_that_ships_is_the_one_of_the_types() -> None:
         "the types have changed: run python -m audit.results.json_codec"
     )
     jsonschema.Draft202012Validator.check_schema(schema())
+
+
+def test_the_command_prints_the_schema(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        report.run(["--schema"])
+    assert ended.value.code in (None, 0)
+    assert capsys.readouterr().out == SCHEMA_FILE.read_text(encoding="utf-8")
 
 
 SHIPPED: dict[str, list[str]] = {
