@@ -20,7 +20,8 @@ if TYPE_CHECKING:
         testing,
     )
     from audit.bounds import NotApplicable
-    from audit.mechanism import Batching, NoisySGD, Order, Relation, Release
+    from audit.curves import Order
+    from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 __version__ = "0.1.0"
 
@@ -37,7 +38,7 @@ _ROOMS = (
     "simulation",
     "testing",
 )
-_MECHANISM = ("Batching", "NoisySGD", "Order", "Relation", "Release")
+_MECHANISM = ("Batching", "NoisySGD", "Relation", "Release")
 
 __all__ = [
     "Batching",
@@ -69,6 +70,8 @@ def __getattr__(name: str) -> Any:
     """
     if name in _MECHANISM:
         return getattr(importlib.import_module("audit.mechanism"), name)
+    if name == "Order":
+        return importlib.import_module("audit.curves").Order
     if name in _ROOMS:
         return importlib.import_module(f"audit.{name}")
     if name == "NotApplicable":

@@ -19,8 +19,9 @@ from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import ExplicitPair, Repeated
+from audit.curves import Order
 from audit.exact.from_pair import exact_seconds
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 from audit.results import Verdict
 
 Pair = Construction | ExplicitPair

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from audit.claims.claim import Claim, Expected
 from audit.claims.quantities import Quantity
-from audit.mechanism import Order
+from audit.curves import Order
 from audit.results import Verdict
 
 if TYPE_CHECKING:

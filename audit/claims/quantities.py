@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from audit import validate
-from audit.mechanism import Order
+from audit.curves import Order
 
 if TYPE_CHECKING:
     from audit.curves import PrivacyCurve

@@ -10,7 +10,7 @@ import numpy as np
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.quantities import EpsilonAtDelta
 from audit.constructions.base import Construction
-from audit.mechanism import Order
+from audit.curves import Order
 
 # Fewer trials than this are spent on an anytime-valid test of the claimed numbers themselves.
 FEWEST_FOR_INTERVALS = 20_000

@@ -21,7 +21,7 @@ from audit.claims.wording import described
 from audit.codec import decode, encode
 from audit.constructions import Affine, PiecewiseLinear, Process, Segment, Step, UpdateMap
 from audit.constructions.explicit import ExplicitPair
-from audit.mechanism import Order
+from audit.curves import Order
 
 if TYPE_CHECKING:
     from audit.claims.claim import Pair

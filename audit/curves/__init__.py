@@ -3,6 +3,7 @@
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
+from audit.curves.order import Order
 from audit.curves.pld import LossDistribution, PLDCurve
 from audit.curves.pure import PureCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
@@ -13,6 +14,7 @@ __all__ = [
     "GaussianCurve",
     "LossDistribution",
     "MinimumCurve",
+    "Order",
     "PLDCurve",
     "PrivacyCurve",
     "PureCurve",

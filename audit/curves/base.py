@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.mechanism import Order
+from audit.curves.order import Order
 
 Array = NDArray[np.float64]
 

@@ -22,8 +22,8 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import PrivacyCurve
+from audit.curves.order import Order
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

@@ -11,7 +11,7 @@ from scipy.special import ndtr, ndtri
 
 from audit import validate
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Order
+from audit.curves.order import Order
 from audit.numerics.normal import gaussian_delta, log_density, mills_ratio
 
 Array = NDArray[np.float64]

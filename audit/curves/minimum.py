@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Order
+from audit.curves.order import Order
 
 Array = NDArray[np.float64]
 

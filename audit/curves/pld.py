@@ -11,8 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.curves.order import Order
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

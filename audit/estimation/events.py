@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.mechanism import Order
+from audit.curves import Order
 
 Array = NDArray[np.float64]
 

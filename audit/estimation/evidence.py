@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, replace
 from typing import Any
 
+from audit.curves import Order
 from audit.estimation.events import Tail, ThresholdTest
 from audit.estimation.regions import Counts, Region, rectangle_at
-from audit.mechanism import Order
 
 
 @dataclass(frozen=True)

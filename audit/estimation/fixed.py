@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.curves import Order
 from audit.estimation import checked
 from audit.estimation.events import Tail, ThresholdTest, count_event
 from audit.estimation.evidence import CountedTest
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

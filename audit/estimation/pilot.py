@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.curves import Order
 from audit.estimation.events import Tail, ThresholdTest
 from audit.estimation.intervals import lower_limit, upper_limit
 from audit.estimation.regions import Counts, JointShape, Rates, Region, joint_edges
 from audit.estimation.tails import SmoothTail
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

@@ -11,12 +11,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.curves import Order
 from audit.estimation.band import hull_renyi, tradeoff_points
 from audit.estimation.choice import Spent, Thresholds, described
 from audit.estimation.events import opposite
 from audit.estimation.evidence import CountedTest, Evidence, evidence_of
 from audit.estimation.regions import Region
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 Corners = NDArray[np.intp]

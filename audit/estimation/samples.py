@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.curves import Order
 from audit.estimation import checked
 from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import ThresholdTest, count_event, opposite
@@ -17,7 +18,6 @@ from audit.estimation.pilot import Pilot, PilotSplit
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 from audit.estimation.result import Audit
 from audit.estimation.simultaneous import SimultaneousBand
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

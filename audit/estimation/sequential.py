@@ -12,9 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import logsumexp
 
 from audit import validate
+from audit.curves import Order
 from audit.estimation import checked
 from audit.estimation.betting import COLUMNS, choose_bets, play
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

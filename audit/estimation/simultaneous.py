@@ -8,12 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.curves import Order
 from audit.estimation.band import hull_vertices
 from audit.estimation.events import Tail, ThresholdTest, count_event, opposite
 from audit.estimation.evidence import CountedTest
 from audit.estimation.levels import Limits, limits
 from audit.estimation.regions import Counts, Region, kept_inside
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]

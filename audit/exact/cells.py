@@ -20,6 +20,7 @@ from scipy.special import gammaln, log_ndtr, logsumexp
 
 from audit import validate
 from audit.constructions.explicit import Densities, ExplicitPair, Finite, Mixture, Mixtures
+from audit.curves import Order
 from audit.exact.bracketed import (
     EPSILONS,
     PROBABILITY_ERROR,
@@ -30,7 +31,6 @@ from audit.exact.bracketed import (
 )
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 

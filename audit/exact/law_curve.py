@@ -20,9 +20,9 @@ from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from audit import validate
+from audit.curves import Order
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
-from audit.mechanism import Order
 from audit.numerics.panels import gauss_legendre, interpolate_log
 
 Array = NDArray[np.float64]

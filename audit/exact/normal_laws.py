@@ -12,9 +12,9 @@ from scipy.special import log_ndtr, ndtr, ndtri
 from audit import validate
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
+from audit.curves import Order
 from audit.curves.gaussian import GaussianCurve
 from audit.exact.bracketed import PROBABILITY_ERROR, Bracket, BracketedCurve, MuBracket
-from audit.mechanism import Order
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]

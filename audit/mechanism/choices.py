@@ -33,13 +33,3 @@ class Release(enum.Enum):
     # one draw from exp(-2 F/(eta sigma^2)), F the mean loss: what the last iterate tends to as the
     # steps grow and eta falls at a fixed eta sigma^2 (Bok, Su and Altschuler 2024, section 5)
     EXPONENTIAL_MECHANISM = "exponential mechanism"
-
-
-class Order(enum.Enum):
-    """Which law of the pair (X, X') comes first in a divergence.
-
-    ``FORWARD`` is sup_S P(X in S) - e^eps P(X' in S); ``REVERSE`` exchanges the two.
-    """
-
-    FORWARD = "forward"
-    REVERSE = "reverse"

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from audit.curves import Order
 from audit.estimation import Tail
-from audit.mechanism import Order
 from audit.report import queries
 from audit.report.document import Cell, Column, Section, Table, Text
 from audit.report.number_format import Rounding, count, duration, number, plain

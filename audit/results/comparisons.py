@@ -9,8 +9,8 @@ from typing import Literal
 from audit import validate
 from audit.bounds import Status
 from audit.constructions import Construction
+from audit.curves import Order
 from audit.estimation import Tail
-from audit.mechanism import Order
 from audit.results.verdicts import Verdict
 
 CLAIMED: Literal["claimed"] = "claimed"

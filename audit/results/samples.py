@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from audit.curves import Order
 from audit.estimation import Audit, Evidence, PilotSplit, Tail
 from audit.estimation.choice import Spent
 from audit.estimation.evidence import CountedTest
-from audit.mechanism import Order
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,10 +13,10 @@ from scipy.special import ndtr
 
 from audit import bounds, estimation, exact
 from audit.constructions import BiasedWalk, Construction
-from audit.curves import PrivacyCurve
+from audit.curves import Order, PrivacyCurve
 from audit.estimation import Audit, Evidence
 from audit.exact import GaussianPairCurve, LawCurve
-from audit.mechanism import Batching, NoisySGD, Order, Release
+from audit.mechanism import Batching, NoisySGD, Release
 from audit.results import (
     AtDelta,
     AtOrder,

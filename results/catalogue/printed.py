@@ -12,7 +12,8 @@ from audit import exact
 from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
-from audit.mechanism import Batching, NoisySGD, Order, Relation
+from audit.curves import Order
+from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_code import search_in
 

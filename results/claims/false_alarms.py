@@ -30,8 +30,8 @@ from audit.claims.claim import (
 from audit.claims.judge import judge_all
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.constructions import DriftedWalk
+from audit.curves import Order
 from audit.estimation import clopper_pearson
-from audit.mechanism import Order
 from audit.results import Verdict
 
 FOLDER = Path(__file__).resolve().parent

@@ -30,9 +30,10 @@ from scipy.special import log_ndtr, logsumexp
 from audit import validate
 from audit.claims import Verdict, judge_interval
 from audit.constructions import BiasedWalk, Process, Wall
+from audit.curves import Order
 from audit.estimation import clopper_pearson
 from audit.exact import Law, LawCurve, curves, law
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 from audit.results import Chart, Findings, FoundTable, Series, Statement
 from audit.scenario import Progress, study
 from audit.simulation import count_thresholds

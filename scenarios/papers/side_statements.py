@@ -15,8 +15,8 @@ from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.fmtt18 import TABLE_1, appendix_b_noise
 from audit.bounds.survey import TABLE_I, tail_bound
 from audit.constructions import GradientPair, PiecewiseLinear
-from audit.curves import GaussianCurve, RenyiCurve
-from audit.mechanism import Batching, NoisySGD, Order
+from audit.curves import GaussianCurve, Order, RenyiCurve
+from audit.mechanism import Batching, NoisySGD
 from audit.results import Findings, FoundTable, Statement, Verdict
 from audit.scenario import Progress, study
 from papers.checks import SAME, compared

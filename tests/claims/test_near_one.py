@@ -17,14 +17,13 @@ from audit import NoisySGD
 from audit.claims.claimed_numbers import epsilon_of, renyi_of
 from audit.constructions import TwoSidedWalk
 from audit.constructions.explicit import Finite, Mixture, Mixtures
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.estimation.regions import Region
 from audit.exact import CellCurve, LawCurve
 from audit.exact import curve as exact_curve
 from audit.exact.bracketed import gaussian_mu
 from audit.exact.cells import DiscreteLaws, cells
 from audit.exact.normal_laws import gaussian_power_bracket
-from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta
 
 ORDERS = tuple(Order)

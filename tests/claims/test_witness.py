@@ -46,8 +46,7 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
 from audit.constructions.process import Path
-from audit.curves import GaussianCurve
-from audit.mechanism import Order
+from audit.curves import GaussianCurve, Order
 
 
 def walled(**changes):

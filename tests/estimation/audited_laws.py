@@ -10,8 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
+from audit.curves import Order
 from audit.estimation import Audit
-from audit.mechanism import Order
 
 Array = NDArray[np.float64]
 Sampler = Callable[[np.random.Generator, int], Array]

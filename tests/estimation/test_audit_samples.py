@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.curves import Order
 from audit.estimation import (
     Audit,
     PilotSplit,
@@ -18,7 +19,6 @@ from audit.estimation import (
     rate_upper,
 )
 from audit.estimation.pilot import Pilot
-from audit.mechanism import Order
 
 from .audited_laws import CLAMPED, DELTAS, GAUSSIAN
 

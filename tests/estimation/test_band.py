@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from audit.curves import Order
 from audit.estimation import SimultaneousBand, Tail, audit_samples
 from audit.estimation.band import hull_renyi, hull_vertices
 from audit.estimation.levels import limits
-from audit.mechanism import Order
 
 from .audited_laws import (
     ALPHAS,

@@ -11,9 +11,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.estimation import audit_samples, rate_lower, rate_upper
-from audit.mechanism import Order
 
 from .audited_laws import (
     COIN,

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.curves import Order
 from audit.estimation import (
     Audit,
     FixedThresholds,
@@ -19,7 +20,6 @@ from audit.estimation import (
     rate_lower,
     rate_upper,
 )
-from audit.mechanism import Order
 
 from .audited_laws import CLAMPED, DELTAS, PAIRS, KnownPair, allowed, count_wrong, wrong_anywhere
 

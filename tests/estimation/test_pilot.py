@@ -4,10 +4,10 @@ import numpy as np
 import pytest
 from scipy.stats import expon, genpareto, norm
 
+from audit.curves import Order
 from audit.estimation.events import Tail, count_event
 from audit.estimation.pilot import Pilot
 from audit.estimation.tails import SmoothTail
-from audit.mechanism import Order
 
 
 @pytest.mark.parametrize(

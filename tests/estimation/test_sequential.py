@@ -13,11 +13,10 @@ import time
 import numpy as np
 import pytest
 
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.estimation import Betting, ClaimEvidence, SequentialAudit, average_e_values
 from audit.estimation.betting import choose_bets, nearest_null, play
 from audit.estimation.sequential import candidate_ranks
-from audit.mechanism import Order
 
 from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
 from .fixed_plans import clopper_pearson_power, joint_size

@@ -11,10 +11,9 @@ from scipy.special import ndtr, ndtri
 
 from audit import exact
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures, Repeated
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.exact import CellCurve, GaussianPairCurve
 from audit.exact.cells import DiscreteLaws, cells, mixture_masses
-from audit.mechanism import Order
 from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass
 from tests.bounds.survey.test_accountants import randomised_response_epsilon
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from audit.claims import judge as judging
-from audit.mechanism import Order
+from audit.curves import Order
 from audit.results import Verdict
 from audit.simulation import final_iterates
 from results.claims import false_alarms

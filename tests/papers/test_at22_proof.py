@@ -15,7 +15,7 @@ import audit
 from audit import Batching, exact
 from audit.claims import Verdict
 from audit.constructions import BiasedWalk
-from audit.mechanism import Order
+from audit.curves import Order
 from audit.results import Findings
 from audit.simulation import final_iterates, simulate
 from papers import at22_proof

@@ -16,8 +16,9 @@ from scipy.special import ndtr, ndtri
 
 from audit.bounds import Status
 from audit.constructions import BiasedWalk, DriftedWalk, TwoSidedWalk
+from audit.curves import Order
 from audit.estimation import Tail, audit_samples
-from audit.mechanism import Batching, NoisySGD, Order
+from audit.mechanism import Batching, NoisySGD
 from audit.results import (
     AtDelta,
     AtOrder,

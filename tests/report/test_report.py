@@ -13,8 +13,8 @@ import pytest
 
 from audit import report
 from audit.codec import encode
+from audit.curves import Order
 from audit.estimation import Tail
-from audit.mechanism import Order
 from audit.report import appendix, queries, render, setting_tables
 from audit.report.conclusion import conclusion
 from audit.report.document import Cell, Column, Document, Gallery, Table

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.mechanism import Order
+from audit.curves import Order
 
 Array = NDArray[np.float64]
 Index = NDArray[np.intp]

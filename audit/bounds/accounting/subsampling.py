@@ -16,10 +16,10 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
 from audit import validate
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta, log_density
 
 Array = NDArray[np.float64]

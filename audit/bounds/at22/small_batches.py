@@ -39,9 +39,10 @@ from audit.bounds.assumptions import (
 from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import AT22
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 

@@ -32,8 +32,9 @@ from audit.bounds.assumptions import (
 )
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 

@@ -38,9 +38,10 @@ from audit.bounds.cl25.distance_tracking import (
 )
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import CL25
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 

@@ -92,11 +92,11 @@ from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.recursion import Grid, coupling_profiles, steps_to_merge, stretches
 from audit.bounds.own.run import Run
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
-from audit.mechanism import Order
 from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]

@@ -35,10 +35,11 @@ from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.run import ASSUMPTIONS, Run
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import OWN
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import NoisySGD, Order
+from audit.mechanism import NoisySGD
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
 
