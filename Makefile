@@ -14,8 +14,7 @@ audit: $(STAMP)
 # One process a core; two threads each for matrices would only stand in each other's way.
 PYTEST := -q -n auto --dist loadfile
 # Brackets and certified numbers: tested without AVX-512, too, where the machine has it.
-CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py \
-	tests/claims/test_pairs.py
+CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
 
 test: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
