@@ -187,7 +187,7 @@ def _source(name: str, scenarios: Path) -> str:
         and file.relative_to(package).parts[0] not in _DRAWN_LATER
     ]
     digest = hashlib.sha256()
-    beside = [*(scenarios / "found").rglob("*.yaml"), *(scenarios / "papers").rglob("*.py")]
+    beside = [*(scenarios / "found").rglob("*.yaml"), *scenarios.rglob("*.py")]
     for file in [*files, *sorted(beside), scenarios / f"{name}.yaml"]:
         if file.is_file():
             digest.update(f"{file.name}\0".encode() + file.read_bytes())
