@@ -1,0 +1,81 @@
+"""Kinds of setting register themselves; a new one needs no other file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import ClassVar
+
+import pytest
+
+from audit.results import Findings, StudyResult
+from audit.scenario import KINDS, Scenario, Setting, run, setting_kind
+from audit.scenario.kinds import RunContext
+from audit.scenario.run_scenario import setting_seed
+
+
+@pytest.fixture
+def registry() -> Iterator[None]:
+    before = dict(KINDS)
+    yield
+    KINDS.clear()
+    KINDS.update(before)
+
+
+def test_the_kinds_of_the_package() -> None:
+    from audit.scenario import PairSetting, StudySetting, UserMechanismSetting
+
+    assert KINDS["pair"] is PairSetting
+    assert KINDS["own"] is UserMechanismSetting
+    assert KINDS["study"] is StudySetting
+
+
+@dataclass(frozen=True, kw_only=True)
+class Constant(Setting):
+    """A setting that finds the same number always."""
+
+    key: ClassVar[str] = "constant"
+
+    value: float
+
+    def run(self, context: RunContext) -> StudyResult:
+        return StudyResult(
+            name=self.name,
+            title=self.title,
+            summary=self.summary,
+            seed=context.seed,
+            wall_seconds=None,
+            function="constant",
+            parameters={"value": self.value, "threads": context.threads},
+            findings=Findings(statements=()),
+        )
+
+
+def test_a_new_kind_runs(registry: None) -> None:
+    assert setting_kind(Constant) is Constant
+    assert KINDS["constant"] is Constant
+    scenario = Scenario(
+        name="constants",
+        title="",
+        summary="",
+        reference="",
+        settings=(Constant(name="one", title="One", summary="", value=1.5),),
+        bounds=(),
+        confidence=0.9,
+        seed=4,
+        threads=3,
+    )
+    (setting,) = run(scenario).settings
+    assert isinstance(setting, StudyResult)
+    assert setting.parameters == {"value": 1.5, "threads": 3}
+    assert setting.seed == setting_seed(4, 0)
+    assert setting.wall_seconds is not None
+
+
+def test_two_kinds_cannot_have_one_key(registry: None) -> None:
+    @dataclass(frozen=True, kw_only=True)
+    class Other(Constant):
+        key: ClassVar[str] = "pair"
+
+    with pytest.raises(ValueError, match="key must be one that no other kind of setting has, got"):
+        setting_kind(Other)
