@@ -26,7 +26,7 @@ lint: $(STAMP)
 	$(BIN)/mypy
 
 bench: $(STAMP)
-	$(BIN)/python -m tests.benchmarks
+	$(BIN)/python results/benchmarks/make.py
 
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
 calibrate: $(STAMP)

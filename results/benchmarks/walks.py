@@ -1,7 +1,8 @@
-"""How fast walks are sampled, beside plain Numba, NumPy and, where installed, PyTorch and JAX."""
+"""Speed of sampled walks, beside plain Numba, NumPy and, where installed, PyTorch and JAX."""
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import math
 import time
@@ -24,9 +25,9 @@ from audit.simulation.rng import (
     fill_normals,
     seeded,
 )
-from tests.benchmarks.timing import Measured
+from results.benchmarks.timing import Measured
 
-# Paper 000, footnote 9: D = 1000 eta L, sigma at its threshold, q = 0.1.
+# Altschuler and Talwar 2022, footnote 9: D = 1000 eta L, sigma at its threshold, q = 0.1.
 PAPER = audit.NoisySGD(
     steps=1000,
     dataset_size=10,
@@ -47,7 +48,7 @@ ROUNDS = 5
 def _plain_walk(
     rng: np.random.Generator, shift: float, rate: float, std: float, x: Any, steps: int
 ) -> None:
-    """The loop that anyone would write: one walk after the other, jumps by a uniform."""
+    """Walk as anyone would write it: one walk after the other, jumps by a uniform."""
     for i in range(x.size):
         state = 0.0
         for _ in range(steps):
@@ -67,8 +68,7 @@ def _numpy_walk(shift: float, rate: float, std: float, trials: int, steps: int) 
 
 
 def _torch_walk(shift: float, rate: float, std: float, trials: int, steps: int) -> Any:
-    import torch
-
+    torch = importlib.import_module("torch")
     torch.set_num_threads(1)
     x = torch.zeros(trials, dtype=torch.float64)
     with torch.inference_mode():
@@ -80,8 +80,7 @@ def _torch_walk(shift: float, rate: float, std: float, trials: int, steps: int) 
 
 
 def _jax_walk(rate: float, trials: int, steps: int) -> Callable[[float, float], Any]:
-    import jax
-
+    jax = importlib.import_module("jax")
     jax.config.update("jax_enable_x64", True)
 
     def walk(shift: float, std: float) -> Any:
@@ -115,9 +114,10 @@ def _normals(words: Words, out: Any, rounds: int) -> None:
 def _seconds(
     calls: dict[str, Callable[[], object]], now: Callable[[], float] = time.process_time
 ) -> dict[str, float]:
-    """Least time of each call; they take turns, so that a busy machine slows down all of them.
+    """Return the least time of each call.
 
-    By default the processor's time, which leaves out what other programs took.
+    They take turns, so that a busy machine slows down all of them. By default the processor's
+    time, which leaves out what other programs took.
     """
     for call in calls.values():
         call()
@@ -131,7 +131,7 @@ def _seconds(
 
 
 def _speeds(name: str, process: Process, shift: float, rate: float) -> list[Measured]:
-    """Million steps a second of each way, and how many times the others' speed ours is."""
+    """Return million steps a second of each way, and the others' speed as a part of ours."""
     std, fewer = PAPER.step_std, STEPS // 8
     rng = np.random.Generator(np.random.SFC64(1))
     short = np.empty(TRIALS // 8)
@@ -162,7 +162,7 @@ def _speeds(name: str, process: Process, shift: float, rate: float) -> list[Meas
 
 
 def _ceiling() -> list[Measured]:
-    """What random numbers alone would allow on one core."""
+    """Return what random numbers alone would allow on one core."""
     words, sink = seeded(np.random.SeedSequence(1)), aligned(LANES, np.uint64)
     out = aligned(16 * LANES).reshape(8, 2 * LANES)
     process = BiasedWalk(PAPER).processes()[1]

@@ -1,1 +1,0 @@
-"""What `make bench` measures; never part of the tests, which assert no times."""
