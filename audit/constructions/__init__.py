@@ -23,11 +23,10 @@ from audit.constructions.updates import (
     PowerUpdate,
     UpdateMap,
 )
-from audit.constructions.walks import AuxiliaryWalk, BiasedWalk, DriftedWalk, TwoSidedWalk
+from audit.constructions.walks import BiasedWalk, DriftedWalk, TwoSidedWalk
 
 __all__ = [
     "Affine",
-    "AuxiliaryWalk",
     "BiasedWalk",
     "Construction",
     "CyclicQuadraticPair",

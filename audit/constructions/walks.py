@@ -7,7 +7,6 @@ smooth to any degree, and for no strongly convex one.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -16,7 +15,7 @@ from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process, check_position
 from audit.constructions.gradient_limits import SLACK, others_range, record_pushes
-from audit.constructions.process import Path, Process, split
+from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD, Relation
@@ -84,53 +83,6 @@ class BiasedWalk(Construction):
         return (
             _linear_process(self.mechanism, self.start, 0.0, 0.0, self.position),
             _linear_process(self.mechanism, self.start, push, 0.0, self.position),
-        )
-
-
-@dataclass(frozen=True)
-class AuxiliaryWalk(BiasedWalk):
-    """The symmetric clamped walk (X) against the auxiliary process omega'' (X').
-
-    Altschuler and Talwar 2022, section 4: omega'' starts at the end of the domain that the bias
-    points away from, ``burn_in`` steps before the last one, jumps like the biased walk and is
-    clamped only at the other end. The biased walk dominates it, which is how the proof bounds the
-    biased walk. No dataset produces omega'', so this pair certifies nothing about the mechanism.
-    """
-
-    citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4 and appendix A.4"
-    is_neighbouring: ClassVar[bool] = False
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        if self.mechanism.diameter is None:
-            raise Inadmissible("AuxiliaryWalk needs a bounded domain, got diameter=None")
-        if isinstance(self.mechanism.step_size, tuple):
-            raise Inadmissible("AuxiliaryWalk needs one constant step_size, got a schedule")
-        if self.mechanism.steps < self.burn_in:
-            raise Inadmissible(
-                f"AuxiliaryWalk needs steps of at least 0.75 D n/(L eta) = {self.burn_in}, "
-                f"got steps={self.mechanism.steps}"
-            )
-
-    @property
-    def burn_in(self) -> int:
-        """T-bar = 0.75 D n / (L eta), rounded up."""
-        m = self.mechanism
-        assert m.diameter is not None  # checked at construction
-        travel = m.constant_step_size * m.steepest_gradient / m.dataset_size
-        return math.ceil(0.75 * m.diameter / travel * (1 - 1e-12))
-
-    def processes(self) -> tuple[Process, Process]:
-        """Return the symmetric walk and omega''."""
-        symmetric, biased = super().processes()
-        first = len(biased) - self.burn_in
-        paths = tuple(Path(p.probability, split(p.segments, first)[1]) for p in biased.paths)
-        right = self.direction > 0
-        return symmetric, Process(
-            start=biased.lower if right else biased.upper,
-            paths=paths,
-            lower=-math.inf if right else biased.lower,
-            upper=biased.upper if right else math.inf,
         )
 
 

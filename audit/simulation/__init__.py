@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from audit.simulation.backends import Kind, Parallel, Pool, pool
-    from audit.simulation.events import AuxiliaryEvents, auxiliary_events
     from audit.simulation.iterates import (
         WalkCounts,
         count_thresholds,
@@ -17,12 +16,10 @@ if TYPE_CHECKING:
     from audit.simulation.scheduler import run_job
 
 _DEFINED_IN = {
-    "AuxiliaryEvents": "events",
     "Kind": "backends",
     "Parallel": "backends",
     "Pool": "backends",
     "WalkCounts": "iterates",
-    "auxiliary_events": "events",
     "count_thresholds": "iterates",
     "final_iterates": "iterates",
     "pool": "backends",
@@ -32,12 +29,10 @@ _DEFINED_IN = {
 _MODULES = ("blocks", "dimensions", "rng")
 
 __all__ = [
-    "AuxiliaryEvents",
     "Kind",
     "Parallel",
     "Pool",
     "WalkCounts",
-    "auxiliary_events",
     "count_thresholds",
     "final_iterates",
     "pool",

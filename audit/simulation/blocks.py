@@ -36,7 +36,6 @@ class Stream(enum.IntEnum):
 
     X = 0
     X_PRIME = 1
-    EVENTS = 2
 
 
 @dataclass(frozen=True)
@@ -53,7 +52,7 @@ class Block:
     def sequence(self, seed: int, stream: Stream) -> np.random.SeedSequence:
         """Return what the block's own generators are seeded with.
 
-        It is ``SeedSequence(seed).spawn(3)[stream].spawn(number + 1)[number]``, reached directly
+        It is ``SeedSequence(seed).spawn(2)[stream].spawn(number + 1)[number]``, reached directly
         by its spawn key.
         """
         return np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))

@@ -37,12 +37,11 @@ _CHUNK = 16  # steps; their normals fill half of a usual first cache
 _FEW = 16  # pieces; applying them all takes no longer than finding the right one
 LARGEST = float(np.finfo(np.float64).max)
 _MANY = 64  # maps; a binary search, which has no vectors, is faster for more
-ASTRAY = 2  # a bit of row MET: a map left the finite numbers
 
 # Rows of LANES numbers. One array of many rows, because the compiler would have to check at run
 # time that different arrays do not overlap, and gives up the vectors where they are many.
 X, T, VALUE, MOVED = (np.uint64(row * LANES) for row in range(4))  # of ``numbers``
-CHOICE, PIECE, JUMPS, MET = (np.uint64(row * LANES) for row in range(4))  # of ``counts``
+CHOICE, ASTRAY = (np.uint64(row * LANES) for row in range(2))  # of ``counts``
 DRAWN = np.uint64(4 * LANES)  # of ``words``, after the generators
 
 
@@ -156,7 +155,6 @@ def apply_all(
         for i in _lanes(first, last):
             here = (counts[CHOICE + i] == own) & (numbers[X + i] >= start)
             numbers[MOVED + i] = numbers[VALUE + i] if here else numbers[MOVED + i]
-            counts[PIECE + i] = k if here else counts[PIECE + i]
 
 
 @compiled_loop
@@ -187,25 +185,6 @@ def look_up(
         if factor[k] != 0.0:
             value += factor[k] * signed_power(t, order[k])
         numbers[MOVED + i] = value
-        counts[PIECE + i] = k
-
-
-@compiled_loop
-def add_jumps(
-    numbers: Floats,
-    counts: Integers,
-    ends: tuple[float, float, float, float],
-    is_jump: Integers,
-    first: int,
-    last: int,
-) -> None:
-    """Count those lanes that are not absorbed and whose piece is a jump."""
-    _, _, absorb_lower, absorb_upper = ends
-    for k in range(is_jump.size):
-        if is_jump[k]:
-            for i in _lanes(first, last):
-                free = (numbers[X + i] > absorb_lower) & (numbers[X + i] < absorb_upper)
-                counts[JUMPS + i] += 1 if free & (counts[PIECE + i] == k) else 0
 
 
 @compiled_loop
@@ -219,7 +198,7 @@ def arrive(
     first: int,
     last: int,
 ) -> None:
-    """Add a row of noise, and mark who met an end or is astray.
+    """Add a row of noise, and mark who left the finite numbers.
 
     ``ends``: lower, upper, and where they absorb, or infinities.
     """
@@ -229,9 +208,7 @@ def arrive(
         x, moved = numbers[X + i], numbers[MOVED + i]
         gone = (x <= absorb_lower) | (x >= absorb_upper)
         y = x if gone else _clamped(moved + std * z[at + i], lower, upper)
-        end = 1 if (y <= lower) | (y >= upper) else 0
-        astray = 0 if abs(moved) <= LARGEST else ASTRAY
-        counts[MET + i] |= end | astray
+        counts[ASTRAY + i] |= 0 if abs(moved) <= LARGEST else 1
         numbers[X + i] = y
 
 
@@ -242,7 +219,7 @@ class Scratch(NamedTuple):
     normals: Floats  # (_CHUNK/2, 2 LANES)
     rows: Floats  # (_CHUNK LANES,), the same normals: a row of LANES for each step
     numbers: Floats  # (4 LANES,)
-    counts: Integers  # (4 LANES,)
+    counts: Integers  # (2 LANES,): the map of a step; whether a map left the finite numbers
     cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
 
 
@@ -256,7 +233,7 @@ def scratch(states: Words) -> Scratch:
         rows.reshape(-1, 2 * LANES),
         rows,
         aligned(4 * LANES),
-        aligned(4 * LANES, np.int64),
+        aligned(2 * LANES, np.int64),
         np.empty((LANES, 6), dtype=np.int64),
     )
 
@@ -336,7 +313,7 @@ def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) 
     sequence, first_place, times, kind = p.sequence, p.first_place, p.times, p.kind
     noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
     edge, first_piece, pieces, factor, order = p.edge, p.first_piece, p.pieces, p.factor, p.order
-    degree, origin, coefficients, is_jump = p.degree, p.origin, p.coefficients, p.jumps
+    degree, origin, coefficients = p.degree, p.origin, p.coefficients
     lower, upper = p.lower, p.upper
     ends = (lower, upper, p.absorb_lower, p.absorb_upper)
     done = 0
@@ -380,7 +357,6 @@ def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) 
                     numbers, counts, pieces[s], edge[k:], origin[k:], coefficients[:, k:],
                     degree[s], factor[k:], order[k:], first, last,
                 )  # fmt: skip
-            add_jumps(numbers, counts, ends, is_jump[k:beyond], first, last)
             arrive(numbers, counts, z, row, std, ends, first, last)
 
 
@@ -391,14 +367,10 @@ def walk(
     paths: Integers,
     order: Integers,
     x: Floats,
-    jumps: Integers,
-    met: Integers,
 ) -> bool:
     """Set ``x[order[i]]``, shape (trials,), to the final iterate of the walk in place i.
 
-    ``paths``, shape (trials,), ascend. If all steps are of the general kind, ``jumps`` and
-    ``met`` are set to the number of jumps, and to 1 where the walk met an end of the domain; they
-    may have no entries. Return whether all walks stayed finite.
+    ``paths``, shape (trials,), ascend. Return whether all walks stayed finite.
     """
     finite = True
     lengths = _lengths(p)
@@ -406,17 +378,13 @@ def walk(
         count = min(LANES, paths.size - first)
         w.numbers[:LANES] = p.start
         w.counts[:] = 0
-        jumped, ended = w.counts[2 * LANES : 3 * LANES], w.counts[3 * LANES :]
-        ended[:] = (p.start <= p.absorb_lower) | (p.start >= p.absorb_upper)
+        astray = w.counts[LANES:]
         runs, longest = _set_out(p, paths[first : first + count], lengths, w.cursors)
         _walk_together(p, w, count, runs, longest)
         for lane in range(count):
             trial = order[first + lane]
             x[trial] = w.numbers[lane]
-            finite &= abs(x[trial]) <= LARGEST and ended[lane] < ASTRAY
-            if jumps.size:
-                jumps[trial] = jumped[lane]
-                met[trial] = ended[lane]
+            finite &= abs(x[trial]) <= LARGEST and astray[lane] == 0
     return finite
 
 

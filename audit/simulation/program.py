@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Affine, Process, Step, UpdateMap, Wall
+from audit.constructions import Affine, Process, Step, Wall
 from audit.constructions.updates import Mapped, PiecewiseLinear, PolynomialUpdate, PowerUpdate
 
 Floats = NDArray[np.float64]
@@ -85,11 +85,6 @@ def _(update: PowerUpdate) -> tuple[Piece, ...]:
     return (Piece(line, origin=centre, factor=-float(update.pull), order=float(update.order)),)
 
 
-def jumps(update: UpdateMap) -> bool:
-    """Whether a step with this map counts as a jump: an affine map with a shift."""
-    return isinstance(update, Affine) and update.shift != 0.0
-
-
 class Program(NamedTuple):
     """A process as flat arrays.
 
@@ -128,7 +123,6 @@ class Program(NamedTuple):
     coefficients: Floats
     factor: Floats
     order: Floats
-    jumps: Integers  # whether the piece's map counts as a jump; no where they are not counted
 
 
 def is_compilable(process: Process) -> bool:
@@ -136,11 +130,8 @@ def is_compilable(process: Process) -> bool:
     return all(pieces(m) for step in process.distinct_steps() for m in step.maps)
 
 
-def compiled(process: Process, *, general: bool = False) -> Program:
-    """Return the tables of a process whose maps all have known `pieces`.
-
-    ``general`` marks every step as of the general kind, which alone counts jumps and ends met.
-    """
+def compiled(process: Process) -> Program:
+    """Return the tables of a process whose maps all have known `pieces`."""
     steps = process.distinct_steps()
     index = {step: s for s, step in enumerate(steps)}
     tables = [_step_tables(step) for step in steps]
@@ -162,8 +153,7 @@ def compiled(process: Process, *, general: bool = False) -> Program:
         times=_integers(g.times for g in in_order),
         sequence=_integers(index[step] for g in in_order for step in g.steps),
         kind=_integers(
-            GENERAL if general or absorbs or (open_ended and table.expands) else table.kind
-            for table in tables
+            GENERAL if absorbs or (open_ended and table.expands) else table.kind for table in tables
         ),
         noise_std=_floats(step.noise_std for step in steps),
         maps=_integers(table.maps for table in tables),
@@ -182,7 +172,6 @@ def compiled(process: Process, *, general: bool = False) -> Program:
         ),
         factor=_floats(piece.factor for piece in flat),
         order=_floats(piece.order for piece in flat),
-        jumps=_integers(general and j for table in tables for j in table.jumps),
     )
 
 
@@ -198,7 +187,6 @@ class _StepTables(NamedTuple):
     maps: int
     below: Words
     flat: list[Piece]  # of all maps, padded to one number each
-    jumps: list[bool]  # by piece
     degree: int
     expands: bool  # states may leave the finite numbers, which the general kind alone looks for
 
@@ -220,7 +208,6 @@ def _step_tables(step: Step) -> _StepTables:
         maps=len(pairs),
         below=_words(w for _, w in pairs),
         flat=flat,
-        jumps=[jumps(m) for m, _ in pairs for _ in range(most)],
         degree=degree,
         expands=any(abs(c) > 1 for piece in flat for c in piece.coefficients[1:]),
     )

@@ -8,7 +8,7 @@ maps are known to them, NumPy otherwise.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,7 +18,6 @@ from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
 from audit.simulation.program import (
     Floats,
-    Integers,
     Program,
     compiled,
     cumulative,
@@ -59,14 +58,6 @@ def walks(process: Process) -> Walks:
     return next(one for one in SAMPLERS if one.can_draw(process)).prepare(process)
 
 
-class Counted(NamedTuple):
-    """The walks of a block; every array has the shape (trials of the block,)."""
-
-    x: Floats  # final iterates
-    jumps: Integers
-    met: Integers  # 1 where the walk met an end of the domain
-
-
 @sampler
 class CompiledLoops:
     """Compiled loops, for processes whose update maps all have known `pieces`."""
@@ -78,7 +69,7 @@ class CompiledLoops:
     def prepare(self, process: Process) -> Walks:
         """Compile the process once, for any of its blocks."""
         program = compiled(process)
-        return lambda block, seed, stream: _walk(program, block, seed, stream, counted=False).x
+        return lambda block, seed, stream: _walk(program, block, seed, stream)
 
 
 @sampler
@@ -100,13 +91,7 @@ class NumPyLoops:
         return draw
 
 
-def counted_walks(process: Process) -> Callable[[Block, int, Stream], Counted]:
-    """Return the function ``(block, seed, stream) -> Counted``, for maps with known `pieces`."""
-    program = compiled(process, general=True)
-    return lambda block, seed, stream: _walk(program, block, seed, stream, counted=True)
-
-
-def _walk(program: Program, block: Block, seed: int, stream: Stream, *, counted: bool) -> Counted:
+def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
     from audit.simulation import kernels, rng  # imports Numba, so not before it is needed
 
     words = rng.seeded(block.sequence(seed, stream))
@@ -118,12 +103,11 @@ def _walk(program: Program, block: Block, seed: int, stream: Stream, *, counted:
         order = np.argsort(paths, kind="stable")
         paths = paths[order]
     x = np.empty(trials)
-    jumps, met = (np.empty(trials if counted else 0, dtype=np.int64) for _ in range(2))
-    if not kernels.walk(program, kernels.scratch(words), paths, order, x, jumps, met):
+    if not kernels.walk(program, kernels.scratch(words), paths, order, x):
         raise ValueError(
             "update map must return finite numbers, got walks that grow beyond all doubles"
         )
-    return Counted(x, jumps, met)
+    return x
 
 
 def _fill(rng: np.random.Generator, process: Process, out: Floats) -> None:

@@ -10,13 +10,11 @@ import pytest
 from audit import Batching, NoisySGD, Relation
 from audit.constructions import (
     Affine,
-    AuxiliaryWalk,
     BiasedWalk,
     DriftedWalk,
     Inadmissible,
     TwoSidedWalk,
 )
-from audit.exact import law
 
 
 def mechanism(**changes: object) -> NoisySGD:
@@ -174,12 +172,6 @@ def test_schedules_scale_pushes_and_noise() -> None:
             ),
             r"needs another record to drift, got dataset_size=1, drift=0.01",
         ),
-        (lambda: AuxiliaryWalk(mechanism(diameter=None)), r"needs a bounded domain"),
-        (lambda: AuxiliaryWalk(mechanism(steps=29)), r"= 30, got steps=29"),
-        (
-            lambda: AuxiliaryWalk(mechanism(step_size=(0.1,) * 80)),
-            r"needs one constant step_size, got a schedule",
-        ),
     ],
 )
 def test_inadmissible(make, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -215,37 +207,6 @@ def test_the_largest_drift_may_carry_rounding() -> None:
 
 def test_a_start_at_the_end_is_in_the_domain() -> None:
     assert BiasedWalk(mechanism(), start=-0.5).processes()[0].start == -0.5
-
-
-class TestAuxiliaryWalk:
-    """The auxiliary process omega'' of Altschuler and Talwar 2022."""
-
-    @pytest.mark.parametrize(("start", "side"), [(0.0, 1), (0.3, -1)])
-    def test_its_process(self, start: float, side: int) -> None:
-        pair = AuxiliaryWalk(mechanism(), start=start)
-        symmetric, other = pair.processes()
-        assert not pair.is_neighbouring
-        assert pair.burn_in == 30
-        assert len(other) == 30
-        assert len(symmetric) == 80
-        assert other.start == -0.5 * side
-        assert (other.lower, other.upper) == ((-math.inf, 0.5) if side == 1 else (-0.5, math.inf))
-
-    def test_a_cycle_is_cut_at_its_end(self) -> None:
-        m = mechanism(batching=Batching.CYCLIC, steps=83, dataset_size=8)
-        pair = AuxiliaryWalk(m)
-        biased = BiasedWalk(m).processes()[1]
-        cut = list(pair.processes()[1].paths[0].steps())
-        assert cut == list(biased.paths[0].steps())[-pair.burn_in :]
-
-    @pytest.mark.parametrize("steps", [30, 60])
-    def test_the_biased_walk_dominates_it(self, steps: int) -> None:
-        m = mechanism(steps=steps)
-        biased = law(BiasedWalk(m).processes()[1])
-        auxiliary = law(AuxiliaryWalk(m).processes()[1])
-        x = np.linspace(-0.5, 0.499, 60)
-        assert np.all(auxiliary.cdf(x) >= biased.cdf(x) - 1e-12)
-        assert np.max(auxiliary.cdf(x) - biased.cdf(x)) > 1e-3
 
 
 def test_equal_maps_are_one() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from audit.constructions import Construction
+from audit.constructions import BiasedWalk, Construction, Process
 from audit.exact import LawCurve, curve, curves, from_pair, law
 from audit.exact.propagation import STANDARD, _Runner, domain_panels, laws_on
 from audit.numerics import banded as banded_module
@@ -137,8 +138,11 @@ def test_plain_doubles_are_left_where_they_underflow() -> None:
 
 
 def test_different_domains_are_refused() -> None:
-    from audit.constructions import AuxiliaryWalk
+    class OneWall(BiasedWalk):
+        def processes(self) -> tuple[Process, Process]:
+            first, second = super().processes()
+            return first, replace(second, lower=-np.inf)
 
-    pair: Construction = AuxiliaryWalk(mechanism(steps=200, lipschitz=1.0))
+    pair: Construction = OneWall(mechanism(steps=200, lipschitz=1.0))
     with pytest.raises(ValueError, match=r"processes must share one domain, got \[-5, 5\], \[-inf"):
         curve(pair)

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
 import audit
 from audit.constructions import (
     Affine,
-    AuxiliaryWalk,
     BiasedWalk,
+    Construction,
     DriftedWalk,
     Mapped,
     Process,
@@ -51,11 +53,21 @@ def noise(std: float, *maps: tuple[float, float]) -> Step:
     return Step(tuple(Affine(shift) for shift, _ in chosen), tuple(w for _, w in chosen), std)
 
 
-def small_auxiliary(start: float = 0.0) -> AuxiliaryWalk:
-    """Some 15 jumps of D/20 over 150 steps, so that no event is almost certain."""
-    return AuxiliaryWalk(
-        mechanism(steps=160, dataset_size=10, lipschitz=0.5, noise_std=0.1), start=start
-    )
+@dataclass(frozen=True)
+class TwoLengths(Construction):
+    """A walk of 160 steps against one of 150 that begins at an end and has the other wall only."""
+
+    citation: ClassVar[str] = "a test"
+    is_neighbouring: ClassVar[bool] = False
+
+    def processes(self) -> tuple[Process, Process]:
+        symmetric, biased = BiasedWalk(self.mechanism).processes()
+        shorter = Path(1.0, (Segment(tuple(biased.distinct_steps()), 150),))
+        return symmetric, Process(biased.lower, (shorter,), upper=biased.upper)
+
+
+def two_lengths() -> TwoLengths:
+    return TwoLengths(mechanism(steps=160, dataset_size=10, lipschitz=0.5, noise_std=0.1))
 
 
 def _schedule() -> Process:
@@ -80,7 +92,7 @@ AFFINE: dict[str, Callable[[], Process]] = {
         mechanism(batching=audit.Batching.SHUFFLED, steps=6)
     ).processes()[1],
     "schedule": _schedule,
-    "auxiliary": lambda: small_auxiliary().processes()[1],
+    "one wall": lambda: two_lengths().processes()[1],
     "unbounded": lambda: TwoSidedWalk(mechanism(diameter=None)).processes()[1],
     "absorbing": lambda: process(
         noise(0.1, (0.0, 0.7), (0.05, 0.3)),

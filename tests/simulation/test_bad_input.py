@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from audit.constructions import BiasedWalk, Mapped, Step
-from audit.simulation import auxiliary_events, final_iterates, simulate
+from audit.simulation import final_iterates, simulate
 
-from .cases import mechanism, process, small_auxiliary
+from .cases import mechanism, process
 
 BAD = [
     ({"trials": 0}, "trials must be a whole number of at least 1, got 0"),
@@ -31,7 +31,6 @@ def test_bad_runs(changed: dict[str, object], message: str) -> None:
     for call in (
         lambda: final_iterates(pair, **given),  # type: ignore[arg-type]
         lambda: simulate(pair.processes()[0], **given),  # type: ignore[arg-type]
-        lambda: auxiliary_events(small_auxiliary(), **given),  # type: ignore[arg-type]
     ):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             call()
@@ -45,8 +44,6 @@ def test_wrong_kinds() -> None:
         simulate(pair, trials=1, seed=0)  # type: ignore[arg-type]
     with pytest.raises(ValueError, match="stream must be a Stream, got 1"):
         simulate(pair.processes()[0], trials=1, seed=0, stream=1)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match="walk must be an AuxiliaryWalk, got Bias"):
-        auxiliary_events(pair, trials=1, seed=0)  # type: ignore[arg-type]
 
 
 def test_maps_that_break_their_contract() -> None:

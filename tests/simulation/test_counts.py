@@ -30,13 +30,13 @@ from audit.simulation import WalkCounts, count_thresholds, final_iterates, run_j
 from audit.simulation.blocks import Job
 
 from . import twin
-from .cases import mechanism, process, small_auxiliary
+from .cases import mechanism, process, two_lengths
 
 PAIRS: dict[str, Construction] = {
     "biased": BiasedWalk(mechanism()),
     "shuffled": BiasedWalk(mechanism(batching=audit.Batching.SHUFFLED)),
     "resets": ResetWalk(mechanism(diameter=3.0), cap=1.5),
-    "two lengths": small_auxiliary(),
+    "two lengths": two_lengths(),
     "random stop": TwoSidedWalk(mechanism(release=audit.Release.RANDOM_STOP)),
 }
 ENDS = (-2.0, -0.5, -0.1, 0.0, 0.05, 0.5, 2.0)  # atoms of the first pair, and points beyond all

@@ -12,10 +12,10 @@ from scipy import stats
 import audit.simulation as simulation
 from audit.constructions import Affine, BiasedWalk, Mapped, Process, Segment, Step, Wall
 from audit.constructions.process import Path
+from audit.simulation import samplers
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.program import compiled
+from audit.simulation.program import GENERAL, compiled
 from audit.simulation.rng import LANES
-from audit.simulation.samplers import counted_walks
 
 from . import twin
 from .cases import AFFINE, COMPILED, MAPPED, mechanism, noise, process
@@ -34,10 +34,9 @@ def test_kernel_is_its_twin_draw_by_draw(name: str) -> None:
         assert np.array_equal(x, [walk[0] for walk in expected])  # every bit
     else:  # maps are applied in another form: some roundings of each step
         np.testing.assert_allclose(x, [walk[0] for walk in expected], rtol=0, atol=1e-12)
-    counted = counted_walks(made)(block, 3, Stream.X_PRIME)
-    assert np.array_equal(counted.x, x)
-    assert np.array_equal(counted.jumps, [walk[1] for walk in expected])
-    assert np.array_equal(counted.met == 1, [walk[2] for walk in expected])
+    table = compiled(made)
+    general = table._replace(kind=np.full_like(table.kind, GENERAL))
+    assert np.array_equal(samplers._walk(general, block, 3, Stream.X_PRIME), x)
 
 
 @pytest.mark.parametrize("name", [*COMPILED, *MAPPED])
