@@ -37,7 +37,8 @@ class NoisySGDPair:
 
     Releases: LAST_ITERATE; RANDOM_STOP, the iterate after a uniform number of steps from 1 to
     ``steps``; RANDOM_SKIP, the last iterate of a pass that leaves out its first t_0 records, t_0
-    uniform on 0, ..., floor(n/2) (paper 001, section 4). The number of steps is not released.
+    uniform on 0, ..., floor(n/2) (Feldman et al. 2018, section 4). The number of steps is not
+    released.
 
     Admissibility is checked when the pair is made: a pair that exists is a valid lower-bound
     witness for the mechanism.
@@ -129,7 +130,7 @@ class NoisySGDPair:
         if zeroed != wanted:
             count = "neither dataset" if wanted == 0 else "one of the datasets"
             raise Inadmissible(
-                f"relation={self.mechanism.relation.name} needs {count} with a zeroed record, "
+                f"relation={self.mechanism.relation.value!r} needs {count} with a zeroed record, "
                 f"got {zeroed} of them"
             )
 
@@ -137,22 +138,22 @@ class NoisySGDPair:
         m = self.mechanism
         if m.release is Release.EXPONENTIAL_MECHANISM:
             raise ValueError(
-                "release must be LAST_ITERATE, RANDOM_STOP or RANDOM_SKIP to be simulated, "
-                f"got {m.release.name}"
+                "release must be 'last iterate', 'random stop' or 'random skip' to be simulated, "
+                f"got {m.release.value!r}"
             )
         if m.release is not Release.RANDOM_SKIP:
             return
         in_order = m.batching in (Batching.CYCLIC, Batching.FULL) and m.batch_size == 1
         if not (in_order and m.steps == m.dataset_size):
             raise ValueError(
-                "release must be LAST_ITERATE or RANDOM_STOP but for one pass over the records, "
-                "one at a time in fixed order (paper 001 skips records there only), got "
-                f"RANDOM_SKIP with batching={m.batching.name}, batch_size={m.batch_size}, "
-                f"steps={m.steps} and dataset_size={m.dataset_size}"
+                "release must be 'last iterate' or 'random stop' but for one pass over the "
+                "records, one at a time in fixed order (Feldman et al. 2018 skip records there "
+                f"only), got 'random skip' with batching={m.batching.value!r}, "
+                f"batch_size={m.batch_size}, steps={m.steps} and dataset_size={m.dataset_size}"
             )
         if isinstance(m.step_size, tuple) and len(set(m.step_size)) > 1:
             raise ValueError(
-                "step_size must be one number for RANDOM_SKIP, got a schedule that varies"
+                "step_size must be one number for release='random skip', got a schedule that varies"
             )
 
     def _check_domain(self) -> None:

@@ -204,11 +204,11 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "relation, replaced": (
         lambda: made({"relation": Relation.ZERO_OUT},
                      dataset_prime=Dataset(UNIT).replacing(1, [0.0, 0.0])),
-        "relation=ZERO_OUT needs one of the datasets with a zeroed record, got 0 of them",
+        "relation='zero out' needs one of the datasets with a zeroed record, got 0 of them",
     ),
     "relation, zeroed": (
         lambda: made(dataset_prime=Dataset(UNIT).zeroing(1)),
-        "relation=REPLACE_ONE needs neither dataset with a zeroed record, got 1 of them",
+        "relation='replace one' needs neither dataset with a zeroed record, got 1 of them",
     ),
 }  # fmt: skip
 
@@ -279,20 +279,20 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "the exponential mechanism": (
         lambda: made({"release": Release.EXPONENTIAL_MECHANISM}),
-        "release must be LAST_ITERATE, RANDOM_STOP or RANDOM_SKIP to be simulated, got "
-        "EXPONENTIAL_MECHANISM",
+        "release must be 'last iterate', 'random stop' or 'random skip' to be simulated, got "
+        "'exponential mechanism'",
     ),
     "skipped in two passes": (
         lambda: made({"release": Release.RANDOM_SKIP, "steps": 6}),
-        "release must be LAST_ITERATE or RANDOM_STOP but for one pass over the records, one at a "
-        "time in fixed order (paper 001 skips records there only), got RANDOM_SKIP with "
-        "batching=CYCLIC, batch_size=1, steps=6 and dataset_size=3",
+        "release must be 'last iterate' or 'random stop' but for one pass over the records, one "
+        "at a time in fixed order (Feldman et al. 2018 skip records there only), got 'random "
+        "skip' with batching='cyclic', batch_size=1, steps=6 and dataset_size=3",
     ),
     "skipped with a schedule": (
         lambda: made(
             {"release": Release.RANDOM_SKIP, "steps": 3, "step_size": (0.1, 0.1, 0.2)}
         ),
-        "step_size must be one number for RANDOM_SKIP, got a schedule that varies",
+        "step_size must be one number for release='random skip', got a schedule that varies",
     ),
     "labels": (
         lambda: made(loss=Logistic()),

@@ -16,7 +16,7 @@ class Clipped(Loss):
     """The losses of another family with each record's gradient clipped to a norm.
 
     grad f_i becomes grad f_i min(1, norm/|grad f_i|), the regulariser included, before the mean
-    over the batch is taken (paper 003, Algorithm 1). A record whose loss is zero loses its
+    over the batch is taken (Boninsegna 2023, Algorithm 1). A record whose loss is zero loses its
     regulariser too, so that it adds nothing. Clipped gradients need not be gradients of any convex
     loss: convexity and smoothness are those of the losses before clipping.
 
