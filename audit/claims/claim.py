@@ -6,12 +6,12 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, get_args
 
 from audit import validate
 from audit.claims.yaml_tree import Location
-from audit.codec import encode
-from audit.mechanism import NoisySGD, encode_mechanism
+from audit.codec import decode, encode
+from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
 
 if TYPE_CHECKING:
     from audit.constructions import Construction
@@ -35,6 +35,7 @@ __all__ = [
     "Severity",
     "Statement",
     "Tradeoff",
+    "decode_claim",
     "encode_claim",
 ]
 
@@ -91,7 +92,7 @@ class CatalogueBound(_UpperBound):
     """Claims what an entry of `audit.bounds.CATALOGUE` gives, at ``deltas`` and ``orders``."""
 
     id: str
-    options: Mapping[str, float] = field(default_factory=dict)
+    options: Mapping[str, int | float] = field(default_factory=dict)
     deltas: tuple[float, ...] = ()
     orders: tuple[float, ...] = ()
 
@@ -202,9 +203,10 @@ class Claim:
 
 
 def encode_claim(claim: Claim) -> dict[str, Any]:
-    """Return the mechanism, the statement and the pair of a claim as plain data, for JSON files.
+    """Return the mechanism, the statement and the pair of a claim as plain data.
 
-    Fields of the mechanism and the pair with their default values are left out.
+    So they stand in the JSON of ``audit-check`` and in lock files. Fields of the mechanism and the
+    pair with their default values are left out.
     """
     from audit.constructions import encode_pair
 
@@ -224,3 +226,29 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
         "statement": {"form": type(claim.statement).__name__, **encode(claim.statement)},
         "pair": pair,
     }
+
+
+def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
+    """Return a claim with what `encode_claim` wrote; more keys of ``plain`` do not matter.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism, the statement or the pair is not one that could be written.
+    """
+    from audit.constructions import decode_any_pair
+
+    statement = dict(plain["statement"])
+    form = statement.pop("form", None)
+    forms = {cls.__name__: cls for cls in get_args(Statement)}
+    if form not in forms:
+        raise validate.fail("statement.form", f"one of {', '.join(forms)}", form)
+    mechanism, pair = plain["mechanism"], plain["pair"]
+    if mechanism is not None:
+        mechanism = decode_mechanism(mechanism, "mechanism")
+    return Claim(
+        id=id,
+        mechanism=mechanism,
+        statement=decode(forms[form], statement, "statement"),
+        pair=None if pair is None else decode_any_pair(pair, mechanism),
+    )
