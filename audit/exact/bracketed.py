@@ -9,11 +9,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.numerics.normal import gaussian_delta
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
@@ -98,5 +98,5 @@ def _mu_at(epsilon: float, delta: float) -> float:
         return 0.0
     if gap(high) < 0:
         return math.exp(high)
-    root = float(brentq(gap, low, high, xtol=1e-13, rtol=1e-14))
+    root = bracketed_root(gap, low, high, xtol=1e-13, rtol=1e-14)
     return math.exp(root - 1e-11)

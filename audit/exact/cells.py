@@ -15,7 +15,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from audit import validate
@@ -31,6 +30,7 @@ from audit.exact.bracketed import (
 )
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 
@@ -122,7 +122,7 @@ class DiscreteLaws:
             high *= 2
             if high > _LARGEST_EPSILON:
                 return math.inf
-        return float(brentq(gap, 0.0, high, xtol=1e-13 * high, rtol=1e-14))
+        return bracketed_root(gap, 0.0, high, xtol=1e-13 * high, rtol=1e-14)
 
     def renyi(self, alpha: float, order: Order) -> float:
         """Renyi divergence of order ``alpha``, at least 0."""

@@ -16,7 +16,6 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import logsumexp
 
 from audit import validate
@@ -24,6 +23,7 @@ from audit.curves import Order
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
 from audit.numerics.panels import gauss_legendre, interpolate_log
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 _Piece = tuple[Array, Array, Array]
@@ -139,14 +139,12 @@ class LawPair:
             if high > _LARGEST_EPSILON:
                 return np.inf
         # below -1e300 the logarithm only has to be on the right side
-        return float(
-            brentq(
-                lambda e: max(self.log_delta(e) - log_delta, -1e300),
-                low,
-                high,
-                xtol=1e-14 * max(1.0, high),
-                rtol=8.9e-16,
-            )
+        return bracketed_root(
+            lambda e: max(self.log_delta(e) - log_delta, -1e300),
+            low,
+            high,
+            xtol=1e-14 * max(1.0, high),
+            rtol=8.9e-16,
         )
 
     def beta(self, alpha: float) -> float:
@@ -177,7 +175,7 @@ class LawPair:
             high *= 2
         tolerance = 1e-13 * max(1.0, high, -low)
         if excess(low) < 0 < excess(high):
-            root = float(brentq(excess, low, high, xtol=tolerance, rtol=8.9e-16))
+            root = bracketed_root(excess, low, high, xtol=tolerance, rtol=8.9e-16)
             low, high = root - 2 * tolerance, root + 2 * tolerance
         lines, errors = [], [(0.0, 1.0), (1.0, 0.0)]
         for c in (low, high):
@@ -273,7 +271,7 @@ class LawPair:
         for k in np.flatnonzero(above[1:] != above[:-1]):
             left, right = float(places[k]), float(places[k + 1])
             if gap(left) * gap(right) < 0:
-                cuts.append(float(brentq(gap, left, right, xtol=1e-15)))
+                cuts.append(bracketed_root(gap, left, right, xtol=1e-15))
             else:  # an end that is the root itself
                 cuts.append(left if abs(gap(left)) <= abs(gap(right)) else right)
         cuts.append(1.0)

@@ -1,4 +1,4 @@
-"""Roots of monotone functions, many at a time."""
+"""Roots of functions of one variable, and of many monotone functions at a time."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-52
+_RTOL = 4 * _UNIT  # the least that SciPy accepts, and its default
 
 
 def decreasing_root(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
@@ -48,3 +49,22 @@ def decreasing_root(function: Callable[[Array], Array], low: Array, high: Array)
         side = np.where(above, 1.0, -1.0)
         low, high = np.where(above, point, low), np.where(above, high, point)
     return high
+
+
+def bracketed_root(
+    function: Callable[[float], float], low: float, high: float, *, xtol: float, rtol: float = _RTOL
+) -> float:
+    """Return a root between ``low`` and ``high``, where the signs differ, by Brent's method.
+
+    Parameters
+    ----------
+    function
+        Continuous, of different signs at the two ends.
+    low, high
+        The ends.
+    xtol, rtol
+        Absolute and relative tolerance of the root.
+    """
+    from scipy.optimize import brentq  # SciPy's optimizers are slow to import
+
+    return float(brentq(function, low, high, xtol=xtol, rtol=rtol))

@@ -35,6 +35,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.pure import PureCurve
 from audit.mechanism import NoisySGD, Release
+from audit.numerics.roots import bracketed_root
 
 
 def inverse_temperature(mechanism: NoisySGD) -> float:
@@ -172,9 +173,8 @@ def threshold_5_4() -> float:
 
     The root of 2 Phi(sqrt(x)) - 1 = tanh(x) (section 5.2, "L D > 0.677").
     """
-    from scipy.optimize import brentq  # slow to import, and rarely needed
 
     def gap(x: float) -> float:
         return float(2 * ndtr(math.sqrt(x)) - 1 - math.tanh(x))
 
-    return float(brentq(gap, 0.1, 2.0, xtol=1e-14))
+    return bracketed_root(gap, 0.1, 2.0, xtol=1e-14)

@@ -1,0 +1,31 @@
+import math
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+from audit.numerics.roots import bracketed_root, decreasing_root
+
+
+def test_one_root_between_two_ends():
+    root = bracketed_root(lambda x: math.exp(x) - 2, 0.0, 3.0, xtol=1e-14)
+    assert root == pytest.approx(math.log(2), abs=1e-14)
+    with pytest.raises(ValueError, match="different signs"):
+        bracketed_root(lambda x: x + 1, 0.0, 3.0, xtol=1e-14)
+
+
+def test_many_roots_at_a_time():
+    goal = np.array([1e-12, 0.5, 1.0, 7.0])
+    roots = decreasing_root(lambda x: goal - x**3, np.zeros(4), np.full(4, 10.0))
+    np.testing.assert_allclose(roots, np.cbrt(goal), rtol=1e-14)
+    assert np.all(goal - roots**3 <= 0)
+
+
+def test_exact_laws_load_without_scipys_optimizers():
+    code = (
+        "import sys, audit.exact; slow = ('numba', 'scipy.optimize', 'scipy.stats'); "
+        "print([m for m in slow if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
