@@ -1,4 +1,4 @@
-"""Studies: questions that are not one sandwich at one delta, answered by code a scenario names.
+"""Studies: questions other than one comparison at one delta, answered by code a scenario names.
 
 In a scenario file a study is ``study: {function: "module:function", <parameters>}``. The function
 is one of two things:
@@ -14,17 +14,17 @@ Parameters are decoded by their type hints. ``find``, or the function, may also 
 from __future__ import annotations
 
 import dataclasses
-import functools
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol, TypeVar, get_type_hints
 
 from audit import validate
 from audit.codec import decode
 from audit.results import Findings
-from audit.scenario.user_code import call, load
+from audit.scenario.user_code import call, in_one_line, load
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 
@@ -121,14 +121,19 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
         for name in set(FROM_THE_RUN) & set(parameters):
             value = parameters[name]
             raise ValueError(f"study.{name} must be left out: the run sets it, got {value!r}")
-    made = decode(schema, parameters, "study")
+    try:
+        made = decode(schema, parameters, "study")
+    except ValueError:
+        raise
+    except Exception as error:
+        raise ValueError(f"{function} cannot be made: {in_one_line(error)}") from error
     if isinstance(target, type):
         return Study(function=function, parameters=made, _find=made.find)
     values = {field.name: getattr(made, field.name) for field in dataclasses.fields(made)}
-    return Study(function=function, parameters=made, _find=functools.partial(target, **values))
+    return Study(function=function, parameters=made, _find=partial(target, **values))
 
 
-@functools.cache
+@cache
 def _parameters(target: Any) -> type:
     """Return the dataclass of a study's parameters; TypeError if it cannot be a study."""
     if isinstance(target, type):
@@ -140,6 +145,7 @@ def _parameters(target: Any) -> type:
         for one in list(inspect.signature(find).parameters.values())[1:]:
             if one.name not in FROM_THE_RUN and one.default is one.empty and not _is_rest(one):
                 raise TypeError(f"find must take {', '.join(FROM_THE_RUN)} only, got {one.name}")
+        _hints(target)
         return target
     if not inspect.isfunction(target):
         raise TypeError(f"it must be a frozen dataclass or a function, got {target!r}")
@@ -148,7 +154,7 @@ def _parameters(target: Any) -> type:
 
 def _fields_of(function: Callable[..., Any]) -> type:
     """Return a dataclass with the parameters of a function as its fields."""
-    hints = get_type_hints(function)
+    hints = _hints(function)
     fields: list[Any] = []
     for one in inspect.signature(function).parameters.values():
         if one.name in FROM_THE_RUN or one.kind is one.VAR_KEYWORD:
@@ -157,9 +163,24 @@ def _fields_of(function: Callable[..., Any]) -> type:
             raise TypeError(f"{one.name} must be a keyword parameter of {function.__name__}")
         if one.name not in hints:
             raise TypeError(f"{one.name} must have a type hint in {function.__name__}")
-        default = {} if one.default is one.empty else {"default": one.default}
-        fields.append((one.name, hints[one.name], dataclasses.field(**default, kw_only=True)))
+        field: Any = dataclasses.field(kw_only=True)
+        if one.default is not one.empty:  # a factory, as the default may be a list
+            field = dataclasses.field(kw_only=True, default_factory=partial(_same, one.default))
+        fields.append((one.name, hints[one.name], field))
     return dataclasses.make_dataclass(function.__name__, fields, frozen=True)
+
+
+def _hints(target: Any) -> Mapping[str, Any]:
+    try:
+        return get_type_hints(target)
+    except Exception as error:
+        raise TypeError(
+            f"type hints of {target.__name__} must be importable names, got {error}"
+        ) from None
+
+
+def _same(value: Any) -> Any:
+    return value
 
 
 def _is_frozen(target: Any) -> bool:

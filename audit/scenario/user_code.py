@@ -61,7 +61,7 @@ def call(function: Callable[..., Any], *arguments: Any, message: str, **named: A
     try:
         return function(*arguments, **named)
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{message} {_in_one_line(error, function)}") from error
+        raise ValueError(f"{message} {in_one_line(error, function)}") from error
 
 
 def search_in(*folders: Path) -> list[str]:
@@ -83,9 +83,9 @@ def _imported(module: str, name: str, folders: Iterable[Path]) -> ModuleType:
                 f"{name} must name a module that is installed, beside the scenario or in the "
                 f"current folder, got {module!r}{did_you_mean(module, _near(module, places))}"
             ) from None
-        raise ValueError(f"{module} cannot be imported: {_in_one_line(error)}") from error
+        raise ValueError(f"{module} cannot be imported: {in_one_line(error)}") from error
     except (Exception, SystemExit) as error:
-        raise ValueError(f"{module} cannot be imported: {_in_one_line(error)}") from error
+        raise ValueError(f"{module} cannot be imported: {in_one_line(error)}") from error
 
 
 def _near(module: str, places: Sequence[str]) -> list[str]:
@@ -96,7 +96,7 @@ def _near(module: str, places: Sequence[str]) -> list[str]:
     return sorted({f"{package}{dot}{file.stem}" for file in files})
 
 
-def _in_one_line(error: BaseException, function: Callable[..., Any] | None = None) -> str:
+def in_one_line(error: BaseException, function: Callable[..., Any] | None = None) -> str:
     """Return the exception and the line of the user's code that it comes from."""
     frames = traceback.extract_tb(error.__traceback__)[1:]
     function = getattr(function, "func", function)  # of a partial

@@ -120,6 +120,7 @@ def asked(name: str, **parameters: Any) -> dict[str, Any]:
 
 
 FUNCTION = """
+from dataclasses import dataclass
 from audit.results import Findings, Statement, Verdict
 
 def above(*, least: float, names: tuple[str, ...] = (), seed: int) -> Findings:
@@ -133,6 +134,22 @@ def broken(*, least: float):
 
 def nothing(*, least: float):
     return least
+
+def listed(*, names: list = ["a"]):
+    return Findings(statements=(), notes=tuple(names))
+
+def unknown(*, size: "Nowhere"):
+    return size
+
+@dataclass(frozen=True)
+class Fragile:
+    size: int
+
+    def __post_init__(self):
+        1 / self.size
+
+    def find(self):
+        return Findings(statements=())
 """
 
 
@@ -160,7 +177,7 @@ def test_a_module_is_found_beside_the_scenario(module: Path) -> None:
 def test_what_a_study_raises_is_told_in_one_line(module: Path) -> None:
     module.write_text(FUNCTION, encoding="utf-8")
     made = read_study(asked("broken", least=2.0), folders=[module.parent])
-    message = r"^a_users_module:broken failed: KeyError: 2\.0 \(a_users_module\.py, line 11\)$"
+    message = r"^a_users_module:broken failed: KeyError: 2\.0 \(a_users_module\.py, line 12\)$"
     with pytest.raises(ValueError, match=message):
         answered(made)
     made = read_study(asked("nothing", least=2.0))
