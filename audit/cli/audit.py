@@ -2,255 +2,163 @@
 
 from __future__ import annotations
 
+import argparse
 import contextlib
+import dataclasses
 import hashlib
 import os
-import re
-import shlex
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import hydra
-from hydra.core.config_store import ConfigStore
-from hydra.core.hydra_config import HydraConfig
-from hydra.errors import HydraException
-from hydra.types import RunMode
-from omegaconf import DictConfig, OmegaConf
-from omegaconf.errors import OmegaConfBaseException
-
-from audit.config import AuditConfig, to_scenario
-from audit.scenario.definition import Scenario
-from audit.scenario.progress import Progress
-from audit.scenario.run_folder import RunFolder
-from audit.scenario.sampling import Sampling, Unfinished
-from audit.scenario.shipped import scenario_names, scenarios_folder
-from audit.simulation import Kind, Pool, pool
+from audit.cli import help
+from audit.cli.errors import BROKEN_RUNS, guarded, one_line, print_if_read
+from audit.codec import decode, encode
 
 if TYPE_CHECKING:
+    from omegaconf import DictConfig
+
     from audit.results import Result
+    from audit.scenario import RunFolder, Scenario
+    from audit.scenario.progress import Progress
+    from audit.simulation import Pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
-# Hydra itself writes nothing: a run's folder appears whole, or not at all.
-QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
-_BROKEN_RUNS, _BROKEN_INPUT = 1, 2
-# What Hydra says of a scenario whose keys it puts under "scenario".
-_NO_PACKAGE = re.compile(r"In '(scenario/[^']*)': .*Key 'scenario' not in 'AuditConfig'")
 _NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")  # keys no number depends on
 
 
-def register(sweep: str | None = None) -> None:
-    """Tell Hydra the schema, the shipped scenarios, and the folder that a sweep's runs share."""
-    store = ConfigStore.instance()
-    store.store(name="schema", node=AuditConfig)
-    store.store(
-        name="audit",
-        node={
-            "defaults": [
-                "schema",
-                {"scenario": DEFAULT_SCENARIO},
-                {"parallel": Kind.THREADS.value},
-                {"override hydra/job_logging": "none"},
-                {"override hydra/hydra_logging": "none"},
-                "_self_",
-            ],
-            "sweep": sweep,
-            "hydra": {**QUIET, "job": {"name": "audit"}},
-        },
-    )
-    for kind in Kind:
-        store.store(group="parallel", name=kind.value, node={"kind": kind})
-    for name in scenario_names():
-        group, _, stem = f"scenario/{name}".rpartition("/")
-        node = _loaded(scenarios_folder() / f"{name}.yaml")
-        store.store(group=group, name=stem, package="_global_", node=node)
+@dataclass(frozen=True, kw_only=True)
+class Output:
+    """Where a run is written.
 
-
-def _loaded(file: Path) -> DictConfig:
-    loaded = OmegaConf.load(file)
-    if not isinstance(loaded, DictConfig):
-        raise ValueError(f"{file} must hold a mapping, got {type(loaded).__name__}")
-    return loaded
-
-
-def _job(config: DictConfig) -> None:
-    """Run one composed scenario and write its folder."""
-    from audit.report import terminal
-    from audit.scenario import progress
-
-    composed: Any = OmegaConf.to_object(config)
-    name = f"{composed.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(config)}"
-    # a bad value is told before the folder is made, a bad folder or cluster before hours of work
-    scenario = to_scenario(composed)
-    with _workers(scenario) as workers:
-        folder = RunFolder(Path(composed.output), name)
-        with progress.on_terminal() as bars:
-            result = _run_into(folder, scenario, config, bars, workers)
-    terminal.show(result)
-    report = "report.html" if composed.draw else "result.json"
-    print(f"Report: {folder.place / report}")
-
-
-def _sweep_job(config: DictConfig) -> None:
-    """Run one configuration of a sweep; whatever breaks it is stored in its folder, too."""
-    from audit.report.runs import status
-    from audit.scenario.progress import Silent
-
-    composed: Any = OmegaConf.to_object(config)
-    name = f"{composed.name}-{_digest(config)}"
-    folder = RunFolder(Path(composed.output) / composed.sweep, name)
-    try:
-        scenario = to_scenario(composed)
-        with _workers(scenario) as workers:
-            _run_into(folder, scenario, config, Silent(), workers)
-    except Exception as error:  # one broken run must not end the others
-        line = _one_line(error)
-        with folder.write() as draft:
-            (draft / "status.json").write_text(status(line, _command()))
-            (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
-        print(f"error: {_command()}: {line}", flush=True)
-    else:
-        print(f"done: {_command()}", flush=True)
-
-
-def _run_into(
-    folder: RunFolder,
-    scenario: Scenario,
-    config: DictConfig,
-    progress: Progress,
-    workers: Pool,
-) -> Result:
-    from audit import report
-    from audit.report.runs import status
-    from audit.results import to_json
-    from audit.scenario import run
-
-    unfinished = Unfinished(Path(config.output), f"{config.name}-{_digest(config)}")
-    with unfinished.kept():
-        sampling = Sampling(workers, unfinished.folder)
-        result = run(scenario, progress=progress, command=_command(), sampling=sampling)
-        with folder.write() as draft:
-            (draft / "result.json").write_text(to_json(result))
-            (draft / "status.json").write_text(status(None, _command()))
-            (draft / "config.yaml").write_text(OmegaConf.to_yaml(config))
-            if config.draw:
-                report.write(result, draft)
-    return result
-
-
-@contextlib.contextmanager
-def _workers(scenario: Scenario) -> Iterator[Pool]:
-    """Yield the workers that the scenario names; a cluster that is not there is bad input."""
-    with contextlib.ExitStack() as stack:
-        try:
-            workers = stack.enter_context(pool(scenario.backend))
-        except ConnectionError as error:
-            raise ValueError(str(error)) from error
-        yield workers
-
-
-def _command() -> str:
-    own = [s.path for s in HydraConfig.get().runtime.config_sources if s.provider == "command-line"]
-    folder = [f"--config-dir {shlex.quote(path)}" for path in own]
-    return " ".join(["audit", *folder, *HydraConfig.get().overrides.task])
-
-
-def _digest(config: DictConfig) -> str:
-    """Return a short hash of all that the numbers depend on."""
-    kept = {key: value for key, value in config.items() if key not in _NO_NUMBER}
-    return hashlib.sha256(OmegaConf.to_yaml(OmegaConf.create(kept)).encode()).hexdigest()[:8]
-
-
-def _one_line(error: BaseException) -> str:
-    """Reduce an error to what it says, in one line, with what was noted on it."""
-    return "; ".join([_said(error), *getattr(error, "__notes__", ())])
-
-
-def _said(error: BaseException) -> str:
-    cause = error.__cause__
-    if isinstance(error, HydraException) and isinstance(cause, OmegaConfBaseException):
-        error = cause
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    if found := _NO_PACKAGE.match(" ".join(lines)):
-        return f"{found[1]}.yaml must begin with the line '# @package _global_', got another one"
-    if isinstance(error, OmegaConfBaseException):
-        keys = [line.removeprefix("full_key: ") for line in lines if line.startswith("full_key:")]
-        return lines[0] + (f" (at {keys[0]})" if keys and keys[0] not in lines[0] else "")
-    return " ".join(lines) if lines else type(error).__name__
-
-
-def guarded(command: Callable[[], None], name: str = "audit") -> None:
-    """Run a command; bad input ends in one line and exit status 2, an interrupt in 130.
-
-    With HYDRA_FULL_ERROR=1 in the environment the traceback is shown instead.
+    Parameters
+    ----------
+    output
+        The folder for the folder of the run.
+    sweep
+        The folder inside it that the runs of a sweep share; by default it is named by the time.
+    draw
+        Whether the run writes a report; ``audit-report`` draws it later, too.
     """
-    if os.environ.get("HYDRA_FULL_ERROR") == "1":
-        command()
-        return
-    os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra raise instead of printing several lines
-    try:
-        command()
-    except KeyboardInterrupt as error:
-        print(f"{name}: interrupted; {_left(error)}", file=sys.stderr)
-        sys.exit(130)
-    except MemoryError as error:
-        print(f"{name}: error: too little memory: {_said(error)}; {_left(error)}", file=sys.stderr)
-        sys.exit(1)
-    except (ValueError, HydraException, OmegaConfBaseException) as error:
-        print(f"{name}: error: {_one_line(error)}", file=sys.stderr)
-        sys.exit(_BROKEN_INPUT)
-    except OSError as error:
-        print(f"{name}: error: {_said(error)}; {_left(error)}", file=sys.stderr)
-        sys.exit(1)
+
+    output: Path = Path("results/runs")
+    sweep: str | None = None
+    draw: bool = True
 
 
-def _left(error: BaseException) -> str:
-    """Return what was noted on an error: what a run that ended early has left behind."""
-    return "; ".join(getattr(error, "__notes__", ())) or "nothing was written"
+@dataclass(frozen=True)
+class Job:
+    """One composed configuration: the scenario, where it goes, and what is written down of it.
+
+    ``config`` is the whole configuration as plain data, every value in its one spelling.
+    """
+
+    scenario: Scenario
+    output: Output
+    config: Mapping[str, Any]
 
 
 def main() -> None:
     """Run the ``audit`` command: one scenario, or a sweep with ``-m``."""
-    guarded(_compose_and_run)
+    guarded(_run)
 
 
-def _compose_and_run() -> None:
-    sweep = _argument("sweep") or f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}"
-    register(sweep)
+def _run() -> None:
+    if help.asked_for(sys.argv[1:]):
+        print(help.of_audit(DEFAULT_SCENARIO, _folder_of_own_scenarios(sys.argv[1:])), end="")
+        return
+    # Hydra takes a while to import
+    from audit.cli import composition, scenarios
+
+    options = composition.read_options("audit")
+    own = scenarios.own_files(options.config_dir)
+    words, names = scenarios.named_scenarios(options.overrides, DEFAULT_SCENARIO, own)
+    sys.argv[1:] = [*sys.argv[1 : len(sys.argv) - len(words)], *words]
+    swept = options.multirun or "hydra.mode=MULTIRUN" in words
+    default = f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}" if swept else None
+    shipped = [name for name in names if name not in own]
+    scenarios.register(shipped, DEFAULT_SCENARIO, default, Output)
+    if options.cfg == "job" and not options.multirun:
+        _print_configuration(options)
+        return
+    sweep = composition.value_of("sweep", words) or default
+    output = composition.value_of("output", words) or str(Output.output)
+    _run_jobs(Path(output) / sweep if swept and sweep else None, _folders(options))
+
+
+def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:
+    """Return the folder of the user's scenarios, if the command line names one."""
+    parser = argparse.ArgumentParser(add_help=False)
+    parser.add_argument("--config-dir", "-cd", type=Path)
+    folder: Path | None = parser.parse_known_args(arguments)[0].config_dir
+    return None if folder is None else folder / "scenario"
+
+
+def _folders(options: argparse.Namespace) -> tuple[Path, ...]:
+    """Return where modules of the user lie: beside the scenarios of ``--config-dir``."""
+    return () if options.config_dir is None else (Path(options.config_dir).resolve() / "scenario",)
+
+
+def _print_configuration(options: argparse.Namespace) -> None:
+    """Print the whole configuration, or a part of it, every value in its one spelling."""
+    from omegaconf import OmegaConf
+
+    from audit.cli import composition
+
+    names = ("config_dir", "config_name", "config_path")
+    flags = [(f"--{name.replace('_', '-')}", getattr(options, name)) for name in names]
+    given = [word for flag, value in flags if value is not None for word in (flag, value)]
+    sys.argv[1:] = [*given, *options.overrides]
+    found: list[DictConfig] = []
+    composition.run_with_hydra("audit", lambda config: found.append(config))
+    for config in found:
+        shown: Any = OmegaConf.create(dict(read_job(config, _folders(options)).config))
+        if options.package not in (None, "_global_"):
+            shown = OmegaConf.select(shown, options.package)
+            if shown is None:
+                raise ValueError(
+                    f"package must be a part of the configuration, got {options.package!r}"
+                )
+            print(f"# @package {options.package}")
+        print(composition.to_yaml(shown) if OmegaConf.is_config(shown) else shown, end="")
+
+
+def _run_jobs(place: Path | None, folders: Sequence[Path]) -> None:
+    """Run what Hydra composes; the runs of a sweep end in a joined report in ``place``."""
+    from audit.cli import composition
+
     failures: list[ValueError | OSError | MemoryError] = []
-    swept: list[bool] = []
+    broken: list[bool] = []
 
     def job(config: DictConfig) -> None:
-        if HydraConfig.get().mode is RunMode.MULTIRUN:
-            _sweep_job(config)
+        if composition.is_sweep():
+            run_in_sweep(config, folders)
             return
         try:
-            _job(config)
+            _run_alone(read_job(config, folders))
         except (ValueError, OSError, MemoryError) as error:
             failures.append(error)  # raised in a job, Hydra would print a line of its own
 
-    # as if of a script: of a module, Hydra would take the package's folders for groups (bounds)
-    job.__module__ = "__main__"
-    place = Path(_argument("output") or AuditConfig.output) / sweep
     try:
-        hydra.main(version_base="1.3", config_path=None, config_name="audit")(job)()
+        composition.run_with_hydra("audit", job)
     except KeyboardInterrupt as error:
-        if place.is_dir():
+        if place is not None and place.is_dir():
             error.add_note(f"the runs of the sweep that ended are in {place}")
         raise
     finally:
         # jobs may have run in other processes: what they stored is what there is
-        if place.is_dir():
-            swept.append(_joined(place))
+        if place is not None and place.is_dir():
+            broken.append(join(place))
     if failures:
         raise failures[0]
-    if any(swept):
-        sys.exit(_BROKEN_RUNS)
+    if any(broken):
+        sys.exit(BROKEN_RUNS)
 
 
-def _joined(place: Path) -> bool:
+def join(place: Path) -> bool:
     """Write the joined report of a sweep beside its runs; tell whether one of them is broken."""
     from audit import report
     from audit.cli.report import tell
@@ -260,10 +168,138 @@ def _joined(place: Path) -> bool:
     return tell(runs, place) != 0
 
 
-def _argument(name: str) -> str | None:
-    """Return the value that the command line gives a key of the configuration, if it does."""
-    values = [word.partition("=")[2] for word in sys.argv[1:] if word.startswith(f"{name}=")]
-    return values[-1] if values else None
+def read_job(config: DictConfig, folders: Sequence[Path]) -> Job:
+    """Return what a composed configuration stands for.
+
+    Parameters
+    ----------
+    config
+        As Hydra composed it.
+    folders
+        Where modules of the user are looked for.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown or missing, or a value is out of its range.
+    """
+    from audit.cli import composition
+    from audit.scenario.config import read_scenario, write_scenario
+
+    values = {k: v for k, v in composition.plain(config).items() if v != composition.MISSING}
+    fields = [field.name for field in dataclasses.fields(Output)]
+    output: Output = decode(Output, {name: values.pop(name) for name in fields if name in values})
+    scenario = read_scenario(values, folders)
+    written = {
+        **write_scenario(scenario),
+        "settings": _with_schedules(write_scenario(scenario)["settings"], values["settings"]),
+        "threads": values.get("threads"),
+    }
+    return Job(scenario, output, {**written, **encode(output)})
+
+
+def _with_schedules(
+    settings: Mapping[str, Any], given: Mapping[str, Any]
+) -> dict[str, Mapping[str, Any]]:
+    """Write ``step_size: {first: .., power: ..}`` as it was given, not one number a step."""
+    kept = dict(settings)
+    for name, setting in settings.items():
+        step_size = (given[name].get("mechanism") or {}).get("step_size")
+        if isinstance(step_size, Mapping):
+            mechanism = {**setting["mechanism"], "step_size": dict(step_size)}
+            kept[name] = {**setting, "mechanism": mechanism}
+    return kept
+
+
+def _digest(config: Mapping[str, Any]) -> str:
+    """Return a short hash of all that the numbers depend on."""
+    from audit.cli.composition import to_yaml
+
+    kept = {key: value for key, value in config.items() if key not in _NO_NUMBER}
+    return hashlib.sha256(to_yaml(kept).encode()).hexdigest()[:8]
+
+
+def _run_alone(job: Job) -> None:
+    """Run one scenario, write its folder, and print its verdicts."""
+    from audit.report import terminal
+    from audit.scenario import RunFolder, progress
+
+    name = f"{job.scenario.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(job.config)}"
+    # a bad value is told before the folder is made, a bad folder or cluster before hours of work
+    with _workers(job.scenario) as workers:
+        folder = RunFolder(job.output.output, name)
+        with progress.on_terminal() as bars:
+            result = _run_into(folder, job, bars, workers)
+    terminal.show(result)
+    report = "report.html" if job.output.draw else "result.json"
+    print(f"Report: {folder.place / report}")
+
+
+def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
+    """Run one configuration of a sweep; whatever breaks it is stored in its folder, too."""
+    from audit.cli.composition import command_line, plain, to_yaml
+    from audit.report.runs import status
+    from audit.scenario.progress import Silent
+
+    command, given = command_line("audit"), plain(config)
+    try:
+        job = read_job(config, folders)
+        given = dict(job.config)
+        folder = _folder_in_sweep(given)
+        with _workers(job.scenario) as workers:
+            _run_into(folder, job, Silent(), workers)
+    except Exception as error:  # one broken run must not end the others
+        line = one_line(error)
+        with _folder_in_sweep(given).write() as draft:
+            (draft / "status.json").write_text(status(line, command))
+            (draft / "config.yaml").write_text(to_yaml(given))
+        print_if_read(f"error: {command}: {line}")
+    else:
+        print_if_read(f"done: {command}")
+
+
+def _folder_in_sweep(config: Mapping[str, Any]) -> RunFolder:
+    from audit.scenario import RunFolder
+
+    return RunFolder(
+        Path(config["output"]) / str(config["sweep"]), f"{config['name']}-{_digest(config)}"
+    )
+
+
+def _run_into(folder: RunFolder, job: Job, progress: Progress, workers: Pool) -> Result:
+    """Run a scenario and write its folder; long runs go on where they were interrupted."""
+    from audit import report
+    from audit.cli.composition import command_line, to_yaml
+    from audit.report.runs import status
+    from audit.results import to_json
+    from audit.scenario import run
+    from audit.scenario.sampling import Sampling, Unfinished
+
+    command = command_line("audit")
+    unfinished = Unfinished(job.output.output, f"{job.scenario.name}-{_digest(job.config)}")
+    with unfinished.kept():
+        sampling = Sampling(workers, unfinished.folder)
+        result = run(job.scenario, progress=progress, command=command, sampling=sampling)
+        with folder.write() as draft:
+            (draft / "result.json").write_text(to_json(result))
+            (draft / "status.json").write_text(status(None, command))
+            (draft / "config.yaml").write_text(to_yaml(job.config))
+            if job.output.draw:
+                report.write(result, draft)
+    return result
+
+
+@contextlib.contextmanager
+def _workers(scenario: Scenario) -> Iterator[Pool]:
+    """Yield the workers that the scenario names; a cluster that is not there is bad input."""
+    from audit.simulation import pool
+
+    with contextlib.ExitStack() as stack:
+        try:
+            workers = stack.enter_context(pool(scenario.backend))
+        except ConnectionError as error:
+            raise ValueError(str(error)) from error
+        yield workers
 
 
 if __name__ == "__main__":

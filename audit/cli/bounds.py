@@ -68,7 +68,7 @@ def _run() -> None:
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
-    for values in composed("audit-bounds", defaults_of(NoisySGD, Question)):
+    for values in composed("audit-bounds", NoisySGD, Question):
         question = decode(Question, {name: values.pop(name) for name in defaults_of(Question)})
         _show(decode_mechanism(values), question, Format(options.format), every=options.all)
 

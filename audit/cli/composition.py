@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import argparse
 import dataclasses
+import shlex
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import hydra
 from hydra._internal.utils import get_args_parser
 from hydra.core.config_store import ConfigStore
+from hydra.core.hydra_config import HydraConfig
+from hydra.types import RunMode
 from omegaconf import DictConfig, OmegaConf
 
 from audit.codec import did_you_mean, encode
@@ -20,13 +24,15 @@ QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subd
 NO_LOGS = [{"override hydra/job_logging": "none"}, {"override hydra/hydra_logging": "none"}]
 
 
-def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
-    """Compose the stored configuration ``name`` with the command line, and call the job with it.
+def read_options(command: str) -> argparse.Namespace:
+    """Return Hydra's options, and the other words of the command line as ``overrides``.
+
+    The words are moved behind the options in ``sys.argv``: Hydra takes them on one side only.
 
     Raises
     ------
     ValueError
-        If the command line has an option that Hydra does not know.
+        If there is an option that Hydra does not know.
     """
     parser = get_args_parser()
     options, others = parser.parse_known_args()
@@ -34,41 +40,41 @@ def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
         if word.startswith("-"):
             known = [option for action in parser._actions for option in action.option_strings]
             close = did_you_mean(word, known)
-            raise ValueError(f"options must be those of {name} --help, got {word!r}{close}")
-    # Hydra takes words on one side of an option only
-    words = [*options.overrides, *others]
-    sys.argv[1:] = [*_without(sys.argv[1:], words), *words]
+            raise ValueError(f"options must be those of {command} --help, got {word!r}{close}")
+    options.overrides = [*options.overrides, *others]
+    flags = list(sys.argv[1:])
+    for word in options.overrides:
+        flags.remove(word)
+    sys.argv[1:] = [*flags, *options.overrides]
+    return options
+
+
+def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
+    """Compose the stored configuration ``name`` with the command line, and call the job with it."""
     # as if of a script: of a module, Hydra would take the package's folders for groups (bounds)
     job.__module__ = "__main__"
     hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
 
 
-def _without(arguments: Sequence[str], words: Sequence[str]) -> list[str]:
-    left = list(arguments)
-    for word in words:
-        left.remove(word)
-    return left
-
-
-def composed(command: str, defaults: Mapping[str, Any]) -> tuple[dict[str, Any], ...]:
+def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
     """Return what the command line says: one mapping, or one for each run of a sweep.
 
     Parameters
     ----------
     command
         The name of the command.
-    defaults
-        Its keys with their defaults; ``MISSING`` for those that must be given. No other keys are
-        taken.
+    classes
+        Dataclasses whose fields are the keys; no other keys are taken.
 
     Raises
     ------
     ValueError
         If a key that must be given is not.
     """
+    read_options(command)
     node = {
         "defaults": [*NO_LOGS, "_self_"],
-        **defaults,
+        **defaults_of(*classes),
         "hydra": {**QUIET, "job": {"name": command}},
     }
     ConfigStore.instance().store(name=command, node=node)
@@ -99,3 +105,27 @@ def _complete(values: dict[str, Any]) -> dict[str, Any]:
     if missing:
         raise ValueError(f"{', '.join(missing)} must be given, got nothing")
     return values
+
+
+def to_yaml(config: Any) -> str:
+    """Return plain data as YAML text."""
+    return OmegaConf.to_yaml(OmegaConf.create(config))
+
+
+def is_sweep() -> bool:
+    """Tell, inside a job, whether it is one of a sweep."""
+    return bool(HydraConfig.get().mode is RunMode.MULTIRUN)
+
+
+def command_line(command: str) -> str:
+    """Return, inside a job, the command that repeats it."""
+    sources = HydraConfig.get().runtime.config_sources
+    own = [source.path for source in sources if source.provider == "command-line"]
+    folder = [f"--config-dir {shlex.quote(path)}" for path in own]
+    return " ".join([command, *folder, *HydraConfig.get().overrides.task])
+
+
+def value_of(key: str, words: Sequence[str]) -> str | None:
+    """Return the value that the words of a command line give a key, if they do."""
+    values = [word.partition("=")[2] for word in words if word.startswith(f"{key}=")]
+    return values[-1] if values else None

@@ -10,7 +10,7 @@ import re
 import select
 import sys
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NoReturn
 
 from audit.codec import did_you_mean
 
@@ -46,16 +46,21 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         line = f"too little memory: {_message(error)}; {_left_behind(error)}"
         print(f"{name}: error: {line}", file=sys.stderr)
         sys.exit(1)
-    except OSError as error:
-        if isinstance(error, BrokenPipeError) and reader_is_gone():
-            return
-        print(f"{name}: error: {_message(error)}; {_left_behind(error)}", file=sys.stderr)
-        sys.exit(1)
+    except BrokenPipeError as error:
+        if not reader_is_gone():
+            _end_with(name, error)
     except Exception as error:
-        if not (isinstance(error, ValueError) or _is_of_hydra(error)):
-            raise
-        print(f"{name}: error: {one_line(error)}", file=sys.stderr)
-        sys.exit(BROKEN_INPUT)
+        if isinstance(error, ValueError) or _is_of_hydra(error):
+            print(f"{name}: error: {one_line(error)}", file=sys.stderr)
+            sys.exit(BROKEN_INPUT)
+        if isinstance(error, OSError):
+            _end_with(name, error)
+        raise
+
+
+def _end_with(name: str, error: OSError) -> NoReturn:
+    print(f"{name}: error: {_message(error)}; {_left_behind(error)}", file=sys.stderr)
+    sys.exit(1)
 
 
 def exit_status(command: Callable[[], int]) -> int:
@@ -145,7 +150,7 @@ def _wrong_key(error: OmegaConfBaseException) -> str:
     """Say what is wrong with a key of the configuration."""
     first, *more = [line.strip() for line in str(error).splitlines() if line.strip()]
     if " not in " in first and isinstance(error.key, str) and error.parent_node is not None:
-        known = [str(key) for key in error.parent_node if key != "hydra"]  # type: ignore[attr-defined]
+        known = [str(key) for key in error.parent_node if key != "hydra"]
         where, _, key = (error.full_key or error.key).rpartition(".")
         close = did_you_mean(key, known)
         requirement = "a known one" if close else f"one of {', '.join(known)}"

@@ -15,8 +15,9 @@ from pathlib import Path
 from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from audit.codec import encode
+from audit.constructions import kinds
 from audit.mechanism import NoisySGD
-from audit.scenario.shipped import scenario_files, scenarios_folder
+from audit.scenario.shipped import scenario_files
 
 _TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
 
@@ -49,7 +50,7 @@ def fields_of(cls: type) -> list[tuple[str, str]]:
 
 
 def _default(field: dataclasses.Field[Any]) -> str:
-    if field.default is dataclasses.MISSING:
+    if _is_needed(field):
         return " (needed)"
     value = encode(field.default)
     return f" (default: {'none' if value is None else str(value).lower()})"
@@ -67,8 +68,24 @@ def _described(hint: Any) -> str:
     return words.get(hint, "text")
 
 
-def scenario_titles(folder: Path) -> list[tuple[str, str]]:
-    """Return the names of the scenarios in a folder, with their titles."""
+def pair_kinds() -> str:
+    """Return the kinds of pairs with their fields; those that must be given stand first."""
+    return table((kind, ", ".join(_own_fields(cls))) for kind, cls in kinds().items())
+
+
+def _own_fields(cls: type) -> list[str]:
+    fields = [field for field in dataclasses.fields(cls) if field.init]
+    fields = [field for field in fields if field.name != "mechanism"]
+    needed = [f"{field.name} (needed)" for field in fields if _is_needed(field)]
+    return needed + [field.name for field in fields if not _is_needed(field)]
+
+
+def _is_needed(field: dataclasses.Field[Any]) -> bool:
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def scenario_titles(folder: Path | None) -> list[tuple[str, str]]:
+    """Return the names of the scenarios in a folder, or the shipped ones, with their titles."""
     found = []
     for name, file in scenario_files(folder).items():
         title = _TITLE.search(file.read_text(encoding="utf-8"))
@@ -86,11 +103,15 @@ def of_audit(default: str, own_folder: Path | None) -> str:
     own_folder
         The folder with the user's scenarios, if ``--config-dir`` names one.
     """
-    scenarios = table(scenario_titles(scenarios_folder()))
+    scenarios = table(scenario_titles(None))
     if own_folder is not None and (own := scenario_titles(own_folder)):
         scenarios += f"\n\nscenarios in {own_folder}:\n{table(own)}"
     return _AUDIT.format(
-        default=default, scenarios=scenarios, mechanism=mechanism_fields(), values=_VALUES
+        default=default,
+        scenarios=scenarios,
+        mechanism=mechanism_fields(),
+        pairs=pair_kinds(),
+        values=_VALUES,
     )
 
 
@@ -133,6 +154,9 @@ keys:
 
 settings.NAME.mechanism.KEY, the fields of audit.NoisySGD:
 {mechanism}
+
+settings.NAME.pair.KEY, the kind of the pair and the fields of that kind:
+{pairs}
 
 {values}
 

@@ -46,7 +46,7 @@ def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_search(), end="")
         return
-    for values in composed("audit-search", defaults_of(NoisySGD, Request)):
+    for values in composed("audit-search", NoisySGD, Request):
         asked = {name: values.pop(name) for name in defaults_of(Request)}
         _search(decode_mechanism(values), decode(Request, asked))
 

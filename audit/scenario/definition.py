@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from audit import bounds, validate
+from audit import validate
 from audit.scenario.kinds import Setting
 from audit.simulation import Kind, Parallel
 
@@ -21,8 +21,8 @@ class Scenario:
 
     name: str
     title: str
-    summary: str
-    reference: str
+    summary: str = ""
+    reference: str = ""
     settings: tuple[Setting, ...]
     bounds: tuple[str, ...]
     confidence: float
@@ -31,6 +31,8 @@ class Scenario:
     parallel: Parallel = HERE
 
     def __post_init__(self) -> None:
+        from audit import bounds  # takes a while to import, which a misspelt key must not
+
         validate.open_unit(confidence=self.confidence)
         validate.integer(0, seed=self.seed)
         validate.integer(1, threads=self.threads)

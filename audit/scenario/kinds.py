@@ -3,8 +3,13 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar, TypeVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+
+from audit.codec import did_you_mean
+from audit.validate import with_article
 
 if TYPE_CHECKING:
     from audit.results import SettingResult
@@ -57,7 +62,32 @@ class Setting(ABC):
 
     name: str
     title: str
-    summary: str
+    summary: str = ""
+
+    @classmethod
+    @abstractmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
+        """Return the setting that a scenario file describes.
+
+        Parameters
+        ----------
+        name
+            The setting's name.
+        plain
+            Its keys and values, as a YAML reader returns them.
+        folders
+            Where modules of the user are looked for, besides the current folder.
+
+        Raises
+        ------
+        ValueError
+            If a key is unknown or missing, or a value is out of its range; the message begins with
+            ``settings.`` and the name.
+        """
+
+    @abstractmethod
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file; the inverse of `from_plain`."""
 
     @abstractmethod
     def run(self, context: RunContext) -> SettingResult:
@@ -75,3 +105,35 @@ def setting_kind(cls: _Kind) -> _Kind:
     if KINDS.setdefault(cls.key, cls) is not cls:
         raise ValueError(f"key must be one that no other kind of setting has, got {cls.key!r}")
     return cls
+
+
+def known_keys(
+    cls: type[Setting], name: str, plain: Mapping[str, Any], known: Iterable[str]
+) -> dict[str, Any]:
+    """Return the values that a setting gives, with its title; keys without a value are dropped.
+
+    Raises
+    ------
+    ValueError
+        If a key is not among the known ones.
+    """
+    known = ("title", "summary", *known)
+    given = {str(key): value for key, value in plain.items() if value is not None}
+    for key, value in given.items():
+        if key not in known:
+            got = "a mapping" if isinstance(value, Mapping) else repr(value)
+            raise ValueError(
+                f"settings.{name}.{key} must be left out of {with_article(cls.__name__)}, got {got}"
+                f"{did_you_mean(key, known)}"
+            )
+    given["title"] = given.get("title") or name
+    return given
+
+
+def needed(cls: type[Setting], name: str, values: dict[str, Any], key: str) -> Any:
+    """Take a value out of those that a setting gives; ``ValueError`` if there is none."""
+    if key not in values:
+        raise ValueError(
+            f"settings.{name}.{key} must be given for {with_article(cls.__name__)}, got nothing"
+        )
+    return values.pop(key)

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from audit import validate
-from audit.constructions import Construction
-from audit.scenario.kinds import RunContext, Setting, setting_kind
+from audit.codec import decode, encode
+from audit.constructions import Construction, decode_pair, kinds
+from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
+from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.user_code import load, reference
 
 if TYPE_CHECKING:
     from audit.results import PairResult
@@ -30,8 +35,8 @@ class SearchPlan:
     evaluations: int
 
     def __post_init__(self) -> None:
-        validate.open_unit(**{"search.delta": self.delta})
-        validate.integer(1, **{"search.evaluations": self.evaluations})
+        validate.open_unit(delta=self.delta)
+        validate.integer(1, evaluations=self.evaluations)
 
 
 @setting_kind
@@ -64,11 +69,11 @@ class PairSetting(Setting):
     key: ClassVar[str] = "pair"
 
     pair: Construction
-    other_pairs: tuple[Construction, ...]
-    deltas: tuple[float, ...]
-    renyi_orders: tuple[float, ...]
+    other_pairs: tuple[Construction, ...] = ()
+    deltas: tuple[float, ...] = ()
+    renyi_orders: tuple[float, ...] = ()
     trials: int
-    steps_shown: tuple[int, ...]
+    steps_shown: tuple[int, ...] = ()
     positions: tuple[int, ...] = ()
     search: SearchPlan | None = None
 
@@ -83,12 +88,66 @@ class PairSetting(Setting):
             for pair in (self.pair, *self.other_pairs):
                 at_position(pair, position)  # refuses a batch that the cycle does not have
 
+    @classmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
+        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
+        where = f"settings.{name}"
+        fields = [field.name for field in dataclasses.fields(cls) if field.name != "name"]
+        values = known_keys(cls, name, plain, ["mechanism", *fields])
+        mechanism = decode_mechanism(needed(cls, name, values, "mechanism"), f"{where}.mechanism")
+        plain_pair = needed(cls, name, values, "pair")
+        others = decode(tuple[Any, ...], values.pop("other_pairs", ()), f"{where}.other_pairs")
+        given = {
+            "name": name,
+            "pair": _read_pair(plain_pair, mechanism, f"{where}.pair", folders),
+            "other_pairs": tuple(
+                _read_pair(other, mechanism, f"{where}.other_pairs[{i}]", folders)
+                for i, other in enumerate(others)
+            ),
+        }
+        setting: Self = decode(cls, values, where, given=given)
+        return setting
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file; each pair with its own kind's fields."""
+        plain = encode(self)
+        del plain["name"]
+        plain["pair"] = _own_fields(self.pair)
+        plain["other_pairs"] = [_own_fields(other) for other in self.other_pairs]
+        return {
+            "title": plain.pop("title"),
+            "summary": plain.pop("summary"),
+            "mechanism": encode_mechanism(self.pair.mechanism),
+            **plain,
+        }
+
     def run(self, context: RunContext) -> PairResult:
         """Compute, sample and bound the setting."""
         # exact laws and samplers take a while to import, which a misspelt scenario must not
         from audit.scenario.run_pair import run_pair
 
         return run_pair(self, context)
+
+
+def _read_pair(
+    plain: Any, mechanism: NoisySGD, where: str, folders: Sequence[Path]
+) -> Construction:
+    """Return the construction that plain data stands for; ``module:class`` names one of a user."""
+    kind = plain.get("kind") if isinstance(plain, Mapping) else plain
+    if isinstance(kind, str) and ":" in kind:
+        found = load(kind, name=f"{where}.kind", folders=folders)
+        name = getattr(found, "__name__", "")
+        if kinds().get(name) is not found:
+            raise validate.fail(f"{where}.kind", "a class decorated with @construction", kind)
+        plain = {**plain, "kind": name} if isinstance(plain, Mapping) else name
+    return decode_pair(plain, mechanism, where)
+
+
+def _own_fields(pair: Construction) -> dict[str, Any]:
+    """Return the kind of a pair and its fields, without the mechanism."""
+    plain: dict[str, Any] = encode(pair)
+    del plain["mechanism"]
+    return {**plain, "kind": reference(type(pair)) or plain["kind"]}
 
 
 def at_position(pair: Construction, position: int) -> Construction:

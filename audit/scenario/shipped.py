@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-_OTHERS = ("claims", "found")
-
 FIRST_LINE = "# @package _global_"  # of every scenario file; tells Hydra where its keys belong
+_OTHERS = ("claims", "found")
 
 
 def scenarios_folder() -> Path:
@@ -17,8 +16,11 @@ def scenarios_folder() -> Path:
     return bundled if bundled.is_dir() else package.parent / "scenarios"
 
 
-def scenario_names(folder: Path | None = None) -> tuple[str, ...]:
-    """Return what follows ``audit scenario=`` for each file of a folder: ``papers/langevin``.
+def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
+    """Return the scenario files in a folder and its subfolders by name.
+
+    The name is what follows ``audit scenario=``: the path in the folder without its suffix, such as
+    ``papers/langevin``.
 
     Parameters
     ----------
@@ -27,19 +29,14 @@ def scenario_names(folder: Path | None = None) -> tuple[str, ...]:
         files of other kinds.
     """
     folder = scenarios_folder() if folder is None else folder
-    files = [file.relative_to(folder).with_suffix("") for file in folder.rglob("*.yaml")]
-    return tuple(sorted(file.as_posix() for file in files if file.parts[0] not in _OTHERS))
+    files = {file.relative_to(folder): file for file in sorted(folder.rglob("*.yaml"))}
+    return {
+        path.with_suffix("").as_posix(): file
+        for path, file in files.items()
+        if path.parts[0] not in _OTHERS
+    }
 
 
-def scenario_files(folder: Path) -> Mapping[str, Path]:
-    """Return the scenario files in a folder and its subfolders by name.
-
-    The name is the path in the folder without its suffix, such as ``papers/langevin``. Files that
-    do not begin with ``# @package _global_`` are left out: claims, found pairs.
-    """
-    found: dict[str, Path] = {}
-    for file in sorted(folder.rglob("*.yaml")):
-        with file.open(encoding="utf-8") as lines:
-            if lines.readline().strip() == FIRST_LINE:
-                found[file.relative_to(folder).with_suffix("").as_posix()] = file
-    return found
+def scenario_names(folder: Path | None = None) -> tuple[str, ...]:
+    """Return the names of the scenario files in a folder, in order; see `scenario_files`."""
+    return tuple(sorted(scenario_files(folder)))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
-from audit.codec import encode
-from audit.scenario.kinds import RunContext, Setting, setting_kind
-from audit.scenario.studies import Study
+from audit.codec import decode, encode
+from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.studies import Study, read_study
 
 if TYPE_CHECKING:
     from audit.results import StudyResult
@@ -31,6 +32,26 @@ class StudySetting(Setting):
     key: ClassVar[str] = "study"
 
     study: Study
+
+    @classmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
+        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
+        values = known_keys(cls, name, plain, ("study",))
+        plain_study = needed(cls, name, values, "study")
+        try:
+            study = read_study(plain_study, folders=folders)
+        except ValueError as error:
+            separator = "." if str(error).startswith("study") else ": "
+            raise ValueError(f"settings.{name}{separator}{error}") from error
+        setting: Self = decode(
+            cls, values, f"settings.{name}", given={"name": name, "study": study}
+        )
+        return setting
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file."""
+        study = {"function": self.study.function, **encode(self.study.parameters)}
+        return {"title": self.title, "summary": self.summary, "study": study}
 
     def run(self, context: RunContext) -> StudyResult:
         """Answer the study's question."""

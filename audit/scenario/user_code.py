@@ -50,6 +50,12 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
         ) from None
 
 
+def reference(found: Any) -> str | None:
+    """Return the ``package.module:name`` of a user's function or class, None for the package's."""
+    module = str(found.__module__)
+    return None if module.partition(".")[0] == "audit" else f"{module}:{found.__qualname__}"
+
+
 def call(function: Callable[..., Any], *arguments: Any, message: str, **named: Any) -> Any:
     """Return what a function of the user's returns; whatever it raises becomes one line.
 

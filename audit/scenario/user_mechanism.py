@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.scenario.kinds import RunContext, Setting, setting_kind
+from audit.codec import decode, encode
+from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
 from audit.scenario.user_code import call, load
 
 if TYPE_CHECKING:
@@ -131,6 +132,29 @@ def _read(name: str, path: Path) -> Array:
     return validate.sample(**{name: loaded})
 
 
+def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores:
+    if not isinstance(own, Mapping):
+        raise validate.fail(f"{where}.own", "a mapping", own)
+    given = {str(key): value for key, value in own.items() if value is not None}
+    if "function" in given and not {"scores", "scores_prime"} & set(given):
+        if trials is None:
+            raise ValueError(f"{where}.trials must be given, got nothing")
+        named = {"trials": decode(int, trials, f"{where}.trials")}
+        drawn: DrawnScores = decode(DrawnScores, given, f"{where}.own", given=named)
+        return drawn
+    if "function" not in given and {"scores", "scores_prime"} <= set(given):
+        if trials is not None:
+            raise ValueError(
+                f"{where}.trials must be left out beside files of scores, got {trials!r}"
+            )
+        stored: StoredScores = decode(StoredScores, given, f"{where}.own")
+        return stored
+    raise ValueError(
+        f"{where}.own must hold function, or scores and scores_prime, and not both, "
+        f"got {', '.join(given) or 'nothing'}"
+    )
+
+
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class UserMechanismSetting(Setting):
@@ -164,6 +188,29 @@ class UserMechanismSetting(Setting):
     def all_deltas(self) -> tuple[float, ...]:
         """The deltas at which epsilon is certified, the largest first."""
         return tuple(sorted({*self.deltas, *_deltas(self.claims)}, reverse=True))
+
+    @classmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
+        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
+        where = f"settings.{name}"
+        values = known_keys(cls, name, plain, ("own", "claims", "deltas", "trials"))
+        own, trials = needed(cls, name, values, "own"), values.pop("trials", None)
+        given = {"name": name, "source": _source(own, trials, where)}
+        setting: Self = decode(cls, values, where, given=given)
+        return setting
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file."""
+        source = encode(self.source)
+        trials = {"trials": source.pop("trials")} if "trials" in source else {}
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            "own": source,
+            "claims": encode(self.claims),
+            "deltas": encode(self.deltas),
+            **trials,
+        }
 
     def run(self, context: RunContext) -> UserMechanismResult:
         """Draw or read the scores, certify lower bounds, and judge the claims."""

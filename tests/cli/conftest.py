@@ -33,7 +33,7 @@ def ended(
 
     def run(main: Callable[[], None], *words: object) -> Ended:
         monkeypatch.setattr(sys, "argv", ["command", *map(str, words)])
-        monkeypatch.delenv("HYDRA_FULL_ERROR", raising=False)
+        monkeypatch.setenv("HYDRA_FULL_ERROR", "0")  # which the command sets: it is undone
         capsys.readouterr()
         status = 0
         try:

@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from audit.cli.audit import main
+from audit.cli.scenarios import named_scenarios
+from audit.scenario.shipped import scenario_names
+
+from .conftest import Ended
 
 SMALL = [
     "~settings.sampled",
     "~settings.paper",
+    "~settings.proof",
     "settings.full_batch.trials=2000",
     "settings.full_batch.steps_shown=[10]",
 ]
@@ -43,20 +54,39 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
     [
         (
             ["settings.paper.mechanism.noise_std=-1"],
-            "settings.paper: noise_std must be a positive finite number, got -1.0",
+            "settings.paper.mechanism.noise_std must be a positive finite number, got -1",
         ),
         (["settings.paper.mechanism.noise_std=nan"], "noise_std must be a positive finite number"),
         (["settings.paper.mechanism.batch_size=11"], "batch_size must be at most dataset_size"),
         (["settings.paper.deltas=[1.0]"], "deltas[0] must be in (0, 1), got 1.0"),
-        (["settings.paper.trails=5"], "Key 'trails' not in 'SettingConfig'"),
-        (["settings.paper.pair.curvatures=5"], "Key 'curvatures' not in 'PairConfig'"),
-        (["settings.paper.pair.kind=Walk"], "Invalid value 'Walk'"),
+        (
+            ["settings.paper.trails=5"],
+            "paper.trails must be left out of a PairSetting, got 5; did you mean 'trials'?",
+        ),
+        (
+            ["+settings.paper.trails=5"],
+            "paper.trails must be left out of a PairSetting, got 5; did you mean 'trials'?",
+        ),
+        (
+            ["settings.papr.trials=5000"],
+            "settings.papr must hold one of own, pair, study, got trials; did you mean 'paper'?",
+        ),
+        (
+            ["settings.paper.pair.strat=5"],
+            "settings.paper.pair.strat must be left out of a BiasedWalk, got 5; did you mean",
+        ),
+        (["settings.paper.pair.kind=Walk"], "kind must be one of BiasedWalk, CyclicQuadraticPair,"),
         (
             ["settings.paper.pair.drift=0.1"],
-            "settings.paper: drift must be left out of a BiasedWalk, got 0.1",
+            "settings.paper.pair.drift must be left out of a BiasedWalk, got 0.1",
         ),
-        (["settings.paper.mechanism.batching=HALF"], "Invalid value 'HALF'"),
-        (["settings.paper.mechanism.steps=many"], "'many'"),
+        (
+            ["settings.paper.mechanism.batching=HALF"],
+            "settings.paper.mechanism.batching must be one of full, cyclic, ",
+        ),
+        (["settings.paper.mechanism.batching=ciclic"], "did you mean 'cyclic'?"),
+        (["settings.paper.mechanism.steps=many"], "steps must be a whole number, got 'many'"),
+        (["settings.paper.mechanism.stepss=5"], "did you mean 'steps'?"),
         (
             ["settings.full_batch.mechanism.strong_convexity=0.5"],
             "BiasedWalk needs strong_convexity = 0",
@@ -64,23 +94,134 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["settings.full_batch.mechanism.relation=ZERO_OUT"], "TwoSidedWalk needs relation"),
         (["bounds=[bsa24.theorem_4_11]"], "bsa24.theorem_4_1"),
         (["seed=-1"], "seed must be a whole number of at least 0, got -1"),
+        (["seeed=1"], "a key must be a known one, got 'seeed'; did you mean 'seed'?"),
+        (["+seeed=1"], "seeed must be left out of a Scenario, got 1; did you mean 'seed'?"),
         (["confidence=1"], "confidence must be in (0, 1), got 1.0"),
-        (["scenario=nothing"], "Could not find 'scenario/nothing'"),
+        (["draw=perhaps"], "draw must be true or false, got 'perhaps'"),
+        (["scenario=nothing"], "scenario must be that of a scenario file, got 'nothing'"),
+        (["scenario=two_sided_wall"], "got 'two_sided_wall'; did you mean 'two_sided_walk'?"),
+        (["scenario=papers/langevn"], "did you mean 'papers/langevin'?"),
+        (["scenario=glob(xyz*)"], "scenario must match a scenario, got 'glob(xyz*)'"),
         (["settings.paper.trials=0"], "trials must be a whole number of at least 1000, got 0"),
         (["parallel=dask"], "parallel.address must be that of a running cluster, got None"),
+        (["parallel=thread"], "parallel must be one of dask, loky, ray, threads, got 'thread'"),
+        (["parallel.workers=0"], "parallel.workers must be a whole number of at least 1, got 0"),
+        (["hydra/launcher=jolib"], "got 'jolib'; did you mean 'joblib'?"),
+        (["settings.paper.trials"], "must be KEY=VALUE in Hydra's grammar"),
+        (["--multi-run"], "options must be those of audit --help, got '--multi-run'; did you mean"),
         (
             ["parallel=dask", "parallel.address=tcp://127.0.0.1:1"],
             "audit: error: no Dask cluster at tcp://127.0.0.1:1: [Errno 111] Connection refused",
         ),
     ],
 )
-def test_bad_input_is_one_line(words: list[str], message: str, tmp_path: Path) -> None:
-    done = audit(*words, folder=tmp_path / "runs")
-    assert done.returncode in (1, 2)
-    assert done.stdout == ""
-    assert len(done.stderr.strip().splitlines()) == 1, done.stderr
-    assert message in done.stderr
+def test_bad_input_is_one_line(
+    ended: Callable[..., Ended], words: list[str], message: str, tmp_path: Path
+) -> None:
+    done = ended(main, f"output={tmp_path / 'runs'}", *words)
+    assert done.status == 2
+    assert message in done.error
     assert not (tmp_path / "runs").exists()
+
+
+HEAVY = """
+import sys
+from audit.cli.audit import main
+sys.argv[1:] = {words}
+try:
+    main()
+except SystemExit as end:
+    print(end.code, sorted({{"numba", "scipy.stats", "matplotlib"}} & set(sys.modules)))
+"""
+
+
+@pytest.mark.parametrize("words", [["seeed=1"], ["settings.paper.mechanism.batching=HALF"]])
+def test_bad_input_is_refused_before_anything_heavy_is_imported(words: list[str]) -> None:
+    script = HEAVY.format(words=words)
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stdout == "2 []\n"
+
+
+def test_help_needs_no_hydra_and_names_every_scenario() -> None:
+    script = (
+        "import sys; from audit.cli.audit import main; sys.argv[1:] = ['--help']; main();"
+        "print(sorted({'hydra', 'numba', 'scipy'} & set(sys.modules)))"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert done.stderr == ""
+    assert done.stdout.endswith("\n[]\n")
+    for name in scenario_names():
+        assert f"\n    {name} " in done.stdout
+
+
+def configuration(ended: Callable[..., Ended], *words: str) -> dict[str, Any]:
+    done = ended(main, *words, "--cfg", "job")
+    assert (done.status, done.err) == (0, "")
+    read = yaml.safe_load(done.out)
+    assert isinstance(read, dict)
+    return read
+
+
+def test_the_configuration_of_a_pair_has_the_fields_of_its_kind(
+    ended: Callable[..., Ended],
+) -> None:
+    setting = configuration(ended)["settings"]["full_batch"]
+    assert setting["pair"] == {"kind": "BiasedWalk", "start": 0.0, "position": None}
+    assert setting["other_pairs"][1]["drift"] == -0.015
+    assert setting["mechanism"]["relation"] == "replace one"
+
+
+def test_fields_that_the_file_does_not_mention_can_be_set(ended: Callable[..., Ended]) -> None:
+    settings = configuration(
+        ended,
+        "settings.full_batch.pair.start=0.1",
+        "settings.full_batch.mechanism.clip_norm=2",
+        "+settings.full_batch.positions=[]",
+    )["settings"]
+    assert settings["full_batch"]["pair"]["start"] == 0.1
+    assert settings["full_batch"]["mechanism"]["clip_norm"] == 2.0
+
+
+@pytest.mark.parametrize(
+    "spelling", ["without_replacement", "without replacement", "WITHOUT_REPLACEMENT"]
+)
+def test_one_value_in_any_spelling(ended: Callable[..., Ended], spelling: str) -> None:
+    word = f"settings.sampled.mechanism.batching={spelling}"
+    assert configuration(ended, word) == configuration(ended)
+
+
+def test_a_part_of_the_configuration(ended: Callable[..., Ended]) -> None:
+    done = ended(main, "--cfg", "job", "--package", "settings.paper.pair")
+    assert yaml.safe_load(done.out) == {"kind": "BiasedWalk", "start": 0.0, "position": None}
+    assert done.out.startswith("# @package settings.paper.pair\n")
+    done = ended(main, "--cfg", "job", "--package", "settings.nothing")
+    assert "package must be a part of the configuration, got 'settings.nothing'" in done.error
+
+
+def test_the_printed_configuration_is_a_scenario(
+    ended: Callable[..., Ended], tmp_path: Path
+) -> None:
+    (tmp_path / "scenario" / "mine").mkdir(parents=True)
+    printed = ended(main, "scenario=step_sizes", "--cfg", "job").out
+    file = tmp_path / "scenario" / "mine" / "again.yaml"
+    file.write_text("# @package _global_\n" + printed, encoding="utf-8")
+    words = ["--config-dir", str(tmp_path), "scenario=mine/again"]
+    assert configuration(ended, *words) == yaml.safe_load(printed)
+    assert "first: " in printed  # schedules stand as they were written
+
+
+def test_a_glob_reaches_scenarios_in_subfolders() -> None:
+    known = set(scenario_names())
+    words, names = named_scenarios(["seed=1", "scenario=glob(*,exclude=s*)"], "skip", {})
+    assert set(names) == {name for name in known if name[0] != "s"}
+    assert any("/" in name for name in names)
+    assert words == ["seed=1", f"scenario={','.join(names)}"]
+    assert named_scenarios([], "skip", {}) == ([], ("skip",))
+    assert named_scenarios(["scenario=skip,stop"], "skip", {})[1] == ("skip", "stop")
 
 
 SWEPT = [
@@ -105,7 +246,9 @@ def test_a_sweep_outlives_its_broken_runs(tmp_path: Path) -> None:
     stored = [json.loads((f / "status.json").read_text(encoding="utf-8")) for f in folders]
     assert sorted(one["status"] for one in stored) == ["done", "done", "error"]
     (error,) = [one["error"] for one in stored if one["error"]]
-    assert error == "settings.full_batch: steps must be a whole number of at least 1, got 0"
+    assert (
+        error == "settings.full_batch.mechanism.steps must be a whole number of at least 1, got 0"
+    )
     joined = json.loads((tmp_path / "mine" / "results.json").read_text(encoding="utf-8"))
     assert (joined["results"], joined["errors"]) == (2, 1)
     assert [row["error"] for row in joined["rows"] if row["verdict"] == "error"] == [error]
@@ -136,3 +279,29 @@ def test_a_scenario_without_its_first_line_is_told_so(tmp_path: Path) -> None:
     line = "audit: error: scenario/mine.yaml must begin with the line '# @package _global_', got"
     assert done.stderr.startswith(line)
     assert len(done.stderr.strip().splitlines()) == 1
+
+
+@pytest.mark.parametrize(
+    ("command", "words"),
+    [
+        ("audit", ["--help"]),
+        ("audit", ["--cfg", "job"]),
+        ("bounds", ["--help"]),
+        ("check", ["--help"]),
+        ("report", ["--help"]),
+        ("search", ["--help"]),
+    ],
+)
+def test_a_reader_that_goes_away_is_no_error(command: str, words: list[str]) -> None:
+    read, write = os.pipe()
+    os.close(read)
+    done = subprocess.run(
+        [sys.executable, "-m", f"audit.cli.{command}", *words],
+        stdout=write,
+        stderr=subprocess.PIPE,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    os.close(write)
+    assert done.stderr == ""

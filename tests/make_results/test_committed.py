@@ -9,11 +9,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from omegaconf import OmegaConf
+from omegaconf import DictConfig, OmegaConf
 
 from audit import bounds, exact, report
+from audit.cli.audit import read_job
 from audit.codec import encode
-from audit.config import AuditConfig, to_scenario
 from audit.exact.from_pair import exact_seconds
 from audit.report import joined_rows
 from audit.results import Number, PairResult
@@ -37,13 +37,11 @@ _MEGABYTES = 15.0
 def quick_settings(name: str) -> list[tuple[PairSetting, PairResult]]:
     """Settings whose pair is computed quickly, each with its stored part."""
     folder = FOLDERS[name]
-    merged = OmegaConf.merge(
-        OmegaConf.structured(AuditConfig), OmegaConf.load(folder / "config.yaml")
-    )
-    config = OmegaConf.to_object(merged)
-    assert isinstance(config, AuditConfig)
+    config = OmegaConf.load(folder / "config.yaml")
+    assert isinstance(config, DictConfig)
+    scenario = read_job(config, []).scenario
     stored = {one.name: one for one in report.load(folder).settings if isinstance(one, PairResult)}
-    pairs = [one for one in to_scenario(config).settings if isinstance(one, PairSetting)]
+    pairs = [one for one in scenario.settings if isinstance(one, PairSetting)]
     quick = [one for one in pairs if exact_seconds(one.pair) < _QUICK]
     return [(one, stored[one.name]) for one in quick[:_SETTINGS]]
 

@@ -18,13 +18,12 @@ from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from omegaconf import OmegaConf
 
 import audit
 from audit import codec
 from audit.cli import report
-from audit.cli.audit import register
-from audit.config import to_scenario
+from audit.cli.audit import DEFAULT_SCENARIO, Output, read_job
+from audit.cli.scenarios import register
 from audit.constructions import (
     Construction,
     DriftedWalk,
@@ -251,11 +250,10 @@ SHIPPED: dict[str, list[str]] = {
 @functools.cache
 def shipped(name: str) -> Result:
     GlobalHydra.instance().clear()
-    register()
+    register([name], DEFAULT_SCENARIO, None, Output)
     with initialize(version_base="1.3", config_path=None):
-        overrides = [f"scenario={name}", *SHIPPED[name]]
-        config: Any = OmegaConf.to_object(compose(config_name="audit", overrides=overrides))
-    return run(to_scenario(config))
+        config = compose(config_name="audit", overrides=[f"scenario={name}", *SHIPPED[name]])
+    return run(read_job(config, []).scenario)
 
 
 @pytest.mark.parametrize("name", SHIPPED)

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from functools import cache
-from typing import Any
 
 import pytest
 from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
-from omegaconf import OmegaConf
 
-from audit.cli.audit import register
-from audit.config import AuditConfig, to_scenario
+from audit.cli.audit import DEFAULT_SCENARIO, Output, read_job
+from audit.cli.scenarios import register
 from audit.results import (
     BoundRow,
     PairResult,
@@ -113,17 +111,14 @@ SHORTER = {
 @pytest.fixture(scope="module", autouse=True)
 def hydra() -> Iterator[None]:
     GlobalHydra.instance().clear()
-    register()
+    register(NAMES, DEFAULT_SCENARIO, None, Output)
     with initialize(version_base="1.3", config_path=None):
         yield
 
 
 def composed(name: str, *changes: str) -> Scenario:
-    config: Any = OmegaConf.to_object(
-        compose(config_name="audit", overrides=[f"scenario={name}", *changes])
-    )
-    assert isinstance(config, AuditConfig)
-    return to_scenario(config)
+    config = compose(config_name="audit", overrides=[f"scenario={name}", *changes])
+    return read_job(config, []).scenario
 
 
 @cache

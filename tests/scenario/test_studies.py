@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from audit.codec import encode
-from audit.config import MechanismConfig, SettingConfig, to_setting
 from audit.results import Drawn, Findings, StudyResult, Verdict, from_json, to_json
 from audit.scenario import Scenario, run
+from audit.scenario.config import read_setting
 from audit.scenario.studies import Study, read_study
 from audit.scenario.study_setting import StudySetting, flat_parameters
 
@@ -34,7 +34,7 @@ FIELDS: dict[str, Any] = {
 
 def setting(**changes: Any) -> StudySetting:
     values = {key: v for key, v in {**FIELDS, **changes}.items() if v is not ...}
-    made = to_setting("all", SettingConfig(title="All of it", study=values))
+    made = read_setting("all", {"title": "All of it", "study": values})
     assert isinstance(made, StudySetting)
     return made
 
@@ -101,7 +101,7 @@ def test_parameters_are_decoded_by_their_type_hints() -> None:
     ],
 )
 def test_a_slip_is_refused_in_one_line(changes: dict[str, Any], message: str) -> None:
-    with pytest.raises(ValueError, match=rf"^settings\.all: .*{re.escape(message)}") as caught:
+    with pytest.raises(ValueError, match=rf"^settings\.all[.:] ?.*{re.escape(message)}") as caught:
         setting(**changes)
     assert "\n" not in str(caught.value)
 
@@ -210,12 +210,12 @@ def answered(made: Study, seed: int = 0) -> Findings:
 
 @pytest.mark.parametrize(
     ("part", "value"),
-    [("mechanism", MechanismConfig()), ("deltas", [1e-5]), ("trials", 1000), ("positions", [0])],
+    [("mechanism", {"steps": 1}), ("deltas", [1e-5]), ("trials", 1000), ("positions", [0])],
 )
 def test_what_a_study_has_no_use_for_is_refused(part: str, value: Any) -> None:
-    config = SettingConfig(study=FIELDS, **{part: value})
-    with pytest.raises(ValueError, match=f"^settings.x: {part} must be left out beside study$"):
-        to_setting("x", config)
+    message = f"^settings.x.{part} must be left out of a StudySetting, got "
+    with pytest.raises(ValueError, match=message):
+        read_setting("x", {"study": FIELDS, part: value})
 
 
 def scenario(*settings: StudySetting, seed: int = 3) -> Scenario:

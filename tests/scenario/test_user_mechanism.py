@@ -10,9 +10,9 @@ import pytest
 from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
-from audit.config import OwnClaimConfig, OwnConfig, SettingConfig, to_setting
 from audit.curves import GaussianCurve
 from audit.results import AtDelta, Estimator, Verdict
+from audit.scenario.config import read_setting
 from audit.scenario.run_user_mechanism import audit_scores
 from audit.scenario.user_mechanism import (
     DrawnScores,
@@ -169,33 +169,58 @@ def test_broken_functions(function: str, message: str) -> None:
         audit_scores(own(function, trials=1000), confidence=0.95, seed=1)
 
 
-CLAIMS = [OwnClaimConfig("a", 1.0, 1e-2)]
+CLAIMS = [{"name": "a", "epsilon": 1.0, "delta": 1e-2}]
+FUNCTION = {"function": "m:f"}
 
 
 @pytest.mark.parametrize(
-    ("config", "message"),
+    ("plain", "message"),
     [
-        (SettingConfig(own=OwnConfig(function="f"), claims=CLAIMS, trials=1000), "must be package"),
-        (SettingConfig(own=OwnConfig(function="m:f"), claims=CLAIMS), "trials must be given"),
-        (SettingConfig(own=OwnConfig(function="m:f"), trials=1000), "claims must be one or more"),
-        (SettingConfig(own=OwnConfig(), claims=CLAIMS), "own must hold function, or scores and"),
         (
-            SettingConfig(own=OwnConfig(scores="a.npy"), claims=CLAIMS),
-            "own must hold function, or scores and",
+            {"own": {"function": "f"}, "claims": CLAIMS, "trials": 1000},
+            "own.function must be package",
+        ),
+        ({"own": FUNCTION, "claims": CLAIMS}, "trials must be given"),
+        ({"own": FUNCTION, "trials": 1000}, "claims must be given"),
+        ({"own": FUNCTION, "trials": 1000, "claims": []}, "claims must be one or more"),
+        ({"own": FUNCTION, "claims": CLAIMS, "trials": 5}, "own.trials must be a whole number of"),
+        ({"own": {}, "claims": CLAIMS}, "own must hold function, or scores and"),
+        ({"own": {"scores": "a.npy"}, "claims": CLAIMS}, "own must hold function, or scores and"),
+        (
+            {"own": {"scores": "a", "scores_prime": "b"}, "claims": CLAIMS, "trials": 1000},
+            "trials must be left out beside files of scores, got 1000",
         ),
         (
-            SettingConfig(
-                own=OwnConfig(function="m:f"), claims=CLAIMS, trials=1000, renyi_orders=[2.0]
-            ),
-            "renyi_orders must be left out beside own",
+            {"own": FUNCTION, "claims": CLAIMS, "trials": 1000, "renyi_orders": [2.0]},
+            r"renyi_orders must be left out of an? UserMechanismSetting, got \[2.0\]",
         ),
-        (SettingConfig(claims=CLAIMS), "claims must be left out without own"),
-        (SettingConfig(), "mechanism must be given, got None"),
+        (
+            {"own": FUNCTION, "claims": CLAIMS, "trails": 1000},
+            "trails must be left out of .* got 1000; did you mean 'trials'",
+        ),
+        ({"claims": CLAIMS}, "must hold one of own, pair, study, got claims"),
+        ({}, "must hold one of own, pair, study, got nothing"),
+        ({"own": FUNCTION, "pair": {}, "claims": CLAIMS}, "must hold only one of "),
     ],
 )
-def test_slips_in_the_configuration(config: SettingConfig, message: str) -> None:
-    with pytest.raises(ValueError, match=rf"settings\.mine: .*{message}"):
-        to_setting("mine", config)
+def test_slips_in_the_configuration(plain: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=rf"^settings\.mine\.?\s?.*{message}"):
+        read_setting("mine", plain)
+
+
+def test_a_setting_as_plain_data() -> None:
+    plain = {
+        "title": "mine",
+        "summary": "",
+        "own": FUNCTION,
+        "claims": CLAIMS,
+        "deltas": [1e-3],
+        "trials": 1000,
+    }
+    assert read_setting("mine", plain).to_plain() == plain
+    files = {"scores": "a.npy", "scores_prime": "b.csv"}
+    stored = {key: value for key, value in plain.items() if key != "trials"} | {"own": files}
+    assert read_setting("mine", stored).to_plain() == stored
 
 
 def test_what_a_function_raises_is_told_in_one_line(

@@ -1,54 +1,44 @@
 """A search inside a scenario: its pair joins the sandwich, and every run finds the same one."""
 
-import dataclasses
-
 import pytest
 
 from audit import exact
-from audit.config import Kind as PairKind
-from audit.config import (
-    MechanismConfig,
-    OwnConfig,
-    PairConfig,
-    PlannedSearchConfig,
-    SettingConfig,
-    to_setting,
-)
 from audit.constructions import TwoSidedWalk, decode_pair, encode_pair
 from audit.report import setting_tables
 from audit.results import Certified, FoundBy, Verdict
 from audit.scenario import Scenario, run
+from audit.scenario.config import read_setting
 from audit.search import check_admissible
 
 
-def config(**changes):
+def setting(**changes):
     values = {
-        "mechanism": MechanismConfig(
-            steps=10,
-            dataset_size=1000,
-            batch_size=1000,
-            step_size=1.0,
-            noise_std=0.2,
-            lipschitz=20.0,
-            smoothness=1.0,
-            diameter=1.0,
-        ),
-        "pair": PairConfig(kind=PairKind.TwoSidedWalk),
-        "search": PlannedSearchConfig(delta=1e-5, evaluations=20),
+        "mechanism": {
+            "steps": 10,
+            "dataset_size": 1000,
+            "batch_size": 1000,
+            "step_size": 1.0,
+            "noise_std": 0.2,
+            "lipschitz": 20.0,
+            "smoothness": 1.0,
+            "diameter": 1.0,
+        },
+        "pair": {"kind": "TwoSidedWalk"},
+        "search": {"delta": 1e-5, "evaluations": 20},
         "deltas": [1e-5],
         "trials": 2000,
         **changes,
     }
-    return SettingConfig(**values)
+    return read_setting("one", values)
 
 
-def result(setting):
+def result(planned):
     scenario = Scenario(
         name="planned",
         title="A planned search",
         summary="",
         reference="",
-        settings=(setting,),
+        settings=(planned,),
         bounds=("bsa24.theorem_4_3", "own.forgetting"),
         confidence=0.99,
         seed=5,
@@ -59,7 +49,7 @@ def result(setting):
 
 @pytest.fixture(scope="module")
 def found():
-    return result(to_setting("one", config()))
+    return result(setting())
 
 
 def test_the_found_pair_joins_the_sandwich(found):
@@ -87,9 +77,9 @@ def test_the_pair_is_stored_by_its_parameters(found):
 
 
 def test_every_run_finds_the_same_pair(found):
-    assert result(to_setting("one", config())).other_pairs == found.other_pairs
+    assert result(setting()).other_pairs == found.other_pairs
     # the seed is the setting's, which follows from the scenario's
-    fewer = result(to_setting("one", config(search=PlannedSearchConfig(1e-5, 1))))
+    fewer = result(setting(search={"delta": 1e-5, "evaluations": 1}))
     assert fewer.other_pairs[0].found_by.evaluations == 1
 
 
@@ -99,31 +89,29 @@ def test_the_report_shows_its_parameters(found):
     assert table.caption.startswith("A pair found by search, for the largest epsilon at δ = 1e-5")
     assert (text["pair"], text["pairs tried"]) == ("GradientPair", "20")
     assert (text["record"], text["record_prime"]) == ("-20", "20")
-    without = result(to_setting("one", config(search=None)))
+    without = result(setting(search=None))
     assert setting_tables.found_pair(without) is None
 
 
 def test_without_a_search_nothing_is_searched():
-    setting = to_setting("one", config(search=None))
-    assert setting.search is None
-    assert isinstance(setting.pair, TwoSidedWalk)
+    made = setting(search=None)
+    assert made.search is None
+    assert isinstance(made.pair, TwoSidedWalk)
 
 
 @pytest.mark.parametrize(
     ("delta", "evaluations", "message"),
     [
-        (0.0, 5, r"settings.one: search.delta must be .* got 0"),
-        (1e-5, 0, r"settings.one: search.evaluations must be .*1, got 0"),
+        (0.0, 5, r"settings.one.search.delta must be .* got 0"),
+        (1e-5, 0, r"settings.one.search.evaluations must be .*1, got 0"),
     ],
 )
 def test_plans_out_of_range(delta, evaluations, message):
     with pytest.raises(ValueError, match=message):
-        to_setting("one", config(search=PlannedSearchConfig(delta, evaluations)))
+        setting(search={"delta": delta, "evaluations": evaluations})
 
 
 def test_scores_of_ones_own_have_no_pairs_to_search():
-    own = dataclasses.replace(
-        config(mechanism=None, pair=None), own=OwnConfig(function="module:function")
-    )
-    with pytest.raises(ValueError, match="search must be left out beside own"):
-        to_setting("one", own)
+    own = {"function": "module:function"}
+    with pytest.raises(ValueError, match="search must be left out of a UserMechanismSetting"):
+        setting(mechanism=None, pair=None, own=own)

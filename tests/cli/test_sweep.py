@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,23 +11,30 @@ import pytest
 from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
 
-from audit import app, scenario
-from audit.scenario import Scenario
-from audit.scenario.definition import Setting
+from audit import scenario
+from audit.cli import audit, composition, scenarios
+from audit.results import PairResult, Result
+from audit.scenario import PairSetting, Scenario
 from tests.report.example import example
 
 CHANGES = ["scenario=two_sided_walk", "draw=false", "sweep=mine"]
 BROKEN = {17: 0, 50: -1, 99: -2}  # the number of the job, and its number of steps
 
 
-def stored(asked: Scenario, **_: Any) -> dict[str, Any]:
+def stored(asked: Scenario, **_: Any) -> Result:
     """In place of a run, which is tested elsewhere: a result of the steps that were asked for."""
     (setting,) = asked.settings
-    assert isinstance(setting, Setting)
+    assert isinstance(setting, PairSetting)
     result = example()
-    result["settings"] = result["settings"][:1]
-    result["settings"][0]["mechanism"]["steps"] = setting.pair.mechanism.steps
-    return result
+    first = result.settings[0]
+    assert isinstance(first, PairResult)
+    mechanism = replace(first.mechanism, steps=setting.pair.mechanism.steps)
+    pair = replace(first.pair, mechanism=mechanism)
+    others = tuple(
+        replace(other, pair=replace(other.pair, mechanism=mechanism)) for other in first.other_pairs
+    )
+    changed = replace(first, mechanism=mechanism, pair=pair, other_pairs=others)
+    return replace(result, settings=(changed,))
 
 
 def test_a_hundred_configurations_with_three_broken_ones(
@@ -37,18 +45,18 @@ def test_a_hundred_configurations_with_three_broken_ones(
     That the command itself goes this way is tested in `tests.cli.test_audit`, with three jobs.
     """
     GlobalHydra.instance().clear()
-    app.register("mine")
+    scenarios.register(["two_sided_walk"], audit.DEFAULT_SCENARIO, "mine", audit.Output)
     with initialize(version_base="1.3", config_path=None):
         config = compose(config_name="audit", overrides=[*CHANGES, f"output={tmp_path}"])
     commands: list[str] = []
-    monkeypatch.setattr(app, "_command", lambda: commands[-1])
+    monkeypatch.setattr(composition, "command_line", lambda command: commands[-1])
     monkeypatch.setattr(scenario, "run", stored)
     for number in range(100):
         steps = BROKEN.get(number, number + 1)
         config.settings.full_batch.mechanism.steps = steps
         commands.append(f"audit settings.full_batch.mechanism.steps={steps}")
-        app._sweep_job(config)
-    broken = app._joined(tmp_path / "mine")
+        audit.run_in_sweep(config, [])
+    broken = audit.join(tmp_path / "mine")
     assert broken  # the command ends with status 1
     told = capsys.readouterr().out
     assert "97 results and 3 errors; " in told
@@ -56,10 +64,5 @@ def test_a_hundred_configurations_with_three_broken_ones(
     content = json.loads((tmp_path / "mine" / "results.json").read_text(encoding="utf-8"))
     assert (content["results"], content["errors"]) == (97, 3)
     errors = [row["error"] for row in content["rows"] if row["verdict"] == "error"]
-    message = "settings.full_batch: steps must be a whole number of at least 1, got"
+    message = "settings.full_batch.mechanism.steps must be a whole number of at least 1, got"
     assert sorted(errors) == sorted(f"{message} {steps}" for steps in BROKEN.values())
-    runs = {row["run"] for row in content["rows"] if row["verdict"] != "error"}
-    assert len(runs) == 97
-    kept = [json.loads(file.read_text("utf-8")) for file in tmp_path.glob("mine/*/result.json")]
-    steps = {one["settings"][0]["mechanism"]["steps"] for one in kept}
-    assert steps == {number + 1 for number in range(100) if number not in BROKEN}

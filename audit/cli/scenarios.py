@@ -1,0 +1,130 @@
+"""The scenarios that a command line can name, and their registration with Hydra."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from hydra.core.config_store import ConfigStore
+from hydra.core.override_parser.overrides_parser import OverridesParser
+from hydra.core.override_parser.types import ChoiceSweep, Glob
+from omegaconf import DictConfig, OmegaConf
+
+from audit.cli.composition import NO_LOGS, QUIET, defaults_of
+from audit.codec import did_you_mean
+from audit.scenario.definition import Scenario
+from audit.scenario.shipped import FIRST_LINE, scenario_files
+from audit.simulation import Kind
+
+
+def named_scenarios(
+    words: Sequence[str], default: str, own: Mapping[str, Path]
+) -> tuple[list[str], tuple[str, ...]]:
+    """Return the words with every ``scenario=glob(...)`` written out, and the scenarios they name.
+
+    Parameters
+    ----------
+    words
+        The overrides of the command line.
+    default
+        The scenario that runs where none is named.
+    own
+        The scenario files of the user by name.
+
+    Raises
+    ------
+    ValueError
+        If there is no such scenario, or a file of the user lacks the line that Hydra needs.
+    """
+    known = dict.fromkeys([*scenario_files(), *own])
+    names: tuple[str, ...] = (default,)
+    written: list[str] = []
+    for word in words:
+        if word.startswith("scenario="):
+            names = _names(word, list(known))
+            word = f"scenario={','.join(names)}"
+        written.append(word)
+    for name in names:
+        if name not in known:
+            close = did_you_mean(name, known) or " (audit --help lists them)"
+            raise ValueError(f"scenario must be that of a scenario file, got {name!r}{close}")
+        if name in own and not _has_first_line(own[name]):
+            raise ValueError(
+                f"scenario/{name}.yaml must begin with the line '{FIRST_LINE}', got another one"
+            )
+    return written, names
+
+
+def _names(word: str, known: Sequence[str]) -> tuple[str, ...]:
+    override = OverridesParser.create().parse_override(word)
+    value: Any = override.value()
+    if isinstance(value, Glob):
+        found = tuple(value.filter(list(known)))
+        if not found:
+            raise ValueError(f"scenario must match a scenario, got {word.partition('=')[2]!r}")
+        return found
+    if isinstance(value, ChoiceSweep):
+        return tuple(str(one) for one in value.list)
+    return (str(value),)
+
+
+def own_files(config_dir: str | None) -> Mapping[str, Path]:
+    """Return the scenario files in ``--config-dir`` by name."""
+    return {} if config_dir is None else scenario_files(Path(config_dir) / "scenario")
+
+
+def _has_first_line(file: Path) -> bool:
+    for line in file.read_text(encoding="utf-8").splitlines():
+        if line.strip() == FIRST_LINE:
+            return True
+        if line.strip() and not line.lstrip().startswith("#"):
+            return False
+    return False
+
+
+def register(names: Iterable[str], default: str, sweep: str | None, *output: type) -> None:
+    """Tell Hydra the schema of a scenario, and the shipped scenarios of these names.
+
+    Parameters
+    ----------
+    names
+        Names of shipped scenarios; others are left to Hydra, which finds them in ``--config-dir``.
+    default
+        The scenario that runs where none is named.
+    sweep
+        The folder that the runs of a sweep share.
+    output
+        Dataclasses whose fields are keys beside those of a scenario.
+    """
+    store = ConfigStore.instance()
+    fields = {**defaults_of(Scenario, *output), "settings": {}, "threads": None}
+    schema = OmegaConf.create({"title": "", **fields})
+    OmegaConf.set_struct(schema.settings, False)  # its keys are checked where it is read
+    store.store(name="audit_schema", node=schema)
+    root = {
+        "defaults": [
+            "audit_schema",
+            {"scenario": default},
+            {"parallel": Kind.THREADS.value},
+            *NO_LOGS,
+            "_self_",
+        ],
+        "sweep": sweep,
+        "hydra": {**QUIET, "job": {"name": "audit"}},
+    }
+    store.store(name="audit", node=root)
+    for kind in Kind:
+        store.store(group="parallel", name=kind.value, node={"kind": kind.value})
+    shipped = scenario_files()
+    for name in names:
+        if name in shipped:
+            group, _, own_name = f"scenario/{name}".rpartition("/")
+            store.store(group=group, name=own_name, package="_global_", node=_loaded(shipped[name]))
+
+
+def _loaded(file: Path) -> DictConfig:
+    loaded = OmegaConf.load(file)
+    if not isinstance(loaded, DictConfig):
+        raise ValueError(f"{file} must hold a mapping, got {type(loaded).__name__}")
+    return loaded

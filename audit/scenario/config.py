@@ -1,0 +1,146 @@
+"""Scenarios as plain data: what a YAML file says, and a scenario written back."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from audit import validate
+from audit.codec import decode, did_you_mean, encode
+from audit.scenario import pair, study_setting, user_mechanism  # noqa: F401 each registers its kind
+from audit.scenario.definition import Scenario
+from audit.scenario.kinds import KINDS, Setting
+from audit.scenario.user_code import load, reference
+
+
+def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Scenario:
+    """Return the scenario that plain data describes.
+
+    Parameters
+    ----------
+    plain
+        The fields of `Scenario`, as a YAML reader returns them; ``settings`` is a mapping from the
+        settings' names to their keys. Choices are read in any spelling. Among ``bounds``,
+        ``module:function`` names one of the user. Without ``threads`` there is one for each core.
+    folders
+        Where modules of the user are looked for, such as the folder of the YAML file.
+
+    Raises
+    ------
+    ValueError
+        If a key is unknown or missing, a value is out of its range, or a construction is not
+        admissible; the message begins with the path of the value.
+
+    Examples
+    --------
+    >>> plain = {
+    ...     "name": "walk", "bounds": ["bsa24.theorem_4_3"], "confidence": 0.95, "seed": 1,
+    ...     "settings": {"one": {
+    ...         "mechanism": {"steps": 4, "dataset_size": 4, "batch_size": 4, "step_size": 0.5,
+    ...                       "noise_std": 1.0, "lipschitz": 1.0, "smoothness": 1.0},
+    ...         "pair": {"kind": "TwoSidedWalk"}, "deltas": [1e-5], "trials": 1000,
+    ...     }},
+    ... }
+    >>> read_scenario(plain).settings[0].pair.name
+    'TwoSidedWalk'
+    """
+    values = {str(key): value for key, value in plain.items() if value is not None}
+    settings = values.pop("settings", {})
+    threads = values.pop("threads", None)
+    given = {
+        "settings": read_settings(settings, folders),
+        "threads": _available_cores() if threads is None else decode(int, threads, "threads"),
+    }
+    if "bounds" in values:
+        ids = decode(tuple[str, ...], values["bounds"], "bounds")
+        values["bounds"] = [_bound_id(id, f"bounds[{i}]", folders) for i, id in enumerate(ids)]
+    values["title"] = values.get("title") or values.get("name")
+    scenario: Scenario = decode(Scenario, values, given=given)
+    return scenario
+
+
+def read_settings(plain: Any, folders: Sequence[Path] = ()) -> tuple[Setting, ...]:
+    """Return the settings that a mapping from names to keys describes; see `read_scenario`."""
+    if not isinstance(plain, Mapping):
+        raise validate.fail("settings", "a mapping from names to settings", plain)
+    return tuple(
+        read_setting(str(name), one, folders, others=[str(key) for key in plain if key != name])
+        for name, one in plain.items()
+    )
+
+
+def read_setting(
+    name: str, plain: Any, folders: Sequence[Path] = (), others: Sequence[str] = ()
+) -> Setting:
+    """Return the setting that plain data describes; its kind is that of the key it holds.
+
+    Parameters
+    ----------
+    name
+        The setting's name.
+    plain
+        Its keys and values.
+    folders
+        Where modules of the user are looked for.
+    others
+        The names of the scenario's other settings, for the message on a misspelt one.
+
+    Raises
+    ------
+    ValueError
+        As `read_scenario`.
+    """
+    where = f"settings.{name}"
+    if not isinstance(plain, Mapping):
+        raise validate.fail(where, "a mapping", plain)
+    kinds = [key for key in KINDS if plain.get(key) is not None]
+    if not kinds:
+        known = ", ".join(sorted(KINDS))
+        close = did_you_mean(name, others)
+        raise ValueError(f"{where} must hold one of {known}, got {_keys(plain)}{close}")
+    if len(kinds) > 1:
+        raise ValueError(f"{where} must hold only one of {', '.join(kinds)}, got all of them")
+    return KINDS[kinds[0]].from_plain(name, plain, folders)
+
+
+def _keys(plain: Mapping[Any, Any]) -> str:
+    return ", ".join(str(key) for key, value in plain.items() if value is not None) or "nothing"
+
+
+def _bound_id(id: str, where: str, folders: Sequence[Path]) -> str:
+    """Return the id of a bound; ``module:function`` names one of the user."""
+    if ":" not in id:
+        return id
+    from audit import bounds  # takes a while to import, which a misspelt key must not
+
+    found = load(id, name=where, folders=folders)
+    for entry in bounds.CATALOGUE.values():
+        if found in (entry, entry.function):
+            return entry.id
+    raise validate.fail(where, "a function decorated with @bound", id)
+
+
+def write_scenario(scenario: Scenario) -> dict[str, Any]:
+    """Return a scenario as plain data; the inverse of `read_scenario`.
+
+    Each pair stands there with the fields of its own kind, and choices in lower-case words.
+    """
+    from audit import bounds
+
+    functions = {id: bounds.entry(id).function for id in scenario.bounds}
+    return {
+        **{
+            field.name: encode(getattr(scenario, field.name))
+            for field in dataclasses.fields(scenario)
+            if field.name not in ("settings", "bounds")
+        },
+        "bounds": [reference(function) or id for id, function in functions.items()],
+        "settings": {setting.name: setting.to_plain() for setting in scenario.settings},
+    }
+
+
+def _available_cores() -> int:
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
