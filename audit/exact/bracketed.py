@@ -47,23 +47,61 @@ class BracketedCurve(PrivacyCurve):
 
     @abstractmethod
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true epsilon at ``delta``."""
+        """Return (low, high) around the true epsilon at ``delta``.
+
+        Parameters
+        ----------
+        delta
+            In (0, 1).
+        order
+            Of the pair; None for the worse of both.
+        """
 
     @abstractmethod
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true delta at ``epsilon``."""
+        """Return (low, high) around the true delta at ``epsilon``.
+
+        Parameters
+        ----------
+        epsilon
+            Any real number.
+        order
+            Of the pair; None for the worse of both.
+        """
 
     @abstractmethod
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true Renyi divergence of order ``alpha``."""
+        """Return (low, high) around the true Renyi divergence of order ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            The Renyi order, above 1.
+        order
+            Of the pair; None for the worse of both.
+        """
 
     @abstractmethod
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) around the power 1 - beta of the best test at ``alpha``."""
+        """Return (low, high) around the power 1 - beta of the best test at ``alpha``.
+
+        Parameters
+        ----------
+        alpha
+            Type I error, in (0, 1).
+        order
+            Of the pair; ``FORWARD`` takes the first law as the null hypothesis.
+        """
 
     @abstractmethod
     def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu for which the pair is mu-GDP, in one order."""
+        """Return a bracket of the least mu for which the pair is mu-GDP, in one order.
+
+        Parameters
+        ----------
+        order
+            Of the pair.
+        """
 
     def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
         """Whether epsilon at ``delta`` can be above ``epsilon``: False is certain, and quick."""

@@ -141,8 +141,16 @@ def curves(
 ) -> tuple[LawCurve | GaussianPairCurve, ...]:
     """Compute a construction's exact curves after each of several numbers of steps, in one run.
 
-    ``steps`` must rise and end within the mechanism's steps; None stands for all of them. The
-    datasets stay the same while the run goes on. All else as in `curve`.
+    The datasets stay the same while the run goes on.
+
+    Parameters
+    ----------
+    pair
+        The construction.
+    steps
+        The numbers of steps; they must rise and end within the mechanism's. None for all of them.
+    resolutions, threads, progress
+        As in `curve`.
     """
     validate.instance(Construction, pair=pair)
     validate.integer(1, threads=threads)

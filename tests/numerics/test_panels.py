@@ -6,7 +6,6 @@ import numpy as np
 import pytest
 
 from audit.numerics.panels import Panels, interpolate, interpolate_log
-from audit.numerics.roots import decreasing_root
 
 
 @pytest.mark.parametrize("order", [4, 16, 24])
@@ -65,12 +64,3 @@ def test_locate() -> None:
     index, place = panels.locate(np.array([0.0, 0.5, 1.0, 2.75, 3.0, -1.0, 9.0]))
     assert index.tolist() == [0, 0, 1, 2, 2, 0, 2]
     np.testing.assert_allclose(place, [-1, 0, -1, 0.5, 1, -1, 1])
-
-
-def test_decreasing_roots_of_rough_functions() -> None:
-    targets = np.array([0.1, 0.5, 0.9])
-    root = decreasing_root(lambda x: -(x**3) + targets, np.zeros(3), np.full(3, 2.0))
-    np.testing.assert_allclose(root, np.cbrt(targets), rtol=1e-15)
-    step = decreasing_root(lambda x: np.where(x < 1 / 3, np.inf, -np.inf), np.zeros(1), np.ones(1))
-    assert 1 / 3 <= step[0] <= (1 / 3) * (1 + 1e-15)
-    assert decreasing_root(lambda x: -x, np.zeros(0), np.ones(0)).size == 0

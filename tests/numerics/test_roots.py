@@ -22,6 +22,15 @@ def test_many_roots_at_a_time():
     assert np.all(goal - roots**3 <= 0)
 
 
+def test_decreasing_roots_of_rough_functions() -> None:
+    targets = np.array([0.1, 0.5, 0.9])
+    root = decreasing_root(lambda x: -(x**3) + targets, np.zeros(3), np.full(3, 2.0))
+    np.testing.assert_allclose(root, np.cbrt(targets), rtol=1e-15)
+    step = decreasing_root(lambda x: np.where(x < 1 / 3, np.inf, -np.inf), np.zeros(1), np.ones(1))
+    assert 1 / 3 <= step[0] <= (1 / 3) * (1 + 1e-15)
+    assert decreasing_root(lambda x: -x, np.zeros(0), np.ones(0)).size == 0
+
+
 def test_exact_laws_load_without_scipys_optimizers():
     code = (
         "import sys, audit.exact; slow = ('numba', 'scipy.optimize', 'scipy.stats'); "
