@@ -81,7 +81,8 @@ def _own_fields(cls: type) -> list[str]:
 
 
 def _is_needed(field: dataclasses.Field[Any]) -> bool:
-    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    without = field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+    return without or bool(field.metadata.get("required"))
 
 
 def scenario_titles(folder: Path | None) -> list[tuple[str, str]]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from audit.codec import did_you_mean
+from audit.codec import decode, did_you_mean, encode
 from audit.validate import with_article
 
 if TYPE_CHECKING:
@@ -65,9 +65,10 @@ class Setting(ABC):
     summary: str = ""
 
     @classmethod
-    @abstractmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes.
+
+        Unless a kind does otherwise, its own fields stand in a mapping under its ``key``.
 
         Parameters
         ----------
@@ -84,10 +85,18 @@ class Setting(ABC):
             If a key is unknown or missing, or a value is out of its range; the message begins with
             ``settings.`` and the name.
         """
+        values = known_keys(cls, name, plain, [cls.key])
+        own = needed(cls, name, values, cls.key)
+        where = f"settings.{name}.{cls.key}"
+        given = {"name": name, "title": values["title"], "summary": values.get("summary", "")}
+        setting: Self = decode(cls, own, where, given=given)
+        return setting
 
-    @abstractmethod
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file; the inverse of `from_plain`."""
+        own: dict[str, Any] = encode(self)
+        del own["name"]
+        return {"title": own.pop("title"), "summary": own.pop("summary"), self.key: own}
 
     @abstractmethod
     def run(self, context: RunContext) -> SettingResult:

@@ -10,6 +10,7 @@ import pytest
 
 from audit.results import Findings, StudyResult
 from audit.scenario import KINDS, Scenario, Setting, run, setting_kind
+from audit.scenario.config import read_setting
 from audit.scenario.kinds import RunContext
 from audit.scenario.run_scenario import setting_seed
 
@@ -70,6 +71,17 @@ def test_a_new_kind_runs(registry: None) -> None:
     assert setting.parameters == {"value": 1.5, "threads": 3}
     assert setting.seed == setting_seed(4, 0)
     assert setting.wall_seconds is not None
+
+
+def test_a_new_kind_is_read_from_a_file(registry: None) -> None:
+    setting_kind(Constant)
+    plain = {"title": "One", "summary": "", "constant": {"value": 1.5}}
+    setting = read_setting("one", plain)
+    assert setting == Constant(name="one", title="One", value=1.5)
+    assert setting.to_plain() == plain
+    message = r"settings\.one\.constant\.valeu must be left out of .* did you mean 'value'"
+    with pytest.raises(ValueError, match=message):
+        read_setting("one", {"constant": {"valeu": 1.5}})
 
 
 def test_two_kinds_cannot_have_one_key(registry: None) -> None:
