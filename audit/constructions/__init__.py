@@ -1,6 +1,7 @@
 """Neighbouring pairs, as distinguishable as the assumptions allow: one file a family."""
 
-from audit.constructions.base import Construction, Inadmissible
+from audit.constructions.base import Construction, Inadmissible, checked_start
+from audit.constructions.batches import batched_process
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
@@ -49,6 +50,8 @@ __all__ = [
     "Wall",
     "WallPinnedWalk",
     "all_kinds",
+    "batched_process",
+    "checked_start",
     "construction",
     "decode_any_pair",
     "decode_pair",

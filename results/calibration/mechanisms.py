@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, cauchy, dlaplace, norm
 
 from audit import Batching, NoisySGD, exact
-from audit.constructions import BiasedWalk, TwoSidedWalk
-from audit.constructions.base import Construction
+from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
 
 Array = NDArray[np.float64]
 Sampler = Callable[[np.random.Generator, int], Array]

@@ -21,7 +21,7 @@ from audit.bounds import own
 from audit.codec import decode, encode
 from audit.constructions import GradientPair
 from audit.scenario import progress
-from audit.search.optimizer import Found, worst_case
+from audit.search import Found, worst_case
 from results.map import page
 from results.map.grid import NOISES, Lower, Point, Row, Upper, points
 

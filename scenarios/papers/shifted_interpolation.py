@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import bounds, exact, validate
-from audit.constructions.base import checked_start
+from audit.constructions import checked_start
 from audit.curves import GaussianCurve, PrivacyCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
