@@ -41,6 +41,7 @@ from audit.claims.yaml_tree import (
     broken,
     is_nothing,
 )
+from audit.codec import did_you_mean
 from audit.mechanism import NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
@@ -328,7 +329,7 @@ def _read_mechanism(name: str, node: Node, named: _Named) -> tuple[MappingNode, 
 def _look_up(node: Scalar, named: _Named) -> MappingNode:
     name = str(node.value)
     if name not in named:
-        hint = yaml_tree.did_you_mean(name, named)
+        hint = did_you_mean(name, named)
         raise broken(node.location, f"unknown mechanism {name!r}{hint}")
     found = named[name]
     if found is None:
@@ -533,7 +534,7 @@ def _check_bound(written: Fields, location: Location) -> None:
 
     bound = yaml_tree.text("bound", written["bound"])
     if bound not in CATALOGUE:
-        hint = yaml_tree.did_you_mean(bound, CATALOGUE)
+        hint = did_you_mean(bound, CATALOGUE)
         raise broken(written["bound"].location, f"unknown bound {bound!r}{hint}")
     if "deltas" not in written and "orders" not in written:
         raise broken(location, "a claim of a bound needs 'deltas' or 'orders'")

@@ -7,7 +7,6 @@ object: a claims file holds data only. `decode` turns a part of the tree into ty
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -101,12 +100,6 @@ def bad(name: str, requirement: str, node: Node) -> Broken:
     return broken(node.location, f"{name} must be {requirement}, got {_shown(node)}")
 
 
-def did_you_mean(word: str, known: Iterable[str]) -> str:
-    """Return ``", did you mean 'x'?"``, or nothing where no known word is close."""
-    close = difflib.get_close_matches(word, list(known), n=1)
-    return f", did you mean {close[0]!r}?" if close else ""
-
-
 def fields(
     name: str,
     node: Node,
@@ -127,7 +120,7 @@ def fields(
             wrong = f"a key of {name} must be a word, got {_shown(key)}"
             wrong_keys.extend(broken(key.location, wrong).complaints)
         elif known is not None and key.value not in known:
-            hint = did_you_mean(key.value, known) or f"; known: {', '.join(known)}"
+            hint = codec.did_you_mean(key.value, known) or f"; known: {', '.join(known)}"
             wrong = f"unknown key {key.value!r} in {name}{hint}"
             wrong_keys.extend(broken(key.location, wrong).complaints)
         else:

@@ -185,7 +185,7 @@ GOOD = "- {id: good, mu: 2}\n"
         (
             "- {id: x, mu: 1,\n   severty: warn}",
             2,
-            "unknown key 'severty' in a claim, did you mean",
+            "unknown key 'severty' in a claim; did you mean",
         ),
         ("- {id: x, mu: many}", 1, "mu must be a number, got 'many'"),
         ("- {id: x, mu: true}", 1, "mu must be a number, got True"),
@@ -253,7 +253,7 @@ GOOD = "- {id: good, mu: 2}\n"
         ),
         ("- {id: x, renyi: {2: 1,\n   3: -1}}", 2, "renyi[1].value must be a finite number of at"),
         ("- {id: x, points: [{epsilon: 1, delta: .1},\n   {epsilon: 1}]}", 2, "points[1].delta"),
-        ("- {id: x, mu: 1, mechanism: one_stp}", 1, "unknown mechanism 'one_stp', did you mean"),
+        ("- {id: x, mu: 1, mechanism: one_stp}", 1, "unknown mechanism 'one_stp'; did you mean"),
         (
             "- {id: x, mu: 1, mechanism: {base: one_step,\n   noise_std: 0}}",
             2,
@@ -276,7 +276,7 @@ GOOD = "- {id: good, mu: 2}\n"
             1,
             "batching must be one of full, cyclic, shuffled, without replacement, poisson, got",
         ),
-        ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22', did you mean"),
+        ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22'; did you mean"),
         ("- {id: x, bound: at22.b_2,\n   deltas: [2]}", 2, "deltas must be in (0, 1), got 2.0"),
         ("- {id: x, bound: at22.b_2, orders: [1]}", 1, "orders must be a finite number above 1"),
         ("- {id: x, bound: at22.b_2, orders: 2}", 1, "orders must be a list, got 2"),
