@@ -11,6 +11,7 @@ import re
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -20,6 +21,24 @@ MECHANISM = """
 import audit
 m = audit.NoisySGD(steps=50, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
+"""
+
+
+SCENARIO = """\
+# @package _global_
+name: mine
+title: A walk
+bounds: [{bounds}]
+confidence: 0.95
+seed: 1
+settings:
+  walk:
+    title: A walk between walls
+    mechanism: {{steps: 50, dataset_size: 20, batch_size: 20, step_size: 0.1, noise_std: 0.5,
+                lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}}
+    pair: {pair}
+    deltas: [1.0e-5]
+    trials: 2000
 """
 
 
@@ -52,6 +71,20 @@ def printed(folder: Path, code: str) -> list[float]:
     return [float(word) for word in words]
 
 
+def result_of(folder: Path, *, pair: str, bounds: str) -> dict[str, Any]:
+    """The stored setting of a scenario with this pair and these bounds."""
+    (folder / "scenario").mkdir()
+    text = SCENARIO.format(pair=pair, bounds=bounds)
+    (folder / "scenario" / "mine.yaml").write_text(text, encoding="utf-8")
+    words = ["--config-dir", ".", "scenario=mine", "output=runs", "draw=false"]
+    done = run(folder, "-m", "audit.cli.audit", *words)
+    assert done.returncode == 0, done.stderr
+    (stored,) = folder.glob("runs/mine-*/result.json")
+    (setting,) = json.loads(stored.read_text(encoding="utf-8"))["settings"]
+    found: dict[str, Any] = setting
+    return found
+
+
 def test_a_construction_is_one_file(tmp_path: Path) -> None:
     written(tmp_path, "tilted_walk.py")
     low, high, known_low, known_high, share, coded = printed(
@@ -71,6 +104,9 @@ print(decode_pair(encode_pair(tilted), m) == tilted and kinds()["TiltedWalk"] is
     assert (low, high) == (known_low, known_high)
     assert 0.5 < share < 1
     assert coded == 1
+    pair = "{kind: 'tilted_walk:TiltedWalk', slope: -1.0, slope_prime: 1.0}"
+    (row,) = result_of(tmp_path, pair=pair, bounds="at22.b_1")["deltas"]
+    assert row["exact"]["worst"]["low"] == low
 
 
 def test_what_a_construction_may_not_do_is_refused_as_it_says(tmp_path: Path) -> None:
@@ -96,6 +132,12 @@ print("mine.last_step" in audit.bounds.best(m, delta=1e-5).compared)
     code = "import my_bounds, dataclasses; n = dataclasses.replace(m, diameter=None)\n"
     done = run(tmp_path, "-c", MECHANISM + code + "audit.bounds.evaluate('mine.last_step', n)")
     assert "NotApplicable: mine.last_step" in done.stderr
+    (row,) = result_of(tmp_path, pair="{kind: TwoSidedWalk}", bounds="'my_bounds:last_step'")[
+        "deltas"
+    ]
+    (stored,) = row["bounds"]
+    assert stored["id"] == "mine.last_step"
+    assert stored["verdict"] == "consistent"
 
 
 def test_a_study_is_one_file_and_a_scenario(tmp_path: Path) -> None:
