@@ -68,7 +68,7 @@ def block_size(steps: int, largest: int = _LARGEST) -> int:
     return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), largest)
 
 
-def blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
+def cut_into_blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
     """Cut ``trials`` walks of ``steps`` steps into full blocks; the last one may be shorter."""
     size = block_size(steps, largest)
     for number, start in enumerate(range(0, trials, size)):

@@ -12,6 +12,7 @@ The proof needs events of whole paths (the number of jumps, and whether the wall
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import math
 from collections.abc import Callable
@@ -21,16 +22,16 @@ from typing import Any
 
 import numpy as np
 
-from audit.constructions import Affine, BiasedWalk, Process, Segment, Step
-from audit.constructions.process import Path
+from audit.constructions import Affine, BiasedWalk, Process, Step
 from audit.mechanism import Batching, NoisySGD
-from audit.simulation.blocks import LARGEST_OF_WALKS, Block, Progress, blocks, run_in_threads
+from audit.simulation import Block, cut_into_blocks, run_in_threads
 
 SPREAD = 0.15  # Delta of item (i)
 SAMPLED = (Batching.FULL, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 
 _STREAM = 2  # of a seed's random numbers: 0 and 1 are the samples of X and X'
 _CHUNK = 16  # steps whose normals are drawn together
+_LARGEST_BLOCK = 2**16  # trials
 
 
 def burn_in(mechanism: NoisySGD) -> int:
@@ -61,10 +62,9 @@ def auxiliary_process(walk: BiasedWalk) -> Process:
     """Return omega'' of a biased walk whose mechanism passes `check`."""
     biased = walk.processes()[1]
     right = walk.direction > 0
-    segment = Segment((_only_step(biased),), burn_in(walk.mechanism))
-    return Process(
+    return dataclasses.replace(
+        biased.truncated(burn_in(walk.mechanism)),  # all steps are alike
         start=biased.lower if right else biased.upper,
-        paths=(Path(1.0, (segment,)),),
         lower=-math.inf if right else biased.lower,
         upper=biased.upper if right else math.inf,
     )
@@ -99,7 +99,12 @@ class AuxiliaryEvents:
 
 
 def auxiliary_events(
-    walk: BiasedWalk, *, trials: int, seed: int, threads: int, progress: Progress | None = None
+    walk: BiasedWalk,
+    *,
+    trials: int,
+    seed: int,
+    threads: int,
+    progress: Callable[[int, int], object] | None = None,
 ) -> AuxiliaryEvents:
     """Count the events of the proof over independent walks of omega''.
 
@@ -128,7 +133,7 @@ def auxiliary_events(
         if progress is not None:
             progress(finished, trials * steps)
 
-    run_in_threads(blocks(trials, steps, LARGEST_OF_WALKS), work, done, threads=threads)
+    run_in_threads(cut_into_blocks(trials, steps, _LARGEST_BLOCK), work, done, threads=threads)
     concentrated, unprojected, both, positive, both_and_positive = counts.tolist()
     return AuxiliaryEvents(
         trials=trials,
@@ -168,7 +173,7 @@ def _block_walker(process: Process) -> Callable[[Block, int], tuple[Any, Any, An
 
     The map of smaller weight is drawn where the step's random bits are below ``limit``.
     """
-    from audit.simulation import rng  # imports Numba
+    from audit.simulation import LANES, aligned, seeded  # imports Numba
 
     shifts = sorted(_shifts(process), key=lambda pair: pair[1])
     (rare, first), (usual, second) = shifts if len(shifts) == 2 else [(0.0, 0.0), *shifts]
@@ -182,8 +187,8 @@ def _block_walker(process: Process) -> Callable[[Block, int], tuple[Any, Any, An
         sequence = np.random.SeedSequence(seed, spawn_key=(_STREAM, block.number))
         x, jumps = np.empty(len(block)), np.zeros(len(block), dtype=np.int64)
         met = np.zeros(len(block), dtype=np.bool_)
-        normals = rng.aligned(_CHUNK * rng.LANES)
-        words = rng.seeded(sequence)
+        normals = aligned(_CHUNK * LANES)
+        words = seeded(sequence)
         loop(
             words,
             normals,
@@ -207,7 +212,7 @@ def _block_walker(process: Process) -> Callable[[Block, int], tuple[Any, Any, An
 @functools.cache
 def _compiled_loop() -> Any:
     """Return the loop over all steps of all walks, compiled at the first call."""
-    from audit.simulation.rng import LANES, compiled_loop, draw, fill_normals
+    from audit.simulation import LANES, compiled_loop, draw, fill_normals
 
     @compiled_loop
     def loop(

@@ -81,7 +81,14 @@ class TestAuxiliaryProcess:
 
     @pytest.mark.parametrize("steps", [30, 60])
     def test_the_biased_walk_dominates_it(self, steps: int) -> None:
-        m = mechanism(steps=steps, dataset_size=4, step_size=0.05, lipschitz=2.0, noise_std=1.0)
+        m = mechanism(
+            steps=steps,
+            dataset_size=4,
+            step_size=0.05,
+            lipschitz=2.0,
+            gradient_sensitivity=None,
+            noise_std=1.0,
+        )
         biased = exact.law(BiasedWalk(m).processes()[1])
         auxiliary = exact.law(auxiliary_process(BiasedWalk(m)))
         x = np.linspace(-0.5, 0.499, 60)
@@ -143,7 +150,7 @@ class TestAuxiliaryEvents:
         walk = noisy_walk()
         positive = auxiliary_events(walk, trials=50_000, seed=4, threads=2).positive
         x = simulate(auxiliary_process(walk), trials=50_000, seed=5)
-        table = [[positive, 50_000 - positive], [np.sum(x >= 0), np.sum(x < 0)]]
+        table = np.array([[positive, 50_000 - positive], [np.sum(x >= 0), np.sum(x < 0)]])
         assert stats.fisher_exact(table).pvalue > twin.LEVEL
 
     def test_both_lies_in_its_bracket(self) -> None:

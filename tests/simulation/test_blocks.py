@@ -18,7 +18,7 @@ from audit.simulation.blocks import (
     Stream,
     available_threads,
     block_size,
-    blocks,
+    cut_into_blocks,
     run_in_threads,
 )
 
@@ -27,7 +27,7 @@ from .cases import AFFINE, COMPILED, MAPPED, mechanism
 
 def test_blocks_cover_all_trials_in_order() -> None:
     for trials, steps in ((1, 1), (4096, 100), (4097, 100), (10_000, 7500), (1000, 10**6), (5, 0)):
-        cut = list(blocks(trials, steps))
+        cut = list(cut_into_blocks(trials, steps))
         assert [b.number for b in cut] == list(range(len(cut)))
         assert [b.start for b in cut] == [0, *(b.stop for b in cut[:-1])]
         assert cut[-1].stop == trials
@@ -45,7 +45,7 @@ def test_block_size_depends_on_the_length_of_the_walk_alone() -> None:
 
 
 def test_blocks_have_the_streams_that_spawn_gives() -> None:
-    cut = list(blocks(20_000, 100))
+    cut = list(cut_into_blocks(20_000, 100))
     for stream in Stream:
         spawned = np.random.SeedSequence(7).spawn(len(Stream))[stream].spawn(len(cut))
         for block, child in zip(cut, spawned, strict=True):
@@ -64,7 +64,7 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("small_blocks")
 def test_same_bits_for_any_number_of_threads(name: str) -> None:
     made = {**COMPILED, **MAPPED}[name]()
-    assert len(list(blocks(17_001, len(made), LARGEST_OF_WALKS))) > 8
+    assert len(list(cut_into_blocks(17_001, len(made), LARGEST_OF_WALKS))) > 8
     one, two, eight, default = (
         simulation.simulate(made, trials=17_001, seed=1, threads=t) for t in (1, 2, 8, None)
     )

@@ -17,8 +17,8 @@ from audit.simulation.blocks import (
     Progress,
     Stream,
     block_size,
-    blocks,
     checked_run,
+    cut_into_blocks,
     run_in_threads,
 )
 from audit.simulation.dimensions.dataset import Dataset
@@ -205,7 +205,7 @@ def _reduced(
         if progress is not None:
             progress(finished, 2 * trials * steps)
 
-    cut = blocks(trials, steps * pair.dimension)
+    cut = cut_into_blocks(trials, steps * pair.dimension)
     run_in_threads(((side, block) for block in cut for side in (0, 1)), work, done, threads=threads)
     return outputs
 
