@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import argparse
-import json
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from audit import report, results, validate
+from audit import report, validate
 from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
 from audit.report import joined, latex
 from audit.results import SCHEMA_FILE
@@ -24,13 +23,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command and return its exit status; ``arguments`` are the process's by default."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if options.schema:
-        print(json.dumps(results.schema(), indent=1))
-        return 0
-    if not options.runs:
-        parser.error("give a run's folder, or --schema")
+    options = _parser().parse_args(arguments)
     try:
         return _join(options.runs, options.output, full=options.full, tex=options.latex)
     except ValueError as error:
@@ -46,12 +39,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "runs",
         metavar="RUN",
-        nargs="*",
+        nargs="+",
         type=Path,
         help="a run's folder, or a folder of runs such as a sweep's",
-    )
-    parser.add_argument(
-        "--schema", action="store_true", help="print the JSON Schema of result.json, nothing else"
     )
     parser.add_argument(
         "--output",
