@@ -21,6 +21,7 @@ from audit.estimation.one_run import (
     one_run_p_value,
 )
 from audit.estimation.pilot import PilotSplit
+from audit.estimation.record import AuditRecord
 from audit.estimation.regions import Rates
 from audit.estimation.result import Audit
 from audit.estimation.samples import audit_counts, audit_samples
@@ -30,6 +31,7 @@ from audit.estimation.simultaneous import SimultaneousBand
 
 __all__ = [
     "Audit",
+    "AuditRecord",
     "Betting",
     "Certifying",
     "ClaimEvidence",

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import dataclasses
-import enum
 from dataclasses import dataclass
-from typing import Any
 
 from audit.estimation.fixed import FixedThresholds
 from audit.estimation.pilot import PilotSplit
@@ -20,15 +17,3 @@ class Spent:
 
     purpose: str
     error: float
-
-
-def described(thresholds: Thresholds) -> dict[str, Any]:
-    """Return a choice of thresholds as plain Python values."""
-    fields = {f.name: _plain(getattr(thresholds, f.name)) for f in dataclasses.fields(thresholds)}
-    return {"choice": type(thresholds).__name__, **fields}
-
-
-def _plain(value: Any) -> Any:
-    if isinstance(value, tuple):
-        return [_plain(one) for one in value]
-    return value.value if isinstance(value, enum.Enum) else value

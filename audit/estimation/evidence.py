@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import Any
 
 from audit.curves import Order
 from audit.estimation.events import Tail, ThresholdTest
@@ -105,24 +104,6 @@ class Evidence:
     second_rate: float
     error_spent: float
     sampling_limit: float
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the fields as plain Python values (an infinite limit becomes None)."""
-        limit = self.sampling_limit if math.isfinite(self.sampling_limit) else None
-        return {
-            "value": self.value,
-            "order": self.order.value,
-            "event": self.tail.value,
-            "threshold": self.threshold,
-            "first_count": self.first_count,
-            "first_total": self.first_total,
-            "second_count": self.second_count,
-            "second_total": self.second_total,
-            "first_rate": self.first_rate,
-            "second_rate": self.second_rate,
-            "error_spent": self.error_spent,
-            "sampling_limit": limit,
-        }
 
 
 def evidence_of(

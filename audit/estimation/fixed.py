@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -45,6 +45,8 @@ class FixedThresholds:
     ValueError
         If there is no threshold or order, one is named twice, or one is not finite.
     """
+
+    kind: ClassVar[str] = "FixedThresholds"
 
     values: tuple[float, ...]
     favours: tuple[Order, ...] = (Order.FORWARD, Order.REVERSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -59,6 +60,8 @@ class PilotSplit:
     ValueError
         If a value is out of its range.
     """
+
+    kind: ClassVar[str] = "PilotSplit"
 
     fraction: float = 0.1
     band_thresholds: int = 32

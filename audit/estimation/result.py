@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, overload
+from typing import overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -13,9 +13,16 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves import Order
 from audit.estimation.band import hull_renyi, tradeoff_points
-from audit.estimation.choice import Spent, Thresholds, described
+from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import opposite
 from audit.estimation.evidence import CountedTest, Evidence, evidence_of
+from audit.estimation.record import (
+    AuditRecord,
+    CountedEvent,
+    EpsilonEvidence,
+    TradeoffUpper,
+    TradeoffVertices,
+)
 from audit.estimation.regions import Region
 
 Array = NDArray[np.float64]
@@ -148,30 +155,30 @@ class Audit:
         validate.instance(Order, order=order)
         return self._hulls[order]
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return the audit as plain Python values: plan, budget, counts, bounds, band."""
-        return {
-            "confidence": self.confidence,
-            "seed": self.seed,
-            "sources": list(self.sources),
-            "thresholds": described(self.thresholds),
-            "pilot_sizes": list(self.pilot_sizes),
-            "certifying_sizes": list(self.certifying_sizes),
-            "error_spent": sum(one.error for one in self.spent),
-            "spent": [{"purpose": one.purpose, "error": one.error} for one in self.spent],
-            "epsilon_lower": [
-                {"delta": delta, **self.evidence(delta).to_dict()} for delta in self.deltas
-            ],
-            "mu_lower": self.mu_evidence().to_dict(),
-            "tests": [_test_dict(counted) for counted in self.tests],
-            "beta_upper": {
-                order.value: {
-                    "alpha": self.beta_points(order)[0].tolist(),
-                    "beta": self.beta_points(order)[1].tolist(),
-                }
-                for order in Order
-            },
-        }
+    def record(self) -> AuditRecord:
+        """Return everything but the regions, as a value that `audit.codec` writes and reads."""
+        return AuditRecord(
+            confidence=self.confidence,
+            seed=self.seed,
+            sources=self.sources,
+            thresholds=self.thresholds,
+            pilot_sizes=self.pilot_sizes,
+            certifying_sizes=self.certifying_sizes,
+            error_spent=sum(one.error for one in self.spent),
+            spent=self.spent,
+            epsilon_lower=tuple(
+                EpsilonEvidence(delta=delta, evidence=self.evidence(delta)) for delta in self.deltas
+            ),
+            mu_lower=self.mu_evidence(),
+            tests=tuple(CountedEvent.of(counted) for counted in self.tests),
+            beta_upper=TradeoffUpper(
+                forward=self._vertices(Order.FORWARD), reverse=self._vertices(Order.REVERSE)
+            ),
+        )
+
+    def _vertices(self, order: Order) -> TradeoffVertices:
+        alpha, beta = self.beta_points(order)
+        return TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
 
     @cached_property
     def _views(self) -> dict[Order, tuple[CountedTest, ...]]:
@@ -228,18 +235,3 @@ def _orders(order: Order | None) -> tuple[Order, ...]:
 
 def _shaped(values: Array, like: Array) -> float | Array:
     return float(values[0]) if like.ndim == 0 else np.reshape(values, like.shape)
-
-
-def _test_dict(counted: CountedTest) -> dict[str, Any]:
-    return {
-        "order": counted.test.order.value,
-        "event": counted.test.tail.value,
-        "threshold": counted.test.threshold,
-        "first_count": int(counted.counts.first),
-        "first_total": counted.counts.first_total,
-        "second_count": int(counted.counts.second),
-        "second_total": counted.counts.second_total,
-        "error_spent": counted.error,
-        "local_levels": counted.local_levels and list(counted.local_levels),
-        "planned_delta": counted.planned_delta,
-    }

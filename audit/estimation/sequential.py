@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -92,6 +91,25 @@ class ClaimEvidence:
     def p_value(self) -> float:
         """Anytime-valid: under the claim it is ever at most a with probability at most a."""
         return math.exp(-max(self.log_peak, 0.0))
+
+
+@dataclass(frozen=True, kw_only=True)
+class EvidenceAgainst:
+    """A claim "epsilon at delta is at most ``epsilon``", and the evidence against it."""
+
+    epsilon: float
+    delta: float
+    evidence: ClaimEvidence
+
+
+@dataclass(frozen=True, kw_only=True)
+class SequentialRecord:
+    """A `SequentialAudit` after some pairs: its claims, and the evidence against each and all."""
+
+    confidence: float
+    pairs: int
+    claims: tuple[EvidenceAgainst, ...]
+    together: ClaimEvidence
 
 
 class SequentialAudit:
@@ -230,17 +248,17 @@ class SequentialAudit:
             bound = epsilon
         return bound
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return everything as plain Python values."""
-        return {
-            "confidence": self._confidence,
-            "pairs": self._pairs,
-            "claims": [
-                {"epsilon": e, "delta": d, **_plain(evidence)}
-                for (e, d), evidence in zip(self._claims, self.evidence, strict=True)
-            ],
-            "together": _plain(self.together),
-        }
+    def record(self) -> SequentialRecord:
+        """Return the evidence so far, as a value that `audit.codec` writes and reads."""
+        return SequentialRecord(
+            confidence=self._confidence,
+            pairs=self._pairs,
+            claims=tuple(
+                EvidenceAgainst(epsilon=epsilon, delta=delta, evidence=evidence)
+                for (epsilon, delta), evidence in zip(self._claims, self.evidence, strict=True)
+            ),
+            together=self.together,
+        )
 
     def _evidence(self, j: int) -> ClaimEvidence:
         crossed = int(self._crossed[j])
@@ -323,11 +341,3 @@ def _checked(claims: Sequence[tuple[float, float]]) -> tuple[tuple[float, float]
         validate.nonnegative(epsilon=epsilon)
         validate.closed_unit(delta=delta)
     return tuple((float(epsilon), float(delta)) for epsilon, delta in pairs)
-
-
-def _plain(evidence: ClaimEvidence) -> dict[str, Any]:
-    return {
-        "log_e_value": evidence.log_e_value,
-        "log_peak": evidence.log_peak,
-        "refuted_after": evidence.refuted_after,
-    }

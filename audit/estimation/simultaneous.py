@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +32,8 @@ class SimultaneousBand:
     errs with probability 1 - sqrt(confidence). The certified epsilons hold for all delta
     together; a delta named beforehand is served no better than another. See `levels.limits`.
     """
+
+    kind: ClassVar[str] = "SimultaneousBand"
 
     def shares(self, error: float) -> tuple[float, float]:
         """Return what each law's band spends of ``error``: the two parts add up to it.

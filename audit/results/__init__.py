@@ -52,7 +52,6 @@ if TYPE_CHECKING:
         StudyResult,
         UserMechanismResult,
     )
-    from audit.results.samples import SampleAudit
     from audit.results.verdicts import Verdict, judge_interval, judge_upper_bound
 
 __all__ = [
@@ -87,7 +86,6 @@ __all__ = [
     "Provenance",
     "RefutedAfter",
     "Result",
-    "SampleAudit",
     "SampledEvidence",
     "ScenarioHeading",
     "ScoreHistograms",
@@ -110,7 +108,7 @@ __all__ = [
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 # Findings and verdicts are light; the other modules take numerical libraries.
-_MODULES = ("verdicts", "findings", "comparisons", "curves", "samples", "result", "json_codec")
+_MODULES = ("verdicts", "findings", "comparisons", "curves", "result", "json_codec")
 
 
 def __getattr__(name: str) -> Any:

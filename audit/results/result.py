@@ -9,11 +9,11 @@ from typing import ClassVar, Literal
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions import Construction
+from audit.estimation import AuditRecord
 from audit.mechanism import NoisySGD
 from audit.results.comparisons import AtDelta, AtOrder, AtPosition, OtherPair
 from audit.results.curves import EpsilonAgainstSteps, Laws, ScoreHistograms, TradeoffCurves
 from audit.results.findings import Findings, Value, stored_value
-from audit.results.samples import SampleAudit
 
 VERSION: Literal[2] = 2
 
@@ -82,7 +82,7 @@ class PairResult:
     renyi: tuple[AtOrder, ...]
     other_pairs: tuple[OtherPair, ...]
     positions: tuple[AtPosition, ...]
-    audit: SampleAudit
+    audit: AuditRecord
     laws: Laws
     tradeoff: TradeoffCurves
     epsilon_against_steps: EpsilonAgainstSteps
@@ -127,7 +127,7 @@ class UserMechanismResult:
     source: str
     trials: int
     deltas: tuple[AtDelta, ...]
-    audit: SampleAudit
+    audit: AuditRecord
     scores: ScoreHistograms
 
 

@@ -42,7 +42,6 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
-from audit.results.samples import sample_audit
 from audit.scenario.kinds import RunContext
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
 from audit.scenario.progress import Report
@@ -125,7 +124,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
             _at_position([pair for pair, _ in pairs], position, setting.deltas, context)
             for position in setting.positions
         ),
-        audit=sample_audit(audited),
+        audit=audited.record(),
         laws=laws(curve, x, x_prime),
         tradeoff=tradeoff(curve, audited, evaluated),
         epsilon_against_steps=epsilon_against_steps(

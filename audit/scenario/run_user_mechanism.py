@@ -21,7 +21,6 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.results.comparisons import CLAIMED
-from audit.results.samples import sample_audit
 from audit.scenario.run_pair import sampled_evidence
 from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
 
@@ -73,7 +72,7 @@ def audit_scores(
         source=setting.source.described,
         trials=int(min(x.size, x_prime.size)),
         deltas=tuple(_at_delta(delta, setting, audited) for delta in setting.all_deltas),
-        audit=sample_audit(audited.pilot),
+        audit=audited.pilot.record(),
         scores=score_histograms(x, x_prime),
     )
 

@@ -8,9 +8,11 @@ from typing import Any
 import numpy as np
 import pytest
 
+from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation import (
     Audit,
+    AuditRecord,
     PilotSplit,
     Rates,
     Tail,
@@ -141,14 +143,15 @@ def test_tests_depend_on_the_pilot_alone(audit: Audit, monkeypatch: pytest.Monke
 
 def test_same_seed_same_audit_and_json(audit: Audit) -> None:
     again = audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7)
-    assert again.to_dict() == audit.to_dict()
+    assert again.record() == audit.record()
     other = audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=8)
-    assert other.to_dict() != audit.to_dict()
-    stored = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
+    assert other.record() != audit.record()
+    stored = json.loads(json.dumps(encode(audit.record()), allow_nan=False))
+    assert decode(AuditRecord, stored) == audit.record()
     assert stored["epsilon_lower"][0]["delta"] == 1e-5
-    assert stored["epsilon_lower"][0]["value"] == audit.epsilon_lower(1e-5)
+    assert stored["epsilon_lower"][0]["evidence"]["value"] == audit.epsilon_lower(1e-5)
     assert stored["beta_upper"]["forward"]["alpha"][0] == 0.0
-    assert stored["tests"][0]["event"] == "x >= t"
+    assert stored["tests"][0]["tail"] == "x >= t"
 
 
 def test_result_is_frozen(audit: Audit) -> None:
@@ -196,7 +199,7 @@ def test_hard_samples_give_numbers_and_no_warning(
     for answer in answers:
         assert np.all(np.isfinite(answer))
         assert np.all(np.asarray(answer) >= 0)
-    json.dumps(audit.to_dict(), allow_nan=False)
+    json.dumps(encode(audit.record()), allow_nan=False)
 
 
 def test_a_constant_score_says_nothing() -> None:
@@ -296,18 +299,17 @@ def test_rates_may_be_bounded_separately() -> None:
         assert counted.region.first[0] < p
         assert counted.region.second[0] > q
     assert evidence.value > 1.5
-    assert found.to_dict()["thresholds"]["rates"] == "separate"
+    assert encode(found.record())["thresholds"]["rates"] == "separate"
     with pytest.raises(ValueError, match=r"rates must be a Rates, got 'joint'"):
         PilotSplit(rates="joint")  # type: ignore[arg-type]
 
 
 def test_tells_how_the_confidence_was_spent(audit: Audit) -> None:
-    stored = audit.to_dict()
-    assert stored["seed"] == 7
-    assert stored["thresholds"]["choice"] == "PilotSplit"
-    assert stored["thresholds"]["fraction"] == 0.1
-    assert stored["error_spent"] == pytest.approx(0.05, rel=1e-12)
-    assert [one["purpose"] for one in stored["spent"]] == [
+    record = audit.record()
+    assert record.seed == 7
+    assert record.thresholds == PilotSplit(fraction=0.1)
+    assert record.error_spent == pytest.approx(0.05, rel=1e-12)
+    assert [one.purpose for one in record.spent] == [
         "32 thresholds for every delta, alike",
         "tests for delta 1e-05, one an order",
         "tests for delta 0.01, one an order",

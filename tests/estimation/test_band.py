@@ -9,8 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from audit.codec import decode, encode
 from audit.curves import Order
-from audit.estimation import SimultaneousBand, Tail, audit_samples
+from audit.estimation import AuditRecord, SimultaneousBand, Tail, audit_samples
 from audit.estimation.band import hull_renyi, hull_vertices
 from audit.estimation.levels import limits
 
@@ -116,8 +117,9 @@ def test_result_tells_what_it_rests_on() -> None:
     generator = np.random.default_rng(0)
     x, y = GAUSSIAN.draw_first(generator, 5000), GAUSSIAN.draw_second(generator, 4000)
     audit = audit_samples(x, y, confidence=0.95, deltas=(1e-2,), thresholds=BAND)
-    stored = json.loads(json.dumps(audit.to_dict(), allow_nan=False))
-    assert stored["thresholds"] == {"choice": "SimultaneousBand"}
+    stored = json.loads(json.dumps(encode(audit.record()), allow_nan=False))
+    assert decode(AuditRecord, stored) == audit.record()
+    assert stored["thresholds"] == {"kind": "SimultaneousBand"}
     assert stored["seed"] is None
     assert stored["pilot_sizes"] == [0, 0]
     assert stored["certifying_sizes"] == [5000, 4000]
@@ -197,4 +199,4 @@ def test_hard_samples_give_numbers_and_no_warning(
         assert np.all(np.asarray(answer) >= 0)
     if np.unique(np.concatenate([first, second])).size == 1:
         assert np.all(np.asarray(answers[0]) == 0)
-    json.dumps(audit.to_dict(), allow_nan=False)
+    json.dumps(encode(audit.record()), allow_nan=False)

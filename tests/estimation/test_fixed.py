@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from audit.curves import Order
 from audit.estimation import (
     Audit,
+    AuditRecord,
     FixedThresholds,
     Rates,
     Summary,
@@ -33,8 +35,8 @@ def blocks(number: int) -> list[Summary]:
     return [Summary.of(x, y, THRESHOLDS, source=f"block {k}") for k, (x, y) in enumerate(parts)]
 
 
-def without_sources(audit: Audit) -> dict[str, Any]:
-    return {k: v for k, v in audit.to_dict().items() if k not in ("sources", "seed")}
+def without_sources(audit: Audit) -> AuditRecord:
+    return replace(audit.record(), sources=(), seed=None)
 
 
 @pytest.mark.parametrize("rates", Rates)

@@ -8,15 +8,17 @@ checks together is below 1%. Seeds are fixed.
 from __future__ import annotations
 
 import itertools
+import json
 import time
 
 import numpy as np
 import pytest
 
+from audit.codec import decode, encode
 from audit.curves import GaussianCurve, Order
 from audit.estimation import Betting, ClaimEvidence, SequentialAudit, average_e_values
 from audit.estimation.betting import choose_bets, nearest_null, play
-from audit.estimation.sequential import candidate_ranks
+from audit.estimation.sequential import SequentialRecord, candidate_ranks
 
 from .audited_laws import BINOMIAL, CLAMPED, COIN, GAUSSIAN, IDENTICAL, LAPLACE, KnownPair, allowed
 from .fixed_plans import clopper_pearson_power, joint_size
@@ -252,9 +254,12 @@ def test_claims_together_are_averaged() -> None:
     assert alone[2] is None
     assert audit.together.refuted_after is not None
     assert audit.together.refuted_after >= min(a for a in alone if a is not None)
-    told = audit.to_dict()
-    assert told["claims"][0]["refuted_after"] == alone[0]
-    assert told["together"]["log_peak"] >= told["together"]["log_e_value"]
+    record = audit.record()
+    assert (record.confidence, record.pairs) == (0.95, 4000)
+    assert [(one.epsilon, one.delta) for one in record.claims] == list(audit.claims)
+    assert record.claims[0].evidence.refuted_after == alone[0]
+    assert record.together.log_peak >= record.together.log_e_value
+    assert decode(SequentialRecord, json.loads(json.dumps(encode(record)))) == record
 
 
 def test_average_e_values() -> None:

@@ -17,7 +17,7 @@ from scipy.special import ndtr, ndtri
 from audit.bounds import Status
 from audit.constructions import BiasedWalk, DriftedWalk, TwoSidedWalk
 from audit.curves import Order
-from audit.estimation import Tail, audit_samples
+from audit.estimation import AuditRecord, Tail, audit_samples
 from audit.mechanism import Batching, NoisySGD
 from audit.results import (
     AtDelta,
@@ -43,7 +43,6 @@ from audit.results import (
     Provenance,
     RefutedAfter,
     Result,
-    SampleAudit,
     SampledEvidence,
     ScenarioHeading,
     ScoreHistograms,
@@ -55,7 +54,6 @@ from audit.results import (
     UserMechanismResult,
     Verdict,
 )
-from audit.results.samples import sample_audit
 
 from .example_laws import TRIALS, floats, full_batch_laws, normal_laws, paper_laws
 
@@ -202,10 +200,10 @@ def _derived(mechanism: NoisySGD) -> Derived:
 
 
 @cache
-def _audit() -> SampleAudit:
+def _audit() -> AuditRecord:
     rng = np.random.default_rng(2)
     x, x_prime = rng.normal(size=2000), rng.normal(1.0, size=2000)
-    audit = sample_audit(audit_samples(x, x_prime, confidence=0.95, deltas=(1e-5,), seed=7))
+    audit = audit_samples(x, x_prime, confidence=0.95, deltas=(1e-5,), seed=7).record()
     return replace(audit, mu_lower=replace(audit.mu_lower, value=1.0423))
 
 
