@@ -1,4 +1,4 @@
-"""The choices of a mechanism: batching, adjacency and release; and the order of a pair."""
+"""The choices of a mechanism: batching, adjacency and release."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The public parameters of one Noisy-SGD run: what an adversary knows before looking.
+"""The public parameters of one Noisy-SGD run, which the adversary knows.
 
 The update is
 

@@ -1,4 +1,4 @@
-"""A search inside a scenario: its pair joins the sandwich, and every run finds the same one."""
+"""A search inside a scenario: the found pair joins the others, and every run finds the same one."""
 
 import pytest
 
