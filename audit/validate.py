@@ -27,7 +27,8 @@ def fail(name: str, requirement: str, value: object) -> ValueError:
 
 def with_article(noun: str) -> str:
     """Return the noun with its indefinite article: ``"a Path"``, ``"an Order"``."""
-    return f"{'an' if noun[:1] in 'AEIOUaeiou' else 'a'} {noun}"
+    vowel = noun[:1] in "AEIOUaeiou" and noun[:3].lower() not in ("uni", "use")
+    return f"{'an' if vowel else 'a'} {noun}"
 
 
 def _is_real(value: object) -> bool:

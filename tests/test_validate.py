@@ -94,3 +94,16 @@ def test_choices_and_kinds() -> None:
     validate.instance(bool, convex=False)
     with pytest.raises(ValueError, match=r"^convex must be a bool, got 1$"):
         validate.instance(bool, convex=1)
+
+
+@pytest.mark.parametrize(
+    ("noun", "shown"),
+    [
+        ("Path", "a Path"),
+        ("Order", "an Order"),
+        ("UserPair", "a UserPair"),
+        ("Update", "an Update"),
+    ],
+)
+def test_articles(noun: str, shown: str) -> None:
+    assert validate.with_article(noun) == shown
