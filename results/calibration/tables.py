@@ -45,7 +45,7 @@ def verdict(row: Row) -> str:
 
 
 def summary(rows: Sequence[Row], powers: Sequence[Row], missing: Mapping[str, str]) -> list[str]:
-    """All results in words, as lines of Markdown."""
+    """Return a summary of all results, as lines of Markdown."""
     sizes = rows[0]["sizes"] if rows else [0, 0]
     honest = [row for row in rows if not row["planted"] and not row["beside"]]
     return [

@@ -21,14 +21,14 @@ def checked_times(times: Sequence[int]) -> None:
 
 
 def renyi(id: str, mechanism: NoisySGD, order: float) -> float:
-    """Return what an entry of the catalogue says at a Renyi order."""
+    """Return the bound of a catalogue entry at a Renyi order."""
     return float(bounds.evaluate(id, mechanism).renyi(order))
 
 
 def over_times(
     id: str, mechanism: NoisySGD, order: float, times: Sequence[int]
 ) -> tuple[float, ...]:
-    """Return what an entry says at a Renyi order after each number of steps."""
+    """Return the bound of a catalogue entry at a Renyi order after each number of steps."""
     return tuple(renyi(id, replace(mechanism, steps=time), order) for time in times)
 
 
@@ -51,7 +51,7 @@ def knee(loss: Callable[[int], float], late: int) -> float:
 
 
 def computed(true: bool) -> Verdict:
-    """Return the outcome of what was computed in full: HOLDS, or REFUTED.
+    """Return the verdict on what was computed in full: HOLDS, or REFUTED.
 
     Every case of the claim, or an identity up to rounding. What a few cases failed to refute is
     `Verdict.unless`.
@@ -60,7 +60,7 @@ def computed(true: bool) -> Verdict:
 
 
 def shown(seen: bool) -> Verdict:
-    """Return the outcome of a claim that something exists or comes: HOLDS, or INCONCLUSIVE.
+    """Return the verdict on a claim that something exists or occurs: HOLDS, or INCONCLUSIVE.
 
     A pair that does not show it, or a run that is too short, does not contradict it.
     """
@@ -68,7 +68,7 @@ def shown(seen: bool) -> Verdict:
 
 
 def compared(refuted: bool, seen: bool) -> Verdict:
-    """Return the outcome of a strict comparison in a few cases: CONSISTENT where it is seen."""
+    """Return the verdict on a strict comparison in a few cases: CONSISTENT where it is seen."""
     if refuted:
         return Verdict.REFUTED
     return Verdict.CONSISTENT if seen else Verdict.INCONCLUSIVE
@@ -80,6 +80,6 @@ def close(found: float, expected: float) -> bool:
 
 
 def short(value: float, digits: int = 6) -> str:
-    """Return a number as one types it, at most so many digits: ``1e-5``, not ``1e-05``."""
+    """Format a number with at most ``digits`` digits: ``1e-5``, not ``1e-05``."""
     mantissa, mark, exponent = f"{value:.{digits}g}".partition("e")
     return f"{mantissa}e{int(exponent)}" if mark else mantissa

@@ -63,7 +63,7 @@ class Shape(enum.Enum):
 @study
 @dataclass(frozen=True, kw_only=True)
 class ClippedInDimensions:
-    """What accountants claim of DP-SGD, against samples of its last iterate in d dimensions.
+    """Compare accountants' claims on DP-SGD with samples of its last iterate in d dimensions.
 
     Parameters
     ----------

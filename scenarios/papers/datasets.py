@@ -1,4 +1,4 @@
-"""Pictures of digits: those that scikit-learn brings along, or MNIST from files of the user's."""
+"""Data sets: those that come with scikit-learn, and MNIST from the user's files."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Pictures:
 
 
 def load_digits(data: Path | None, seed: int) -> Pictures:
-    """Return the pictures of a file or folder, or those of scikit-learn where none is named.
+    """Return the digits in a file or folder, or those of scikit-learn where none is named.
 
     Parameters
     ----------

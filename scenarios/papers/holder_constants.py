@@ -72,7 +72,7 @@ class Differences:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimation:
-    """The procedure of appendix A.13 with what it leaves open.
+    """The procedure of appendix A.13, with the choices that it leaves open.
 
     Parameters
     ----------
@@ -230,7 +230,7 @@ def along_steepest(
 
 
 class Activation(enum.Enum):
-    """What the hidden units compute."""
+    """The function of the hidden units."""
 
     RELU = "relu"  # gradients of the loss jump where a unit switches
     TANH = "tanh"  # gradients of the loss are smooth
@@ -396,7 +396,7 @@ def _with_one(rows: Array) -> Array:
 
 
 def _summed(inputs: Array, first: Array) -> Array:
-    """Return what the hidden units get, shape (P, n, hidden)."""
+    """Return the inputs of the hidden units, shape (P, n, hidden)."""
     return np.asarray(inputs @ _transposed(first))
 
 

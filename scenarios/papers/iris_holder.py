@@ -258,7 +258,7 @@ def _findings(
     setup: Setup,
     curves: Curves,
 ) -> Findings:
-    """Put in words what was found; the parameters are those of `IrisHolder`."""
+    """Return the findings; the parameters are those of `IrisHolder`."""
     near = around[Around.DISTANCES]
     centres, tops = bin_maxima(near.distance, near.record)
     fit = fitted(centres, tops)
@@ -551,7 +551,7 @@ class Curves:
 
 @dataclass(frozen=True, kw_only=True)
 class Setup:
-    """What the sentences name: the training, and the setting in which the bound is computed."""
+    """The training, and the setting in which the bound is computed."""
 
     records: int
     clip_norm: float
@@ -574,7 +574,7 @@ def ends(holder: Mapping[float, tuple[float, ...]]) -> tuple[float, ...]:
 
 
 def course(order: float, curves: Curves) -> str:
-    """Say how long a bound is that of composition, and how much it grows at the end."""
+    """Describe a bound: where it leaves composition, and how much it grows at the end."""
     values = curves.holder[order]
     apart = [
         step
@@ -600,7 +600,7 @@ def notes(
     setup: Setup,
     curves: Curves,
 ) -> tuple[str, ...]:
-    """Return the paragraphs of notes, each number in them taken from what was run."""
+    """Return the notes, with the numbers of this run in them."""
     switch = (
         "The gradient of a ReLU network jumps where a unit switches, so it is Hölder continuous of "
         "no order, and its true constants are infinite: the jump is shown at distances down to "
@@ -630,7 +630,7 @@ def notes(
 
 
 def _of_the_ball(dimension: int, ball: Differences, curves: Curves) -> str:
-    """Say how far out the points of the printed procedure lie, and what that does to orders."""
+    """Describe how far out the points of the printed procedure lie, and the effect on orders."""
     nearest = float(np.min(ball.distance))
     low, high = (ball.constant(order, record=False) for order in (0.0, 1.0))
     text = (

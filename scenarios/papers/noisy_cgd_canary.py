@@ -46,7 +46,7 @@ _AT_ONCE = 500  # models trained together, which fits into a processor's cache
 
 
 def mechanism() -> NoisySGD:
-    """Return the public parameters that the training claims, and its epsilon rests on."""
+    """Return the public parameters that the training claims; its epsilon rests on them."""
     return ALGORITHM.mechanism(DATASET_SIZE, EPOCHS)
 
 

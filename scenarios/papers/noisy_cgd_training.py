@@ -254,7 +254,7 @@ def _findings(
     published: Mapping[int, Epsilons],
     improvements: Mapping[float, Improvement | None],
 ) -> Findings:
-    """Put in words what was measured; the parameters are those of `NoisyCGDTraining`."""
+    """Return the findings; the parameters are those of `NoisyCGDTraining`."""
     released = [one for one in measured if one.epochs in asked]
     return Findings(
         statements=(
@@ -324,7 +324,7 @@ def _sensitivity(
 
 
 def _improves(noise: float, one: Improvement | None, data: str) -> Statement:
-    """Say whether accuracy rises; other data or another preprocessing refute nothing.
+    """Return whether accuracy rises; other data or another preprocessing refute nothing.
 
     The margin is Student's, which is exact for normal differences only: it is said in a note.
     """
@@ -444,7 +444,7 @@ def _of(measured: Sequence[Measured], noise: float) -> list[Measured]:
 
 
 def _compared_ends(measured: Sequence[Measured]) -> str:
-    """Say what the means in tests are at the ends, without a verdict on them."""
+    """Describe the mean test accuracies at both ends, without a verdict on them."""
     parts = []
     for noise in _noises(measured):
         rows = _of(measured, noise)

@@ -279,7 +279,7 @@ def _same(claim: str, expected: float, found: float) -> Statement:
 
 
 def _nowhere(done: int, total: int) -> None:
-    """Show nothing."""
+    """Report no progress."""
 
 
 def _findings(

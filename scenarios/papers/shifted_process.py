@@ -29,7 +29,7 @@ _BLOCK = 5000  # paths that are simulated together, with a random stream of thei
 
 @dataclass(frozen=True, eq=False)
 class Plan:
-    """When the interpolation begins, and how fast it goes.
+    """The shifts of the interpolation: when it begins, and how fast it goes.
 
     Attributes
     ----------
@@ -100,7 +100,7 @@ def _total(plan: Plan) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Simulated:
-    """What the paths showed; times run from tau to t.
+    """Results of the simulated paths; times run from tau to t.
 
     Attributes
     ----------
@@ -222,7 +222,7 @@ def directly(
 
 
 class Losses(enum.Enum):
-    """What the losses of the two datasets are; S is the gradient sensitivity.
+    """The losses of the two datasets; S is the gradient sensitivity.
 
     The differing record pulls apart along the first axis: with gradients -S/2 and +S/2, or, for
     ``ONE_SIDED``, with a gradient that rises from 0 to S beside one that is 0, so that the

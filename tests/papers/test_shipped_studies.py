@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import ast
 import dataclasses
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -35,6 +38,25 @@ def test_a_named_study_is_registered_and_read(place: str, plain: dict[str, objec
     assert STUDIES[function] is target
     assert dataclasses.is_dataclass(target)
     assert type(read_study(plain).parameters) is target
+
+
+def test_shipped_studies_are_found_from_any_folder(tmp_path: Path) -> None:
+    """Without the path that pytest sets up for these tests."""
+    code = (
+        "from audit.scenario.studies import read_study; "
+        "print(read_study({'function': 'papers.side_statements:SideStatements', 'delta': 1e-5, "
+        "'renyi_order': 2, 'mixtures': 1}).parameters.mixtures)"
+    )
+    path = os.pathsep.join([str(ROOT), os.environ.get("PYTHONPATH", "")])
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stdout == "1\n", done.stderr
 
 
 def test_every_study_of_the_papers_is_named_by_a_scenario() -> None:
