@@ -16,6 +16,7 @@ _DIGITS = 6
 _MOST_FIRST = 12  # statements that the first screen shows one by one
 _FEWEST_WORDS = 16  # letters from which on a cell reads as text, not as a number
 _FIRST = {Verdict.REFUTED: 0, Verdict.INCONCLUSIVE: 1}
+_VERDICTS = {verdict.value: verdict for verdict in Verdict}
 _WORST_FIRST = (Verdict.REFUTED, Verdict.INCONCLUSIVE, Verdict.CONSISTENT, Verdict.HOLDS)
 
 
@@ -41,7 +42,7 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table | None:
     if len(shown) < len(stated):
         rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
     return Table(
-        caption="Statements, and what became of them",
+        caption="Statements and their verdicts",
         columns=(
             Column(label="Statement"),
             Column(label="Expected", numeric=True),
@@ -107,7 +108,7 @@ def first_chart(study: StudyResult, stem: str, *, alone: bool) -> Picture:
 
 def _statements(study: StudyResult) -> Table:
     return Table(
-        caption="What is claimed, and what was found",
+        caption="Statements: claims and findings",
         columns=(
             Column(label="Statement"),
             Column(label="Expected", numeric=True),
@@ -141,8 +142,15 @@ def _table(table: FoundTable) -> Table:
             Column(label=label, numeric=all(_is_numeric(row[i]) for row in table.rows))
             for i, label in enumerate(table.columns)
         ),
-        rows=tuple(tuple(value_cell(value) for value in row) for row in table.rows),
+        rows=tuple(tuple(_table_cell(value) for value in row) for row in table.rows),
     )
+
+
+def _table_cell(value: Value) -> Cell:
+    """Return a value of a study's own table; verdicts are set as in every other table."""
+    if value in _VERDICTS:
+        return Cell.verdict(_VERDICTS[str(value)])
+    return value_cell(value)
 
 
 def _is_numeric(value: Value) -> bool:

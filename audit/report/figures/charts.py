@@ -56,10 +56,8 @@ def _draw_series(axes: Axes, series: Series, look: Look, place: int) -> None:
     else:
         # fewer markers than points where the points are many, from another first one each
         every = max(1, len(x) // _MARKED)
-        axes.plot(
-            x, y, markevery=(place % every, every), label=name,
-            drawstyle="steps-post" if series.drawn is Drawn.STEPS else "default", **look.curve,
-        )  # fmt: skip
+        marked = (place % every, every)
+        look.plot(axes, x, y, label=name, markevery=marked, steps=series.drawn is Drawn.STEPS)
 
 
 def _values(coordinates: Sequence[float | None]) -> Array:

@@ -39,8 +39,7 @@ def draw(places: Sequence[AtPosition], stem: str, looks: dict[str, Look]) -> Pic
                 marker="|", ms=8, label=f"exact: {name}",
             )  # fmt: skip
         for name, values in _bounds(rows).items():
-            look = looks[name]
-            axes.plot(index, values, label=f"claimed: {name}", **look.curve)
+            looks[name].plot(axes, index, values, label=f"claimed: {name}")
         if len(index) <= _MOST_TICKS and np.all(np.diff(index) > _CROWDED * np.ptp(index)):
             axes.set_xticks(index)
         else:

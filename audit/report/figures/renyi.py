@@ -55,8 +55,7 @@ def draw(rows: Sequence[AtOrder], stem: str, looks: dict[str, Look]) -> Picture:
                 ms=5, label="certified by samples",
             )  # fmt: skip
         for name, values in bounds.items():
-            look = looks[name]
-            axes.plot(orders, values, label=f"claimed: {name}", **look.curve)
+            looks[name].plot(axes, orders, values, label=f"claimed: {name}")
         axes.set_xlabel("order α")
         axes.set_ylabel("Renyi divergence")
         style.legend_below(figure, axes)

@@ -6,7 +6,6 @@ import math
 import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
@@ -25,7 +24,8 @@ _NEAR = 0.028  # of the axis: markers closer than this are set one below the oth
 _LEVEL = 0.115  # inches
 _WORD = 0.17  # of the axis: what the word "refuted" takes
 _EDGE = 0.25  # decades kept free at either end
-_RING: dict[str, Any] = {"marker": "o", "ms": 13, "mfc": "none", "mec": "#B00020", "mew": 1.8}
+_WRONG = "#B00020"  # the colour of refuted claims
+_RING_WIDTH = 1.8  # points, of the ring around one
 
 
 @dataclass(frozen=True)
@@ -198,7 +198,9 @@ def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> 
     if math.isinf(mark.epsilon):
         axes.annotate("inf", (x, y), (4, -7), textcoords="offset points", ha="right", va="top")
     if mark.refuted:
-        axes.plot(x, y, clip_on=False, zorder=8, **_RING)
+        axes.plot(
+            x, y, "o", ms=13, mfc="none", mec=_WRONG, mew=_RING_WIDTH, clip_on=False, zorder=8
+        )
 
 
 def _call_refuted(axes: Axes, scale: _Scale, marks: Sequence[_Mark], y: float) -> None:
@@ -218,7 +220,7 @@ def _call_refuted(axes: Axes, scale: _Scale, marks: Sequence[_Mark], y: float) -
         axes.annotate(
             Verdict.REFUTED.value, (x, y - _LEVEL * below), (7 if right else -7, -8),
             textcoords="offset points", ha="right" if right else "left", va="top",
-            color="#B00020", weight="bold",
+            color=_WRONG, weight="bold",
         )  # fmt: skip
 
 
@@ -251,7 +253,9 @@ def _keys(
             [], [], looks[name].marker, ms=7, color=looks[name].colour, label=f"claimed: {name}"
         )
     if any(queries.refuted(row.bounds) for row in _rows(settings)):
-        axes.plot([], [], ls="", label="refuted claim", **{**_RING, "ms": 10})
+        axes.plot(
+            [], [], "o", ms=10, mfc="none", mec=_WRONG, mew=_RING_WIDTH, label="refuted claim"
+        )
 
 
 def caption(settings: Sequence[ComparedResult]) -> str:

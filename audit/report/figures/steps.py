@@ -43,7 +43,7 @@ def draw(
         ends = [("exact", style.EXACT, *_last(steps, exact[:, 0]))]
         for name, values in bounds.items():
             look = looks[name]
-            axes.plot(steps, values, **look.curve)
+            look.plot(axes, steps, values)
             ends.append((name, look.colour, *_last(steps, values)))
         _label(axes, ends)
         axes.set_xlabel("number of steps T")

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import matplotlib as mpl
+import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
@@ -21,9 +22,12 @@ from matplotlib.ticker import (
     NullFormatter,
     ScalarFormatter,
 )
+from numpy.typing import NDArray
 
 from audit.report.document import Picture
 from audit.report.number_format import plain
+
+Array = NDArray[np.float64]
 
 WIDTH = 5.0  # inches: still read at a phone's width, and two fit side by side on a desk
 FIRST, SECOND = "#0065A8", "#C44E00"  # the laws of X and X'
@@ -80,13 +84,22 @@ class Look:
     size: float = _SIZES[0]
     zorder: float = 2.0
 
-    @property
-    def curve(self) -> dict[str, Any]:
-        """The arguments of a curve's drawing."""
-        return {
-            "color": self.colour, "ls": self.line, "lw": self.width, "marker": self.marker,
-            "ms": self.size, "zorder": self.zorder,
-        }  # fmt: skip
+    def plot(
+        self,
+        axes: Axes,
+        x: Array,
+        y: Array,
+        *,
+        label: str | None = None,
+        markevery: slice | tuple[int, int] | None = None,
+        steps: bool = False,
+    ) -> None:
+        """Draw a curve; ``steps`` keeps each value until the next point."""
+        axes.plot(
+            x, y, color=self.colour, ls=self.line, lw=self.width, marker=self.marker,
+            ms=self.size, zorder=self.zorder, label=label, markevery=markevery,
+            drawstyle="steps-post" if steps else "default",
+        )  # fmt: skip
 
 
 def looks(ids: Sequence[str]) -> dict[str, Look]:

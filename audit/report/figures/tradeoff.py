@@ -52,11 +52,13 @@ def draw(
         for i, (name, beta) in enumerate(bounds.items()):
             look = looks[name]
             below = logarithmic and not np.any(beta > floor)
-            axes.plot(
-                alpha, np.where(beta > 0, beta, _SMALLEST if logarithmic else 0),
+            look.plot(
+                axes,
+                alpha,
+                np.where(beta > 0, beta, _SMALLEST if logarithmic else 0),
+                label=f"claimed: {name}" + (" (off the axis)" if below else ""),
                 markevery=_every(alpha, i + 1, 9),
-                label=f"claimed: {name}" + (" (off the axis)" if below else ""), **look.curve,
-            )  # fmt: skip
+            )
         axes.set_xlabel("type I error α")
         axes.set_ylabel("least type II error β")
         style.legend_below(figure, axes)
