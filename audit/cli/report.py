@@ -9,7 +9,6 @@ from pathlib import Path
 
 from audit import report, validate
 from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
-from audit.report import joined, latex
 from audit.results import SCHEMA_FILE
 
 
@@ -72,6 +71,8 @@ class _PrintSchema(argparse.Action):
 
 
 def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:
+    from audit.report import joined, latex  # late: Matplotlib takes long to import
+
     # a slip of the pen must not replace a report by an empty one
     if not any(place.exists() for place in places):
         raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
@@ -93,6 +94,8 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
 
 def tell(runs: Sequence[report.Run], output: Path) -> int:
     """Print what the runs came to and where the report is; return the exit status."""
+    from audit.report import joined
+
     words = joined.shown(runs)
     if words:
         print(words)

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.curves import Order
-from audit.estimation import Tail
 from audit.report import queries
 from audit.report.document import Cell, Column, Section, Table, Text
 from audit.report.number_format import Rounding, count, duration, number, plain
 from audit.report.queries import ComparedResult
 from audit.report.setting_tables import lower_cell, parameter_cell
-from audit.results import AtDelta, Result, SettingResult
+from audit.results import AtDelta, Result, SampledEvidence, SettingResult
 
 _SPACE = "\N{NO-BREAK SPACE}"
 _ORDERS = {
@@ -67,7 +66,7 @@ def _counted(setting: ComparedResult, row: AtDelta) -> tuple[Cell, ...]:
         parameter_cell(row.delta),
         lower_cell(sampled.epsilon),
         Cell(text=_ORDERS[sampled.order]),
-        Cell(text=event(sampled.tail, sampled.threshold)),
+        Cell(text=_event(sampled)),
         _frequency(sampled.count, sampled.total),
         _frequency(sampled.count_prime, sampled.total_prime),
         Cell.number(number(sampled.error_spent, 3), sampled.error_spent),
@@ -75,10 +74,10 @@ def _counted(setting: ComparedResult, row: AtDelta) -> tuple[Cell, ...]:
     )
 
 
-def event(tail: Tail, threshold: float) -> str:
+def _event(sampled: SampledEvidence) -> str:
     """Return the event, such as ``x ≥ 0.3125``."""
-    sign = tail.value.replace(">=", "≥").replace("<=", "≤").removesuffix("t")
-    return f"{sign}{plain(threshold)}".replace(" ", _SPACE)
+    tail = sampled.tail.value.replace(">=", "≥").replace("<=", "≤")
+    return f"{tail.removesuffix('t')}{plain(sampled.threshold)}".replace(" ", _SPACE)
 
 
 def _frequency(part: int, whole: int) -> Cell:

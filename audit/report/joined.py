@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit import validate
-from audit.bounds import Status
 from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
@@ -19,6 +18,7 @@ from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
 from audit.report.study_section import worst
 from audit.results import Number, Result, SettingResult, Verdict
+from audit.results.comparisons import CLAIMED
 
 _MOST_FIRST = 40  # rows of the first screen's table; of more, only the telling ones
 _OUTCOMES = {
@@ -161,11 +161,7 @@ def _refuted_ids(rows: Sequence[EpsilonRow]) -> list[str]:
 
 
 def _is_refuted_statement(row: EpsilonRow) -> bool:
-    return (
-        row.verdict is Verdict.REFUTED
-        and row.bound is not None
-        and isinstance(row.bound.status, Status)
-    )
+    return row.verdict is Verdict.REFUTED and row.bound is not None and row.bound.status != CLAIMED
 
 
 def _refuted_user_claims(rows: Sequence[EpsilonRow]) -> int:

@@ -82,7 +82,9 @@ def test_a_page_of_both_kinds(tmp_path: Path) -> None:
     report.write(mixed(), tmp_path)
     for name in ("report.html", "report.md"):
         text = (tmp_path / name).read_text(encoding="utf-8")
-        assert text.index("Epsilon: what samples certify") < text.index("Statements and their verdicts")
+        assert text.index("Epsilon: what samples certify") < text.index(
+            "Statements and their verdicts"
+        )
     page = (tmp_path / "report.html").read_text(encoding="utf-8")
     assert page.count("sandwich.") > 0
     assert "is at the top of this report" not in page
