@@ -16,7 +16,7 @@ import jsonschema  # type: ignore[import-untyped]
 import pytest
 from hydra import compose, initialize
 from hydra.core.global_hydra import GlobalHydra
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 import audit
@@ -34,7 +34,7 @@ from audit.constructions import (
     encode_pair,
     kinds,
 )
-from audit.estimation import PilotSplit
+from audit.estimation import FixedThresholds, PilotSplit, Rates
 from audit.results import (
     SCHEMA_FILE,
     AtDelta,
@@ -191,6 +191,7 @@ OWN: dict[Any, Any] = {
     Findings: findings,
     PairResult: pair_results,
     PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
+    FixedThresholds: lambda: st.just(FixedThresholds((-1.0, 0.5), rates=Rates.JOINT)),
     ScenarioHeading: lambda: record(ScenarioHeading, name=st.text(min_size=1, max_size=3)),
 }
 
@@ -204,7 +205,7 @@ def results() -> st.SearchStrategy[Result]:
     )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(results())
 def test_what_was_written_reads_as_an_equal_result(result: Result) -> None:
     text = to_json(result)
