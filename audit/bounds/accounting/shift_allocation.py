@@ -33,6 +33,12 @@ Array = NDArray[np.float64]
 
 _SCANNED = 1024  # lengths that are tried one by one
 _SMALLEST_LOG = -700.0  # log of a contraction that is 0
+_LARGEST = 1e150  # of a shift: larger ones are cut, which is valid
+_STARTS = 1024
+_REFINED = 12  # lengths whose start is refined, the cheapest
+_LONGEST = 4096  # lengths that are tried
+_FINE = 33  # starts of one of them in one round
+_ROUNDS = 6
 
 
 def geometric(log_ratio: float, count: ArrayLike) -> Array:
@@ -210,14 +216,6 @@ def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
 def _lowest(values: Array, lengths: Array) -> tuple[float, int]:
     place = int(np.argmin(values))
     return float(values[place]), int(lengths[place])
-
-
-_LARGEST = 1e150  # of a shift: larger ones are cut, which is valid
-_STARTS = 1024
-_REFINED = 12  # lengths whose start is refined, the cheapest
-_LONGEST = 4096  # lengths that are tried
-_FINE = 33  # starts of one of them in one round
-_ROUNDS = 6
 
 
 @dataclass(frozen=True)

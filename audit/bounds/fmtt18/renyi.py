@@ -42,6 +42,8 @@ from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
+_SUMMED = 512  # terms of a sum over n that are added one by one
+
 CONTRACTIVE = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)
 ONE_RECORD_A_STEP = (ONE_PASS, *CONTRACTIVE, CONSTANT_STEP_SIZE)
 
@@ -202,9 +204,6 @@ def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float
     if order < 5:
         raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
     return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
-
-
-_SUMMED = 512  # terms of a sum over n that are added one by one
 
 
 def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:

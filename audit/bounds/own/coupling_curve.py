@@ -108,6 +108,16 @@ _SAMPLED_LENGTHS = 24  # where each needs a composition
 _SHIFTS = 64  # lengths of parallel moves that are tried
 _COARSE = 1 << 14  # of a composition's grid; every grid gives a bound
 _INFLATION = 4e-12  # for the rounding of closed forms
+DISTANCES = 64
+_FEWEST, _MOST = 240, 1200  # weights
+_PER_LOSS = 0.15  # spacing of weights, in units of the deviation of a stretch's privacy loss
+_RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
+_LARGEST_RANGE = 300.0
+_WIDTH = 0.15  # noise of merged steps, in units of the top
+_LEAST_ROUNDS = 50
+_MOST_ROUNDS = 2000
+_LOST = 6.0  # deviations of a stationary distance: the grid's reach without walls
+_SLACK = 1e-9  # of log weights, for the rounding of budgets
 
 
 @dataclass(frozen=True, eq=False)
@@ -197,18 +207,6 @@ class ClosedForms:
             mus = run.ratio * np.sqrt(run.meetings(lengths))
             profiles = gaussian_delta(grid.log_weights, mus[:, None])
         return lengths, alive, profiles
-
-
-DISTANCES = 64
-_FEWEST, _MOST = 240, 1200  # weights
-_PER_LOSS = 0.15  # spacing of weights, in units of the deviation of a stretch's privacy loss
-_RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
-_LARGEST_RANGE = 300.0
-_WIDTH = 0.15  # noise of merged steps, in units of the top
-_LEAST_ROUNDS = 50
-_MOST_ROUNDS = 2000
-_LOST = 6.0  # deviations of a stationary distance: the grid's reach without walls
-_SLACK = 1e-9  # of log weights, for the rounding of budgets
 
 
 @dataclass(frozen=True, eq=False)

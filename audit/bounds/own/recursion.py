@@ -49,6 +49,18 @@ from audit.bounds.own.run import Run
 from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_FINE = 0.12  # spacing of a loss, in units of its deviation
+_NEGLIGIBLE = 1e-13
+_REACH = 8.3  # deviations of a privacy loss: the rest is charged in full
+_WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
+_LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
+_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s, beside 0
+_LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
+_INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
+_ABSOLUTE = 1e-16  # what is subtracted from 1
+_CONVERGED = 1e-3  # of delta, relative: a thousandth of it moves epsilon in the fourth digit
 
 
 @dataclass(frozen=True)
@@ -151,20 +163,6 @@ def stretches(run: Run, merged: int) -> tuple[Stretch, ...]:
         _repeated(run, 1, run.shift, 1),
         *(_repeated(run, count, 0.0, 0) for count in counts),
     )
-
-
-Integers = NDArray[np.int64]
-
-_FINE = 0.12  # spacing of a loss, in units of its deviation
-_NEGLIGIBLE = 1e-13
-_REACH = 8.3  # deviations of a privacy loss: the rest is charged in full
-_WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
-_LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
-_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s, beside 0
-_LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
-_INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
-_ABSOLUTE = 1e-16  # what is subtracted from 1
-_CONVERGED = 1e-3  # of delta, relative: a thousandth of it moves epsilon in the fourth digit
 
 
 @dataclass(frozen=True, eq=False)

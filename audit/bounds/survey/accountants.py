@@ -39,6 +39,9 @@ from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
+_STEP_EPSILONS = 2000  # that advanced composition chooses from
+_LARGEST_ORDER = 10_000  # to which subsampled moments are summed up
+
 
 def _sampling(m: NoisySGD) -> str:
     return f"batching={m.batching.value!r} and relation={m.relation.value!r}"
@@ -65,9 +68,6 @@ LARGE_NOISE = Assumption(
     lambda m: noise_multiplier(m) >= 4 * (1 - ROUNDING),
     lambda m: f"noise_std*batch_size/sensitivity={noise_multiplier(m):g}",
 )
-
-
-_STEP_EPSILONS = 2000  # that advanced composition chooses from
 
 
 @bound(
@@ -238,9 +238,6 @@ def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
     """
     rate, noise = mechanism.sampling_rate, noise_multiplier(mechanism)
     return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
-
-
-_LARGEST_ORDER = 10_000  # to which subsampled moments are summed up
 
 
 def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> Array:
