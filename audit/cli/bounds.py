@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
-from audit.cli.composition import composed, defaults_of
 from audit.cli.errors import guarded
 from audit.codec import decode, encode
 from audit.mechanism import NoisySGD, decode_mechanism
@@ -62,6 +61,8 @@ def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_bounds(), end="")
         return
+    from audit.cli.composition import composed, defaults_of  # Hydra takes a while to import
+
     parser = argparse.ArgumentParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
     parser.add_argument("--all", action="store_true")
     parser.add_argument(

@@ -6,10 +6,13 @@ import argparse
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from audit import report, validate
+from audit import validate
 from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
-from audit.results import SCHEMA_FILE
+
+if TYPE_CHECKING:
+    from audit.report import Run
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
@@ -66,12 +69,15 @@ class _PrintSchema(argparse.Action):
     """Print the schema that ships with the package, and end; as ``--help`` does."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from audit.results import SCHEMA_FILE
+
         print(SCHEMA_FILE.read_text(encoding="utf-8"), end="")
         parser.exit()
 
 
 def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int:
-    from audit.report import joined, latex  # late: Matplotlib takes long to import
+    from audit import report  # takes a while to import, which the help must not
+    from audit.report import joined, latex
 
     # a slip of the pen must not replace a report by an empty one
     if not any(place.exists() for place in places):
@@ -92,7 +98,7 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
     return tell(runs, output)
 
 
-def tell(runs: Sequence[report.Run], output: Path) -> int:
+def tell(runs: Sequence[Run], output: Path) -> int:
     """Print what the runs came to and where the report is; return the exit status."""
     from audit.report import joined
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit.cli import help
-from audit.cli.composition import composed, defaults_of
 from audit.cli.errors import guarded
 from audit.codec import decode
 from audit.mechanism import NoisySGD, decode_mechanism
@@ -46,6 +45,8 @@ def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_search(), end="")
         return
+    from audit.cli.composition import composed, defaults_of  # Hydra takes a while to import
+
     for values in composed("audit-search", NoisySGD, Request):
         asked = {name: values.pop(name) for name in defaults_of(Request)}
         _search(decode_mechanism(values), decode(Request, asked))

@@ -1,0 +1,70 @@
+"""The ``audit-search`` command."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import fields
+from pathlib import Path
+
+import pytest
+
+from audit import NoisySGD
+from audit.cli.search import main
+from audit.search import read_found
+
+from .conftest import Ended
+
+Command = Callable[..., Ended]
+
+MECHANISM = [
+    "steps=10",
+    "dataset_size=10",
+    "batch_size=10",
+    "step_size=0.1",
+    "noise_std=0.5",
+    "lipschitz=1",
+    "smoothness=1",
+    "diameter=1",
+]
+SHORT = ["budget=30", "evaluations=5", "seed=0"]
+
+
+def test_a_found_pair_is_printed_and_written(ended: Command, tmp_path: Path) -> None:
+    file = tmp_path / "found.yaml"
+    done = ended(main, *MECHANISM, *SHORT, "delta=1e-5", f"output={file}")
+    assert (done.status, done.err) == (0, "")
+    lines = done.out.splitlines()
+    assert any(line.startswith("Certified epsilon at delta 1e-05: 5.759") for line in lines)
+    assert lines[-1] == f"Written to {file}"
+    assert read_found(file).construction.mechanism.noise_std == 0.5
+
+
+def test_a_renyi_divergence(ended: Command) -> None:
+    done = ended(main, *MECHANISM, *SHORT, "renyi_order=4", "batching=FULL")
+    assert done.status == 0
+    assert "Certified Renyi divergence of order 4: " in done.out
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([*SHORT], "delta or renyi_order must be given, and not both"),
+        ([*SHORT, "delta=1e-5", "renyi_order=4"], "delta or renyi_order must be given, and not"),
+        (["delta=1e-5"], "budget, seed must be given, got nothing"),
+        ([*SHORT, "budgte=5"], "a key must be a known one, got 'budgte'; did you mean 'budget'?"),
+        ([*SHORT, "delta=1e-5", "noise_std=0"], "noise_std must be a positive finite number"),
+        ([*SHORT, "delta=1e-5", "relation=zero"], "relation must be one of replace one, zero out"),
+    ],
+)
+def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
+    done = ended(main, *MECHANISM, *words)
+    assert done.status == 2
+    assert done.error.startswith("audit-search: error: ")
+    assert message in done.error
+
+
+def test_help_names_every_field(ended: Command) -> None:
+    done = ended(main, "--help")
+    assert (done.status, done.err) == (0, "")
+    for field in fields(NoisySGD):
+        assert f"    {field.name} " in done.out
