@@ -1,9 +1,8 @@
 """Privacy curves: epsilon(delta), delta(epsilon), tradeoff function and Renyi divergence."""
 
-from audit.curves.base import PrivacyCurve
+from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
-from audit.curves.order import Order
 from audit.curves.pld import LossDistribution, PLDCurve
 from audit.curves.pure import PureCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve

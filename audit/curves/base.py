@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import overload
@@ -10,9 +11,18 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.curves.order import Order
 
 Array = NDArray[np.float64]
+
+
+class Order(enum.Enum):
+    """Which law of the pair (X, X') comes first in a divergence.
+
+    ``FORWARD`` is sup_S P(X in S) - e^eps P(X' in S); ``REVERSE`` exchanges the two.
+    """
+
+    FORWARD = "forward"
+    REVERSE = "reverse"
 
 
 class PrivacyCurve(ABC):

@@ -21,8 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.curves.base import PrivacyCurve
-from audit.curves.order import Order
+from audit.curves.base import Order, PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 
 Array = NDArray[np.float64]

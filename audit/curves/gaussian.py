@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit import validate
-from audit.curves.base import PrivacyCurve
-from audit.curves.order import Order
+from audit.curves.base import Order, PrivacyCurve
 from audit.numerics.normal import gaussian_delta, log_density, mills_ratio
 
 Array = NDArray[np.float64]

@@ -9,9 +9,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.curves.base import PrivacyCurve
+from audit.curves.base import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
-from audit.curves.order import Order
 from audit.curves.renyi import RenyiCurve
 
 Array = NDArray[np.float64]

@@ -9,9 +9,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves.base import PrivacyCurve
+from audit.curves.base import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
-from audit.curves.order import Order
 
 Array = NDArray[np.float64]
 
