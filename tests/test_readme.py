@@ -239,7 +239,11 @@ def test_the_workflow_runs(workplace: Path) -> None:
 
 def test_the_citation_is_of_this_version() -> None:
     (entry,) = (b.text for b in BLOCKS if b.language == "bibtex")
-    assert f"version = {{{importlib.metadata.version('noisy-sgd-audit')}}}" in entry
+    version = importlib.metadata.version("noisy-sgd-audit")
+    assert f"version = {{{version}}}" in entry
+    cited = yaml.safe_load((ROOT / "CITATION.cff").read_text(encoding="utf-8"))
+    assert cited["version"] == version
+    assert cited["title"] in entry
 
 
 def test_named_files_exist() -> None:

@@ -72,6 +72,7 @@ def _run() -> None:
         return
     # Hydra takes a while to import
     from audit.cli import composition, scenarios
+    from audit.scenario.shipped import scenario_names
 
     options = composition.read_options("audit")
     own = scenarios.own_files(options.config_dir)
@@ -79,6 +80,8 @@ def _run() -> None:
     sys.argv[1:] = [*sys.argv[1 : len(sys.argv) - len(words)], *words]
     swept = options.multirun or "hydra.mode=MULTIRUN" in words
     default = f"sweep-{datetime.now():%Y%m%d-%H%M%S}-{os.getpid()}" if swept else None
+    if options.info or options.shell_completion:
+        names = scenario_names()
     shipped = [name for name in names if name not in own]
     scenarios.register(shipped, DEFAULT_SCENARIO, default, Output)
     if options.cfg == "job" and not options.multirun:

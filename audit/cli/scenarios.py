@@ -11,6 +11,7 @@ from hydra.core.override_parser.overrides_parser import OverridesParser
 from hydra.core.override_parser.types import ChoiceSweep, Glob
 from omegaconf import DictConfig, OmegaConf
 
+from audit import validate
 from audit.cli.composition import NO_LOGS, QUIET, defaults_of
 from audit.codec import did_you_mean
 from audit.scenario.definition import Scenario
@@ -71,7 +72,11 @@ def _names(word: str, known: Sequence[str]) -> tuple[str, ...]:
 
 def own_files(config_dir: str | None) -> Mapping[str, Path]:
     """Return the scenario files in ``--config-dir`` by name."""
-    return {} if config_dir is None else scenario_files(Path(config_dir) / "scenario")
+    if config_dir is None:
+        return {}
+    if not Path(config_dir).is_dir():
+        raise validate.fail("--config-dir", "a folder", config_dir)
+    return scenario_files(Path(config_dir) / "scenario")
 
 
 def _has_first_line(file: Path) -> bool:

@@ -102,6 +102,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["scenario=two_sided_wall"], "got 'two_sided_wall'; did you mean 'two_sided_walk'?"),
         (["scenario=papers/langevn"], "did you mean 'papers/langevin'?"),
         (["scenario=glob(xyz*)"], "scenario must match a scenario, got 'glob(xyz*)'"),
+        (["--config-dir", "/nowhere"], "--config-dir must be a folder, got '/nowhere'"),
         (["settings.paper.trials=0"], "trials must be a whole number of at least 1000, got 0"),
         (["parallel=dask"], "parallel.address must be that of a running cluster, got None"),
         (["parallel=thread"], "parallel must be one of dask, loky, ray, threads, got 'thread'"),
