@@ -359,7 +359,7 @@ def original_amplification(
     shifts: Sequence[float] | None,
     allocations: Sequence[float] | None,
 ) -> PrivacyCurve:
-    """Return the bound of iterations that start together; see `proposition_2_17`.
+    """Return the bound of iterations that start together (``at22.proposition_2_17``).
 
     Parameters
     ----------

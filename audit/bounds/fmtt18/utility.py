@@ -160,4 +160,4 @@ TABLE_1 = (
     ExcessLoss("Output perturbation", "sqrt(d/(eps^2 n))", "sqrt(d k/(eps^2 n))", "infinite"),
     ExcessLoss("This work", "sqrt(d/(eps^2 n))", "sqrt(d/(eps^2 n))", "eps"),
 )
-"""As printed. The last row for k tasks rests on Theorem 32, which `fmtt18_dp` corrects by H_n."""
+"""As printed; the last row for k tasks rests on Theorem 32 (``fmtt18.theorem_32_corrected``)."""
