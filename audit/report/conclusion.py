@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from audit.report import queries
 from audit.report.number_format import Rounding, bracket, number, plain, ratio, share
-from audit.report.queries import Claim, ComparedResult, Stated
+from audit.report.queries import Claim, ComparedResult, StudyStatement
 from audit.results import AtDelta, BoundRow, Result, SettingResult, Value, Verdict
 
 _NAMED = 2  # refuted bounds that the conclusion names
@@ -48,12 +48,12 @@ def _verb(count: int) -> str:
 
 def _statements(settings: Sequence[SettingResult]) -> list[str]:
     """Return the outcome of the statements of studies, the refuted ones by name."""
-    stated = queries.stated(settings)
-    if not stated:
+    found = queries.statements(settings)
+    if not found:
         return []
-    wrong = [one for one in stated if one.verdict is Verdict.REFUTED]
-    unclear = sum(one.verdict is Verdict.INCONCLUSIVE for one in stated)
-    all_of_them = "the one statement" if len(stated) == 1 else f"{len(stated)} statements"
+    wrong = [one for one in found if one.verdict is Verdict.REFUTED]
+    unclear = sum(one.verdict is Verdict.INCONCLUSIVE for one in found)
+    all_of_them = "the one statement" if len(found) == 1 else f"{len(found)} statements"
     clauses = []
     if wrong:
         named = "; ".join(_expected_and_found(one, settings) for one in wrong[:_NAMED])
@@ -61,24 +61,24 @@ def _statements(settings: Sequence[SettingResult]) -> list[str]:
         clauses.append(f"{len(wrong)} of {all_of_them} {_verb(len(wrong))} refuted ({named}{more})")
     if unclear:
         clauses.append(f"{unclear} of {all_of_them} {_verb(unclear)} inconclusive")
-    return clauses or [_none_refuted(stated, all_of_them)]
+    return clauses or [_none_refuted(found, all_of_them)]
 
 
-def _none_refuted(stated: Sequence[Stated], all_of_them: str) -> str:
+def _none_refuted(found: Sequence[StudyStatement], all_of_them: str) -> str:
     """Say "hold" only of statements that were computed in full, not of what samples let stand."""
-    alone = len(stated) == 1
-    if any(one.verdict is not Verdict.HOLDS for one in stated):
+    alone = len(found) == 1
+    if any(one.verdict is not Verdict.HOLDS for one in found):
         return f"{all_of_them} is not refuted" if alone else f"none of {all_of_them} is refuted"
     verb = "that was checked holds" if alone else "that were checked hold"
     return f"{all_of_them} {verb}" if alone else f"all {all_of_them} {verb}"
 
 
-def _expected_and_found(one: Stated, settings: Sequence[SettingResult]) -> str:
+def _expected_and_found(one: StudyStatement, settings: Sequence[SettingResult]) -> str:
     statement = one.statement
     text = (
         f"{statement.claim}: expected {_value(statement.expected)}, found {_value(statement.found)}"
     )
-    return f"{text}, in “{queries.title(one.setting)}”" if len(settings) > 1 else text
+    return f"{text}, in “{queries.title(one.study)}”" if len(settings) > 1 else text
 
 
 def _value(value: Value) -> str:

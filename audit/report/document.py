@@ -58,7 +58,7 @@ class Cell:
 
     @classmethod
     def missing(cls) -> Cell:
-        """Return a cell for a number that there is not."""
+        """Return the cell of an absent number."""
         return cls(text=MISSING)
 
     @classmethod

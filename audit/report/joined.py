@@ -84,7 +84,7 @@ def conclusion(runs: Sequence[Run]) -> str:
     clauses = [f"{_many(len(runs) - errors, 'result')} and {_many(errors, 'error')}"]
     rows = epsilon_rows(runs)
     settings = [setting for run in runs if run.result for setting in run.result.settings]
-    verdicts = [one.verdict for one in queries.stated(settings)]
+    verdicts = [one.verdict for one in queries.statements(settings)]
     wrong, own = _refuted_ids(rows), _refuted_user_claims(rows)
     elsewhere = refuted_elsewhere(settings)
     if wrong:
@@ -317,7 +317,7 @@ def _scenario(run: Run, result: Result, link: str) -> tuple[Cell, ...]:
         *queries.refuted_positions(settings),
     }
     own = _refuted_user_claims(rows)
-    verdicts = [one.verdict for one in queries.stated(settings)]
+    verdicts = [one.verdict for one in queries.statements(settings)]
     return (
         Cell(text=result.scenario.title or run.name, note=run.name, link=link),
         _ratios(standing, settings),

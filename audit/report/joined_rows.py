@@ -297,7 +297,7 @@ def statement_rows(runs: Sequence[Run]) -> list[StatementRow]:
     return [
         StatementRow(origin=_origin(run, setting), statement=one.statement)
         for run, setting in _settings(runs)
-        for one in queries.stated([setting])
+        for one in queries.statements([setting])
     ]
 
 

@@ -33,10 +33,10 @@ class Claim:
 
 
 @dataclass(frozen=True)
-class Stated:
-    """A statement of a study, and the study."""
+class StudyStatement:
+    """A statement and the study that it is of."""
 
-    setting: StudyResult
+    study: StudyResult
     statement: Statement
 
     @property
@@ -46,7 +46,7 @@ class Stated:
 
 
 def title(setting: SettingResult) -> str:
-    """Return the words for a setting."""
+    """Return the title of a setting, or its name where it has none."""
     return setting.title or setting.name
 
 
@@ -78,9 +78,13 @@ def studies(settings: Sequence[SettingResult]) -> list[StudyResult]:
     return [setting for setting in settings if isinstance(setting, StudyResult)]
 
 
-def stated(settings: Sequence[SettingResult]) -> list[Stated]:
+def statements(settings: Sequence[SettingResult]) -> list[StudyStatement]:
     """Return the statements of all studies, in their order."""
-    return [Stated(study, one) for study in studies(settings) for one in study.findings.statements]
+    return [
+        StudyStatement(study, one)
+        for study in studies(settings)
+        for one in study.findings.statements
+    ]
 
 
 def judged(settings: Sequence[SettingResult]) -> Iterator[Claim]:

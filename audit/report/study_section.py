@@ -9,7 +9,7 @@ from audit.report import queries
 from audit.report.document import Cell, Column, Gallery, Part, Picture, Section, Table, Text
 from audit.report.figures import charts
 from audit.report.number_format import Rounding, number, plain
-from audit.report.queries import Stated
+from audit.report.queries import StudyStatement
 from audit.results import FoundTable, StudyResult, Value, Verdict
 
 _DIGITS = 6
@@ -31,15 +31,15 @@ def summary(settings: Sequence[tuple[StudyResult, str]]) -> Table | None:
     Each study comes with its stem. Where there are many statements, those that stand have one row
     for each setting.
     """
-    stated = [(one, stem) for study, stem in settings for one in queries.stated([study])]
-    if not stated:
+    found = [(one, stem) for study, stem in settings for one in queries.statements([study])]
+    if not found:
         return None
-    ranked = sorted(stated, key=lambda pair: _FIRST.get(pair[0].verdict, len(_FIRST)))
+    ranked = sorted(found, key=lambda pair: _FIRST.get(pair[0].verdict, len(_FIRST)))
     shown = [
-        (one, stem) for one, stem in ranked if len(stated) <= _MOST_FIRST or one.verdict in _FIRST
+        (one, stem) for one, stem in ranked if len(found) <= _MOST_FIRST or one.verdict in _FIRST
     ]
     rows = [_statement_row(one, stem) for one, stem in shown]
-    if len(shown) < len(stated):
+    if len(shown) < len(found):
         rows += [_counted_row(study, stem) for study, stem in settings if study.findings.statements]
     return Table(
         caption="Statements and their verdicts",
@@ -69,11 +69,11 @@ def _counted_row(study: StudyResult, stem: str) -> tuple[Cell, ...]:
     )
 
 
-def _statement_row(one: Stated, stem: str) -> tuple[Cell, ...]:
+def _statement_row(one: StudyStatement, stem: str) -> tuple[Cell, ...]:
     return (
         Cell(
             text=one.statement.claim,
-            note=queries.title(one.setting),
+            note=queries.title(one.study),
             target=f"setting-{stem}",
         ),
         value_cell(one.statement.expected),

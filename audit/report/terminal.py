@@ -49,9 +49,9 @@ def _show_statements(console: Console, result: Result) -> None:
     for column in ("expected", "found"):
         table.add_column(column, justify="right", overflow="fold", max_width=14 if narrow else None)
     table.add_column("verdict", no_wrap=True)
-    for one in queries.stated(result.settings):
+    for one in queries.statements(result.settings):
         table.add_row(
-            one.setting.name,
+            one.study.name,
             one.statement.claim,
             _value(one.statement.expected),
             _value(one.statement.found),
