@@ -88,6 +88,7 @@ class PairResult:
     epsilon_against_steps: EpsilonAgainstSteps
 
     def __post_init__(self) -> None:
+        _check_deltas(self.deltas)
         if any(pair.mechanism != self.mechanism for pair in self.pairs):
             raise ValueError("mechanism must be that of every pair, got another one")
 
@@ -129,6 +130,14 @@ class UserMechanismResult:
     deltas: tuple[AtDelta, ...]
     audit: AuditRecord
     scores: ScoreHistograms
+
+    def __post_init__(self) -> None:
+        _check_deltas(self.deltas)
+
+
+def _check_deltas(deltas: tuple[AtDelta, ...]) -> None:
+    if not deltas:
+        raise validate.fail("deltas", "a list with one entry or more", [])
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -50,6 +50,7 @@ from audit.results import (
     Result,
     ScenarioHeading,
     Series,
+    UserMechanismResult,
     from_json,
     schema,
     to_json,
@@ -148,6 +149,10 @@ def at_deltas(draw: st.DrawFn) -> AtDelta:
     return found
 
 
+def rows() -> st.SearchStrategy[Any]:
+    return st.lists(at_deltas(), min_size=1, max_size=2).map(tuple)
+
+
 @st.composite
 def series(draw: st.DrawFn) -> Series:
     size = draw(st.integers(0, 3))
@@ -172,7 +177,9 @@ def pair_results(draw: st.DrawFn) -> PairResult:
     mechanism = draw(st.sampled_from(MECHANISMS))
     pairs = st.sampled_from(pairs_of(mechanism))
     others = st.lists(record(OtherPair, pair=pairs), max_size=2).map(tuple)
-    made = record(PairResult, mechanism=st.just(mechanism), pair=pairs, other_pairs=others)
+    made = record(
+        PairResult, mechanism=st.just(mechanism), pair=pairs, other_pairs=others, deltas=rows()
+    )
     found: PairResult = draw(made)
     return found
 
@@ -190,6 +197,7 @@ OWN: dict[Any, Any] = {
     FoundTable: tables,
     Findings: findings,
     PairResult: pair_results,
+    UserMechanismResult: lambda: record(UserMechanismResult, deltas=rows()),
     PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
     FixedThresholds: lambda: st.just(FixedThresholds((-1.0, 0.5), rates=Rates.JOINT)),
     ScenarioHeading: lambda: record(ScenarioHeading, name=st.text(min_size=1, max_size=3)),
@@ -338,6 +346,9 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, message: str) -> No
 
 def test_values_that_a_result_cannot_have() -> None:
     mechanism = codec.encode(M)
+    plain = json.loads(to_json(shipped("own_dp_sgd")))["settings"][0]
+    with pytest.raises(ValueError, match=r"^settings\[0\]\.deltas must be a list with one entry"):
+        from_json(changed(settings=[{**plain, "deltas": []}]))
     with pytest.raises(ValueError, match=r"^confidence must be in \(0, 1\), got 1\.5$"):
         from_json(changed(confidence=1.5))
     with pytest.raises(ValueError, match=r"^settings must be a list with one entry or more"):
