@@ -106,7 +106,7 @@ def test_a_real_process_that_breaks(tmp_path: Path) -> None:
         ("nothing",), tmp_path, tmp_path / "work", jobs=1, fresh=False, tell=lambda line: None
     )
     assert one.error is not None
-    assert "Could not find 'scenario/nothing'" in one.error
+    assert "scenario must be that of a scenario file, got 'nothing'" in one.error
 
 
 def test_the_folder_that_is_listed_is_the_one_that_is_run() -> None:
