@@ -75,15 +75,13 @@ def claim_cells(bound: BoundRow | None, note: str = "") -> tuple[Cell, Cell, Cel
     if bound is None:
         return Cell(text="none applies"), Cell.missing(), Cell.verdict(Verdict.NOT_APPLICABLE)
     value = Cell.missing() if bound.value is None else upper_cell(bound.value, note)
-    tightness = Cell(text="")
-    if bound.verdict is not Verdict.REFUTED:
-        tightness = ratio_cell(bound.ratio)
+    if bound.verdict is Verdict.REFUTED:
+        tightness = Cell(text="")
+    elif bound.ratio is None:
+        tightness = Cell.missing()
+    else:
+        tightness = Cell.number(ratio(bound.ratio), bound.ratio)
     return value, tightness, Cell.verdict(bound.verdict)
-
-
-def ratio_cell(value: float | None) -> Cell:
-    """Return claimed over certain."""
-    return Cell.missing() if value is None else Cell.number(ratio(value), value)
 
 
 def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:

@@ -25,8 +25,7 @@ from results.scenarios.publish import (
     stable,
 )
 from tests.report import example
-from tests.report.example import pair_settings
-from tests.report.test_report import bare
+from tests.report.example import bare, pair_settings
 
 CONFIG = "output: results/runs\nsweep: null\ndraw: false\nthreads: 1\nname: a\nseed: 7\n"
 

@@ -442,6 +442,23 @@ def result(*settings: SettingResult, name: str = "at22_lower_bound") -> Result:
     )
 
 
+def bare(setting: PairResult) -> PairResult:
+    """The setting without claims, orders, other pairs and steps before the last one."""
+    curves = setting.epsilon_against_steps
+    return replace(
+        setting,
+        summary="",
+        deltas=tuple(replace(row, bounds=(), best=None) for row in setting.deltas),
+        renyi=(),
+        other_pairs=(),
+        tradeoff=replace(setting.tradeoff, bounds=()),
+        epsilon_against_steps=replace(
+            curves, steps=curves.steps[-1:], exact=curves.exact[-1:], bounds=(), burn_in=None
+        ),
+        wall_seconds=None,
+    )
+
+
 def user_mechanism() -> UserMechanismResult:
     """A setting of samples only, one claim refuted and one not."""
     citation = "claimed by the mechanism's author"

@@ -11,8 +11,7 @@ import pytest
 from audit import report
 from audit.results import to_json
 
-from .example import example, result, study
-from .test_report import bare, pair_settings
+from .example import bare, example, pair_settings, result, study
 
 
 def test_load_gives_back_what_was_stored(tmp_path: Path) -> None:

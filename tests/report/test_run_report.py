@@ -3,25 +3,23 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterator
 from dataclasses import replace
-from html.parser import HTMLParser
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from audit import report
-from audit.codec import encode
 from audit.curves import Order
 from audit.estimation import Tail
 from audit.report import appendix, queries, render, setting_tables
 from audit.report.conclusion import conclusion
 from audit.report.document import Cell, Column, Document, Gallery, Table
-from audit.results import ByOrder, Certified, Number, PairResult, Result, Verdict
+from audit.results import ByOrder, Certified, Number, Verdict
 
 from .example import (
     at_least,
+    bare,
     example,
     pair_settings,
     result,
@@ -29,55 +27,12 @@ from .example import (
     with_row,
     with_setting,
 )
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes, ids and the numbers of ``data`` elements."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.tags: list[str] = []
-        self.attributes: list[tuple[str, str]] = []
-        self.data: list[tuple[Any, str]] = []
-        self._value: str | None = None
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        self.tags.append(tag)
-        self.attributes += [(name, value or "") for name, value in attrs]
-        self._value = dict(attrs).get("value") if tag == "data" else None
-
-    def handle_data(self, data: str) -> None:
-        if self._value is not None:
-            self.data.append((json.loads(self._value), data))
-            self._value = None
+from .html_page import Page, numbers_in, numbers_of
 
 
 @pytest.fixture(scope="module")
 def page(written: Path) -> Page:
     return Page((written / "report.html").read_text(encoding="utf-8"))
-
-
-def numbers_in(result: Result) -> set[float]:
-    """Every number that the result holds, however deep."""
-    return set(_numbers(encode(result)))
-
-
-def _numbers(node: Any) -> Iterator[float]:
-    if isinstance(node, dict):
-        node = list(node.values())
-    if isinstance(node, list | tuple):
-        for item in node:
-            yield from _numbers(item)
-    elif node == "inf":
-        yield math.inf
-    elif isinstance(node, int | float) and not isinstance(node, bool):
-        yield float(node)
-
-
-def numbers_of(value: Any) -> set[float]:
-    """The numbers behind a cell."""
-    return set(_numbers(value))
 
 
 def test_files(written: Path) -> None:
@@ -187,23 +142,6 @@ def test_words_from_elsewhere_are_escaped(tmp_path: Path) -> None:
     markdown = (tmp_path / "report.md").read_text(encoding="utf-8")
     assert re.search(r"(?<!\\)<script", markdown) is None
     assert {path.name for path in tmp_path.iterdir()} == {"figures", "report.html", "report.md"}
-
-
-def bare(setting: PairResult) -> PairResult:
-    """The setting without claims, orders, other pairs and steps before the last one."""
-    curves = setting.epsilon_against_steps
-    return replace(
-        setting,
-        summary="",
-        deltas=tuple(replace(row, bounds=(), best=None) for row in setting.deltas),
-        renyi=(),
-        other_pairs=(),
-        tradeoff=replace(setting.tradeoff, bounds=()),
-        epsilon_against_steps=replace(
-            curves, steps=curves.steps[-1:], exact=curves.exact[-1:], bounds=(), burn_in=None
-        ),
-        wall_seconds=None,
-    )
 
 
 def test_lists_may_be_empty(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from audit.report.figures import sweep
 from audit.results import Findings, Result, StudyResult, Verdict
 
 from .example import mixed, pair_settings, result, study
-from .test_report import Page, numbers_in, numbers_of
+from .html_page import Page, numbers_in, numbers_of
 
 
 def with_findings(found: StudyResult, **changes: Any) -> StudyResult:
