@@ -19,6 +19,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+# Booleans, whole and real numbers, and objects, which are turned into floats one by one.
+_REAL_KINDS = "biufO"
+
 
 def fail(name: str, requirement: str, value: object) -> ValueError:
     """Return the error that every check raises: ``name must be requirement, got value``."""
@@ -139,3 +142,26 @@ def instance(kind: type, **named: Any) -> None:
     for name, value in named.items():
         if not isinstance(value, kind):
             raise fail(name, with_article(kind.__name__), value)
+
+
+def real_numbers(**named: ArrayLike) -> ArrayLike:
+    """Return the one named value if it can become floats without losing a part or a meaning.
+
+    Raises ``ValueError`` for a masked array, complex numbers, dates and strings.
+    """
+    ((name, value),) = named.items()
+    if isinstance(value, np.ma.MaskedArray):
+        raise ValueError(f"{name} must be an array without a mask, got a masked one")
+    try:
+        array = np.asarray(value)
+    except (TypeError, ValueError):
+        return value  # ragged: refused where it is turned into floats
+    if array.dtype.kind not in _REAL_KINDS:
+        raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype}")
+    return array
+
+
+def real_sample(**named: ArrayLike) -> NDArray[np.float64]:
+    """Return the one named value as `sample` does, if it holds `real_numbers`."""
+    (name,) = named
+    return sample(**{name: real_numbers(**named)})

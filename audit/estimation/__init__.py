@@ -5,7 +5,6 @@ from audit.estimation.credible import CredibleStatement, credible_epsilon
 from audit.estimation.events import Tail, ThresholdTest
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.fixed import FixedThresholds, Summary
-from audit.estimation.intervals import clopper_pearson, rate_lower, rate_upper
 from audit.estimation.learned_scores import (
     GradientBoosting,
     Histogram,
@@ -20,14 +19,14 @@ from audit.estimation.one_run import (
     one_run_mu,
     one_run_p_value,
 )
-from audit.estimation.pilot import PilotSplit
+from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.record import AuditRecord
-from audit.estimation.regions import Rates
+from audit.estimation.regions import Rates, clopper_pearson, rate_lower, rate_upper
 from audit.estimation.result import Audit
 from audit.estimation.samples import audit_counts, audit_samples
 from audit.estimation.scores import Certifying, Fresh, KnownLaw, LogRatio, Training, split
 from audit.estimation.sequential import Betting, ClaimEvidence, SequentialAudit, average_e_values
-from audit.estimation.simultaneous import SimultaneousBand
+from audit.estimation.simultaneous_band import SimultaneousBand
 
 __all__ = [
     "Audit",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.estimation.fixed import FixedThresholds
-from audit.estimation.pilot import PilotSplit
-from audit.estimation.simultaneous import SimultaneousBand
+from audit.estimation.pilot_split import PilotSplit
+from audit.estimation.simultaneous_band import SimultaneousBand
 
 Thresholds = PilotSplit | FixedThresholds | SimultaneousBand
 

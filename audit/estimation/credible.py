@@ -1,4 +1,4 @@
-"""Bayesian credible statements about epsilon: beliefs under a prior, not lower bounds.
+"""Posterior of epsilon given the counts of one attack: credible statements, not lower bounds.
 
 Nothing here is certified. A credible interval may miss the true epsilon far more often than its
 level says, and a test chosen on the data it is computed from makes that worse. For a lower bound
@@ -12,11 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.optimize import brentq
 from scipy.special import betainc, betaincinv, betaln, logit
 
 from audit import validate
 from audit.numerics.panels import gauss_legendre
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 
@@ -134,7 +134,7 @@ class CredibleStatement:
             high *= 2
             if high > _LARGEST_EPSILON:
                 return math.inf
-        return float(brentq(gap, 0.0 if high == 1.0 else 0.5 * high, high, xtol=1e-10))
+        return bracketed_root(gap, 0.0 if high == 1.0 else 0.5 * high, high, xtol=1e-10)
 
 
 def credible_epsilon(
@@ -145,7 +145,7 @@ def credible_epsilon(
     *,
     delta: float,
 ) -> CredibleStatement:
-    """Describe what one attack's counts make one believe about epsilon (no lower bound).
+    """Return the posterior of epsilon (not a bound) given the counts of one attack.
 
     Parameters
     ----------

@@ -11,7 +11,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation import checked
 from audit.estimation.events import Tail, ThresholdTest, count_event
 from audit.estimation.evidence import CountedTest
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
@@ -145,7 +144,10 @@ class Summary:
         """
         values = _thresholds(thresholds)
         at = np.asarray(values)
-        sides = [checked.sample(samples=samples), checked.sample(samples_prime=samples_prime)]
+        sides = [
+            validate.real_sample(samples=samples),
+            validate.real_sample(samples_prime=samples_prime),
+        ]
         counts = [_counted(scores, at) for scores in sides]
         return Summary(
             thresholds=values,

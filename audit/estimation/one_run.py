@@ -17,10 +17,10 @@ from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 from scipy.special import bdtr, bdtrc, betainc, expit, ndtr, ndtri
 
 from audit import validate
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 # Least probability of a wrong guess, given that of a right one; arrays, one entry a claim.
@@ -330,7 +330,7 @@ def _mu_lower(correct: int, guesses: int, canaries: int, error: float) -> float:
 
 def _root_below(excess: Callable[[float], float]) -> float:
     """Root of a rising function in [0, _LARGEST_EPSILON], from the side where it is negative."""
-    root = float(brentq(excess, 0.0, _LARGEST_EPSILON, xtol=1e-12))
+    root = bracketed_root(excess, 0.0, _LARGEST_EPSILON, xtol=1e-12)
     while root > 0 and excess(root) > 0:
         root = max(root - 1e-12 * max(root, 1.0), 0.0)
     return root

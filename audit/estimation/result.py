@@ -12,7 +12,6 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.band import hull_renyi, tradeoff_points
 from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import opposite
 from audit.estimation.evidence import CountedTest, Evidence, evidence_of
@@ -24,6 +23,7 @@ from audit.estimation.record import (
     TradeoffVertices,
 )
 from audit.estimation.regions import Region
+from audit.estimation.tradeoff_hull import hull_renyi, tradeoff_points
 
 Array = NDArray[np.float64]
 Corners = NDArray[np.intp]

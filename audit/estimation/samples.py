@@ -9,15 +9,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation import checked
 from audit.estimation.choice import Spent, Thresholds
 from audit.estimation.events import ThresholdTest, count_event, opposite
 from audit.estimation.evidence import CountedTest
 from audit.estimation.fixed import FixedThresholds, Summary
-from audit.estimation.pilot import Pilot, PilotSplit
+from audit.estimation.pilot_split import Pilot, PilotSplit
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 from audit.estimation.result import Audit
-from audit.estimation.simultaneous import SimultaneousBand
+from audit.estimation.simultaneous_band import SimultaneousBand
 
 Array = NDArray[np.float64]
 
@@ -68,7 +67,7 @@ def audit_samples(
     An `Audit`. With probability at least ``confidence`` all its lower bounds, for all arguments
     together, are at most the true values. For a pilot split: conditionally on the pilot the tests
     are fixed, the counts are independent binomials, and a union bound over the tests spends
-    1 - confidence. For a band: `levels.limits`.
+    1 - confidence. For a band: `simultaneous_band.limits`.
 
     Raises
     ------
@@ -81,7 +80,10 @@ def audit_samples(
     if not isinstance(choice, Thresholds):
         requirement = "a PilotSplit, SimultaneousBand or FixedThresholds"
         raise validate.fail("thresholds", requirement, choice)
-    first, second = checked.sample(samples=samples), checked.sample(samples_prime=samples_prime)
+    first, second = (
+        validate.real_sample(samples=samples),
+        validate.real_sample(samples_prime=samples_prime),
+    )
     validate.open_unit(confidence=confidence)
     if seed is not None:
         validate.integer(0, seed=seed)

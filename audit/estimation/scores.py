@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.estimation import checked
 
 Array = NDArray[np.float64]
 
@@ -78,7 +77,7 @@ class LogRatio:
 
     def __call__(self, samples: ArrayLike) -> Array:
         """Return the score of each draw; ``samples`` is finite and one-dimensional, not empty."""
-        x = checked.sample(samples=samples)
+        x = validate.real_sample(samples=samples)
         p, q = (np.array(law.log_density(x), dtype=np.float64) for law in (self.first, self.second))
         if self.ends is not None:
             atoms = zip(self.ends, self.first.log_atoms, self.second.log_atoms, strict=True)
@@ -253,7 +252,7 @@ def checked_rows(samples: ArrayLike, samples_prime: ArrayLike) -> tuple[Array, A
 
 
 def _rows(name: str, value: ArrayLike) -> Array:
-    value = checked.numbers(**{name: value})
+    value = validate.real_numbers(**{name: value})
     try:
         array = np.asarray(value, dtype=np.float64)
     except (TypeError, ValueError):

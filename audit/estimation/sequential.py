@@ -12,7 +12,6 @@ from scipy.special import logsumexp
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation import checked
 from audit.estimation.betting import COLUMNS, choose_bets, play
 
 Array = NDArray[np.float64]
@@ -207,8 +206,8 @@ class SequentialAudit:
         Raises ``ValueError`` if they are empty, not finite, not one-dimensional or unequal in
         number; nothing is bet then.
         """
-        first = checked.sample(samples=samples)
-        second = checked.sample(samples_prime=samples_prime)
+        first = validate.real_sample(samples=samples)
+        second = validate.real_sample(samples_prime=samples_prime)
         if first.size != second.size:
             raise ValueError(
                 f"samples_prime must hold one score for each of samples ({first.size}), "
@@ -310,7 +309,7 @@ def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) 
         If a logarithm is NaN or +inf, the shapes differ, or a weight is not positive and finite.
     """
     try:
-        logs = np.asarray(checked.numbers(log_e_values=log_e_values), dtype=np.float64)
+        logs = np.asarray(validate.real_numbers(log_e_values=log_e_values), dtype=np.float64)
     except TypeError:
         raise validate.fail("log_e_values", "an array of numbers", log_e_values) from None
     if logs.ndim != 1 or logs.size == 0:
@@ -319,7 +318,7 @@ def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) 
         )
     if np.any(np.isnan(logs) | (logs == np.inf)):
         raise validate.fail("log_e_values", "below infinity", log_e_values)
-    parts = np.ones(logs.size) if weights is None else checked.sample(weights=weights)
+    parts = np.ones(logs.size) if weights is None else validate.real_sample(weights=weights)
     validate.array_in(0, np.inf, open_ends=True, weights=parts)
     if parts.shape != logs.shape:
         raise ValueError(f"weights must hold {logs.size} numbers, got {parts.size}")

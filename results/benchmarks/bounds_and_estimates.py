@@ -24,7 +24,7 @@ from audit.estimation import (
     clopper_pearson,
     credible_epsilon,
 )
-from audit.estimation.levels import limits
+from audit.estimation.simultaneous_band import limits
 from audit.search import Epsilon
 from audit.search.evaluation import quick_value
 from audit.search.families import Family

@@ -12,8 +12,8 @@ from scipy.stats import norm
 from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation import AuditRecord, SimultaneousBand, Tail, audit_samples
-from audit.estimation.band import hull_renyi, hull_vertices
-from audit.estimation.levels import limits
+from audit.estimation.simultaneous_band import limits
+from audit.estimation.tradeoff_hull import hull_renyi, hull_vertices
 
 from .audited_laws import (
     ALPHAS,

@@ -1,11 +1,13 @@
-"""Equal local levels: limits on a distribution function that hold at every point together.
+"""The simultaneous band: every threshold at once, without a pilot and without a grid of scores.
 
-Let N(c) count the values at most c among n independent uniform variables. For ranks i and limits
-c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank bounds a distribution
-function from below everywhere: F(t) >= c_i wherever at least i draws are at most t. Its probability
-is wanted for one level at all ranks, which is as sharp in the tails as in the middle (the test of
-Berk and Jones 1979; Aldor-Noiman et al. 2013). No continuity is needed: with x = F^-1(u) ties and
-atoms only make the statement weaker, and it holds for left limits and for upper tails as well.
+The band has equal local levels: limits on a distribution function that hold at every point
+together. Let N(c) count the values at most c among n independent uniform variables. For ranks i and
+limits c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank bounds a
+distribution function from below everywhere: F(t) >= c_i wherever at least i draws are at most t.
+Its probability is wanted for one level at all ranks, which is as sharp in the tails as in the
+middle (the test of Berk and Jones 1979; Aldor-Noiman et al. 2013). No continuity is needed: with
+x = F^-1(u) ties and atoms only make the statement weaker, and it holds for left limits and for
+upper tails as well.
 """
 
 from __future__ import annotations
@@ -13,12 +15,17 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from functools import lru_cache
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
-from audit.estimation.intervals import lower_limit, upper_limit
+from audit.curves import Order
+from audit.estimation.events import Tail, ThresholdTest, count_event, opposite
+from audit.estimation.evidence import CountedTest
+from audit.estimation.regions import Counts, Region, kept_inside, lower_limit, upper_limit
+from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -36,6 +43,90 @@ _NEGLIGIBLE = 1e-30
 _SLACK = 0.01
 # Below this the rounding of the exact probability matters, and the union bound is used.
 _LEAST_EXACT = 1e-9
+_MOST_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds to 1
+
+
+@dataclass(frozen=True)
+class SimultaneousBand:
+    """Bound both distribution functions everywhere; no score chooses, all certify.
+
+    One band for each law, of equal local levels (sharp in the tails, where the band of
+    Dvoretzky, Kiefer and Wolfowitz is far too wide), holds for all events {x >= t}, {x > t},
+    {x <= t} and {x < t} together, atoms included. The two samples are independent, so each band
+    errs with probability 1 - sqrt(confidence). The certified epsilons hold for all delta
+    together; a delta named beforehand is served no better than another. See `limits`.
+    """
+
+    kind: ClassVar[str] = "SimultaneousBand"
+
+    def shares(self, error: float) -> tuple[float, float]:
+        """Return what each law's band spends of ``error``: the two parts add up to it.
+
+        Each errs with probability 1 - sqrt(1 - error), and both at once with that squared, which
+        is counted for the second only.
+        """
+        each = _each(error)
+        return each, error - each
+
+    def tests(self, first: Array, second: Array, error: float) -> tuple[CountedTest, ...]:
+        """Return the tests at the vertices of the tradeoff bounds of both orders.
+
+        Every bound is largest at a vertex of the lower convex hull: {(p, q): log((p - delta)/q) >
+        e}, {mu > m} and {Renyi divergence > d} each lie on one side of a convex curve of (1 - p,
+        q). So the other thresholds need not be kept.
+
+        Parameters
+        ----------
+        first, second
+            All scores of the two laws, ascending.
+        error
+            Probability, at most, that any limit of the band is wrong.
+        """
+        laws = {Order.FORWARD: first, Order.REVERSE: second}
+        bounds = {order: limits(scores.size, _each(error)) for order, scores in laws.items()}
+        return tuple(test for order in Order for test in _vertices(order, laws, bounds, error))
+
+
+def _each(error: float) -> float:
+    return -math.expm1(0.5 * math.log1p(-min(error, _MOST_ERROR)))
+
+
+def _vertices(
+    order: Order, laws: dict[Order, Array], bounds: dict[Order, Limits], error: float
+) -> list[CountedTest]:
+    """Return the tests of one order, upper and lower tails together.
+
+    The lower limit of the first rate changes at ranks only. At each rank the smallest event that
+    reaches it has the smallest rate under the second law.
+    """
+    first, second = laws[order], laws[opposite(order)]
+    least, greatest = bounds[order], bounds[opposite(order)]
+    at_least = np.unique(first[first.size - least.ranks])
+    at_most = np.unique(first[least.ranks - 1])
+    thresholds = np.concatenate([at_least, at_most])
+    counts = [
+        np.concatenate(
+            [count_event(law, Tail.AT_LEAST, at_least), count_event(law, Tail.AT_MOST, at_most)]
+        )
+        for law in (first, second)
+    ]
+    p, q = kept_inside(least.least_rate(counts[0]), greatest.greatest_rate(counts[1]))
+    kept = hull_vertices(1 - p, q)
+    if not kept.size:
+        kept = np.asarray([np.argmax(p - q)])
+    return [
+        CountedTest(
+            test=ThresholdTest(
+                order, Tail.AT_LEAST if k < at_least.size else Tail.AT_MOST, float(thresholds[k])
+            ),
+            counts=Counts(int(counts[0][k]), first.size, int(counts[1][k]), second.size),
+            error=error,
+            region=Region(p[k : k + 1], q[k : k + 1]),
+            planned_delta=None,
+            local_levels=(least.level, greatest.level),
+        )
+        for k in kept.tolist()
+    ]
 
 
 @dataclass(frozen=True, eq=False)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.stats import binom
 
-from audit.estimation.levels import (
+from audit.estimation.simultaneous_band import (
     EXACT_UP_TO,
     failure_at_most,
     failure_exactly,
