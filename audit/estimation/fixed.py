@@ -11,8 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.events import Tail, ThresholdTest, count_event
-from audit.estimation.evidence import CountedTest
+from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 
 Array = NDArray[np.float64]

@@ -15,7 +15,7 @@ from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.events import Tail, ThresholdTest
+from audit.estimation.evidence import Tail, ThresholdTest
 from audit.estimation.regions import (
     Counts,
     JointShape,

@@ -5,9 +5,20 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.curves import Order
-from audit.estimation.choice import Spent, Thresholds
-from audit.estimation.events import Tail
-from audit.estimation.evidence import CountedTest, Evidence
+from audit.estimation.evidence import CountedTest, Evidence, Tail
+from audit.estimation.fixed import FixedThresholds
+from audit.estimation.pilot_split import PilotSplit
+from audit.estimation.simultaneous_band import SimultaneousBand
+
+Thresholds = PilotSplit | FixedThresholds | SimultaneousBand
+
+
+@dataclass(frozen=True)
+class Spent:
+    """A part of the error 1 - confidence, and what it was spent on."""
+
+    purpose: str
+    error: float
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,13 +12,13 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.choice import Spent, Thresholds
-from audit.estimation.events import opposite
-from audit.estimation.evidence import CountedTest, Evidence, evidence_of
+from audit.estimation.evidence import CountedTest, Evidence, evidence_of, opposite
 from audit.estimation.record import (
     AuditRecord,
     CountedEvent,
     EpsilonEvidence,
+    Spent,
+    Thresholds,
     TradeoffUpper,
     TradeoffVertices,
 )

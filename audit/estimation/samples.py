@@ -9,11 +9,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.choice import Spent, Thresholds
-from audit.estimation.events import ThresholdTest, count_event, opposite
-from audit.estimation.evidence import CountedTest
+from audit.estimation.evidence import CountedTest, ThresholdTest, count_event, opposite
 from audit.estimation.fixed import FixedThresholds, Summary
 from audit.estimation.pilot_split import Pilot, PilotSplit
+from audit.estimation.record import Spent, Thresholds
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 from audit.estimation.result import Audit
 from audit.estimation.simultaneous_band import SimultaneousBand

@@ -22,8 +22,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from audit.curves import Order
-from audit.estimation.events import Tail, ThresholdTest, count_event, opposite
-from audit.estimation.evidence import CountedTest
+from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, count_event, opposite
 from audit.estimation.regions import Counts, Region, kept_inside, lower_limit, upper_limit
 from audit.estimation.tradeoff_hull import hull_vertices
 

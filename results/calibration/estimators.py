@@ -26,7 +26,7 @@ from audit.estimation import (
     rate_lower,
     rate_upper,
 )
-from audit.estimation.events import Tail, count_event
+from audit.estimation.evidence import Tail, count_event
 from audit.estimation.regions import Counts, JointShape, joint
 from results.calibration.mechanisms import DELTAS, Mechanism
 

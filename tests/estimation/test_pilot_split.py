@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import expon, genpareto, norm
 
 from audit.curves import Order
-from audit.estimation.events import Tail, count_event
+from audit.estimation.evidence import Tail, count_event
 from audit.estimation.pilot_split import Pilot, SmoothTail
 
 
