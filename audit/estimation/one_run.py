@@ -174,7 +174,7 @@ def one_run_curve_p_value(
         ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
     curve
         The claim: the mechanism is (epsilon, ``curve.delta(epsilon)``)-DP for every epsilon. Any
-        `audit.PrivacyCurve`, such as the value of ``bounds.evaluate``.
+        `audit.curves.PrivacyCurve`, such as the value of ``bounds.evaluate``.
     epsilons
         At which epsilons the claim is used; by default 161 from 0 to 40, dense near 0. Fewer make
         the number larger, never wrong.
