@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -254,7 +253,7 @@ def _caption(
     least = np.unravel_index(np.nanargmin(values), values.shape)
     most = np.unravel_index(np.nanargmax(values), values.shape)
 
-    def place(at: Any) -> str:
+    def place(at: tuple[np.intp, ...]) -> str:
         words = f"{_label(across)} = {plain(columns[int(at[1])])}"
         if down is None:
             return words
