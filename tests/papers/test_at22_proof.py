@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from scipy import stats
 
 import audit
@@ -17,6 +18,8 @@ from audit.claims import Verdict
 from audit.constructions import BiasedWalk
 from audit.curves import Order
 from audit.results import Findings
+from audit.scenario.run_scenario import setting_seed
+from audit.scenario.shipped import scenarios_folder
 from audit.simulation import final_iterates, simulate
 from papers import at22_proof
 from papers.at22_auxiliary_walk import auxiliary_events, auxiliary_process, burn_in
@@ -323,3 +326,12 @@ def test_the_claim_at_the_papers_constants() -> None:
 def test_bad_parameters(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=f"^{message}$"):
         found(**changes)
+
+
+def test_the_shipped_study_has_the_samples_and_laws_of_the_setting_before_it() -> None:
+    plain = yaml.safe_load((scenarios_folder() / "at22_lower_bound.yaml").read_text())
+    names = list(plain["settings"])
+    pair, study = plain["settings"]["paper"], plain["settings"]["proof"]["study"]
+    assert study["sample_seed"] == setting_seed(plain["seed"], names.index("paper"))
+    assert study["steps_shown"] == pair["steps_shown"]
+    assert (study["mechanism"], study["trials"]) == (pair["mechanism"], pair["trials"])
