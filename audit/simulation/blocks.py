@@ -1,8 +1,8 @@
 """Numbered blocks of trials: their sizes, their random streams, and the threads that run them.
 
-A block is a pure function of (process, seed, stream, block number). Everything that has to hold
-when work is spread out follows from that: the same bits for any number of threads, a longer run
-that starts with the blocks of a shorter one, and a run that resumes at the next block.
+A block is a pure function of (process, seed, stream, block number). It follows that a run gives the
+same bits for any number of threads, that a longer run starts with the blocks of a shorter one, and
+that an interrupted run resumes at the next block.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has t
 
 
 class Stream(enum.IntEnum):
-    """What a block's random numbers are for: purposes never share them."""
+    """The purpose of a block's random numbers; no two purposes share a stream."""
 
     X = 0
     X_PRIME = 1
@@ -50,7 +50,7 @@ class Block:
         return self.stop - self.start
 
     def sequence(self, seed: int, stream: Stream) -> np.random.SeedSequence:
-        """Return what the block's own generators are seeded with.
+        """Return the seed sequence of the block's generators.
 
         It is ``SeedSequence(seed).spawn(2)[stream].spawn(number + 1)[number]``, reached directly
         by its spawn key.
@@ -63,7 +63,7 @@ class Block:
 
 
 def block_size(steps: int, largest: int = _LARGEST) -> int:
-    """Return how many trials a full block has; it depends on the length of the walk alone."""
+    """Return the number of trials in a full block; it depends on the walk's length alone."""
     fitting = _STEPS // max(steps, 1)
     return min(max(1 << fitting.bit_length() - 1 if fitting else 0, _SMALLEST), largest)
 
@@ -131,7 +131,7 @@ class Samples(Blocks, Protocol):
 
 
 def union(finished: Ranges, blocks: range) -> Ranges:
-    """Return the ranges with some more blocks.
+    """Return the ranges with the given blocks added.
 
     Raises
     ------

@@ -47,7 +47,7 @@ _FORMAT = 3
 
 
 def _identity_of(job: Blocks) -> dict[str, object]:
-    """Return what a folder of records belongs to: a job, and the versions of the software.
+    """Return the identity of a checkpoint: the job, and the versions of the software.
 
     Raises
     ------
@@ -167,7 +167,7 @@ class Tally:
 
 
 def added(total: Counts | None, counts: Any) -> Counts:
-    """Return the sum of two arrays of counts; None is no counts yet.
+    """Return the sum of two arrays of counts; None stands for no counts yet.
 
     Raises
     ------
@@ -193,7 +193,7 @@ def added(total: Counts | None, counts: Any) -> Counts:
 
 
 class CountSum:
-    """A tally that is kept nowhere else."""
+    """A tally in memory alone."""
 
     def __init__(self) -> None:
         self.tally = Tally()
@@ -204,7 +204,7 @@ class CountSum:
 
 
 class CountCheckpoint(CountSum):
-    """A tally that is written to a folder from time to time; made by `count_checkpoint`.
+    """A tally that is written to a folder at intervals; made by `count_checkpoint`.
 
     A record is written when blocks finish and ``seconds`` have passed since the last one, or
     longer where writing takes long; with 0 seconds, whenever blocks finish. What finished after
@@ -231,7 +231,7 @@ class CountCheckpoint(CountSum):
             self.write()
 
     def write(self) -> None:
-        """Write what is not written yet.
+        """Write what is not on disk yet.
 
         Raises
         ------
@@ -378,7 +378,7 @@ class SampleCheckpoint:
             self.write()
 
     def write(self) -> None:
-        """Write what is not written yet.
+        """Write what is not on disk yet.
 
         Raises
         ------

@@ -28,7 +28,7 @@ def software() -> dict[str, str]:
 
 
 def canonical(value: Any) -> str:
-    """Return the one JSON text of plain data: sorted keys, no spaces.
+    """Return the canonical JSON text of plain data: sorted keys, no spaces.
 
     Floats keep every digit. Tuples become lists and keys become strings.
 
@@ -46,24 +46,24 @@ def digest(value: Any) -> str:
 
 
 def described(value: Any) -> Any:
-    """Return plain data that tell a value apart from others of its kind, in any process.
+    """Return plain data that identify a value, the same in every process.
 
-    Numbers, strings, None and lists stay; dataclasses become their type and their fields, enums
-    their names, arrays a digest of their bytes. A function is its module, its name, a digest of its
-    compiled code (two lambdas of one line have one source text), its defaults and what it closes
-    over. What it reads from its module is not looked at: who changes that has to begin in a new
-    folder. Another version of Python compiles, and so describes, functions in another way.
+    Numbers, strings, None and lists are kept. A dataclass becomes its type and its fields, an enum
+    its name, an array a digest of its bytes. A function becomes its module, its name, a digest of
+    its compiled code (two lambdas on one line share a source text), its defaults and its closure.
+    Globals that a function reads are not included: after a change to them, use a new folder.
+    Another version of Python compiles functions differently, and so describes them differently.
 
     Raises
     ------
     ValueError
-        If there is something else, whose only name may be a place in memory.
+        If a value is of any other kind, which may have no name but its address in memory.
     """
     return _described(value, ())
 
 
 def digest_of(value: Any) -> str:
-    """Return a digest of what `described` tells of a value; see there for what it raises."""
+    """Return a digest of what `described` returns, which raises the same errors."""
     return digest({"described": described(value)})
 
 

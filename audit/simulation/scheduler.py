@@ -79,7 +79,7 @@ def run_job(
     validate.integer(1, blocks=len(job))
     validate.nonnegative(record_every=record_every)
     with contextlib.ExitStack() as stack:
-        book = (
+        sums = (
             CountSum()
             if folder is None
             else stack.enter_context(count_checkpoint(Path(folder), job, seconds=record_every))
@@ -87,14 +87,14 @@ def run_job(
         spread(
             job,
             functools.partial(summed, job),
-            book.add,
-            finished=book.tally.finished,
+            sums.add,
+            finished=sums.tally.finished,
             backend=backend,
             progress=progress,
         )
-        counts = book.tally.counts
-    if counts is None or len(book.tally) != len(job):
-        raise RuntimeError(f"{len(book.tally)} of {len(job)} blocks came back")
+        counts = sums.tally.counts
+    if counts is None or len(sums.tally) != len(job):
+        raise RuntimeError(f"{len(sums.tally)} of {len(job)} blocks came back")
     return counts
 
 
