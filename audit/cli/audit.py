@@ -84,12 +84,14 @@ def _run() -> None:
         names = scenario_names()
     shipped = [name for name in names if name not in own]
     scenarios.register(shipped, DEFAULT_SCENARIO, default, Output)
+    # where modules of the user lie: beside the scenarios
+    folders = tuple({own[name].resolve().parent: None for name in names if name in own})
     if options.cfg == "job" and not options.multirun:
-        _print_configuration(options)
+        _print_configuration(options, folders)
         return
     sweep = composition.value_of("sweep", words) or default
     output = composition.value_of("output", words) or str(Output.output)
-    _run_jobs(Path(output) / sweep if swept and sweep else None, _folders(options))
+    _run_jobs(Path(output) / sweep if swept and sweep else None, folders)
 
 
 def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:
@@ -100,12 +102,7 @@ def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:
     return None if folder is None else folder / "scenario"
 
 
-def _folders(options: argparse.Namespace) -> tuple[Path, ...]:
-    """Return where modules of the user lie: beside the scenarios of ``--config-dir``."""
-    return () if options.config_dir is None else (Path(options.config_dir).resolve() / "scenario",)
-
-
-def _print_configuration(options: argparse.Namespace) -> None:
+def _print_configuration(options: argparse.Namespace, folders: Sequence[Path]) -> None:
     """Print the whole configuration, or a part of it, every value in its one spelling."""
     from omegaconf import OmegaConf
 
@@ -118,7 +115,7 @@ def _print_configuration(options: argparse.Namespace) -> None:
     found: list[DictConfig] = []
     composition.run_with_hydra("audit", lambda config: found.append(config))
     for config in found:
-        shown: Any = OmegaConf.create(dict(read_job(config, _folders(options)).config))
+        shown: Any = OmegaConf.create(dict(read_job(config, folders).config))
         if options.package not in (None, "_global_"):
             shown = OmegaConf.select(shown, options.package)
             if shown is None:
@@ -193,11 +190,9 @@ def read_job(config: DictConfig, folders: Sequence[Path]) -> Job:
     fields = [field.name for field in dataclasses.fields(Output)]
     output: Output = decode(Output, {name: values.pop(name) for name in fields if name in values})
     scenario = read_scenario(values, folders)
-    written = {
-        **write_scenario(scenario),
-        "settings": _with_schedules(write_scenario(scenario)["settings"], values["settings"]),
-        "threads": values.get("threads"),
-    }
+    written = write_scenario(scenario)
+    written["settings"] = _with_schedules(written["settings"], values["settings"])
+    written["threads"] = values.get("threads")
     return Job(scenario, output, {**written, **encode(output)})
 
 

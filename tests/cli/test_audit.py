@@ -215,6 +215,22 @@ def test_the_printed_configuration_is_a_scenario(
     assert "first: " in printed  # schedules stand as they were written
 
 
+def test_modules_lie_beside_the_scenario_that_names_them(
+    ended: Callable[..., Ended], tmp_path: Path
+) -> None:
+    folder = tmp_path / "scenario" / "mine"
+    folder.mkdir(parents=True)
+    (folder / "beside_the_scenario.py").write_text("def answer(*, steps: int = 3): ...\n")
+    (folder / "asking.yaml").write_text(
+        "# @package _global_\n"
+        "name: asking\nbounds: []\nconfidence: 0.9\nseed: 1\n"
+        "settings: {one: {study: {function: 'beside_the_scenario:answer'}}}\n"
+    )
+    words = ["--config-dir", str(tmp_path), "scenario=mine/asking"]
+    found = configuration(ended, *words)["settings"]["one"]["study"]
+    assert found == {"function": "beside_the_scenario:answer", "steps": 3}
+
+
 def test_a_glob_reaches_scenarios_in_subfolders() -> None:
     known = set(scenario_names())
     words, names = named_scenarios(["seed=1", "scenario=glob(*,exclude=s*)"], "skip", {})

@@ -76,7 +76,7 @@ def test_poisson_batches_need_few_lines(ended: Command, batching: str) -> None:
     "batching", ["without_replacement", "without replacement", "WITHOUT_REPLACEMENT"]
 )
 def test_one_word_in_any_spelling(ended: Command, batching: str) -> None:
-    words = [word.replace("batch_size=20", "batch_size=2") for word in WORDS]
+    words = [*WORDS, "batch_size=2", "steps=5"]
     done = ended(main, *words, "delta=1e-5", f"batching={batching}")
     assert done.status == 0
     assert "at22.b_2_both_orders" in done.out
