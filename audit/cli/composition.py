@@ -72,16 +72,18 @@ def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
         If a key that must be given is not.
     """
     read_options(command)
+    defaults = defaults_of(*classes)
     node = {
         "defaults": [*NO_LOGS, "_self_"],
-        **defaults_of(*classes),
+        **defaults,
         "hydra": {**QUIET, "job": {"name": command}},
     }
     ConfigStore.instance().store(name=command, node=node)
     found: list[DictConfig] = []
     # what a job raises or prints goes through Hydra: the work is done after it
     run_with_hydra(command, lambda config: found.append(config))
-    return tuple(_complete(plain(config)) for config in found)
+    # a key that was deleted (~delta) has its default again
+    return tuple(_complete({**defaults, **plain(config)}) for config in found)
 
 
 def defaults_of(*classes: type) -> dict[str, Any]:
