@@ -511,7 +511,7 @@ class _Decoder:
                     raise self.error((*path, "kind"), str(kind_of(cls)), item)
             elif key not in fields:
                 requirement = f"left out of {with_article(cls.__name__)}"
-                close = did_you_mean(key, fields)
+                close = did_you_mean(key, fields) or f"; known are {', '.join(fields) or 'none'}"
                 raise self.error((*path, str(key)), requirement, item, close)
         for name, field in fields.items():
             if name not in plain and _default(field) is _MISSING:

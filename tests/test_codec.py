@@ -254,7 +254,7 @@ def drawing(**changes: Any) -> dict[str, Any]:
         ),
         (
             {"shapes": [{"kind": "circle", "centre": {"x": 1}, "corners": []}]},
-            "page.shapes[0].corners must be left out of a Circle, got []",
+            "page.shapes[0].corners must be left out of a Circle, got []; known are centre, radius",
         ),
         (
             {"shapes": [{"kind": "circle", "centre": {"x": 1}, "radios": 3}]},
