@@ -58,7 +58,7 @@ def sampled(output: Path) -> Any:
     """What the samples say in the one run's folder."""
     (folder,) = (path for path in output.iterdir() if not path.name.startswith("."))
     (setting,) = json.loads((folder / "result.json").read_text(encoding="utf-8"))["settings"]
-    return {name: setting[name] for name in ("seed", "trials", "audit", "mu_lower")}
+    return {name: setting[name] for name in ("seed", "trials", "audit")}
 
 
 @pytest.mark.slow
