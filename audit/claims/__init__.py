@@ -6,44 +6,6 @@ Claims are written in files (`audit.claims.claims_file`) or built (`Claim`), and
 `audit.claims.judge`.
 """
 
-from audit.claims.checking import check, check_file
-from audit.claims.claim import (
-    Budget,
-    CallableBound,
-    CatalogueBound,
-    Claim,
-    EpsilonDelta,
-    Expected,
-    Gaussian,
-    LooseBy,
-    NotPrivate,
-    NotRenyi,
-    Renyi,
-    Severity,
-    Tradeoff,
-)
-from audit.claims.judgement import Evidence, Judgement
-from audit.results import Verdict, judge_interval, judge_upper_bound
+import lazy_loader
 
-__all__ = [
-    "Budget",
-    "CallableBound",
-    "CatalogueBound",
-    "Claim",
-    "EpsilonDelta",
-    "Evidence",
-    "Expected",
-    "Gaussian",
-    "Judgement",
-    "LooseBy",
-    "NotPrivate",
-    "NotRenyi",
-    "Renyi",
-    "Severity",
-    "Tradeoff",
-    "Verdict",
-    "check",
-    "check_file",
-    "judge_interval",
-    "judge_upper_bound",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

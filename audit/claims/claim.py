@@ -6,7 +6,7 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from audit import validate
 from audit.claims.yaml_tree import Location
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from audit.constructions import Construction
     from audit.constructions.explicit import ExplicitPair
 
-    Pair = Construction | ExplicitPair
+    Pair: TypeAlias = Construction | ExplicitPair
 
 __all__ = [
     "Budget",

@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from audit.claims.claim import Claim, Expected
 from audit.claims.quantities import Quantity
 from audit.curves import Order
-from audit.results import Verdict
+from audit.results import Verdict as Verdict
+from audit.results import judge_interval as judge_interval
+from audit.results import judge_upper_bound as judge_upper_bound
 
 if TYPE_CHECKING:
     from audit.claims.witness import Witness

@@ -1,22 +1,5 @@
 """Privacy curves: epsilon(delta), delta(epsilon), tradeoff function and Renyi divergence."""
 
-from audit.curves.base import Order, PrivacyCurve
-from audit.curves.gaussian import GaussianCurve
-from audit.curves.minimum import MinimumCurve
-from audit.curves.pld import LossDistribution, PLDCurve
-from audit.curves.pure import PureCurve
-from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
-from audit.curves.tails import TailCurve
+import lazy_loader
 
-__all__ = [
-    "CostlyRenyiCurve",
-    "GaussianCurve",
-    "LossDistribution",
-    "MinimumCurve",
-    "Order",
-    "PLDCurve",
-    "PrivacyCurve",
-    "PureCurve",
-    "RenyiCurve",
-    "TailCurve",
-]
+__getattr__, __dir__, __all__ = lazy_loader.attach_stub(__name__, __file__)

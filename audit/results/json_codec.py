@@ -6,13 +6,16 @@ import dataclasses
 import functools
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Union
 
 from audit import codec, validate
 from audit.constructions import Construction, Process, decode_pair, encode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism
-from audit.results import SCHEMA_FILE
 from audit.results.result import VERSION, PairResult, Result
+
+# What `schema` returns, as it ships.
+SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 _TITLE = "Result of a Noisy-SGD audit"
 _ID = f"result-{VERSION}.schema.json"

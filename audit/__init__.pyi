@@ -1,0 +1,20 @@
+__version__: str
+
+from . import bounds as bounds
+from . import claims as claims
+from . import constructions as constructions
+from . import curves as curves
+from . import estimation as estimation
+from . import exact as exact
+from . import report as report
+from . import results as results
+from . import scenario as scenario
+from . import search as search
+from . import simulation as simulation
+from . import testing as testing
+from .bounds import NotApplicable as NotApplicable
+from .curves import Order as Order
+from .mechanism import Batching as Batching
+from .mechanism import NoisySGD as NoisySGD
+from .mechanism import Relation as Relation
+from .mechanism import Release as Release

@@ -1,0 +1,10 @@
+from .base import Order as Order
+from .base import PrivacyCurve as PrivacyCurve
+from .gaussian import GaussianCurve as GaussianCurve
+from .minimum import MinimumCurve as MinimumCurve
+from .pld import LossDistribution as LossDistribution
+from .pld import PLDCurve as PLDCurve
+from .pure import PureCurve as PureCurve
+from .renyi import CostlyRenyiCurve as CostlyRenyiCurve
+from .renyi import RenyiCurve as RenyiCurve
+from .tails import TailCurve as TailCurve

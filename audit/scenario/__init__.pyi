@@ -1,0 +1,15 @@
+from .definition import Scenario as Scenario
+from .kinds import KINDS as KINDS
+from .kinds import Setting as Setting
+from .kinds import setting_kind as setting_kind
+from .pair import PairSetting as PairSetting
+from .pair import SearchPlan as SearchPlan
+from .run_folder import RunFolder as RunFolder
+from .run_scenario import run as run
+from .studies import Progress as Progress
+from .studies import study as study
+from .study_setting import StudySetting as StudySetting
+from .user_mechanism import DrawnScores as DrawnScores
+from .user_mechanism import StoredScores as StoredScores
+from .user_mechanism import UserClaim as UserClaim
+from .user_mechanism import UserMechanismSetting as UserMechanismSetting
