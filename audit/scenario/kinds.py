@@ -131,9 +131,10 @@ def known_keys(
     for key, value in given.items():
         if key not in known:
             got = "a mapping" if isinstance(value, Mapping) else repr(value)
+            close = did_you_mean(key, known) or f"; known are {', '.join(known)}"
             raise ValueError(
-                f"settings.{name}.{key} must be left out of {with_article(cls.__name__)}, got {got}"
-                f"{did_you_mean(key, known)}"
+                f"settings.{name}.{key} must be left out of {with_article(cls.__name__)}, "
+                f"got {got}{close}"
             )
     given["title"] = given.get("title") or name
     return given

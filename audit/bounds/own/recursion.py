@@ -92,10 +92,6 @@ class Stretch:
         """Whether it stands for more than one step."""
         return self.count > 1
 
-    def before_noise(self, distance: Array) -> Array:
-        """Return c' r + v', the distance without noise."""
-        return np.asarray(self.contraction * distance + self.shift)
-
     def parallel(self, start: float, end: float) -> float:
         """Return the parameter of moving from distance ``start`` to ``end``; 0 where it is free."""
         total = self.contraction * start + self.shift - end
