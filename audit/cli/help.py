@@ -61,7 +61,8 @@ def _described(hint: Any) -> str:
         return " or ".join(_described(part) for part in get_args(hint) if part is not type(None))
     if get_origin(hint) is tuple:
         inner = get_args(hint)
-        return "[number, ...]" if inner[-1] is Ellipsis else f"[{', '.join('x' for _ in inner)}]"
+        each = ["number", "..."] if inner[-1] is Ellipsis else [_described(part) for part in inner]
+        return f"[{', '.join(each)}]"
     if isinstance(hint, type) and issubclass(hint, enum.Enum):
         return " | ".join(str(encode(member)) for member in hint)
     words: Mapping[Any, str] = {int: "whole number", float: "number", bool: "true | false"}
