@@ -41,9 +41,13 @@ SHORTER = {
         "~settings.half_the_noise",
         "~settings.unclipped_features",
     ],
+    "papers/at22_proof": [
+        "settings.proof.study.trials=2000",
+        "settings.proof.study.auxiliary_trials=2000",
+        "settings.proof.study.steps_shown=[]",
+    ],
     "at22_lower_bound": [
         "~settings.paper",
-        "~settings.proof",
         "~settings.sampled",
         "settings.full_batch.steps_shown=[]",
         "settings.full_batch.other_pairs=[]",
