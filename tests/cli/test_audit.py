@@ -22,7 +22,6 @@ from .conftest import Ended
 SMALL = [
     "~settings.sampled",
     "~settings.paper",
-    "~settings.proof",
     "settings.full_batch.trials=2000",
     "settings.full_batch.steps_shown=[10]",
 ]

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, Relation, Release
-from audit.simulation.blocks import Stream, block_size, blocks
+from audit.simulation.blocks import Stream, block_size, cut_into_blocks
 from audit.simulation.dimensions import (
     Ball,
     Box,
@@ -27,7 +27,7 @@ from .cases import DOMAINS, LOSSES, D, N, mechanism, pair
 
 
 def agrees(made: NoisySGDPair, trials: int = 3, seed: int = 11) -> tuple[np.ndarray, np.ndarray]:
-    (block,) = blocks(trials, made.mechanism.steps * made.dimension)
+    (block,) = cut_into_blocks(trials, made.mechanism.steps * made.dimension)
     points = final_points(made, trials=trials, seed=seed, threads=1)
     for dataset, stream, found in zip(
         (made.dataset, made.dataset_prime), (Stream.X, Stream.X_PRIME), points, strict=True
