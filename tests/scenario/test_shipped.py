@@ -42,6 +42,8 @@ SHORTER = {
         "~settings.unclipped_features",
     ],
     "papers/at22_proof": [
+        "settings.proof.study.mechanism.step_size=0.02",
+        "settings.proof.study.mechanism.steps=375",
         "settings.proof.study.trials=2000",
         "settings.proof.study.auxiliary_trials=2000",
         "settings.proof.study.steps_shown=[]",
