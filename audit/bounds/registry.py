@@ -291,13 +291,16 @@ class Catalogue:
 
         return register
 
-    def entry(self, id: str) -> Entry:
-        """Return the entry of this id; ``ValueError`` naming the closest ids if there is none."""
+    def entry(self, id: str, *, name: str = "id") -> Entry:
+        """Return the entry of this id; ``ValueError`` naming the closest ids if there is none.
+
+        ``name`` is what the message calls the id.
+        """
         if id in self.entries:
             return self.entries[id]
         close = difflib.get_close_matches(str(id), self.entries, n=3, cutoff=0.5)
         known = f"did you mean {' or '.join(close)}?" if close else "see audit.bounds.CATALOGUE"
-        raise ValueError(f"id must be that of a bound in the catalogue, got {id!r}; {known}")
+        raise ValueError(f"{name} must be the id of a bound in the catalogue, got {id!r}; {known}")
 
     def evaluate(self, id: str, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
         """Return what the bound ``id`` claims for ``mechanism``, whatever its status.

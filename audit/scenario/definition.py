@@ -36,8 +36,8 @@ class Scenario:
         validate.open_unit(confidence=self.confidence)
         validate.integer(0, seed=self.seed)
         validate.integer(1, threads=self.threads)
-        for name in self.bounds:
-            bounds.entry(name)  # an unknown id names its neighbours
+        for index, id in enumerate(self.bounds):
+            bounds.entry(id, name=f"bounds[{index}]")
         if not self.settings:
             raise ValueError(f"settings must hold one setting or more, got none in {self.name!r}")
 

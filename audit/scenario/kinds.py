@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from audit.codec import decode, did_you_mean, encode
-from audit.validate import with_article
 
 if TYPE_CHECKING:
     from audit.results import SettingResult
@@ -133,7 +132,7 @@ def known_keys(
             got = "a mapping" if isinstance(value, Mapping) else repr(value)
             close = did_you_mean(key, known) or f"; known are {', '.join(known)}"
             raise ValueError(
-                f"settings.{name}.{key} must be left out of {with_article(cls.__name__)}, "
+                f"settings.{name}.{key} must be left out of a setting with the key {cls.key}, "
                 f"got {got}{close}"
             )
     given["title"] = given.get("title") or name
@@ -144,6 +143,6 @@ def needed(cls: type[Setting], name: str, values: dict[str, Any], key: str) -> A
     """Take a value out of those that a setting gives; ``ValueError`` if there is none."""
     if key not in values:
         raise ValueError(
-            f"settings.{name}.{key} must be given for {with_article(cls.__name__)}, got nothing"
+            f"settings.{name}.{key} must be given for a setting with the key {cls.key}, got nothing"
         )
     return values.pop(key)

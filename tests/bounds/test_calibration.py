@@ -98,7 +98,7 @@ def test_cyclic_steps_are_whole_epochs():
         ("bsa24.theorem_4_1", M, {"epsilon": 1.0, "delta": 0.0}, r"delta must be in \(0, 1\)"),
         ("bsa24.theorem_4_1", M, {"epsilon": 1.0, "parameter": "eta"}, "parameter must be one of"),
         ("bsa24.theorem_4_1", M, {"epsilon": 1.0, "tau": 3}, "has no option 'tau'"),
-        ("bsa24.theorem_41", M, {"epsilon": 1.0}, "id must be that of a bound"),
+        ("bsa24.theorem_41", M, {"epsilon": 1.0}, "id must be the id of a bound"),
         (
             "bsa24.theorem_4_1",
             dataclasses.replace(M, steps=2, step_size=(0.1, 0.2)),

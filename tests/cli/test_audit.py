@@ -60,11 +60,11 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["settings.paper.deltas=[1.0]"], "deltas[0] must be in (0, 1), got 1.0"),
         (
             ["settings.paper.trails=5"],
-            "paper.trails must be left out of a PairSetting, got 5; did you mean 'trials'?",
+            "paper.trails must be left out of a setting with the key pair, got 5; did you mean",
         ),
         (
             ["+settings.paper.trails=5"],
-            "paper.trails must be left out of a PairSetting, got 5; did you mean 'trials'?",
+            "paper.trails must be left out of a setting with the key pair, got 5; did you mean",
         ),
         (
             ["settings.papr.trials=5000"],
@@ -74,6 +74,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
             ["settings.paper.pair.strat=5"],
             "settings.paper.pair.strat must be left out of a BiasedWalk, got 5; did you mean",
         ),
+        (["bounds=[at22.theorm_3_1]"], "bounds[0] must be the id of a bound in the catalogue, got"),
         (["settings.paper.pair.kind=Walk"], "kind must be one of BiasedWalk, CyclicQuadraticPair,"),
         (
             ["settings.paper.pair.drift=0.1"],

@@ -113,5 +113,5 @@ def test_plans_out_of_range(delta, evaluations, message):
 
 def test_scores_of_ones_own_have_no_pairs_to_search():
     own = {"function": "module:function"}
-    with pytest.raises(ValueError, match="search must be left out of a UserMechanismSetting"):
+    with pytest.raises(ValueError, match="search must be left out of a setting with the key own"):
         setting(mechanism=None, pair=None, own=own)

@@ -213,7 +213,7 @@ def answered(made: Study, seed: int = 0) -> Findings:
     [("mechanism", {"steps": 1}), ("deltas", [1e-5]), ("trials", 1000), ("positions", [0])],
 )
 def test_what_a_study_has_no_use_for_is_refused(part: str, value: Any) -> None:
-    message = f"^settings.x.{part} must be left out of a StudySetting, got "
+    message = f"^settings.x.{part} must be left out of a setting with the key study, got "
     with pytest.raises(ValueError, match=message):
         read_setting("x", {"study": FIELDS, part: value})
 
