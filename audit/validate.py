@@ -71,6 +71,11 @@ def open_unit(**named: Any) -> None:
     _check("in (0, 1)", lambda v: 0 < v < 1, named)
 
 
+def half_open_unit(**named: Any) -> None:
+    """Require numbers in the half-open interval [0, 1), such as delta."""
+    _check("in [0, 1)", lambda v: 0 <= v < 1, named)
+
+
 def closed_unit(**named: Any) -> None:
     """Require numbers in the closed interval [0, 1]."""
     _check("in [0, 1]", lambda v: 0 <= v <= 1, named)
@@ -100,14 +105,19 @@ def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64
 
 
 def array_in(
-    low: float, high: float, *, open_ends: bool, **named: ArrayLike
+    low: float, high: float, *, open_ends: bool, open_high: bool = False, **named: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the one named value as a float array whose entries lie between the ends."""
+    """Return the one named value as a float array whose entries lie between the ends.
+
+    ``open_high`` leaves the upper end out where the lower one is in.
+    """
     ((name, value),) = named.items()
-    brackets = "()" if open_ends else "[]"
-    requirement = f"in {brackets[0]}{low:g}, {high:g}{brackets[1]}"
+    open_high = open_ends or open_high
+    requirement = f"in {'(' if open_ends else '['}{low:g}, {high:g}{')' if open_high else ']'}"
     array = _floats(name, requirement, value)
-    inside = (array > low) & (array < high) if open_ends else (array >= low) & (array <= high)
+    inside = ((array > low) if open_ends else (array >= low)) & (
+        (array < high) if open_high else (array <= high)
+    )
     if not np.all(inside):
         bad = array[~inside].flat[0] if array.ndim else array[()]
         raise fail(name, requirement, float(bad))

@@ -349,7 +349,7 @@ class EpsilonClaim:
 
     def __post_init__(self) -> None:
         validate.nonnegative(epsilon=self.epsilon)
-        validate.open_unit(delta=self.delta)
+        validate.half_open_unit(delta=self.delta)
 
 
 @dataclass(frozen=True)
@@ -418,7 +418,7 @@ class BoundClaim:
 
     def __post_init__(self) -> None:
         for delta in self.deltas:
-            validate.open_unit(deltas=delta)
+            validate.half_open_unit(deltas=delta)
         for order in self.orders:
             validate.above_one(orders=order)
 
@@ -434,7 +434,7 @@ class CallableClaim:
         if not _TARGET.fullmatch(self.callable):
             raise validate.fail("callable", "package.module:function", self.callable)
         for delta in self.deltas:
-            validate.open_unit(deltas=delta)
+            validate.half_open_unit(deltas=delta)
 
 
 @dataclass(frozen=True)

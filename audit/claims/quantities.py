@@ -98,8 +98,8 @@ class EpsilonAtDelta(Quantity):
         return self.delta
 
     def check(self) -> None:
-        """Raise ``ValueError`` unless delta is in (0, 1)."""
-        validate.open_unit(delta=self.delta)
+        """Raise ``ValueError`` unless delta is in [0, 1)."""
+        validate.half_open_unit(delta=self.delta)
 
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around epsilon."""

@@ -51,6 +51,8 @@ _PANELS = 150
 _MOST_NODES, _MOST_WORK = 5000, 4e11
 _MOST_BRANCHES = 256  # sequences of maps of a short chain
 _STAY: Motion = (1.0, 1.0, 0.0, 0.0)
+_LEAST_EVENT = 1e-35  # an event whose probability the masses at nodes tell to many digits
+_LOST = 1e-42  # and what lies beyond the nodes of a line
 _FLOOR = 1e-290  # smaller masses may have underflowed and count as this, against a refutation
 
 # Draws
@@ -182,8 +184,10 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
             f"pair must be plain numbers as this package writes them: {fault!r}"
         ) from None
     value, other = quantity.value(fine), quantity.value(coarse)
-    error = abs(value - other) + quantity.error(fine, value)
-    error += _ROUNDING * max(1.0, abs(value))
+    error = 0.0
+    if math.isfinite(value):
+        error = abs(value - other) + quantity.error(fine, value)
+        error += _ROUNDING * max(1.0, abs(value))
     above = value - error > quantity.threshold
     outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
     exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
@@ -197,13 +201,17 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
 class Nodes:
     """Log masses of two laws P and Q at the same nodes; ``x`` is None for finite laws.
 
-    With ``atoms`` the first and the last node are the atoms at two walls.
+    With ``atoms`` the first and the last node are the atoms at two walls. ``lost`` is the mass that
+    Q may have where there are no nodes. ``far`` holds log p - log q beyond the nodes, by formula;
+    it is None where the densities are no formulas.
     """
 
     log_p: Array
     log_q: Array
     x: Array | None = None
     atoms: bool = False
+    lost: float = 0.0
+    far: Array | None = None
 
     @functools.cached_property
     def ratio(self) -> Array:
@@ -261,7 +269,7 @@ class _Quantity(ABC):
 
 
 class _Epsilon(_Quantity):
-    """The epsilon at which delta(epsilon) falls to ``at``."""
+    """The epsilon at which delta(epsilon) falls to ``at``; at 0 the largest log p - log q."""
 
     def __init__(self, at: float, threshold: float) -> None:
         super().__init__(at, threshold)
@@ -276,6 +284,8 @@ class _Epsilon(_Quantity):
 
     def error(self, nodes: Nodes, value: float) -> float:
         """Divide the error of delta by its slope: it falls by e^epsilon Q(S) for each unit."""
+        if self.at == 0:
+            return 0.0  # events and points of a known ratio, not where a difference vanishes
         chosen = nodes.ratio > value
         if not chosen.any():
             return 0.0
@@ -427,6 +437,8 @@ def crossing_error(nodes: Nodes, epsilon: float) -> float:
 
 def epsilon_at(nodes: Nodes, delta: float) -> float:
     """Return the epsilon at which delta(epsilon) falls to ``delta``, by bisection."""
+    if delta == 0:
+        return largest_ratio(nodes)
     low, high = 0.0, 1.0
     if log_delta(nodes, low) <= math.log(delta):
         return 0.0
@@ -441,6 +453,17 @@ def epsilon_at(nodes: Nodes, delta: float) -> float:
         else:
             high = middle
     return low
+
+
+def largest_ratio(nodes: Nodes) -> float:
+    """Return the largest log-likelihood ratio that is sure: of points, or else of events."""
+    if nodes.x is None or nodes.far is not None:
+        far = -math.inf if nodes.far is None else float(np.max(nodes.far))
+        return max(float(np.max(nodes.ratio)), far, 0.0)
+    rank = np.argsort(-nodes.ratio, kind="stable")
+    p, q = (np.cumsum(np.exp(logs[rank])) for logs in (nodes.log_p, nodes.log_q))
+    likely = p >= _LEAST_EVENT
+    return max(float(np.max(np.log(p[likely] / (q[likely] + nodes.lost)))), 0.0)
 
 
 def renyi_at(nodes: Nodes, alpha: float) -> float:
@@ -477,7 +500,7 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
     """
     kind = pair.get("kind")
     x: Array | None = None
-    atoms = False
+    atoms, lost = False, 0.0
     if kind == "finite":
         first, second = _finite_masses(pair)
     elif kind == "densities":
@@ -492,9 +515,24 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
             x, first, second = _normal_masses(laws[0], laws[1], order)
         else:
             x, first, second = _chain_masses(pair, order)
+            ends = (pair["first"]["lower"], pair["first"]["upper"])
+            lost = _LOST if None in ends else 0.0
     else:
         raise ValueError(f"pair must be of a known kind, got {kind!r}")
-    return Nodes(second, first, x, atoms) if swap else Nodes(first, second, x, atoms)
+    log_p, log_q = (second, first) if swap else (first, second)
+    return Nodes(log_p, log_q, x, atoms, lost, None if x is None else _far_ratios(pair, swap, x))
+
+
+def _far_ratios(pair: Plain, swap: bool, x: Array) -> Array | None:
+    """Return log p - log q at the ends of the nodes and, on a line, far beyond them."""
+    ratio = closed_ratio(pair, swap)
+    if ratio is None:
+        return None
+    if pair["kind"] == "densities":
+        return ratio(np.array([float(pair["low"]), float(pair["high"])]))
+    middle, reach = (x[0] + x[-1]) / 2, (x[-1] - x[0]) / 2
+    far = middle + reach * np.concatenate([-np.geomspace(1, 1e6, 61), np.geomspace(1, 1e6, 61)])
+    return ratio(far)
 
 
 def _panels(edges: Array, order: int) -> tuple[Array, Array]:
@@ -541,9 +579,11 @@ def normals_of(pair: Plain, name: str) -> Normals | None:
                 once = functools.reduce(_then, (motion for (motion,) in steps), _STAY)
                 steps, times = [[_power(once, times)]], 1
             for options in itertools.chain.from_iterable(itertools.repeat(steps, times)):
-                if not options or len(branches) * len(options) > _MOST_BRANCHES:
+                if not options or len(branches) > _MOST_BRANCHES:
                     return None
-                branches = [_then(branch, motion) for branch in branches for motion in options]
+                branches = _merged(
+                    [_then(branch, motion) for branch in branches for motion in options]
+                )
         found += [(p, a * law["start"] + b, math.sqrt(v)) for p, a, b, v in branches]
     return found
 
@@ -561,6 +601,15 @@ def _motions(step: Plain) -> list[Motion]:
 def _then(first: Motion, second: Motion) -> Motion:
     (p, a, b, v), (q, c, d, w) = first, second
     return p * q, c * a, c * b + d, c * c * v + w
+
+
+def _merged(motions: list[Motion]) -> list[Motion]:
+    """Return each different motion once; many sequences of shifts lead to the same sum."""
+    weights: dict[tuple[float, float, float], Motion] = {}
+    for p, a, b, v in motions:
+        key = (float(f"{a:.11g}"), float(f"{v:.11g}"), round(b / math.sqrt(v), 9))
+        weights[key] = (weights[key][0] + p, *weights[key][1:]) if key in weights else (p, a, b, v)
+    return list(weights.values())
 
 
 def _power(motion: Motion, times: int) -> Motion:
@@ -806,7 +855,10 @@ def closed_ratio(pair: Plain, swap: bool) -> Ratio | None:
     if pair["kind"] == "finite":
         return lambda value: sign * value
     if pair["kind"] == "densities":
-        return lambda value: sign * 2 * float(pair["slope"]) * value
+        slope, ends = float(pair["slope"]), np.array([float(pair["low"]), float(pair["high"])])
+        # both densities are exponentials over their integrals
+        constant = logsumexp(-slope * ends, b=[1, -1]) - logsumexp(slope * ends, b=[-1, 1])
+        return lambda value: sign * (2 * slope * value + constant)
     first, second = normals_of(pair, "first"), normals_of(pair, "second")
     if first is None or second is None:
         return None
@@ -893,6 +945,8 @@ class Ladder:
 
         e^W is at least the sum of the rises at the levels below W; the levels share the error.
         """
+        if self.levels.size == 0:
+            return 0.0
         return float(np.sum(self.rises * lower_limit(hits, draws, ERROR / self.levels.size)))
 
 

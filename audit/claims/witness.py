@@ -100,9 +100,15 @@ class Witness:
     version: str
 
     def __post_init__(self) -> None:
-        validate.finite(at=self.at, claimed=self.claimed, slack=self.slack, low=self.bracket[0])
-        if self.bracket[1] is not None:
-            validate.finite(high=self.bracket[1])
+        validate.finite(at=self.at, claimed=self.claimed, slack=self.slack)
+        # at delta = 0 epsilon may be infinite
+        validate.nonnegative(
+            **{
+                f"bracket_{i}": end
+                for i, end in enumerate(self.bracket)
+                if end not in (None, math.inf)
+            }
+        )
         validate.one_of(_QUANTITIES, quantity=self.quantity)
         if "kind" not in self.pair:
             raise validate.fail("pair", "a mapping with a kind", dict(self.pair))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import enum
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import overload
@@ -39,17 +40,20 @@ class PrivacyCurve(ABC):
     @overload
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in (0, 1).
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in [0, 1).
+
+        At delta = 0 that is the largest log-likelihood ratio: pure differential privacy. A bound
+        that says nothing there is infinite.
 
         Parameters
         ----------
         delta
-            In (0, 1).
+            In [0, 1).
         order
             Of the pair; None for the worse of both.
         """
-        d = validate.array_in(0, 1, open_ends=True, delta=delta)
-        return self._worst(self._epsilon, d, order, np.maximum)
+        d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
+        return self._worst(self._epsilon_or_pure, d, order, np.maximum)
 
     @overload
     def delta(self, epsilon: float, order: Order | None = None) -> float: ...
@@ -104,6 +108,17 @@ class PrivacyCurve(ABC):
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
+
+    def _epsilon_or_pure(self, delta: Array, order: Order) -> Array:
+        if np.all(delta > 0):
+            return self._epsilon(delta, order)
+        result = np.full(delta.shape, self._pure_epsilon(order))
+        result[delta > 0] = self._epsilon(delta[delta > 0], order)
+        return result
+
+    def _pure_epsilon(self, order: Order) -> float:
+        """Return epsilon at delta = 0; infinite is always a valid bound."""
+        return math.inf
 
     @abstractmethod
     def _epsilon(self, delta: Array, order: Order) -> Array: ...

@@ -65,6 +65,9 @@ class GaussianCurve(PrivacyCurve):
                 break
         return epsilon * (1 + _DIGITS)
 
+    def _pure_epsilon(self, order: Order) -> float:
+        return 0.0 if self.mu == 0 else math.inf
+
     def _beta(self, alpha: Array, order: Order) -> Array:
         return np.asarray(ndtr(-ndtri(alpha) - self.mu))
 

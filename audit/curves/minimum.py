@@ -51,7 +51,7 @@ class MinimumCurve(PrivacyCurve):
 
     def winner(self, delta: float) -> str:
         """Return the label of the component with the smallest epsilon at ``delta``."""
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
         values = [curve.epsilon(delta) for curve in self.curves]
         return self.labels[int(np.argmin(values))]
 
@@ -62,6 +62,9 @@ class MinimumCurve(PrivacyCurve):
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(_stack(curve.epsilon(delta, order) for curve in self.curves).min(axis=0))
+
+    def _pure_epsilon(self, order: Order) -> float:
+        return min(curve.epsilon(0.0, order) for curve in self.curves)
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         return np.asarray(_stack(curve.delta(epsilon, order) for curve in self.curves).min(axis=0))

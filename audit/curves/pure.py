@@ -52,6 +52,9 @@ class PureCurve(PrivacyCurve):
             root = b + np.log1p(-delta * (1 + np.exp(-b)))
         return np.where(np.isnan(root), 0.0, np.maximum(root, 0.0))
 
+    def _pure_epsilon(self, order: Order) -> float:
+        return self.bound
+
     def _beta(self, alpha: Array, order: Order) -> Array:
         small = np.exp(-self.bound)
         with np.errstate(over="ignore", invalid="ignore"):

@@ -52,7 +52,7 @@ class BracketedCurve(PrivacyCurve):
         Parameters
         ----------
         delta
-            In (0, 1).
+            In [0, 1).
         order
             Of the pair; None for the worse of both.
         """

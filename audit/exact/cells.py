@@ -28,6 +28,7 @@ from audit.exact.bracketed import (
     MuBracket,
     gaussian_mu,
 )
+from audit.exact.largest_ratio import largest_ratio
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.numerics.roots import bracketed_root
@@ -181,12 +182,16 @@ class CellCurve(BracketedCurve):
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true epsilon at ``delta``."""
-        validate.open_unit(delta=delta)
-        return worse_bracket(
-            lambda o: self._widened(
-                lambda laws: laws.epsilon(delta, o), self._fine.epsilon_bracket, delta, o
-            ),
-            order,
+        validate.half_open_unit(delta=delta)
+        return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
+
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        if delta == 0:
+            value = largest_ratio(self.pair, order)
+            error = _ROUNDING * max(1.0, abs(value)) if math.isfinite(value) else 0.0
+            return max(value - error, 0.0), value + error
+        return self._widened(
+            lambda laws: laws.epsilon(delta, order), self._fine.epsilon_bracket, delta, order
         )
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
@@ -244,6 +249,9 @@ class CellCurve(BracketedCurve):
         high = math.exp(self._fine.log_delta(epsilon - shift, order)) * (1 + r)
         return low, min(high + abs(fine - coarse), 1.0)
 
+    def _pure_epsilon(self, order: Order) -> float:
+        return max(largest_ratio(self.pair, order), 0.0)
+
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._fine.epsilon(float(d), order) for d in delta])
 
@@ -293,6 +301,9 @@ def _of_mixtures(pair: Mixtures, refinement: int = 1) -> DiscreteLaws:
     far = np.geomspace(_TAIL, _FAR, count // 2)[1:]
     grid = np.concatenate([-far[::-1], np.linspace(-_TAIL, _TAIL, count + 1), far])
     edges = np.unique(np.concatenate([mean + std * grid for mean, std in sorted(normals)]))
+    # grids may meet but for rounding: the masses of such cells would have no digits
+    least = 1e-7 * min(std for _, std in normals)
+    edges = edges[np.concatenate([[True], np.diff(edges) > least])]
     # every cell is cut alike, so that what finer cells add falls with the square of their size
     places = np.arange((edges.size - 1) * refinement + 1) / refinement
     edges = np.interp(places, np.arange(edges.size), edges)

@@ -147,6 +147,27 @@ class LawPair:
             rtol=8.9e-16,
         )
 
+    def largest_ratio(self, lost_q: float) -> float:
+        """Return the largest log-likelihood ratio that the laws show, where both are followed.
+
+        On a line, where a mass ``lost_q`` of Q is missing, that of events with a certain mass;
+        elsewhere that of points.
+        """
+        parts_p, parts_q = (self.log_p, self.log_q) if lost_q == 0 else self._log_masses
+        atoms = self.followed[[0, -1]]
+        log_p = np.concatenate([parts_p[self.followed].ravel(), self.atoms_p[atoms]])
+        log_q = np.concatenate([parts_q[self.followed].ravel(), self.atoms_q[atoms]])
+        # noise reaches everywhere: what vanished has underflowed
+        held = np.isfinite(log_p) & np.isfinite(log_q)
+        log_p, log_q = log_p[held], log_q[held]
+        if log_p.size == 0:
+            return 0.0
+        if lost_q == 0:
+            return float(np.max(log_p - log_q))
+        rank = np.argsort(log_q - log_p, kind="stable")
+        p, q = (np.logaddexp.accumulate(logs[rank]) for logs in (log_p, log_q))
+        return float(np.max(p - np.logaddexp(q, math.log(lost_q))))
+
     def beta(self, alpha: float) -> float:
         """Least type II error of a test of P against Q at type I error alpha."""
         return self.beta_range(alpha)[0]
@@ -366,7 +387,9 @@ class LawCurve(BracketedCurve):
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true epsilon at ``delta``."""
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
+        if delta == 0:
+            return worse_bracket(self._pure_bracket, order)
         return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
@@ -428,6 +451,16 @@ class LawCurve(BracketedCurve):
         low = 0.0 if most >= 1 else fine.epsilon(math.log(most)) - shift - gap
         return max(low, 0.0), high
 
+    def _pure_bracket(self, order: Order) -> Bracket:
+        """Return (low, high) around epsilon at delta = 0, open above where mass was lost."""
+        rho = self.relative_error
+        lost = max(self._lost(order))
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        value = fine.largest_ratio(lost)
+        error = math.log1p(rho) - math.log1p(-rho) + abs(value - coarse.largest_ratio(lost))
+        complete = lost == 0 and bool(fine.followed.all())
+        return max(value - error, 0.0), max(value, 0.0) + error if complete else math.inf
+
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         rho = self.relative_error
         shift = math.log1p(rho) - math.log1p(-rho)
@@ -453,6 +486,10 @@ class LawCurve(BracketedCurve):
         gap = abs(value - other) if coarse_complete and complete else max(value - other, 0.0)
         slack = (alpha * math.log1p(rho) - (alpha - 1) * math.log1p(-rho)) / (alpha - 1) + gap
         return max(value - slack, 0.0), math.inf if lost else value + slack
+
+    def _pure_epsilon(self, order: Order) -> float:
+        lost = max(self._lost(order))
+        return math.inf if lost > 0 else max(self._pairs[order, True].largest_ratio(0.0), 0.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         pair = self._pairs[order, True]

@@ -85,8 +85,10 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true epsilon at ``delta``."""
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
         least, most = self._mu_range
+        if delta == 0:  # any two different normal laws have an unbounded ratio
+            return math.inf if least > 0 else 0.0, math.inf if most > 0 else 0.0
         raised = delta * (1 + _ERROR)
         low = GaussianCurve(least).epsilon(raised) if raised < 1 else 0.0
         high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))

@@ -41,7 +41,7 @@ class Epsilon:
     delta: float
 
     def __post_init__(self) -> None:
-        validate.open_unit(delta=self.delta)
+        validate.half_open_unit(delta=self.delta)
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return epsilon of two laws, given as log masses of the same cells."""
@@ -94,9 +94,9 @@ class ClaimedEpsilon:
 
     def __post_init__(self) -> None:
         if not self.deltas:
-            raise validate.fail("deltas", "one or more numbers in (0, 1)", self.deltas)
+            raise validate.fail("deltas", "one or more numbers in [0, 1)", self.deltas)
         for delta in self.deltas:
-            validate.open_unit(delta=delta)
+            validate.half_open_unit(delta=delta)
             validate.positive(claim=self.claim(delta))
 
     def quick(self, log_p: Array, log_q: Array) -> float:
@@ -117,7 +117,7 @@ class ClaimedEpsilon:
 
 def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:
     """Return the least value that a sound bound allows, and its id; None where none applies."""
-    if isinstance(objective, Epsilon):
+    if isinstance(objective, Epsilon) and objective.delta > 0:
         try:
             best = bounds.best(mechanism, delta=objective.delta)
         except bounds.NotApplicable:
@@ -135,6 +135,8 @@ def _epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     """Return the epsilon at which sum max(p - e^epsilon q, 0) over the cells is ``delta``."""
     held = log_p > -np.inf
     ratio = log_p[held] - log_q[held]
+    if delta == 0:  # noise reaches everywhere: where q vanished it has underflowed
+        return max(float(np.max(ratio[np.isfinite(ratio)], initial=0.0)), 0.0)
     order = np.argsort(-ratio)
     ratio = ratio[order]
     # q may be far below the smallest double where epsilon is large

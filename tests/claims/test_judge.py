@@ -196,7 +196,7 @@ def test_expectations():
             Verdict.ERROR,
             "the claimed epsilon at delta 1e-05 must be a number of at least 0, got nan",
         ),
-        (EpsilonDelta(((1.0, 2.0),)), None, Verdict.ERROR, "delta must be in (0, 1), got 2.0"),
+        (EpsilonDelta(((1.0, 2.0),)), None, Verdict.ERROR, "delta must be in [0, 1), got 2.0"),
         (Renyi(((1.0, 2.0),)), None, Verdict.ERROR, "order must be a finite number above 1"),
     ],
 )

@@ -42,8 +42,8 @@ def test_by_hand():
 
 
 def test_refusals():
-    with pytest.raises(ValueError, match=r"delta must be .*, got 0"):
-        Epsilon(0)
+    with pytest.raises(ValueError, match=r"delta must be .*, got 1"):
+        Epsilon(1)
     with pytest.raises(ValueError, match=r"alpha must be .*, got 1"):
         RenyiDivergence(1)
     with pytest.raises(ValueError, match="deltas must be one or more"):
