@@ -35,4 +35,4 @@ def test_refuses_bad_input():
     with pytest.raises(ValueError, match="curve must be a PrivacyCurve, got 3"):
         MinimumCurve((3,), ("a",))
     with pytest.raises(ValueError, match="delta must be in"):
-        BOTH.winner(0.0)
+        BOTH.winner(1.0)
