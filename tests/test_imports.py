@@ -18,7 +18,7 @@ ROWS = (
     {"claims"},
     {"search", "results"},
     {"exact", "simulation", "estimation", "bounds"},
-    {"constructions", "adapters"},
+    {"constructions", "adapters", "dominating"},
     {"curves", "mechanism"},
     {"codec"},
     {"numerics", "validate"},

@@ -17,7 +17,7 @@ from audit.bounds.assumptions import Assumption, NotApplicable
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.sources import Source
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Batching, NoisySGD
+from audit.mechanism import Batching, Choice, NoisySGD
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
@@ -69,6 +69,10 @@ class Entry:
         pair of the package is known to be covered by the bound.
     runs_option
         The option that says how many runs on one dataset are released, if there is one.
+    covers
+        Choices of a mechanism that the statement is proven for, besides those that every entry
+        covers or refuses by its assumptions (`audit.mechanism.COVERED_BY_DEFAULT`). All others are
+        refused.
     """
 
     id: str
@@ -81,6 +85,7 @@ class Entry:
     record_scope: RecordScope = RecordScope.ANY
     other_runs: tuple[str, ...] = ()
     runs_option: str | None = None
+    covers: tuple[Choice, ...] = ()
 
     def __post_init__(self) -> None:
         named = (self.record_scope.option, *self.other_runs, self.runs_option)
@@ -132,7 +137,8 @@ class Entry:
 
     def failures(self, mechanism: NoisySGD) -> tuple[str, ...]:
         """Return one "needs ..., got ..." for each assumption that ``mechanism`` fails."""
-        failures: list[str] = []
+        refusal = mechanism.uncovered(self.covers)
+        failures: list[str] = [] if refusal is None else [refusal]
         for assumption in self.assumptions:
             try:
                 failure = assumption.failure(mechanism)
@@ -151,6 +157,9 @@ class Entry:
             if name not in self.options:
                 allowed = ", ".join(self.options) if self.options else "none"
                 raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
+        refusal = mechanism.uncovered(self.covers)
+        if refusal is not None:
+            raise NotApplicable(f"{self.id} {refusal}")
         for assumption in self.assumptions:
             failure = assumption.failure(mechanism)
             if failure is not None:
@@ -250,6 +259,7 @@ class Catalogue:
         record_scope: RecordScope = RecordScope.ANY,
         other_runs: tuple[str, ...] = (),
         runs_option: str | None = None,
+        covers: tuple[Choice, ...] = (),
     ) -> Callable[[BoundFunction], BoundFunction]:
         """Return a decorator that registers a function from mechanisms to curves as a bound.
 
@@ -258,7 +268,7 @@ class Catalogue:
 
         Parameters
         ----------
-        id, source, statement, status, slow, record_scope, other_runs, runs_option
+        id, source, statement, status, slow, record_scope, other_runs, runs_option, covers
             See `Entry`.
         assumes
             What a mechanism must meet, in the order in which failures are reported.
@@ -281,6 +291,7 @@ class Catalogue:
                 record_scope=record_scope,
                 other_runs=other_runs,
                 runs_option=runs_option,
+                covers=covers,
             )
             known = self._entries.get(id)
             if known is not None and _defined_at(known.function) == _defined_at(function):

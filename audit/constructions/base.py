@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit import validate
 from audit.constructions.process import Process
-from audit.mechanism import NoisySGD
+from audit.mechanism import Choice, NoisySGD
 
 
 class Inadmissible(ValueError):
@@ -21,8 +21,10 @@ class Construction(ABC):
 
     Admissibility (convexity, Lipschitz constant, smoothness, sensitivity, relation) is checked
     when the construction is made; a construction that exists is a valid lower-bound witness
-    where ``is_neighbouring`` is true. Files name a construction by ``kind``, its class name; see
-    `audit.constructions.registry`.
+    where ``is_neighbouring`` is true. A subclass that checks its own parameters calls
+    ``super().__post_init__()`` first, which refuses choices of the mechanism that are neither
+    covered by default (`audit.mechanism.COVERED_BY_DEFAULT`) nor named in ``covers``. Files name
+    a construction by ``kind``, its class name; see `audit.constructions.registry`.
 
     Raises
     ------
@@ -37,10 +39,17 @@ class Construction(ABC):
     kind: ClassVar[str]
     citation: ClassVar[str]
     is_neighbouring: ClassVar[bool] = True
+    covers: ClassVar[tuple[Choice, ...]] = ()
 
     def __init_subclass__(cls) -> None:
         super().__init_subclass__()
         cls.kind = cls.__name__
+
+    def __post_init__(self) -> None:
+        validate.instance(NoisySGD, mechanism=self.mechanism)
+        refusal = self.mechanism.uncovered(self.covers)
+        if refusal is not None:
+            raise Inadmissible(f"{self.name} {refusal}")
 
     @property
     def name(self) -> str:

@@ -10,7 +10,7 @@ import numpy as np
 from audit import validate
 from audit.constructions.process import Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import UpdateMap
-from audit.mechanism import Batching, NoisySGD, Release
+from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 # (step size, whether the differing record is in the batch, how many other records are)
 BatchUpdate = Callable[[float, bool, int], UpdateMap]
@@ -41,6 +41,7 @@ def batched_process(
     ValueError
         If ``position`` is no batch of the cycle, or what is released is no iterate.
     """
+    _check_covered(mechanism)
     check_position(mechanism, position)
     if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
         paths = _cycles(mechanism, [update] * cycle_length(mechanism), position)
@@ -73,6 +74,13 @@ def cyclic_process(
             f"got {len(updates)}"
         )
     return _released(mechanism, start, _cycles(mechanism, updates, position))
+
+
+def _check_covered(mechanism: NoisySGD) -> None:
+    # who the neighbours are is the matter of the updates
+    refusal = mechanism.uncovered(tuple(Relation))
+    if refusal is not None:
+        raise ValueError(f"this process {refusal}")
 
 
 def cycle_length(mechanism: NoisySGD) -> int:

@@ -62,6 +62,7 @@ class WallPinnedWalk(Construction):
     citation: ClassVar[str] = "this package; linear losses that push into the wall and away"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.finite(before=self.before, after=self.after)
         m = self.mechanism
         _checked_position(self.name, m, self.position)
@@ -127,6 +128,7 @@ class CyclicQuadraticPair(Construction):
     citation: ClassVar[str] = "this package; attacks Theorem 4.5 of Bok, Su and Altschuler 2024"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.finite(curvature=self.curvature, batch_curvature=self.batch_curvature)
         m = self.mechanism
         _checked_position(self.name, m, self.position)

@@ -134,6 +134,7 @@ class Repeated(ExplicitPair):
     times: int
 
     def __post_init__(self) -> None:
+        _check_covered(self.name, self.mechanism)
         validate.integer(1, times=self.times)
         if self.mechanism.steps != 1 or self.mechanism.dataset_size != 1:
             raise ValueError(
@@ -165,6 +166,7 @@ class ExponentialMechanism(ExplicitPair):
 
     def __post_init__(self) -> None:
         m = self.mechanism
+        _check_covered(self.name, m)
         if m.release is not Release.EXPONENTIAL_MECHANISM:
             raise ValueError(
                 "ExponentialMechanism needs release='exponential mechanism', "
@@ -205,6 +207,12 @@ class ExponentialMechanism(ExplicitPair):
             return Densities(slope / 2, -m.diameter / 2, m.diameter / 2)
         mean, std = slope / 2 / self._curvature, 1 / math.sqrt(self._curvature)
         return Mixtures(Mixture((1.0,), (mean,), (std,)), Mixture((1.0,), (-mean,), (std,)))
+
+
+def _check_covered(name: str, mechanism: NoisySGD) -> None:
+    refusal = mechanism.uncovered()
+    if refusal is not None:
+        raise ValueError(f"{name} {refusal}")
 
 
 def _checked_numbers(name: str, values: object) -> tuple[float, ...]:

@@ -65,6 +65,7 @@ class GradientPair(Construction):
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         check_gradients(self)
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)

@@ -92,6 +92,7 @@ class HolderPair(Construction):
     citation: ClassVar[str] = "Chien and Li 2025, appendix A.14, as losses of the other records"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.finite(scale=self.scale)
         validate.instance(HolderForm, form=self.form)
         m = self.mechanism

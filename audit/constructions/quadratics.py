@@ -51,6 +51,7 @@ class QuadraticPair(Construction):
     citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.finite(curvature=self.curvature, others=self.others)
         if self.mechanism.clip_norm is not None and self.curvature:
             raise Inadmissible(

@@ -50,6 +50,7 @@ class ResetWalk(Construction):
     citation: ClassVar[str] = "this package; the other records have Huber losses"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         validate.positive(curvature=self.curvature, cap=self.cap)
         validate.finite(centre=self.centre)
         if self.mechanism.strong_convexity > 0:

@@ -68,6 +68,7 @@ class BiasedWalk(Construction):
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _refuse_strong_convexity(self.name, self.mechanism)
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
@@ -117,6 +118,7 @@ class TwoSidedWalk(Construction):
     citation: ClassVar[str] = "this package; linear losses of opposite slopes"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _refuse_strong_convexity(self.name, self.mechanism)
         if self.mechanism.relation is Relation.ZERO_OUT:
             raise Inadmissible(
@@ -163,6 +165,7 @@ class DriftedWalk(Construction):
     citation: ClassVar[str] = "this package; the other records share a linear drift"
 
     def __post_init__(self) -> None:
+        super().__post_init__()
         _refuse_strong_convexity(self.name, self.mechanism)
         validate.finite(drift=self.drift)
         checked_start(self.mechanism, self.start)

@@ -5,14 +5,15 @@ The update is
     X_{k+1} = Pi_K[ X_k - eta ( (1/b) sum_{i in B_k} grad f_i(X_k) + Z_k ) ],  Z_k ~ N(0, sigma^2 I)
 
 with eta the step size, b the (nominal) batch size, sigma ``noise_std`` and K a convex set of
-diameter D. Altschuler and Talwar 2022, Feldman et al. 2018 (for b = 1) and Bok, Su and Altschuler
-2024 write it so; other papers are translated where their bounds are coded.
+diameter D; with `Divisor.ACTUAL` both terms are multiplied by b over the size of the batch.
+Altschuler and Talwar 2022, Feldman et al. 2018 (for b = 1) and Bok, Su and Altschuler 2024 write it
+so; other papers are translated where their bounds are coded.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
@@ -21,19 +22,27 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import codec, validate
-from audit.mechanism.choices import Batching, Relation, Release
+from audit.mechanism.choices import (
+    COVERED_BY_DEFAULT,
+    Batching,
+    Choice,
+    Divisor,
+    Relation,
+    Release,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySGD:
-    """The mechanism: Noisy-SGD with these public parameters, releasing the last iterate.
+    """The mechanism: Noisy-SGD with these public parameters, and what it releases.
 
     Parameters
     ----------
     steps
         T, the number of updates.
     dataset_size, batch_size
-        n and b. ``batch_size`` is the nominal size for Poisson batches.
+        n and b. ``batch_size`` is the nominal size where batches have a random one: k n over the
+        steps of an epoch for random allocation, n times the sampling rate for Poisson batches.
     step_size
         eta, one number, or a tuple with one number a step.
     noise_std
@@ -51,8 +60,12 @@ class NoisySGD:
         Whether the losses are convex.
     diameter
         D of the domain; None for an unconstrained domain.
-    batching, relation, release
+    batching, relation, release, divisor
         See the enums.
+    max_batch_size
+        The size at which the batches of ``Batching.TRUNCATED_POISSON`` are cut; None for others.
+    participations
+        k, in how many batches of an epoch each record is, for ``Batching.RANDOM_ALLOCATION``.
     holder
         ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
     clip_norm
@@ -81,6 +94,9 @@ class NoisySGD:
     release: Release = Release.LAST_ITERATE
     holder: tuple[float, float] | None = None
     clip_norm: float | None = None
+    divisor: Divisor = Divisor.NOMINAL
+    max_batch_size: int | None = None
+    participations: int = 1
 
     def __post_init__(self) -> None:
         validate.integer(
@@ -101,6 +117,7 @@ class NoisySGD:
         validate.instance(Batching, batching=self.batching)
         validate.instance(Relation, relation=self.relation)
         validate.instance(Release, release=self.release)
+        validate.instance(Divisor, divisor=self.divisor)
         self._check_batches()
         self._check_losses()
 
@@ -123,11 +140,56 @@ class NoisySGD:
             raise ValueError(f"batch_size must be at most dataset_size ({n}), got {b}")
         if self.batching is Batching.FULL and b != n:
             raise ValueError(f"batch_size must be dataset_size ({n}) for full batches, got {b}")
-        if self.batching in (Batching.CYCLIC, Batching.SHUFFLED) and n % b:
+        cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
+        if self.batching in cut and n % b:
             raise ValueError(
                 f"batch_size must divide dataset_size ({n}) for {self.batching.value} batches, "
                 f"got {b}"
             )
+        self._check_sampler()
+
+    def _check_sampler(self) -> None:
+        validate.integer(1, participations=self.participations)
+        if self.batching is Batching.RANDOM_ALLOCATION:
+            records = self.participations * self.dataset_size
+            if records % self.batch_size:
+                raise ValueError(
+                    f"batch_size must divide participations * dataset_size ({records}) for random "
+                    f"allocation, got {self.batch_size}"
+                )
+        elif self.participations != 1:
+            raise ValueError(
+                f"participations must be 1 for {self.batching.value} batches, "
+                f"got {self.participations}"
+            )
+        if self.batching is Batching.TRUNCATED_POISSON:
+            if self.max_batch_size is None:
+                raise ValueError("max_batch_size must be given for truncated poisson batches")
+            validate.integer(1, max_batch_size=self.max_batch_size)
+        elif self.max_batch_size is not None:
+            raise ValueError(
+                f"max_batch_size must be None for {self.batching.value} batches, "
+                f"got {self.max_batch_size!r}"
+            )
+
+    def uncovered(self, also: Collection[Choice] = ()) -> str | None:
+        """Return why something that was written for other choices must refuse this mechanism.
+
+        Parameters
+        ----------
+        also
+            The choices that are covered besides those of `COVERED_BY_DEFAULT`.
+
+        Returns
+        -------
+        str or None
+            "needs another release, got release='all iterates'", say; None if all are covered.
+        """
+        for name in ("batching", "relation", "release", "divisor"):
+            choice = getattr(self, name)
+            if choice not in COVERED_BY_DEFAULT and choice not in also:
+                return f"needs another {name}, got {name}={choice.value!r}"
+        return None
 
     def _check_losses(self) -> None:
         if self.gradient_bound is None and self.gradient_sensitivity is None:
@@ -248,6 +310,20 @@ class NoisySGD:
     def epochs(self) -> float:
         """Passes over the data, steps * b / n (not rounded)."""
         return self.steps * self.batch_size / self.dataset_size
+
+    @property
+    def steps_per_epoch(self) -> int:
+        """Steps in which a cycle, an order or an allocation of all records is used up: k n/b."""
+        return self.participations * self.dataset_size // self.batch_size
+
+    @property
+    def noise_multiplier(self) -> float:
+        """Standard deviation of a step's noise over the sensitivity: noise_std * b / sensitivity.
+
+        The sensitivity is that of one record's gradient: 2C for ``REPLACE_ONE``, C otherwise, with
+        C the norm to which gradients are clipped. Accountants divide by C in every relation.
+        """
+        return self.noise_std * self.batch_size / self.sensitivity
 
 
 def encode_mechanism(mechanism: NoisySGD, *, defaults: bool = True) -> dict[str, Any]:

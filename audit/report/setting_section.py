@@ -17,16 +17,24 @@ _BATCHES = {
     Batching.SHUFFLED: "batches of {b} of the {n} records, shuffled once",
     Batching.WITHOUT_REPLACEMENT: "a fresh batch of {b} of the {n} records in every step",
     Batching.POISSON: "each of the {n} records in a step by itself with probability {b}/{n}",
+    Batching.RESHUFFLED: "batches of {b} of the {n} records, shuffled anew in every epoch",
+    Batching.RANDOM_ALLOCATION: "each of the {n} records in randomly chosen batches of an epoch, "
+    "{b} in a batch on average",
+    Batching.TRUNCATED_POISSON: "each of the {n} records in a step by itself with probability "
+    "{b}/{n}, and large batches cut",
 }
 _RELATIONS = {
     Relation.REPLACE_ONE: "differ in one record, which is replaced by another",
     Relation.ZERO_OUT: "differ in one record, whose loss is replaced by zero",
+    Relation.ADD_REMOVE: "differ in one record, which one of them lacks",
 }
 _RELEASES = {
     Release.LAST_ITERATE: "Only the last iterate is released.",
     Release.RANDOM_STOP: "Only the iterate after a random step is released.",
     Release.RANDOM_SKIP: "The first records, a random number of them, are left out; only the last "
     "iterate is released.",
+    Release.EXPONENTIAL_MECHANISM: "One draw from the exponential mechanism is released.",
+    Release.ALL_ITERATES: "Every iterate is released.",
 }
 
 

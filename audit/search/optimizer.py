@@ -18,6 +18,7 @@ from audit import exact, validate
 from audit.constructions import (
     Construction,
     CyclicQuadraticPair,
+    GradientPair,
     Inadmissible,
     QuadraticPair,
 )
@@ -119,6 +120,9 @@ def worst_case(
     validate.instance(NoisySGD, mechanism=mechanism)
     validate.positive(budget=budget)
     validate.integer(0, seed=seed)
+    refusal = mechanism.uncovered(GradientPair.covers)
+    if refusal is not None:
+        raise ValueError(f"the search {refusal}")
     if delta is not None and objective is None:
         objective = Epsilon(delta)
     elif delta is not None or objective is None:

@@ -18,6 +18,7 @@ from audit.constructions import (
     UpdateMap,
 )
 from audit.constructions.batches import batched_process
+from tests.choices import RELATIONS
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ def random_mechanism(rng: np.random.Generator, **fixed: object) -> NoisySGD:
         "smoothness": float(rng.uniform(0.5, 6)),
         "diameter": float(10 ** rng.uniform(-0.7, 0.3)),
         "batching": batching,
-        "relation": rng.choice(list(Relation)),
+        "relation": rng.choice(RELATIONS),
     }
     return NoisySGD(**{**values, **fixed})
 

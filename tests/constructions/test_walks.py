@@ -15,6 +15,7 @@ from audit.constructions import (
     Inadmissible,
     TwoSidedWalk,
 )
+from tests.choices import RELATIONS
 
 
 def mechanism(**changes: object) -> NoisySGD:
@@ -45,7 +46,7 @@ def test_biased_walk_jumps_by_eta_l_over_b() -> None:
     assert (biased.lower, biased.upper, biased.start) == (-0.5, 0.5, 0.0)
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_biased_walk_is_the_same_in_both_relations(relation: Relation) -> None:
     assert shifts(BiasedWalk(mechanism(relation=relation)).processes()[1])[0.075] > 0
 

@@ -11,6 +11,7 @@ from audit import Batching, Order
 from audit.constructions import Construction, DriftedWalk, Mapped
 from audit.exact import LawCurve, curve, law
 from tests import reference
+from tests.choices import BATCHINGS
 from tests.exact.cases import CASES, mapped_pair, mechanism
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
@@ -55,7 +56,7 @@ def test_every_case_agrees_with_the_twin(name: str) -> None:
 
 @settings(max_examples=12, deadline=None, derandomize=True, suppress_health_check=list(HealthCheck))
 @given(
-    batching=st.sampled_from(list(Batching)),
+    batching=st.sampled_from(BATCHINGS),
     steps=st.integers(1, 9),
     records=st.integers(2, 5),
     diameter=st.floats(0.5, 8.0),

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import audit
-from audit import Batching, NoisySGD, Relation
+from audit import Batching, Divisor, NoisySGD, Relation, Release
 
 GOOD: dict[str, object] = {
     "steps": 1000,
@@ -67,6 +67,33 @@ def test_rates() -> None:
     assert m.epochs == 2.5
 
 
+@pytest.mark.parametrize(
+    ("relation", "multiplier"),
+    [(Relation.REPLACE_ONE, 1.25), (Relation.ZERO_OUT, 2.5), (Relation.ADD_REMOVE, 2.5)],
+)
+def test_noise_multiplier(relation: Relation, multiplier: float) -> None:
+    m = mechanism(batch_size=5, batching=Batching.POISSON, relation=relation)
+    assert m.noise_multiplier == multiplier
+
+
+def test_epochs_of_an_allocation() -> None:
+    m = mechanism(batch_size=8, batching=Batching.RANDOM_ALLOCATION, participations=2)
+    assert m.steps_per_epoch == 5  # each record is in 2 of them
+    assert m.sampling_rate == 2 / 5
+
+
+def test_choices_that_nothing_covers_by_default() -> None:
+    assert mechanism().uncovered() is None
+    m = mechanism(relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)
+    assert m.uncovered() == "needs another relation, got relation='add remove'"
+    assert m.uncovered((Relation.ADD_REMOVE,)) == (
+        "needs another release, got release='all iterates'"
+    )
+    assert m.uncovered((Relation.ADD_REMOVE, Release.ALL_ITERATES)) is None
+    m = mechanism(divisor=Divisor.ACTUAL)
+    assert m.uncovered() == "needs another divisor, got divisor='actual'"
+
+
 def test_schedules() -> None:
     m = mechanism(steps=3, step_size=[0.1, 0.2, 0.3])
     assert m.step_size == (0.1, 0.2, 0.3)
@@ -97,6 +124,22 @@ def test_mechanisms_are_values() -> None:
             r"batch_size must divide dataset_size \(20\) for fixed|batch_size must divide",
         ),
         ({"batch_size": 3, "batching": Batching.SHUFFLED}, "batch_size must divide"),
+        ({"batch_size": 3, "batching": Batching.RESHUFFLED}, "batch_size must divide"),
+        (
+            {"batch_size": 3, "batching": Batching.RANDOM_ALLOCATION, "participations": 2},
+            r"batch_size must divide participations \* dataset_size \(40\) .* got 3",
+        ),
+        ({"participations": 2}, "participations must be 1 for full batches, got 2"),
+        (
+            {"batching": Batching.TRUNCATED_POISSON},
+            "max_batch_size must be given for truncated poisson batches",
+        ),
+        (
+            {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": 0},
+            "max_batch_size must be a whole number of at least 1, got 0",
+        ),
+        ({"max_batch_size": 9}, "max_batch_size must be None for full batches, got 9"),
+        ({"divisor": "actual"}, "divisor must be a Divisor, got 'actual'"),
         ({"noise_std": -0.5}, "noise_std must be a positive finite number, got -0.5"),
         ({"noise_std": math.nan}, "noise_std must be a positive finite number, got nan"),
         ({"noise_std": 0}, "noise_std must be a positive finite number, got 0"),

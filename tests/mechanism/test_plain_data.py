@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 
 from audit.mechanism import (
     Batching,
+    Divisor,
     NoisySGD,
     Relation,
     Release,
@@ -34,6 +35,8 @@ def mechanisms(draw: st.DrawFn) -> NoisySGD:
     steps = draw(st.integers(1, 5))
     batching = draw(st.sampled_from(Batching))
     batch = draw(st.integers(1, 5))
+    allocated = batching is Batching.RANDOM_ALLOCATION
+    cut = batching is Batching.TRUNCATED_POISSON
     records = batch if batching is Batching.FULL else batch * draw(st.integers(1, 4))
     varying = st.lists(positive, min_size=steps, max_size=steps).map(tuple)
     return NoisySGD(
@@ -50,6 +53,9 @@ def mechanisms(draw: st.DrawFn) -> NoisySGD:
         release=draw(st.sampled_from(Release)),
         holder=draw(st.none() | st.tuples(positive, st.floats(0, 1))),
         clip_norm=draw(st.none() | positive),
+        divisor=draw(st.sampled_from(Divisor)),
+        max_batch_size=draw(st.integers(1, 9)) if cut else None,
+        participations=draw(st.integers(1, 3)) if allocated else 1,
     )
 
 

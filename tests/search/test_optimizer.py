@@ -19,6 +19,7 @@ from audit.search import (
     tightest_bound,
     worst_case,
 )
+from tests.choices import RELATIONS
 from tests.search.cases import DELTA, mechanism, search
 
 
@@ -116,7 +117,7 @@ def test_other_batches_and_relations_stay_below_their_bounds():
         batching=Batching.CYCLIC,
     )
     for batching in (Batching.WITHOUT_REPLACEMENT, Batching.CYCLIC, Batching.SHUFFLED):
-        for relation in Relation:
+        for relation in RELATIONS:
             m = dataclasses.replace(small, batching=batching, relation=relation)
             found = search(m, 40)
             bound = tightest_bound(m, Epsilon(DELTA))

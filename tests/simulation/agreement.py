@@ -36,6 +36,7 @@ from audit.exact.law import Law
 from audit.exact.normal_laws import NormalLaw
 from audit.simulation import count_thresholds
 from audit.simulation.rng import LANES, aligned, fill_normals, seeded
+from tests.choices import BATCHINGS
 
 from .cases import mechanism
 
@@ -56,7 +57,7 @@ class Setting:
 def settings() -> list[Setting]:
     """Every construction that has exact laws, under every kind of batches that it has."""
     found: dict[str, Construction] = {}
-    for batching in audit.Batching:
+    for batching in BATCHINGS:
         whole = batching is audit.Batching.FULL
         m = mechanism(
             batching=batching, steps=20, dataset_size=6, batch_size=6 if whole else 2, noise_std=1.3

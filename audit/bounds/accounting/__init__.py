@@ -9,7 +9,7 @@ from audit.bounds.accounting.iteration import allocation_cost, best_cost
 from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.shift_allocation import HolderModulus, LipschitzShifts, Meetings
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.accounting.update import contraction_gap, family_sensitivity, noise_multiplier
+from audit.bounds.accounting.update import contraction_gap, family_sensitivity
 
 __all__ = [
     "HolderModulus",
@@ -21,6 +21,5 @@ __all__ = [
     "compose",
     "contraction_gap",
     "family_sensitivity",
-    "noise_multiplier",
     "sampled_gaussian_renyi",
 ]

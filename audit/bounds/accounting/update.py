@@ -20,9 +20,9 @@ def family_sensitivity(mechanism: NoisySGD) -> float:
     replace-one that is the sensitivity itself. For zero-out the sensitivity S only bounds the
     distance of a gradient from the zeroed one, and two gradients can be 2S apart.
     """
-    if mechanism.relation is Relation.ZERO_OUT:
-        return 2 * mechanism.sensitivity
-    return mechanism.sensitivity
+    if mechanism.relation is Relation.REPLACE_ONE:
+        return mechanism.sensitivity
+    return 2 * mechanism.sensitivity
 
 
 def contraction_gap(mechanism: NoisySGD) -> float:
@@ -36,11 +36,6 @@ def contraction_gap(mechanism: NoisySGD) -> float:
         return -eta * mechanism.smoothness
     pulls = (eta * mechanism.strong_convexity, eta * mechanism.smoothness)
     return min(min(pull, 2 - pull) for pull in pulls)
-
-
-def noise_multiplier(mechanism: NoisySGD) -> float:
-    """Return the noise of one step in units of the sensitivity: noise_std b/S."""
-    return mechanism.noise_std * mechanism.batch_size / mechanism.sensitivity
 
 
 def checked_index(mechanism: NoisySGD, index: int) -> int:

@@ -1,7 +1,7 @@
 """Boninsegna (2023), sections II to V and the appendix: the classical accountants.
 
 The noise of one step is measured in units of the sensitivity: the paper's sigma is
-`audit.bounds.accounting.noise_multiplier`. All but the subsampling results speak about the release
+`audit.NoisySGD.noise_multiplier`. All but the subsampling results speak about the release
 of every iterate, and hold for the last one by post-processing. Amplification by Poisson sampling
 (II.4, IV, A.1) compares a record with its absence, which is zero-out here: the divisor of a batch
 is fixed. Theorem IV.2 has no constants and is no bound.
@@ -20,7 +20,7 @@ from scipy.special import gammaln, logsumexp
 from audit import validate
 from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.accounting.update import family_sensitivity, noise_multiplier
+from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import (
     FIXED_BATCHES,
     FULL_BATCHES,
@@ -65,8 +65,8 @@ LOW_RATE = Assumption(
 )
 LARGE_NOISE = Assumption(
     "noise of at least 4 sensitivities",
-    lambda m: noise_multiplier(m) >= 4 * (1 - ROUNDING),
-    lambda m: f"noise_std*batch_size/sensitivity={noise_multiplier(m):g}",
+    lambda m: m.noise_multiplier >= 4 * (1 - ROUNDING),
+    lambda m: f"noise_std*batch_size/sensitivity={m.noise_multiplier:g}",
 )
 
 
@@ -86,7 +86,7 @@ def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
     For epsilon in (0, 1) only; the curve is infinite beyond. The exact curve of the same step is
     ``bsa24.theorem_4_1``.
     """
-    return TailCurve.gaussian(math.sqrt(2) / noise_multiplier(mechanism), factor=1.25, limit=1.0)
+    return TailCurve.gaussian(math.sqrt(2) / mechanism.noise_multiplier, factor=1.25, limit=1.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -132,7 +132,7 @@ class AdvancedComposition:
 
 def _step_profile(mechanism: NoisySGD, step_epsilon: float | None) -> tuple[Array, Array]:
     """Return epsilons of one step and their deltas, amplified by Poisson sampling (II.4)."""
-    mu = 1 / noise_multiplier(mechanism)
+    mu = 1 / mechanism.noise_multiplier
     rate = mechanism.sampling_rate
     curve = SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
     if step_epsilon is not None:
@@ -219,7 +219,7 @@ def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
     With the exact (eps, delta) of the Gaussian mechanism. The theorem is for a record that is added
     or removed; the pair reaches it in one order.
     """
-    mu = 1 / noise_multiplier(mechanism)
+    mu = 1 / mechanism.noise_multiplier
     rate = mechanism.sampling_rate
     return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
 
@@ -236,7 +236,7 @@ def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
 
     With eps and delta of Theorem II.2. False: log(1 + q (e^eps - 1)) is above q eps.
     """
-    rate, noise = mechanism.sampling_rate, noise_multiplier(mechanism)
+    rate, noise = mechanism.sampling_rate, mechanism.noise_multiplier
     return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
 
 
@@ -261,7 +261,7 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     real order. The curve converts to epsilon and delta at least as well as the theorem's tail
     bound, which is `tail_bound`.
     """
-    noise, rate = noise_multiplier(mechanism), mechanism.sampling_rate
+    noise, rate = mechanism.noise_multiplier, mechanism.sampling_rate
     if rate == 1:
         return RenyiCurve.linear(mechanism.steps / (2 * noise**2))
     divergence = functools.partial(
@@ -305,7 +305,7 @@ def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
     """
     count = mechanism.dataset_size // mechanism.batch_size
     met = -(-mechanism.steps // count)
-    return RenyiCurve.linear(met / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(met / (2 * mechanism.noise_multiplier**2))
 
 
 def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Array:
@@ -337,7 +337,7 @@ def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
     divergence = functools.partial(
         _mtz19_divergence,
         rate=mechanism.sampling_rate,
-        noise=noise_multiplier(mechanism),
+        noise=mechanism.noise_multiplier,
         times=mechanism.steps,
     )
     return RenyiCurve(divergence)

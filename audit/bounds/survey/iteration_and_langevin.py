@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.accounting.update import noise_multiplier
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
     CONTRACTIVE_STEPS,
@@ -115,7 +114,7 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (count * (epochs - 1) + 1 / (count - place + 1)) / count**2
-    return RenyiCurve.linear(inner / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
 @bound(
@@ -143,7 +142,7 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
         kappa, from 1, on which this expression does not depend.
     """
     count, epochs, _ = _batch(mechanism, batch)
-    return RenyiCurve.linear(epochs / count / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
 
 
 @bound(
@@ -174,7 +173,7 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)
-    return RenyiCurve.linear(inner / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
 @bound(
@@ -191,7 +190,7 @@ def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
     Linear losses without a domain have exactly K alpha/(2 sigma^2), which is
     ``survey.rdp_composition``.
     """
-    return RenyiCurve.linear(1 / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(1 / (2 * mechanism.noise_multiplier**2))
 
 
 @bound(
@@ -213,7 +212,7 @@ def theorem_vii_1(mechanism: NoisySGD) -> PrivacyCurve:
     """
     pull = mechanism.constant_step_size * mechanism.strong_convexity
     decayed = -math.expm1(-pull * mechanism.steps / 2)
-    return RenyiCurve.linear(4 / pull * decayed / (2 * noise_multiplier(mechanism) ** 2))
+    return RenyiCurve.linear(4 / pull * decayed / (2 * mechanism.noise_multiplier**2))
 
 
 @dataclass(frozen=True)
@@ -264,7 +263,7 @@ class _Recursion:
 
 def _recursion(mechanism: NoisySGD, steps: int) -> PrivacyCurve:
     pull = mechanism.constant_step_size * mechanism.strong_convexity
-    recursion = _Recursion(mechanism.sampling_rate, noise_multiplier(mechanism), pull, steps)
+    recursion = _Recursion(mechanism.sampling_rate, mechanism.noise_multiplier, pull, steps)
     return RenyiCurve(recursion, search=(1e-4, 1e6), points=401, refinements=0)
 
 

@@ -77,6 +77,9 @@ class NoisySGDPair:
         validate.instance(Loss, loss=self.loss)
         validate.instance(Dataset, dataset=self.dataset, dataset_prime=self.dataset_prime)
         validate.instance(Domain, domain=self.domain)
+        refusal = self.mechanism.uncovered()
+        if refusal is not None:
+            raise Inadmissible(f"a pair in d dimensions {refusal}")
         self._check_datasets()
         self._check_neighbours()
         self._check_release()

@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from audit import Batching, NoisySGD, Order, Relation, bounds, exact
+from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22 import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
 from audit.constructions.batches import batched_process
 from tests.bounds.pairs import admissible_pairs, random_mechanism
+from tests.choices import RELATIONS
 
 
 def mechanism(**changes):
@@ -97,7 +98,7 @@ def test_statuses():
     assert bounds.CATALOGUE["at22.b_2"].options == ("split", "length")
 
 
-@pytest.mark.parametrize("relation", list(Relation))
+@pytest.mark.parametrize("relation", RELATIONS)
 def test_both_relations_take_2_l(relation):
     m = mechanism(relation=relation)
     expected = 500 * sampled_gaussian_renyi(3.0, 0.05, 2.5)

@@ -12,6 +12,7 @@ from audit.bounds.fmtt18 import appendix_b_noise
 from audit.constructions import TwoSidedWalk
 from tests.bounds.fmtt18.one_pass import one_pass, renyi
 from tests.bounds.pairs import Forgetting, admissible_pairs, random_mechanism
+from tests.choices import RELEASES
 
 # --- Theorems 1, 22, 23, 24 ---------------------------------------------------------------------
 
@@ -131,7 +132,7 @@ OPTIONS = {
 
 
 def suitable(id, **changes):
-    for release in Release:
+    for release in RELEASES:
         for steps in (9, 81):
             m = one_pass(9, steps=steps, release=release, **changes)
             if id in bounds.applicable(m):

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from audit import Batching, Relation, Release
+from audit import Batching, Release
 from audit.simulation.blocks import Stream, block_size, cut_into_blocks
 from audit.simulation.dimensions import (
     Ball,
@@ -21,6 +21,7 @@ from audit.simulation.dimensions import (
     WholeSpace,
     final_points,
 )
+from tests.choices import BATCHINGS, RELATIONS
 
 from . import twin
 from .cases import DOMAINS, LOSSES, D, N, mechanism, pair
@@ -39,11 +40,11 @@ def agrees(made: NoisySGDPair, trials: int = 3, seed: int = 11) -> tuple[np.ndar
     return points
 
 
-@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("batching", BATCHINGS)
 @pytest.mark.parametrize("domain", DOMAINS)
 @pytest.mark.parametrize("loss", LOSSES)
 def test_kernel_is_its_twin_draw_by_draw(loss: str, domain: str, batching: Batching) -> None:
-    for relation in Relation:
+    for relation in RELATIONS:
         x, x_prime = agrees(pair(LOSSES[loss], DOMAINS[domain], batching, relation=relation))
         assert x.shape == (3, D)
         assert np.all(np.any(x != x_prime, axis=1))
@@ -90,7 +91,7 @@ def test_other_mechanisms_are_their_twins(variant: str) -> None:
         agrees(changed, trials=12)
 
 
-@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("batching", BATCHINGS)
 def test_same_bits_for_any_number_of_threads(batching: Batching) -> None:
     made = pair(Huber(1.5, 0.7), Ball(1.6), batching, steps=3)
     one, two, eight, default = (
@@ -120,7 +121,7 @@ def test_seeds_and_datasets_have_streams_of_their_own() -> None:
         assert np.max(np.abs(found)) < 6 / np.sqrt(5000)
 
 
-@pytest.mark.parametrize("batching", Batching)
+@pytest.mark.parametrize("batching", BATCHINGS)
 def test_common_random_numbers_leave_the_record_alone_between_the_runs(
     batching: Batching,
 ) -> None:

@@ -25,6 +25,7 @@ from audit.simulation.dimensions import (
     Quadratic,
     final_points,
 )
+from tests.choices import BATCHINGS
 
 from .laws import LEVEL, affine_law, has_counts, has_law, is_gaussian
 
@@ -130,9 +131,6 @@ def exact_p_value(construction: Construction, made: NoisySGDPair, trials: int = 
         law = audit.exact.law(process)
         values.append(has_law(x[:, 0], law, process.lower, process.upper))
     return 2 * min(values)
-
-
-BATCHINGS = list(Batching)
 
 
 @pytest.mark.parametrize("batching", BATCHINGS)

@@ -1,0 +1,19 @@
+"""Dominating pairs: the privacy of clipped DP-SGD, all iterates released, whatever the losses.
+
+A pair of explicit laws (P, Q) dominates a mechanism if no neighbouring datasets have a larger
+delta(epsilon), at any epsilon and in either order. Here P belongs to X, which holds the record, and
+Q to X'. Steps are composed on a grid of the logarithm of dP/dQ:
+
+- `GridPair` (`grid.py`) is one side of a pair: cells of losses with their masses under P and Q.
+  An upper one dominates the true pair, a lower one is dominated by it (data processing).
+- `compose` (`composition.py`) convolves upper and lower pairs, each with itself and others, and
+  returns a `DominatingCurve`: a `PrivacyCurve` whose brackets hold the true value in each order.
+- One file a sampler holds a function from numbers (noise multiplier, rate or steps of an epoch,
+  steps or epochs, relation) to such a curve, and says which pair it is and who proved it.
+- `dominating_curve` (`dispatch.py`) takes a `NoisySGD`. What no file speaks of is refused.
+
+Composition is exact for all iterates: an adversarial loss gives in every step the gradients that
+attain the step's pair, whatever came before (the gradient of the record is C, that of the others
+0), and the composition of dominating pairs dominates adaptive compositions (Dong, Roth and Su 2022;
+Zhu, Dong and Wang 2022, Theorem 10).
+"""

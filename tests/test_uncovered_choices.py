@@ -1,0 +1,107 @@
+"""Choices of a mechanism are refused by all that was not examined for them."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, search
+from audit.claims.candidates import candidate_pairs
+from audit.constructions import Construction, Inadmissible
+from audit.constructions.batches import batched_process
+from audit.constructions.registry import all_kinds, kinds
+from audit.constructions.updates import Affine
+from audit.mechanism import COVERED_BY_DEFAULT, Choice
+
+FIELDS: dict[type, str] = {
+    Batching: "batching",
+    Relation: "relation",
+    Release: "release",
+    Divisor: "divisor",
+}
+NEW = [c for kind in FIELDS for c in kind if c not in COVERED_BY_DEFAULT]
+
+
+def mechanism(choice: Choice) -> NoisySGD:
+    made: dict[str, Any] = {
+        "steps": 4,
+        "dataset_size": 4,
+        "batch_size": 2,
+        "step_size": 0.5,
+        "noise_std": 1.0,
+        "lipschitz": 1.0,
+        "smoothness": 1.0,
+        "diameter": 1.0,
+        "batching": Batching.WITHOUT_REPLACEMENT,
+        FIELDS[type(choice)]: choice,
+    }
+    if choice is Batching.TRUNCATED_POISSON:
+        made["max_batch_size"] = 3
+    return NoisySGD(**made)
+
+
+def message(choice: Choice) -> str:
+    name = FIELDS[type(choice)]
+    return f"needs another {name}, got {name}={choice.value!r}"
+
+
+def test_what_is_new() -> None:
+    """A value that is added to a choice is refused until it is named."""
+    assert len(NEW) == 6
+
+
+@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
+@pytest.mark.parametrize("id", list(bounds.CATALOGUE))
+def test_a_bound_refuses_what_it_does_not_name(id: str, choice: Choice) -> None:
+    entry, m = bounds.CATALOGUE[id], mechanism(choice)
+    if choice in entry.covers:
+        return
+    assert entry.failures(m)[0] == message(choice)
+    with pytest.raises(bounds.NotApplicable, match=f"^{id} {message(choice)}$"):
+        bounds.evaluate(id, m)
+
+
+@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
+@pytest.mark.parametrize("kind", list(all_kinds()))
+def test_a_construction_refuses_what_it_does_not_name(kind: str, choice: Choice) -> None:
+    cls, m = all_kinds()[kind], mechanism(choice)
+    fields = {f.name: 1 for f in dataclasses.fields(cls) if f.default is dataclasses.MISSING}
+    if "mechanism" not in fields or choice in getattr(cls, "covers", ()):
+        return
+    with pytest.raises(ValueError, match=f"^{kind} {message(choice)}$"):
+        cls(**{**fields, "mechanism": m})
+
+
+def test_every_kind_of_process_is_asked() -> None:
+    assert all(issubclass(kind, Construction) for kind in kinds().values())
+
+
+@pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
+def test_processes_search_and_judge_refuse(choice: Choice) -> None:
+    m = mechanism(choice)
+    if not isinstance(choice, Relation):  # which is the matter of the updates
+        with pytest.raises(ValueError, match=f"^this process {message(choice)}$"):
+            batched_process(m, 0.0, lambda eta, holds, count: Affine())
+    assert not list(candidate_pairs(m))
+    with pytest.raises(ValueError, match=f"^the search {message(choice)}$"):
+        search.worst_case(m, delta=1e-5, budget=1.0, seed=0, evaluations=3)
+
+
+def test_an_entry_may_name_a_choice() -> None:
+    entry = bounds.CATALOGUE["survey.rdp_composition"]
+    open_minded = dataclasses.replace(entry, covers=(Release.ALL_ITERATES,))
+    failures = open_minded.failures(mechanism(Release.ALL_ITERATES))
+    assert not [f for f in failures if f.startswith("needs another")]
+
+
+def test_a_construction_of_a_user_refuses(monkeypatch: pytest.MonkeyPatch) -> None:
+    @dataclasses.dataclass(frozen=True)
+    class Mine(Construction):
+        citation = "mine"
+
+        def processes(self) -> Any: ...
+
+    with pytest.raises(Inadmissible, match=r"^Mine needs another release"):
+        Mine(mechanism(Release.ALL_ITERATES))
