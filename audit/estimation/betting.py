@@ -24,8 +24,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from audit.numerics.compiled import compiled
 
 Array = NDArray[np.float64]
 
@@ -37,12 +38,12 @@ _HALVINGS = 60
 _KEEP = 1 - 1e-9  # of the largest stake that cannot lose everything
 
 
-@njit(nogil=True)
+@compiled
 def _divergence(p: float, q: float) -> float:
     return p * math.log(p / q) + (1 - p) * math.log((1 - p) / (1 - q))
 
 
-@njit(nogil=True)
+@compiled
 def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
     """Return x of the point (delta + ratio x, x) nearest to (p, q) in Kullback-Leibler divergence.
 
@@ -60,7 +61,7 @@ def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
     return 0.5 * (low + high)
 
 
-@njit(nogil=True)
+@compiled
 def _counts(
     first: Array, second: Array, ranks: NDArray[np.intp], low_tail: bool
 ) -> tuple[Array, Array, Array]:
@@ -81,7 +82,7 @@ def _counts(
     return thresholds, inside_first, inside_second
 
 
-@njit(nogil=True)
+@compiled
 def choose_bets(
     first: Array,
     second: Array,
@@ -157,7 +158,7 @@ def choose_bets(
     return bets
 
 
-@njit(nogil=True)
+@compiled
 def play(
     samples: Array,
     samples_prime: Array,

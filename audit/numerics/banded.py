@@ -11,9 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from audit.numerics.compiled import compiled
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import NoisyMap, State
 
@@ -193,7 +193,7 @@ def _unscaled(values: Array, exponents: Integers) -> Array:
         return np.asarray(np.log(values) + shift[:, None])
 
 
-@njit(nogil=True)
+@compiled
 def _times_power(value: float, exponent: int) -> float:
     """Return value * 2^exponent; in two halves, since the power alone may overflow."""
     if exponent < -2200:
@@ -202,7 +202,7 @@ def _times_power(value: float, exponent: int) -> float:
     return value * 2.0**half * 2.0 ** (exponent - half)
 
 
-@njit(nogil=True)
+@compiled
 def _normalise(row: Array, exponent: int) -> int:
     """Bring the largest entry to about 1 and return the row's exponent."""
     top = 0.0
@@ -218,7 +218,7 @@ def _normalise(row: Array, exponent: int) -> int:
     return exponent + shift
 
 
-@njit(nogil=True)
+@compiled
 def _to_panels(
     values: Array,
     exponents: Integers,
@@ -267,7 +267,7 @@ def _to_panels(
         new_exponents[target] = _normalise(row, scale)
 
 
-@njit(nogil=True)
+@compiled
 def _to_ends(
     values: Array,
     exponents: Integers,

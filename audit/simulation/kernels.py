@@ -20,14 +20,13 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from audit.numerics.compiled import compiled_inline, compiled_loop
 from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Program
 from audit.simulation.rng import (
     LANES,
     Floats,
     Words,
     aligned,
-    compiled_inline,
-    compiled_loop,
     draw,
     fill_normals,
     signed_power,

@@ -19,16 +19,16 @@ are contracted into fused ones: the bits depend neither on the processor nor on 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
+from typing import Any, cast
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from audit.numerics.compiled import compiled_inline
+from audit.numerics.compiled import compiled_loop as compiled_loop
 
 Floats = NDArray[np.float64]
 Words = NDArray[np.uint64]
-F = TypeVar("F", bound=Callable[..., object])
 
 LANES = 128
 _SECOND, _THIRD, _FOURTH = (np.uint64(k * LANES) for k in (1, 2, 3))
@@ -61,18 +61,6 @@ MINUS_TWO_LOG_2 = -1.3862943611198906
 HALF_ROOT_BITS = np.int64(0x3FE6A09E667F3BCD)  # of 1/sqrt 2 as a double
 ANGLE = math.pi / 4 * 2.0**-63  # the unit of the angle
 SIGN, SWAP = np.uint64(1 << 63), np.uint64(1 << 62)
-
-
-def compiled_loop(function: F) -> F:
-    """Compile with Numba; division by zero gives an infinity, as it must in vectors."""
-    result: F = cast(Any, njit)(nogil=True, error_model="numpy")(function)
-    return result
-
-
-def compiled_inline(function: F) -> F:
-    """Compile with Numba into every caller."""
-    result: F = cast(Any, njit)(nogil=True, error_model="numpy", forceinline=True)(function)
-    return result
 
 
 def seeded(sequence: np.random.SeedSequence) -> Words:

@@ -11,8 +11,9 @@ logarithms.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from audit.numerics.compiled import compiled
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -21,7 +22,7 @@ PADDING = 4
 """``middle`` is so many times the largest j of the grid."""
 
 
-@njit(nogil=True)
+@compiled
 def mirror(values: Array, growth: Array, table: Array) -> None:
     """Fill a table from the bounds for weights of at least 1, ``values[i, j]``.
 
@@ -40,7 +41,7 @@ def mirror(values: Array, growth: Array, table: Array) -> None:
             table[i, middle - j] = 1.0
 
 
-@njit(nogil=True)
+@compiled
 def weigh(
     source: Array, right: Array, left: Array, rest: float, stride: int, result: Array
 ) -> None:
@@ -65,7 +66,7 @@ def weigh(
             result[j] += chance * source[start + j]
 
 
-@njit(nogil=True)
+@compiled
 def reflect(
     table: Array,
     near: int,
@@ -135,7 +136,7 @@ def reflect(
             result[j] += best[j]
 
 
-@njit(nogil=True)
+@compiled
 def reflect_merged(
     table: Array, after: Array, far: Integers, right_mass: Array, left_mass: Array, result: Array
 ) -> None:
@@ -157,7 +158,7 @@ def reflect_merged(
             result[j] += met * after[j] + apart * max(source[middle + j], after[j])
 
 
-@njit(nogil=True)
+@compiled
 def split(first: Array, second: Array, rate: float, weights: Array, result: Array) -> None:
     """Set ``result`` to the smallest (1 - p) A(g_1) + p B(g_2) with (1 - p) g_1 + p g_2 = g.
 

@@ -10,12 +10,10 @@ same batches and the same noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 
+from audit.numerics.compiled import compiled_inline, compiled_loop
 from audit.simulation.dimensions.losses.base import Family
 from audit.simulation.dimensions.program import (
     FIXED,
@@ -30,22 +28,10 @@ from audit.simulation.dimensions.program import (
     Shape,
 )
 
-F = TypeVar("F", bound=Callable[..., object])
-
 _AFFINE, _HUBER, _LOGISTIC = int(Family.AFFINE), int(Family.HUBER), int(Family.LOGISTIC)
 
 
-def _jit(function: F) -> F:
-    result: F = cast(Any, njit)(nogil=True, error_model="numpy")(function)
-    return result
-
-
-def _inlined(function: F) -> F:
-    result: F = cast(Any, njit)(nogil=True, error_model="numpy", forceinline=True)(function)
-    return result
-
-
-@_inlined
+@compiled_inline
 def _window(rng: np.random.Generator, release: int, steps: int) -> tuple[int, int]:
     """Draw the first step and the one after the last."""
     if release == RANDOM_STOP:
@@ -55,7 +41,7 @@ def _window(rng: np.random.Generator, release: int, steps: int) -> tuple[int, in
     return 0, steps
 
 
-@_inlined
+@compiled_inline
 def _permute(rng: np.random.Generator, order: Integers, count: int) -> None:
     """Bring a uniform choice of ``count`` of the entries to the front, in uniform order."""
     n = order.size
@@ -64,7 +50,7 @@ def _permute(rng: np.random.Generator, order: Integers, count: int) -> None:
         order[i], order[j] = order[j], order[i]
 
 
-@_inlined
+@compiled_inline
 def _bernoulli(rng: np.random.Generator, order: Integers, rate: float) -> int:
     """Write the members of a Poisson batch to the front, and return how many they are."""
     scale = 1.0 / math.log1p(-rate) if rate < 1.0 else 0.0
@@ -78,7 +64,7 @@ def _bernoulli(rng: np.random.Generator, order: Integers, rate: float) -> int:
         i += 1.0
 
 
-@_inlined
+@compiled_inline
 def _batch(rng: np.random.Generator, rules: Rules, order: Integers, step: int) -> tuple[int, int]:
     """Draw the batch of a step: the entries of ``order`` between the two that are returned."""
     n, b = order.size, rules.batch_size
@@ -94,7 +80,7 @@ def _batch(rng: np.random.Generator, rules: Rules, order: Integers, step: int) -
     return n - b, n
 
 
-@_inlined
+@compiled_inline
 def _norm(a: float, v: Floats, b: float, x: Floats, c: float, ridge: Floats) -> float:
     """Return |a v + (b + c ridge) x|, in four sums that do not wait for each other."""
     d = x.size
@@ -110,7 +96,7 @@ def _norm(a: float, v: Floats, b: float, x: Floats, c: float, ridge: Floats) -> 
     return math.sqrt((s0 + s1) + (s2 + s3))
 
 
-@_inlined
+@compiled_inline
 def _dot(v: Floats, x: Floats) -> float:
     d = x.size
     whole = d - d % 4
@@ -125,7 +111,7 @@ def _dot(v: Floats, x: Floats) -> float:
     return (s0 + s1) + (s2 + s3)
 
 
-@_inlined
+@compiled_inline
 def _coefficients(shape: Shape, v: Floats, x: Floats, ridge: Floats) -> tuple[float, float]:
     """Return (a, b) with grad l_i(x) = a v + b x, for a record whose vector is v."""
     if shape.family == _HUBER:
@@ -138,7 +124,7 @@ def _coefficients(shape: Shape, v: Floats, x: Floats, ridge: Floats) -> tuple[fl
     return 1.0, 0.0
 
 
-@_inlined
+@compiled_inline
 def _add(shape: Shape, v: Floats, count: int, x: Floats, g: Floats, ridge: Floats) -> None:
     """Add the gradients of ``count`` equal records: of l_i, or of f_i if they are clipped."""
     if shape.family == _AFFINE and shape.clip == math.inf:
@@ -156,7 +142,7 @@ def _add(shape: Shape, v: Floats, count: int, x: Floats, g: Floats, ridge: Float
         g[j] += a * v[j] + (b + shared * ridge[j]) * x[j]
 
 
-@_inlined
+@compiled_inline
 def _tally(
     kind: Integers, order: Integers, first: int, last: int, tally: Integers, met: Integers
 ) -> int:
@@ -171,7 +157,7 @@ def _tally(
     return kinds
 
 
-@_inlined
+@compiled_inline
 def _move(
     rng: np.random.Generator, scale: float, std: float, rules: Rules, x: Floats, g: Floats
 ) -> None:
@@ -189,7 +175,7 @@ def _move(
             x[j] *= shrink
 
 
-@_jit
+@compiled_loop
 def fill(rng: np.random.Generator, p: Program, out: Floats) -> None:
     """Fill ``out``, shape (trials, d), with what the runs release."""
     # arrays by names of their own: each time that the program is handed on, Numba counts the

@@ -1,0 +1,39 @@
+"""How kernels are compiled. Importing this module imports Numba.
+
+A process compiles the kernels that it calls, and keeps no machine code on disc: Numba's own cache
+notices changes of a kernel's file, but not those of a helper in another file. Many short processes
+of one installation that does not change meanwhile, such as the tests', may share compiled kernels:
+with ``AUDIT_SHARE_KERNELS=1`` they are kept where Numba's ``NUMBA_CACHE_DIR`` says, which is best
+a folder that is thrown away afterwards.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar, cast
+
+from numba import njit
+
+F = TypeVar("F", bound=Callable[..., object])
+
+_SHARED = os.environ.get("AUDIT_SHARE_KERNELS") == "1"
+
+
+def compiled(function: F) -> F:
+    """Compile with Numba; other threads run meanwhile, and division by zero is an error."""
+    result: F = cast(Any, njit)(nogil=True, cache=_SHARED)(function)
+    return result
+
+
+def compiled_loop(function: F) -> F:
+    """Compile as `compiled`; division by zero gives an infinity, as it must in vectors."""
+    result: F = cast(Any, njit)(nogil=True, error_model="numpy", cache=_SHARED)(function)
+    return result
+
+
+def compiled_inline(function: F) -> F:
+    """Compile as `compiled_loop`, into every caller."""
+    options = {"nogil": True, "error_model": "numpy", "forceinline": True}
+    result: F = cast(Any, njit)(**options, cache=_SHARED)(function)
+    return result
