@@ -6,16 +6,31 @@ from .evidence import Tail as Tail
 from .evidence import ThresholdTest as ThresholdTest
 from .fixed import FixedThresholds as FixedThresholds
 from .fixed import Summary as Summary
+from .independent_canaries import IndependentCanariesBound as IndependentCanariesBound
+from .independent_canaries import (
+    independent_canaries_curve_p_value as independent_canaries_curve_p_value,
+)
+from .independent_canaries import independent_canaries_epsilon as independent_canaries_epsilon
+from .independent_canaries import independent_canaries_mu as independent_canaries_mu
+from .independent_canaries import independent_canaries_p_value as independent_canaries_p_value
 from .learned_scores import GradientBoosting as GradientBoosting
 from .learned_scores import Histogram as Histogram
 from .learned_scores import LearnedScore as LearnedScore
 from .learned_scores import Logistic as Logistic
 from .learned_scores import NearestNeighbours as NearestNeighbours
+from .one_run import Canaries as Canaries
 from .one_run import OneRunBound as OneRunBound
 from .one_run import one_run_curve_p_value as one_run_curve_p_value
 from .one_run import one_run_epsilon as one_run_epsilon
 from .one_run import one_run_mu as one_run_mu
 from .one_run import one_run_p_value as one_run_p_value
+from .one_run_scores import CountedGuesses as CountedGuesses
+from .one_run_scores import FixedGuesses as FixedGuesses
+from .one_run_scores import Guesses as Guesses
+from .one_run_scores import GuessesAtShares as GuessesAtShares
+from .one_run_scores import OneRunAudit as OneRunAudit
+from .one_run_scores import PilotGuesses as PilotGuesses
+from .one_run_scores import audit_one_run as audit_one_run
 from .pilot_split import PilotSplit as PilotSplit
 from .record import AuditRecord as AuditRecord
 from .record import Spent as Spent

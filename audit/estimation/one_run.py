@@ -10,10 +10,11 @@ Statements are about the mechanism and the relation "one canary in or out": clai
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,10 +27,19 @@ Array = NDArray[np.float64]
 # Least probability of a wrong guess, given that of a right one; arrays, one entry a claim.
 _LeastWrong = Callable[[Array], Array]
 
-_LARGEST_EPSILON = 700.0
-_LARGEST_MU = 80.0
+LARGEST_EPSILON = 700.0
+LARGEST_MU = 80.0
 _SECTIONS = 32
 _TOLERANCE = 1e-12
+
+
+class Canaries(enum.Enum):
+    """What a bound from one run assumes of how the canaries depend on each other."""
+
+    ARBITRARY = "arbitrary"
+    """Nothing: the bound holds for every mechanism."""
+    INDEPENDENT = "independent"
+    """What is seen of one canary depends on its coin and on noise of its own, and on no other's."""
 
 
 class Profile(Protocol):
@@ -58,6 +68,8 @@ class OneRunBound:
         As given.
     sampling_limit
         The value that all guesses right would have given.
+    assumption
+        What the bound assumes of the mechanism: nothing.
     """
 
     value: float
@@ -68,6 +80,8 @@ class OneRunBound:
     delta: float | None
     confidence: float
     sampling_limit: float
+
+    assumption: ClassVar[Canaries] = Canaries.ARBITRARY
 
 
 def one_run_p_value(
@@ -94,7 +108,7 @@ def one_run_p_value(
     ValueError
         If a value is out of its range.
     """
-    _check_counts(correct, guesses, canaries)
+    check_counts(correct, guesses, canaries)
     validate.nonnegative(epsilon=epsilon)
     validate.closed_unit(delta=delta)
     return _steinke(int(correct), int(guesses), int(canaries), float(epsilon), float(delta))
@@ -128,7 +142,7 @@ def one_run_epsilon(
     ValueError
         If a value is out of its range.
     """
-    _check_counts(correct, guesses, canaries)
+    check_counts(correct, guesses, canaries)
     validate.closed_unit(delta=delta)
     validate.open_unit(confidence=confidence)
     counts = int(correct), int(guesses), int(canaries)
@@ -149,7 +163,7 @@ def one_run_mu(correct: int, guesses: int, *, canaries: int, confidence: float) 
     The bound of Mahloujifar, Melis and Chaudhuri (2024, Algorithm 3) with the tradeoff function of
     mu-GDP: with probability at least ``confidence`` no claim below it was true.
     """
-    _check_counts(correct, guesses, canaries)
+    check_counts(correct, guesses, canaries)
     validate.open_unit(confidence=confidence)
     counts = int(correct), int(guesses), int(canaries)
     error = 1 - float(confidence)
@@ -190,18 +204,15 @@ def one_run_curve_p_value(
     ValueError
         If a value is out of its range or the curve gives a delta outside [0, 1].
     """
-    _check_counts(correct, guesses, canaries)
-    if epsilons is None:
-        epsilons = 40 * np.linspace(0.0, 1.0, 161) ** 2
-    grid = np.atleast_1d(validate.array_in(0, _LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
-    deltas = np.broadcast_to(np.asarray(curve.delta(grid), dtype=np.float64), grid.shape)
-    validate.array_in(0, 1, open_ends=False, delta=deltas)
+    check_counts(correct, guesses, canaries)
+    grid = default_epsilons(epsilons, 161)
+    deltas = profile_deltas(curve, grid)
 
     def least_wrong(right: Array) -> Array:
         return np.asarray(np.max(_lines(right[:, None], grid, deltas), axis=1))
 
     # The recursion from a larger error ends higher: find the largest error that it does not refute.
-    low, high = -_LARGEST_EPSILON, 0.0  # logarithms
+    low, high = -LARGEST_EPSILON, 0.0  # logarithms
     counts = int(correct), int(guesses), int(canaries)
     while high - low > 1e-9:
         errors = np.linspace(low, high, _SECTIONS)
@@ -217,7 +228,21 @@ def one_run_curve_p_value(
     return min(1.0, math.exp(high))
 
 
-def _check_counts(correct: int, guesses: int, canaries: int) -> None:
+def default_epsilons(epsilons: Array | None, size: int) -> Array:
+    """Return the epsilons at which a claimed curve is used, checked; or so many, dense near 0."""
+    if epsilons is None:
+        return np.asarray(40 * np.linspace(0.0, 1.0, size) ** 2)
+    return np.atleast_1d(validate.array_in(0, LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
+
+
+def profile_deltas(curve: Profile, epsilons: Array) -> Array:
+    """Return a claimed curve's deltas, checked."""
+    deltas = np.broadcast_to(np.asarray(curve.delta(epsilons), dtype=np.float64), epsilons.shape)
+    return validate.array_in(0, 1, open_ends=False, delta=deltas)
+
+
+def check_counts(correct: int, guesses: int, canaries: int) -> None:
+    """Require ``0 <= correct <= guesses <= canaries`` and ``canaries >= 1``."""
     validate.integer(0, correct=correct, guesses=guesses)
     validate.integer(1, canaries=canaries)
     if guesses > canaries:
@@ -309,12 +334,12 @@ def _epsilon_lower(correct: int, guesses: int, canaries: int, delta: float, erro
 
     steinke = 0.0
     if excess(0.0) < 0:
-        if excess(_LARGEST_EPSILON) < 0:
-            return _LARGEST_EPSILON
-        steinke = _root_below(excess)
+        if excess(LARGEST_EPSILON) < 0:
+            return LARGEST_EPSILON
+        steinke = root_below(excess, LARGEST_EPSILON)
     if delta == 0:  # the binomial is exact
         return steinke
-    return max(steinke, _largest_refuted(refuted, _LARGEST_EPSILON))
+    return max(steinke, _largest_refuted(refuted, LARGEST_EPSILON))
 
 
 def _mu_lower(correct: int, guesses: int, canaries: int, error: float) -> float:
@@ -325,12 +350,12 @@ def _mu_lower(correct: int, guesses: int, canaries: int, error: float) -> float:
         errors = np.full(mu.shape, error)
         return _refuted(correct, guesses, canaries, errors, lambda r: ndtr(ndtri(r) - mu))
 
-    return _largest_refuted(refuted, _LARGEST_MU)
+    return _largest_refuted(refuted, LARGEST_MU)
 
 
-def _root_below(excess: Callable[[float], float]) -> float:
-    """Root of a rising function in [0, _LARGEST_EPSILON], from the side where it is negative."""
-    root = bracketed_root(excess, 0.0, _LARGEST_EPSILON, xtol=1e-12)
+def root_below(excess: Callable[[float], float], most: float) -> float:
+    """Root of a rising function in [0, most], from the side where it is negative."""
+    root = bracketed_root(excess, 0.0, most, xtol=1e-12)
     while root > 0 and excess(root) > 0:
         root = max(root - 1e-12 * max(root, 1.0), 0.0)
     return root

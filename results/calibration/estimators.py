@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from audit.curves import GaussianCurve
 from audit.estimation import (
     Betting,
+    Canaries,
     FixedThresholds,
     PilotSplit,
     Rates,
@@ -20,8 +21,10 @@ from audit.estimation import (
     SimultaneousBand,
     Summary,
     audit_counts,
+    audit_one_run,
     audit_samples,
     credible_epsilon,
+    independent_canaries_epsilon,
     one_run_epsilon,
     rate_lower,
     rate_upper,
@@ -187,6 +190,52 @@ def one_run(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechani
     return _only(1e-5, _one_run(correct, int(np.sum(guessed)), size, confidence))
 
 
+def independent_canaries(
+    x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism
+) -> Array:
+    """The same pairs as canaries that are independent of each other, which they are."""
+    size = min(x.size, y.size)
+    coins = np.random.default_rng([seed, 1]).random(size) < 0.5
+    found = audit_one_run(
+        np.where(coins, x[:size], y[:size]),
+        coins,
+        delta=1e-2,
+        confidence=confidence,
+        seed=seed,
+        canaries=Canaries.INDEPENDENT,
+    )
+    values = [
+        _independent(one.correct, one.guesses.number, found.canaries, 1 - one.error)
+        for one in found.counted
+    ]
+    return np.asarray(np.max(values, axis=0))
+
+
+def unpaid_guesses(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The best of eight numbers of guesses, each at full confidence: nothing is paid."""
+    size = min(x.size, y.size)
+    coins = np.random.default_rng([seed, 1]).random(size) < 0.5
+    seen = np.where(coins, x[:size], y[:size])
+    by_score = coins[np.argsort(seen, kind="stable")]
+    values = []
+    for k in (5, 10, 20, 35, 50, 75, 100, size // 2):
+        correct = int(np.sum(by_score[-k:]) + np.sum(~by_score[:k]))
+        values.append(_independent(correct, 2 * k, size, confidence))
+    return np.asarray(np.max(values, axis=0))
+
+
+@cache
+def _independent(correct: int, guesses: int, canaries: int, confidence: float) -> Array:
+    return np.array(
+        [
+            independent_canaries_epsilon(
+                correct, guesses, canaries=canaries, delta=float(delta), confidence=confidence
+            ).value
+            for delta in DELTAS
+        ]
+    )
+
+
 @cache
 def _one_run(correct: int, guesses: int, canaries: int, confidence: float) -> float:
     bound = one_run_epsilon(correct, guesses, canaries=canaries, delta=1e-5, confidence=confidence)
@@ -220,6 +269,8 @@ _BESIDE = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response"
 PAIRED = (
     Estimator("sequential, delta 1e-2", sequential),
     Estimator("one run, delta 1e-5", one_run),
+    Estimator("one run, independent canaries", independent_canaries),
+    Estimator("planted: guesses unpaid", unpaid_guesses, planted=True, only=("identical normal",)),
     Estimator(
         "credible quantile (claims no coverage)", credible, beside=True, only=_BESIDE, share=0.1
     ),

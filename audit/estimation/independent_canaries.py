@@ -1,0 +1,320 @@
+"""Audits of one training run whose canaries are independent of each other.
+
+The theorem. Let (C_i, S_i), i = 1..n, be independent pairs, C_i a fair coin and S_i all that is
+seen of canary i; let the laws of S_i given C_i = 1 and C_i = 0 meet the claim (f-DP, in both
+orders), each canary by itself, the laws need not be alike. Someone guesses r of the coins from
+S_1..S_n, r fixed beforehand; T guesses are wrong. Then
+
+    P[T <= u] <= E[ BinCDF(u; r, g(1 - W)) ],    W ~ Beta(n - r, r + 1),
+
+    g(c) = max over epsilon of (c - delta(epsilon)) / (c (1 + e^epsilon)),
+
+with W = 0 where r = n (Xiang, Wang, Xiao, Tian and Wang 2025, arXiv 2509.08704, Theorem 2, where it
+is an equality for the optimal guesser of one law).
+
+Proof. By Blackwell's theorem each S_i is a randomised function of the outcome of the claim's
+dominating pair for C_i, independently over i; seeing those outcomes instead can only help. Given
+them the coins are independent, and guess i is wrong with probability at least e_i, the smaller
+posterior. A sum of independent errors is stochastically smallest for the r smallest e_i, also if
+guesses are chosen one by one and every outcome is told. The e_i are independent with one law, so
+given the (r+1)-th smallest, of quantile 1 - W, the r smaller ones are independent draws below it
+(ties broken by a uniform variable): T ~ Bin(r, g), g the mean of e below the quantile. That mean is
+the least share of errors among guesses on a share c = 1 - W of outcomes. Where a is the type I
+error with c = a + 1 - f(a), it is a / c, and the supporting lines of a symmetric f,
+1 - f(a) <= delta + e^epsilon a, give the maximum above.
+
+Independence is an assumption about the mechanism, and no technicality. A mechanism that with
+probability p enters a state in which it reveals each coin with probability delta / p is
+(0, delta)-DP; with p above 1 - confidence the bound is wrong whenever the state is entered.
+Independent are canaries whose scores have noise of their own: gradients of disjoint support or
+orthogonal directions under Gaussian noise with full batches or Poisson sampling. Canaries that
+share a batch of fixed size, clipping in common, or a model whose losses they are, are not. Where
+they are independent only given some variable V that does not depend on the coins, the claim must
+hold given V. `audit.estimation.one_run_epsilon` assumes nothing of this.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr, betainc, betaincinv, betaln, expit, ndtr, xlog1py, xlogy
+
+from audit import validate
+from audit.estimation.one_run import (
+    LARGEST_EPSILON,
+    LARGEST_MU,
+    Canaries,
+    Profile,
+    check_counts,
+    default_epsilons,
+    profile_deltas,
+    root_below,
+)
+from audit.numerics.roots import decreasing_root
+
+Array = NDArray[np.float64]
+# Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].
+_WrongShare = Callable[[Array], Array]
+
+# Probability of the cut's or the count's tails that are not integrated; it is added to the result.
+_LOST = 1e-18
+_PANELS = 64
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
+
+
+@dataclass(frozen=True)
+class IndependentCanariesBound:
+    """A lower confidence bound from one run that holds if its canaries are independent.
+
+    Attributes
+    ----------
+    value
+        If the canaries are independent (module docstring), then with probability at least
+        ``confidence`` the mechanism's true value is at least this; >= 0.
+    quantity
+        "epsilon" (at ``delta``) or "mu"; a mu refutes mu-GDP claims below it and nothing else.
+    correct, guesses, canaries
+        Right guesses, guesses made, coins tossed.
+    delta
+        None for a mu.
+    confidence
+        As given.
+    sampling_limit
+        The value that all guesses right would have given.
+    assumption
+        What the bound assumes of the mechanism.
+    """
+
+    value: float
+    quantity: str
+    correct: int
+    guesses: int
+    canaries: int
+    delta: float | None
+    confidence: float
+    sampling_limit: float
+
+    assumption: ClassVar[Canaries] = Canaries.INDEPENDENT
+
+
+def independent_canaries_p_value(
+    correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float
+) -> float:
+    """Probability bound for so many right guesses if canaries are independent, (epsilon, delta).
+
+    Parameters
+    ----------
+    correct, guesses, canaries
+        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
+    epsilon, delta
+        The claim: a finite number of at least 0, and one in [0, 1].
+
+    Returns
+    -------
+    The bound of the module docstring, attained by randomised response that reveals each coin with
+    probability delta. In closed form it is the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over
+    K ~ Bin(n, delta) coins revealed, all of them guessed.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+    """
+    check_counts(correct, guesses, canaries)
+    validate.nonnegative(epsilon=epsilon)
+    validate.closed_unit(delta=delta)
+    return _Revealed.of(int(canaries), float(delta)).p_value(
+        int(correct), int(guesses), float(epsilon)
+    )
+
+
+def independent_canaries_epsilon(
+    correct: int, guesses: int, *, canaries: int, delta: float, confidence: float
+) -> IndependentCanariesBound:
+    """Return a lower confidence bound on epsilon at ``delta`` if canaries are independent.
+
+    Parameters
+    ----------
+    correct, guesses, canaries
+        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
+    delta
+        In [0, 1].
+    confidence
+        In (0, 1).
+
+    Returns
+    -------
+    The bound: every claim of a smaller epsilon has `independent_canaries_p_value` below
+    1 - confidence. It holds for the mechanism whatever its law, Gaussian or not.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> independent_canaries_epsilon(
+    ...     232, 250, canaries=5000, delta=0.01, confidence=0.95
+    ... ).value.__round__(3)
+    1.89
+    """
+    check_counts(correct, guesses, canaries)
+    validate.closed_unit(delta=delta)
+    validate.open_unit(confidence=confidence)
+    revealed, error = _Revealed.of(int(canaries), float(delta)), 1 - float(confidence)
+
+    def bound(right: int) -> float:
+        def excess(epsilon: float) -> float:
+            return revealed.p_value(right, int(guesses), epsilon) - error
+
+        return _largest_below(excess, LARGEST_EPSILON)
+
+    return _both(bound, "epsilon", (correct, guesses, canaries), float(delta), confidence)
+
+
+def independent_canaries_mu(
+    correct: int, guesses: int, *, canaries: int, confidence: float
+) -> IndependentCanariesBound:
+    """Return mu such that "m-GDP" is refuted for every m below it if canaries are independent.
+
+    It refutes Gaussian claims and nothing else, and is never turned into an epsilon. Parameters
+    and errors as for `independent_canaries_epsilon`.
+    """
+    check_counts(correct, guesses, canaries)
+    validate.open_unit(confidence=confidence)
+    error = 1 - float(confidence)
+
+    def bound(right: int) -> float:
+        def excess(mu: float) -> float:
+            return _p_value(right, guesses, canaries, lambda c: gaussian_wrong(c, mu)) - error
+
+        return _largest_below(excess, LARGEST_MU)
+
+    return _both(bound, "mu", (correct, guesses, canaries), None, confidence)
+
+
+def independent_canaries_curve_p_value(
+    correct: int,
+    guesses: int,
+    *,
+    canaries: int,
+    curve: Profile,
+    epsilons: Array | None = None,
+) -> float:
+    """Probability bound for so many right guesses if canaries are independent, claimed curve.
+
+    Parameters and errors as for `audit.estimation.one_run_curve_p_value`; by default 801 epsilons
+    from 0 to 40, as the tail is sharp in the claim.
+
+    Returns
+    -------
+    The bound of the module docstring with the maximum taken over ``epsilons`` only: fewer make the
+    number larger, never wrong.
+    """
+    check_counts(correct, guesses, canaries)
+    grid = default_epsilons(epsilons, 801)
+    deltas = profile_deltas(curve, grid)
+    slope = expit(-grid)
+
+    def wrong(c: Array) -> Array:
+        lines = slope * (1 - deltas / c[..., None])
+        return np.asarray(np.maximum(np.max(lines, axis=-1), 0.0))
+
+    # the maximum has kinks where the lines of neighbouring epsilons cross, and where it leaves 0
+    order = np.argsort(grid)
+    s, d = slope[order], deltas[order]
+    gap = s[:-1] - s[1:]
+    cross = (s * d)[:-1] - (s * d)[1:]
+    kinks = cross[gap > 0] / gap[gap > 0]
+    return _p_value(int(correct), int(guesses), int(canaries), wrong, np.append(kinks, d))
+
+
+def gaussian_wrong(share: Array, mu: float) -> Array:
+    """Least share of wrong guesses under mu-GDP when this share of canaries is guessed."""
+    # the type I error Phi(a) solves Phi(a) + Phi(mu + a) = share; a is rounded down
+    top = np.full(np.shape(share), -0.5 * mu)
+    a = -decreasing_root(
+        lambda b: ndtr(-b) + ndtr(mu - b) - share, -top - 1e-9, np.full_like(top, LARGEST_MU + 45.0)
+    )
+    return np.asarray(ndtr(np.minimum(a, top)) / share)
+
+
+@dataclass(frozen=True)
+class _Revealed:
+    """How many of the coins are revealed: the law of Bin(canaries, delta) where it has mass."""
+
+    counts: Array
+    chances: Array
+
+    @staticmethod
+    def of(canaries: int, delta: float) -> _Revealed:
+        if delta in (0.0, 1.0):
+            return _Revealed(np.array([canaries * delta]), np.ones(1))
+        mean, spread = canaries * delta, math.sqrt(canaries * delta * (1 - delta))
+        # Bernstein: both tails beyond this are below _LOST
+        reach = 9.2 * spread + 28.0
+        low, high = max(0, math.floor(mean - reach)), min(canaries, math.ceil(mean + reach))
+        k = np.arange(low, high + 1, dtype=np.float64)
+        log_chances = xlogy(k, delta) + xlog1py(canaries - k, -delta)
+        log_chances -= betaln(k + 1, canaries - k + 1) + math.log(canaries + 1)
+        return _Revealed(k, np.exp(log_chances))
+
+    def p_value(self, correct: int, guesses: int, epsilon: float) -> float:
+        wrong = guesses - correct
+        hidden = np.maximum(guesses - self.counts, 0.0)
+        # BinCDF(u; m, q) = I_{1-q}(m - u, u + 1), and 1 where m <= u
+        few = hidden <= wrong
+        tails = betainc(np.where(few, 1.0, hidden - wrong), wrong + 1.0, expit(epsilon))
+        tails = np.where(few, 1.0, tails)
+        return min(1.0, float(self.chances @ tails) + _LOST)
+
+
+def _p_value(
+    correct: int, guesses: int, canaries: int, wrong: _WrongShare, kinks: Array | None = None
+) -> float:
+    """E[BinCDF(guesses - correct; guesses, wrong(1 - W))], W ~ Beta(canaries - guesses, ...)."""
+    if correct == 0:
+        return 1.0
+    if guesses == canaries:
+        return float(bdtr(guesses - correct, guesses, wrong(np.ones(1)))[0])
+    shape = guesses + 1, canaries - guesses  # of the share that is guessed, 1 - W
+    low = float(betaincinv(*shape, _LOST))
+    high = 1.0 - float(betaincinv(*shape[::-1], _LOST))
+    edges = np.linspace(low, high, _PANELS + 1)
+    if kinks is not None:
+        edges = np.unique(np.append(edges, kinks[(kinks > low) & (kinks < high)]))
+    half = 0.5 * np.diff(edges)[:, None]
+    share = edges[:-1, None] + half * (1 + _NODES)
+    log_density = xlogy(shape[0] - 1, share) + xlog1py(shape[1] - 1, -share) - betaln(*shape)
+    tails = bdtr(guesses - correct, guesses, wrong(share))
+    return min(1.0, float(np.sum(half * _WEIGHTS * np.exp(log_density) * tails)) + 2 * _LOST)
+
+
+def _largest_below(excess: Callable[[float], float], most: float) -> float:
+    """Root of a rising function in [0, most] from below; 0 or ``most`` where there is none."""
+    if excess(0.0) >= 0:
+        return 0.0
+    if excess(most) < 0:
+        return most
+    return root_below(excess, most)
+
+
+def _both(
+    bound: Callable[[int], float],
+    quantity: str,
+    counts: tuple[int, int, int],
+    delta: float | None,
+    confidence: float,
+) -> IndependentCanariesBound:
+    correct, guesses, canaries = (int(count) for count in counts)
+    limit = bound(guesses)
+    value = limit if correct == guesses else bound(correct)
+    return IndependentCanariesBound(
+        value, quantity, correct, guesses, canaries, delta, float(confidence), limit
+    )

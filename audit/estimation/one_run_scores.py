@@ -1,0 +1,413 @@
+"""Audits of one training run from the scores of its canaries and the coins that included them."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+from audit.estimation.independent_canaries import (
+    IndependentCanariesBound,
+    independent_canaries_curve_p_value,
+    independent_canaries_epsilon,
+    independent_canaries_mu,
+)
+from audit.estimation.one_run import (
+    Canaries,
+    OneRunBound,
+    Profile,
+    one_run_curve_p_value,
+    one_run_epsilon,
+    one_run_mu,
+)
+from audit.estimation.pilot_split import SmoothTail
+from audit.estimation.regions import upper_limit
+
+Array = NDArray[np.float64]
+Bound = OneRunBound | IndependentCanariesBound
+
+_FEWEST_CANARIES = 4  # two to choose, two to certify
+_PILOT_PAYS = 2000  # from so many canaries on a pilot finds more than it costs
+_LARGE_DELTA = 0.02  # of the error
+# Shares of the canaries guessed on either side, of which a pilot chooses a pair.
+_SHARES = np.append(np.geomspace(0.003, 0.3, 14), [0.35, 0.4, 0.45, 0.5, 0.7, 1.0])
+# How many of the pilot's standard errors wrong guesses are raised by before the best is taken.
+_CAUTION = 1.0
+
+
+@dataclass(frozen=True)
+class Guesses:
+    """Which coins are guessed: "in" for the highest scores, "out" for the lowest.
+
+    Attributes
+    ----------
+    included, excluded
+        How many of each; whole numbers of at least 0, one of them above 0.
+    """
+
+    included: int
+    excluded: int
+
+    def __post_init__(self) -> None:
+        validate.integer(0, included=self.included, excluded=self.excluded)
+        if not self.included + self.excluded:
+            raise validate.fail("guesses", "at least one", 0)
+
+    @property
+    def number(self) -> int:
+        """How many canaries are guessed."""
+        return self.included + self.excluded
+
+
+@dataclass(frozen=True)
+class FixedGuesses:
+    """Numbers of guesses that were chosen beforehand.
+
+    Attributes
+    ----------
+    choices
+        One choice, or several that share the error equally: the best of them counts.
+    """
+
+    choices: tuple[Guesses, ...]
+
+    kind: ClassVar[str] = "FixedGuesses"
+
+    def __post_init__(self) -> None:
+        if not self.choices or len(set(self.choices)) < len(self.choices):
+            raise validate.fail("choices", "one or more distinct Guesses", self.choices)
+        validate.instance(Guesses, **{f"choices[{i}]": one for i, one in enumerate(self.choices)})
+
+
+@dataclass(frozen=True)
+class GuessesAtShares:
+    """Several numbers of guesses, as many "in" as "out", that share the error equally.
+
+    Attributes
+    ----------
+    shares
+        Shares of all canaries that are guessed, in (0, 1], chosen beforehand.
+    """
+
+    shares: tuple[float, ...] = (0.05, 0.2, 0.5, 1.0)
+
+    kind: ClassVar[str] = "GuessesAtShares"
+
+    def __post_init__(self) -> None:
+        if not self.shares or len(set(self.shares)) < len(self.shares):
+            raise validate.fail("shares", "one or more distinct numbers in (0, 1]", self.shares)
+        for share in self.shares:
+            if not 0 < share <= 1:
+                raise validate.fail("shares", "in (0, 1]", share)
+
+    def choices(self, canaries: int) -> tuple[Guesses, ...]:
+        """Return the numbers of guesses among so many canaries; equal ones once."""
+        numbers = sorted({min(canaries, max(2, round(s * canaries))) for s in self.shares})
+        return tuple(Guesses(number - number // 2, number // 2) for number in numbers)
+
+
+@dataclass(frozen=True)
+class PilotGuesses:
+    """A random part of the canaries chooses the number of guesses on the others.
+
+    Only for independent canaries: the number must be fixed beforehand given whatever it was chosen
+    from, and the scores of a pilot tell nothing of the other canaries only if they are independent.
+
+    Attributes
+    ----------
+    fraction
+        Part of the canaries, in (0, 1), that chooses and is then left out of every count.
+    """
+
+    fraction: float = 0.2
+
+    kind: ClassVar[str] = "PilotGuesses"
+
+    def __post_init__(self) -> None:
+        validate.open_unit(fraction=self.fraction)
+
+
+GuessChoice = FixedGuesses | GuessesAtShares | PilotGuesses
+
+
+@dataclass(frozen=True)
+class CountedGuesses:
+    """Guesses, how many of them were right, and the part of the error they may use."""
+
+    guesses: Guesses
+    correct: int
+    error: float
+
+
+@dataclass(frozen=True)
+class OneRunAudit:
+    """Lower bounds on privacy loss from one run, certified together.
+
+    With probability at least ``confidence`` over coins, mechanism and pilot split, every number
+    that any method returns, for any argument, is right, provided that canaries are as
+    ``assumption`` says: for one number of guesses a claim is refuted where the right guesses are
+    too many, and the claims that hold of a mechanism are refuted wrongly only together with the
+    one that allows the fewest. So deltas are not paid for; several numbers of guesses are.
+
+    Attributes
+    ----------
+    assumption
+        What all bounds assume of the canaries.
+    confidence
+        One number for the whole statement.
+    delta
+        For which a pilot chose the guesses.
+    seed
+        What drew the pilot split and broke ties between scores.
+    choice
+        How the number of guesses was chosen.
+    pilot, canaries
+        Coins that chose, and coins that the guesses are about.
+    counted
+        The guesses, with their shares of the error.
+    """
+
+    assumption: Canaries
+    confidence: float
+    delta: float
+    seed: int
+    choice: GuessChoice
+    pilot: int
+    canaries: int
+    counted: tuple[CountedGuesses, ...]
+
+    def epsilon_lower(self, delta: float) -> float:
+        """Return a lower confidence bound on the mechanism's epsilon at ``delta`` in [0, 1]."""
+        return self.evidence(delta).value
+
+    def evidence(self, delta: float) -> Bound:
+        """Return ``epsilon_lower(delta)`` with the counts it rests on; its type says the rest."""
+        bound = one_run_epsilon if self._arbitrary else independent_canaries_epsilon
+        return max(
+            (
+                bound(
+                    one.correct,
+                    one.guesses.number,
+                    canaries=self.canaries,
+                    delta=delta,
+                    confidence=1 - one.error,
+                )
+                for one in self.counted
+            ),
+            key=lambda found: found.value,
+        )
+
+    def mu_lower(self) -> float:
+        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it."""
+        return self.mu_evidence().value
+
+    def mu_evidence(self) -> Bound:
+        """Return ``mu_lower()`` with the counts it rests on."""
+        bound = one_run_mu if self._arbitrary else independent_canaries_mu
+        return max(
+            (
+                bound(
+                    one.correct,
+                    one.guesses.number,
+                    canaries=self.canaries,
+                    confidence=1 - one.error,
+                )
+                for one in self.counted
+            ),
+            key=lambda found: found.value,
+        )
+
+    def refutes(self, curve: Profile) -> bool:
+        """Whether a claimed privacy curve is refuted."""
+        p_value = one_run_curve_p_value if self._arbitrary else independent_canaries_curve_p_value
+        return any(
+            p_value(one.correct, one.guesses.number, canaries=self.canaries, curve=curve)
+            < one.error
+            for one in self.counted
+        )
+
+    @cached_property
+    def _arbitrary(self) -> bool:
+        return self.assumption is Canaries.ARBITRARY
+
+
+def audit_one_run(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    *,
+    delta: float,
+    confidence: float,
+    seed: int,
+    canaries: Canaries = Canaries.ARBITRARY,
+    guesses: GuessChoice | None = None,
+) -> OneRunAudit:
+    """Certify a lower bound on privacy loss from one training run with many canaries.
+
+    Parameters
+    ----------
+    scores
+        What is seen of each canary, shape (n,), at least 4, finite: the higher, the more likely it
+        was included. May depend on the release in any way, but on no coin otherwise.
+    coins
+        Shape (n,), True or 1 where the canary was included; each a fair coin of its own.
+    delta
+        In [0, 1]: where the bound shall be sharp. Any other delta can be asked for as well.
+    confidence
+        In (0, 1).
+    seed
+        Draws the pilot split and breaks ties between scores; a whole number of at least 0, to be
+        fixed before looking.
+    canaries
+        `Canaries.ARBITRARY` assumes nothing of the mechanism. `Canaries.INDEPENDENT` is much
+        sharper for delta > 0 and wrong for mechanisms whose canaries depend on each other: see
+        `audit.estimation.independent_canaries`.
+    guesses
+        How the number of guesses is chosen. By default `PilotGuesses()` for 2,000 independent
+        canaries or more, which alone allow it, and else `GuessesAtShares` that depend on ``delta``
+        and ``confidence`` only.
+
+    Returns
+    -------
+    An `OneRunAudit`, which states its assumption.
+
+    Raises
+    ------
+    ValueError
+        If shapes differ, scores are not finite, coins are no coins, a number is out of its range,
+        there are more guesses than canaries, or a pilot is asked for and canaries are arbitrary.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(1)
+    >>> coins = generator.integers(0, 2, 5000)
+    >>> scores = coins + generator.normal(size=5000)  # each canary: mu = 1, epsilon(0.01) = 2.32
+    >>> for canaries in Canaries:
+    ...     found = audit_one_run(
+    ...         scores, coins, delta=0.01, confidence=0.95, seed=1, canaries=canaries
+    ...     )
+    ...     print(canaries.value, round(found.epsilon_lower(0.01), 2))
+    arbitrary 0.65
+    independent 1.66
+    """
+    seen = validate.real_sample(scores=scores)
+    tossed = _coins(coins, seen.size)
+    validate.closed_unit(delta=delta)
+    validate.open_unit(confidence=confidence)
+    validate.integer(0, seed=seed)
+    validate.instance(Canaries, canaries=canaries)
+    error, pilot = 1 - float(confidence), 0
+    choice = guesses or _default_choice(canaries, seen.size, float(delta), error)
+    if not isinstance(choice, GuessChoice):
+        requirement = "FixedGuesses, GuessesAtShares or PilotGuesses"
+        raise validate.fail("guesses", requirement, choice)
+    if isinstance(choice, PilotGuesses) and canaries is not Canaries.INDEPENDENT:
+        raise validate.fail("guesses", "chosen beforehand for arbitrary canaries", choice)
+    if seen.size < _FEWEST_CANARIES:
+        raise validate.fail("scores", f"at least {_FEWEST_CANARIES}", seen.size)
+
+    # a random order breaks ties, and its first part is the pilot
+    order = np.random.default_rng(seed).permutation(seen.size)
+    seen, tossed = seen[order], tossed[order]
+    if isinstance(choice, PilotGuesses):
+        pilot = min(max(2, round(choice.fraction * seen.size)), seen.size - 2)
+        chosen: tuple[Guesses, ...] = (
+            _planned(seen[:pilot], tossed[:pilot], seen.size - pilot, float(delta), error),
+        )
+    elif isinstance(choice, GuessesAtShares):
+        chosen = choice.choices(seen.size)
+    else:
+        chosen = choice.choices
+    left = seen.size - pilot
+    for one in chosen:
+        if one.number > left:
+            raise validate.fail("guesses", f"at most as many as canaries ({left})", one.number)
+    by_score = tossed[pilot:][np.argsort(seen[pilot:], kind="stable")]
+    share = error / len(chosen)
+    return OneRunAudit(
+        assumption=canaries,
+        confidence=float(confidence),
+        delta=float(delta),
+        seed=int(seed),
+        choice=choice,
+        pilot=pilot,
+        canaries=left,
+        counted=tuple(CountedGuesses(one, _correct(by_score, one), share) for one in chosen),
+    )
+
+
+def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -> GuessChoice:
+    if canaries is Canaries.INDEPENDENT:
+        return PilotGuesses() if size >= _PILOT_PAYS else GuessesAtShares()
+    # arbitrary canaries certify the less the larger delta / error: a shared error may leave nothing
+    return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
+
+
+def _coins(coins: ArrayLike, size: int) -> NDArray[np.bool_]:
+    array = np.asarray(coins)
+    if array.shape != (size,):
+        raise ValueError(f"coins must have the shape of scores ({size},), got {array.shape}")
+    if array.dtype.kind not in "biuf" or not np.all((array == 0) | (array == 1)):
+        raise ValueError("coins must be True or False, 1 or 0, one a canary")
+    return array.astype(np.bool_)
+
+
+def _correct(by_score: NDArray[np.bool_], guesses: Guesses) -> int:
+    """Right guesses, given the coins by ascending score."""
+    excluded, included = by_score[: guesses.excluded], by_score[by_score.size - guesses.included :]
+    return int(np.sum(~excluded) + np.sum(included))
+
+
+def _planned(
+    scores: Array, coins: NDArray[np.bool_], canaries: int, delta: float, error: float
+) -> Guesses:
+    """Choose the guesses that are predicted to certify most; a poor plan costs only power."""
+    sides = scores[coins], scores[~coins]
+    if min(side.size for side in sides) == 0:
+        return Guesses(canaries - canaries // 2, canaries // 2)
+    with np.errstate(over="ignore"):
+        top = _Side.fit(*(np.sort(side) for side in sides))
+        bottom = _Side.fit(*(np.sort(-side) for side in sides[::-1]))
+    i, j = (index.ravel() for index in np.indices((top.share.size, bottom.share.size)))
+    share = top.share[i] + bottom.share[j]
+    possible = (share > 0) & (share <= 1)
+    i, j, share = i[possible], j[possible], share[possible]
+    wrong = (top.wrong[i] + bottom.wrong[j]) * canaries
+    doubt = np.hypot(top.doubt[i], bottom.doubt[j]) * canaries
+    # under the claim about delta * canaries of the coins are revealed, and they are guessed first
+    hidden = share * canaries - delta * canaries - math.sqrt(delta * (1 - delta) * canaries)
+    wrong, hidden = wrong + _CAUTION * doubt, np.maximum(hidden, 1.0)
+    limit = upper_limit(np.minimum(wrong, hidden), hidden, error)
+    best = int(np.argmin(limit))
+    counts = np.floor(np.array([top.share[i[best]], bottom.share[j[best]]]) * canaries)
+    included, excluded = (int(count) for count in counts)
+    return Guesses(max(included, 0 if excluded else 1), excluded)
+
+
+@dataclass(frozen=True)
+class _Side:
+    """Guesses "in" at high scores, as a pilot predicts them, or "out" at low ones.
+
+    For thresholds: shares of all canaries that are guessed, that are guessed wrong, and the
+    standard error of the latter.
+    """
+
+    share: Array
+    wrong: Array
+    doubt: Array
+
+    @staticmethod
+    def fit(right: Array, wrong: Array) -> _Side:
+        tails = SmoothTail.fit(right), SmoothTail.fit(wrong)
+        both = np.sort(np.concatenate([right, wrong]))
+        ranks = np.unique(np.round(_SHARES[1:] * both.size).astype(np.intp))
+        reach = np.linspace(both[-1], max(tail.horizon for tail in tails), 4)
+        threshold = np.unique(np.concatenate([both[both.size - ranks[ranks > 0]], reach]))
+        weights = np.array([right.size, wrong.size]) / both.size
+        (p, _), (q, q_error) = (tail.rate(threshold) for tail in tails)
+        share, missed = p * weights[0] + q * weights[1], q * weights[1]
+        return _Side(*(np.append(0.0, v) for v in (share, missed, missed * q_error)))
