@@ -14,6 +14,7 @@ import pytest
 
 if TYPE_CHECKING:
     from audit.claims.claim import Claim
+    from audit.claims.judge import Shared
 
 SUFFIX = ".claims.yaml"
 
@@ -53,16 +54,18 @@ class ClaimsFile(pytest.File):
         """Return one test for each claim and one for each complaint."""
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
-        from audit.claims.judge import error_shares
+        from audit.claims.judge import Shared, error_shares
 
         loaded = load([_relative(self.path, self.config.rootpath)])
         error = _error(str(self.config.getini("claims_error")))
         seed = self.config.getoption("--claims-seed")
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
         # each claim's share is settled by the file alone, so that -k and the order change nothing
+        shared = Shared(loaded.files)
+        self.config.add_cleanup(shared.close)
         for claim, share in zip(claims, error_shares(claims, error), strict=True):
             yield ClaimItem.from_parent(
-                self, name=claim.id, claim=claim, error=share, files=loaded.files
+                self, name=claim.id, claim=claim, error=share, shared=shared
             )
         names: dict[str, int] = {}
         for complaint in loaded.complaints:
@@ -77,11 +80,9 @@ class ClaimsFile(pytest.File):
 class ClaimItem(pytest.Item):
     """One claim: passes if the verdict is as expected."""
 
-    def __init__(
-        self, *, claim: Claim, error: float, files: tuple[Path, ...], **others: Any
-    ) -> None:
+    def __init__(self, *, claim: Claim, error: float, shared: Shared, **others: Any) -> None:
         super().__init__(**others)
-        self._claim, self._error, self._files = claim, error, files
+        self._claim, self._error, self._shared = claim, error, shared
 
     def runtest(self) -> None:
         """Judge the claim."""
@@ -90,11 +91,9 @@ class ClaimItem(pytest.Item):
         from audit.claims.claim import Severity
         from audit.claims.formats import properties
         from audit.claims.judge import judge
-        from audit.claims.user_code import importable
         from audit.results import Verdict
 
-        with importable(self._files):
-            judgement = judge(self._claim, error=self._error)
+        judgement = judge(self._claim, error=self._error, shared=self._shared)
         facts = {"verdict": judgement.verdict.value, **properties(judgement)}
         self.user_properties.extend((k, v) for k, v in facts.items() if v not in (None, ""))
         if judgement.verdict is Verdict.ERROR:

@@ -22,10 +22,26 @@ from numpy.typing import ArrayLike, NDArray
 # Booleans, whole and real numbers, and objects, which are turned into floats one by one.
 _REAL_KINDS = "biufO"
 
+_MOST_SHOWN = 100  # characters of a value that a message quotes
+
+
+def shown(value: object) -> str:
+    """Return a value as messages quote it: its repr in one line, cut where it is long.
+
+    >>> shown("x" * 200) == "'" + "x" * 99 + "..."
+    True
+    """
+    try:
+        text = repr(value)
+    except Exception:  # of a user's class, or a whole number of more digits than Python writes
+        return with_article(type(value).__name__) + " that cannot be shown"
+    text = " ".join(text.split()) if "\n" in text else text
+    return text if len(text) <= _MOST_SHOWN + len("...") else f"{text[:_MOST_SHOWN]}..."
+
 
 def fail(name: str, requirement: str, value: object) -> ValueError:
     """Return the error that every check raises: ``name must be requirement, got value``."""
-    return ValueError(f"{name} must be {requirement}, got {value!r}")
+    return ValueError(f"{name} must be {requirement}, got {shown(value)}")
 
 
 def with_article(noun: str) -> str:

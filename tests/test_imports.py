@@ -19,7 +19,7 @@ ROWS = (
     {"search", "results"},
     {"exact", "simulation", "estimation", "bounds"},
     {"constructions", "adapters", "dominating"},
-    {"curves", "mechanism"},
+    {"curves", "mechanism", "isolation"},
     {"codec"},
     {"numerics", "validate"},
 )

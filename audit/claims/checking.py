@@ -13,7 +13,6 @@ from audit import validate
 from audit.claims.claim import Claim, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
-from audit.claims.user_code import importable
 from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
@@ -93,8 +92,8 @@ def check(
     Raises
     ------
     ValueError
-        If ``error`` is not in (0, 1), ``jobs`` below 1 or ``seed`` below 0, or if a callable
-        ends the process. Broken files and claims raise nothing: they are among the ``complaints``.
+        If ``error`` is not in (0, 1), ``jobs`` below 1 or ``seed`` below 0. Broken files and
+        claims raise nothing: they are among the ``complaints``.
     """
     validate.open_unit(error=error)
     validate.integer(1, jobs=jobs)
@@ -102,8 +101,7 @@ def check(
     claims = loaded.claims
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
-    with importable(loaded.files):
-        judgements = _judged(claims, error, jobs, progress)
+    judgements = _judged(claims, loaded.files, error, jobs, progress)
     return Checked(
         judgements,
         (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
@@ -130,13 +128,14 @@ def check_file(
 
 def _judged(
     claims: Sequence[Claim],
+    files: Sequence[Path],
     error: float,
     jobs: int,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Judgement, ...]:
     if not claims:
         return ()
-    from audit.claims.judge import judge_all  # late: it needs every room of the package
+    from audit.claims.judge import Shared, judge_all  # late: it needs every room of the package
 
     done: list[str] = []
 
@@ -145,13 +144,9 @@ def _judged(
         if progress is not None:
             progress(len(done), len(claims))
 
-    try:
-        with contextlib.redirect_stdout(sys.stderr):  # what callables print is no outcome
-            return judge_all(claims, error=error, jobs=jobs, progress=advance)
-    except SystemExit as ended:  # a callable must not choose the exit status
-        raise ValueError(
-            f"a callable of a claim ended the run: SystemExit({ended.code!r})"
-        ) from None
+    # what constructions of users print is no outcome
+    with Shared(files) as shared, contextlib.redirect_stdout(sys.stderr):
+        return judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
 
 
 def with_seed(claim: Claim, seed: int) -> Claim:

@@ -172,15 +172,23 @@ class Budget:
 
     ``trials`` is the number of samples a side where no exact law is at hand (0: exact only),
     ``seconds`` the time after which no further construction is tried, ``seed`` that of all samples.
+    A callable may take ``callable_seconds`` for all deltas together, and ``callable_gigabytes`` of
+    memory.
     """
 
     trials: int = 0
     seconds: float = 60.0
     seed: int = 0
+    callable_seconds: float = 30.0
+    callable_gigabytes: float = 4.0
 
     def __post_init__(self) -> None:
         validate.integer(0, trials=self.trials, seed=self.seed)
-        validate.positive(seconds=self.seconds)
+        validate.positive(
+            seconds=self.seconds,
+            callable_seconds=self.callable_seconds,
+            callable_gigabytes=self.callable_gigabytes,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

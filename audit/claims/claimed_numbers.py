@@ -22,8 +22,9 @@ from audit.claims.claim import (
     Tradeoff,
 )
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
-from audit.claims.user_code import imported
+from audit.claims.user_code import epsilon_function
 from audit.curves.base import PrivacyCurve
+from audit.isolation import UserCodeError, Workers
 from audit.mechanism import NoisySGD
 
 # Bounds are computed by root finding and series; numbers that a user writes have no such error.
@@ -72,8 +73,10 @@ class BadClaim(Exception):
     """The claim cannot be evaluated; the message says why in one line."""
 
 
-def claimed_numbers(claim: Claim) -> tuple[ClaimedNumber, ...]:
+def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
     """Return the finite numbers that a claim's statement consists of.
+
+    ``workers`` run the functions of users.
 
     Raises
     ------
@@ -82,7 +85,10 @@ def claimed_numbers(claim: Claim) -> tuple[ClaimedNumber, ...]:
     BadClaim
         If the statement cannot be evaluated.
     """
-    found = _numbers(claim.statement, claim.mechanism)
+    if isinstance(claim.statement, CallableBound):
+        found = _of_callable(claim.statement, claim, workers)
+    else:
+        found = _numbers(claim.statement, claim.mechanism)
     for number in found:
         _check(number)
     finite = tuple(number for number in found if math.isfinite(number.value))
@@ -178,30 +184,16 @@ def _of_bound(statement: CatalogueBound, mechanism: NoisySGD | None) -> list[Cla
     return [*epsilons, *divergences]
 
 
-@_numbers.register
-def _of_callable(statement: CallableBound, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
-    if mechanism is None:
+def _of_callable(statement: CallableBound, claim: Claim, workers: Workers) -> list[ClaimedNumber]:
+    if claim.mechanism is None:
         raise BadClaim("mechanism must be given for a bound, got none")
     if not statement.deltas:
         raise BadClaim("deltas must be given for a callable, got none")
     try:
-        function = imported(statement.target)
-    except ValueError as error:
+        with epsilon_function(statement.target, claim.mechanism, claim.budget, workers) as epsilon:
+            return [epsilon_of(epsilon, delta) for delta in statement.deltas]
+    except UserCodeError as error:
         raise BadClaim(str(error)) from None
-    if not callable(function):
-        raise BadClaim(f"{statement.target} must be a function, got {function!r}")
-    found = []
-    for delta in statement.deltas:
-        try:
-            number = epsilon_of(
-                lambda d: float(function(mechanism, d)),
-                delta,
-            )
-        except (Exception, SystemExit) as error:  # a user's code may raise anything
-            kind = type(error).__name__
-            raise BadClaim(f"{statement.target} raised {kind}: {_one_line(error)}") from None
-        found.append(number)
-    return found
 
 
 def _check(number: ClaimedNumber) -> None:

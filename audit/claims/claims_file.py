@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from audit import validate
+from audit import isolation, validate
 from audit.claims import yaml_tree
 from audit.claims.claim import (
     Budget,
@@ -28,7 +28,7 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
-from audit.claims.user_code import importable, imported
+from audit.claims.user_code import check_pair, workers_for
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,
@@ -42,6 +42,7 @@ from audit.claims.yaml_tree import (
     is_nothing,
 )
 from audit.codec import did_you_mean
+from audit.isolation import Workers
 from audit.mechanism import NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
@@ -121,7 +122,9 @@ class _Reader:
         self._mechanisms[key] = named
         self.files.append(path)
         if "claims" in top:
-            self._claims(top["claims"], _read_defaults(top.get("defaults")), named)
+            with workers_for([path]) as workers:
+                defaults = _read_defaults(top.get("defaults"))
+                self._claims(top["claims"], defaults, named, workers)
         elif "include" not in top and "mechanisms" not in top:
             raise broken(Location(path, 1), "the file needs 'claims'")
         return named
@@ -137,7 +140,7 @@ class _Reader:
             raise broken(node.location, f"include must be a file that exists, got {name!r}")
         return self.read(target, chain)
 
-    def _claims(self, block: Node, defaults: Fields, named: _Named) -> None:
+    def _claims(self, block: Node, defaults: Fields, named: _Named, workers: Workers) -> None:
         for node in yaml_tree.items("claims", block):
             try:
                 name = _read_id(node)
@@ -145,7 +148,7 @@ class _Reader:
                     first = self._locations[name]
                     raise broken(node.location, f"duplicate id {name!r}, first used at {first}")
                 self._locations[name] = node.location
-                self.claims.append(_read_claim(name, node, defaults, named))
+                self.claims.append(_read_claim(name, node, defaults, named, workers))
             except Broken as error:
                 self.complaints.extend(error.complaints)
 
@@ -183,7 +186,7 @@ def _read_id(node: Node) -> str:
     return name
 
 
-def _read_claim(id: str, node: Node, defaults: Fields, named: _Named) -> Claim:
+def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: Workers) -> Claim:
     """Return a claim, the values of ``defaults`` where it has none of its own.
 
     Raises ``Broken`` if anything is wrong with it; without a complaint where the mechanism that it
@@ -202,7 +205,7 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named) -> Claim:
         expected=_read_optional("expected", found, Expected | LooseBy, Expected.CONSISTENT),
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=_read_budget(defaults.get("budget"), own.get("budget")),
-        pair=_read_pair(found.get("pair"), mechanism, node, "pair" in own),
+        pair=_read_pair(found.get("pair"), mechanism, node, "pair" in own, workers),
         location=node.location,
     )
 
@@ -229,7 +232,7 @@ def _read_budget(*nodes: Node | None) -> Budget:
 
 
 def _read_pair(
-    node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool
+    node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool, workers: Workers
 ) -> Pair | None:
     """Return the pair that a claim names, None where it names none."""
     if node is None or is_nothing(node):
@@ -238,10 +241,11 @@ def _read_pair(
         return None
     # what does not fit a pair of the defaults is wrong where it is used
     used = node if own else yaml_tree.moved(node, claim.location)
-    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism, claim.location.file))
+    file = claim.location.file
+    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism, file, workers))
 
 
-def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path) -> Pair:
+def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path, workers: Workers) -> Pair:
     """Return a pair from plain data.
 
     A kind ``package.module:Class`` is a construction of the user's own, from a module beside the
@@ -252,8 +256,9 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path) -> Pair:
     fields = {"kind": plain} if isinstance(plain, str) else plain
     kind = fields.get("kind") if isinstance(fields, Mapping) else None
     if isinstance(kind, str) and ":" in kind:
-        with importable([file]):
-            found = imported(kind)
+        check_pair(kind, fields, mechanism, workers)
+        places = [Path.cwd(), file.resolve().parent]
+        found = isolation.load(kind, name="pair.kind", folders=places)
         if found not in all_kinds().values():
             raise ValueError(f"pair.kind must name a registered construction, got {kind!r}")
         fields = {**fields, "kind": kind.partition(":")[2]}

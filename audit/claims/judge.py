@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import math
+import queue
+import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from pathlib import Path
+from typing import Self, TypeVar
 
 from audit import bounds, exact, validate
 from audit.claims.candidates import candidate_pairs
@@ -15,6 +18,7 @@ from audit.claims.claim import CatalogueBound, Claim
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
+from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction, HolderPair
@@ -27,6 +31,9 @@ from audit.results import Verdict
 Pair = Construction | ExplicitPair
 Progress = Callable[[Judgement], None]
 Compute = Callable[[Pair], exact.BracketedCurve]
+
+_Task = TypeVar("_Task")
+_Outcome = TypeVar("_Outcome")
 
 _MOST_LAWS = 64  # exact laws that are kept while a file is judged
 
@@ -53,7 +60,32 @@ class _Finding:
         return not self.refutes, self.number.ratio(self.low)
 
 
-def judge(claim: Claim, *, error: float = 0.05) -> Judgement:
+class Shared:
+    """What claims that are judged together share: exact laws, and workers for users' functions.
+
+    Parameters
+    ----------
+    files
+        The claims files, beside which modules of users are looked for too.
+    """
+
+    def __init__(self, files: Iterable[Path] = ()) -> None:
+        # claims often share a mechanism, and then all its pairs
+        self.law: Compute = lru_cache(maxsize=_MOST_LAWS)(exact.curve)
+        self.workers = workers_for(files)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the workers."""
+        self.workers.close()
+
+
+def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) -> Judgement:
     """Judge one claim.
 
     Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first;
@@ -67,6 +99,8 @@ def judge(claim: Claim, *, error: float = 0.05) -> Judgement:
     error
         In (0, 1): the probability with which sampled evidence may refute a true claim. Exact
         evidence spends nothing.
+    shared
+        What it shares with other claims; nothing by default.
 
     Returns
     -------
@@ -82,13 +116,16 @@ def judge(claim: Claim, *, error: float = 0.05) -> Judgement:
         If ``error`` is not in (0, 1).
     """
     validate.open_unit(error=error)
-    return _judge(claim, error, exact.curve)
+    if shared is not None:
+        return _judge(claim, error, shared)
+    with Shared(() if claim.location is None else (claim.location.file,)) as own:
+        return _judge(claim, error, own)
 
 
-def _judge(claim: Claim, error: float, compute: Compute) -> Judgement:
+def _judge(claim: Claim, error: float, shared: Shared) -> Judgement:
     began = time.perf_counter()
     try:
-        judgement = _judged(claim, error, compute)
+        judgement = _judged(claim, error, shared)
     except ClaimsNothing as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
     except BadClaim as reason:
@@ -105,6 +142,7 @@ def judge_all(
     error: float = 0.05,
     jobs: int = 1,
     progress: Progress | None = None,
+    shared: Shared | None = None,
 ) -> tuple[Judgement, ...]:
     """Judge many claims that share one error budget; judgements in the order of the claims.
 
@@ -115,17 +153,57 @@ def judge_all(
     """
     validate.integer(1, jobs=jobs)
     shares = error_shares(claims, error)
-    # claims often share a mechanism, and then all its pairs
-    compute = lru_cache(maxsize=_MOST_LAWS)(exact.curve)
+    if shared is None:
+        files = dict.fromkeys(c.location.file for c in claims if c.location is not None)
+        with Shared(files) as own:
+            return judge_all(claims, error=error, jobs=jobs, progress=progress, shared=own)
 
     def one(task: tuple[Claim, float]) -> Judgement:
-        judgement = _judge(*task, compute)
+        judgement = _judge(*task, shared)
         if progress is not None:
             progress(judgement)
         return judgement
 
-    with ThreadPoolExecutor(jobs) as pool:
-        return tuple(pool.map(one, zip(claims, shares, strict=True)))
+    return in_threads(one, list(zip(claims, shares, strict=True)), jobs)
+
+
+def in_threads(
+    function: Callable[[_Task], _Outcome], tasks: Sequence[_Task], jobs: int
+) -> tuple[_Outcome, ...]:
+    """Return what a function makes of each task, in their order.
+
+    The threads do not keep the process alive: an interrupt is raised here at once, whatever they
+    are at.
+    """
+    waiting = queue.SimpleQueue[int]()
+    done = queue.SimpleQueue[tuple[int, _Outcome | BaseException]]()
+    for number in range(len(tasks)):
+        waiting.put(number)
+    stopped = threading.Event()
+
+    def work() -> None:
+        while not stopped.is_set():
+            try:
+                number = waiting.get_nowait()
+            except queue.Empty:
+                return
+            try:
+                done.put((number, function(tasks[number])))
+            except BaseException as error:
+                done.put((number, error))
+
+    for _ in range(min(jobs, len(tasks))):
+        threading.Thread(target=work, daemon=True).start()
+    found: dict[int, _Outcome] = {}
+    try:
+        while len(found) < len(tasks):
+            number, outcome = done.get()
+            if isinstance(outcome, BaseException):
+                raise outcome
+            found[number] = outcome
+    finally:
+        stopped.set()
+    return tuple(found[number] for number in range(len(tasks)))
 
 
 def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
@@ -140,9 +218,9 @@ def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
     return (error / max(sampled, 1),) * len(claims)
 
 
-def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
-    numbers = claimed_numbers(claim)
-    findings, untried, spent = _evidence(claim, numbers, error, compute)
+def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
+    numbers = claimed_numbers(claim, shared.workers)
+    findings, untried, spent = _evidence(claim, numbers, error, shared.law)
     if not findings:
         reason = untried or "no pair of neighbouring datasets is at hand for this mechanism"
         return Judgement(
@@ -150,6 +228,7 @@ def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
             verdict=Verdict.INCONCLUSIVE,
             claimed=numbers[0].value,
             quantity=numbers[0].quantity,
+            numbers=numbers,
             message=reason,
         )
     closest = min(findings, key=lambda finding: finding.tightness)
@@ -168,6 +247,7 @@ def _judged(claim: Claim, error: float, compute: Compute) -> Judgement:
         pair=described(closest.pair),
         evidence=closest.evidence,
         error=spent,
+        numbers=numbers,
         witness=witness,
         message=message,
     )

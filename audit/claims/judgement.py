@@ -14,6 +14,7 @@ from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
 
 if TYPE_CHECKING:
+    from audit.claims.claimed_numbers import ClaimedNumber
     from audit.claims.witness import Witness
 
 
@@ -46,6 +47,8 @@ class Judgement:
         What the certified bound rests on; None where there is none.
     error
         The probability that this judgement refutes a true claim; 0 for exact evidence.
+    numbers
+        All that the claim says; empty where nothing is claimed.
     witness
         For a refutation, everything needed to recompute it.
     message
@@ -63,6 +66,7 @@ class Judgement:
     pair: str = ""
     evidence: Evidence | None = None
     error: float = 0.0
+    numbers: tuple[ClaimedNumber, ...] = ()
     witness: Witness | None = None
     message: str = ""
     seconds: float = 0.0

@@ -6,10 +6,8 @@ every change that was accepted, with the reason that was given.
 
 from __future__ import annotations
 
-import contextlib
 import json
 import math
-import sys
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,10 +15,9 @@ from typing import Any
 
 import audit
 from audit.claims import wording
-from audit.claims.claim import Claim, encode_claim
+from audit.claims.claim import encode_claim
 from audit.claims.judgement import Judgement
 from audit.claims.quantities import Quantity
-from audit.claims.user_code import importable
 from audit.codec import decode, encode
 from audit.results import Verdict
 
@@ -78,22 +75,14 @@ def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
         judgement.claim.id: LockedClaim(
             **encode_claim(judgement.claim),
             verdict=judgement.verdict,
-            numbers={**_claimed(judgement.claim), **_certified(judgement)},
+            numbers={**_claimed(judgement), **_certified(judgement)},
         )
         for judgement in judgements
     }
 
 
-def _claimed(claim: Claim) -> dict[str, float]:
-    from audit.claims.claimed_numbers import BadClaim, ClaimsNothing, claimed_numbers
-
-    files = () if claim.location is None else (claim.location.file,)
-    try:
-        with importable(files), contextlib.redirect_stdout(sys.stderr):
-            numbers = claimed_numbers(claim)
-    except (BadClaim, ClaimsNothing):
-        return {}  # the verdict says so
-    return {_name("claimed", number.quantity): number.value for number in numbers}
+def _claimed(judgement: Judgement) -> dict[str, float]:
+    return {_name("claimed", number.quantity): number.value for number in judgement.numbers}
 
 
 def _certified(judgement: Judgement) -> dict[str, float]:

@@ -1,43 +1,116 @@
-"""Code that a claims file names as ``package.module:name``."""
+"""Functions and classes of users that claims name: they run in worker processes."""
 
 from __future__ import annotations
 
 import contextlib
-import sys
-from collections.abc import Iterable, Iterator
-from importlib import import_module
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from audit import validate
+from audit.claims.claim import Budget
+from audit.isolation import Limits, UserCodeError, Workers
+from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
+
+
+def workers_for(files: Iterable[Path]) -> Workers:
+    """Return workers that find modules in the current folder and beside the claims files."""
+    return Workers([Path.cwd(), *(file.resolve().parent for file in files)])
+
+
+def limits(budget: Budget) -> Limits:
+    """Return what the functions of a claim may take."""
+    return Limits(seconds=budget.callable_seconds, gigabytes=budget.callable_gigabytes)
 
 
 @contextlib.contextmanager
-def importable(files: Iterable[Path]) -> Iterator[None]:
-    """Let modules be found in the current folder and beside the claims files, after all else."""
-    folders = dict.fromkeys([str(Path.cwd()), *(str(file.resolve().parent) for file in files)])
-    added = [folder for folder in folders if folder not in sys.path]
-    sys.path.extend(added)
-    try:
-        yield
-    finally:
-        for folder in added:
-            if folder in sys.path:
-                sys.path.remove(folder)
-
-
-def imported(target: str) -> object:
-    """Return what ``package.module:name`` names.
+def epsilon_function(
+    target: str, mechanism: NoisySGD, budget: Budget, workers: Workers
+) -> Iterator[Callable[[float], float]]:
+    """Return epsilon as a function of delta, as ``target(mechanism, delta)`` gives it.
 
     Raises
     ------
-    ValueError
-        If it cannot be imported, in one line: importing runs a user's code, which may raise
-        anything.
+    UserCodeError
+        From here or from the function: whatever goes wrong with the user's one.
     """
-    module, _, name = target.partition(":")
-    try:
-        found: object = import_module(module)
-        for part in name.split("."):
-            found = getattr(found, part)
-    except (Exception, SystemExit) as error:
-        reason = " ".join(str(error).split())
-        raise ValueError(f"{target} cannot be imported: {reason}") from None
-    return found
+    plain = encode_mechanism(mechanism)
+    with workers.function(
+        target, task=f"{__name__}:epsilon", limits=limits(budget), name="callable"
+    ) as function:
+
+        def asked(delta: float) -> float:
+            try:
+                return float(function(target, plain, delta))
+            except UserCodeError as error:
+                raise UserCodeError(f"{error}, at delta {delta:g}") from None
+
+        yield asked
+
+
+def check_pair(kind: str, plain: Any, mechanism: NoisySGD | None, workers: Workers) -> None:
+    """Make a user's construction in a worker first, where it can do no harm.
+
+    Raises
+    ------
+    UserCodeError
+        If its module cannot be imported, or it hangs, dies or raises anything but `ValueError`;
+        these are left to the one who makes it here, for they say what is wrong with the fields.
+    """
+    mechanism_plain = None if mechanism is None else encode_mechanism(mechanism)
+    with workers.function(
+        kind, task=f"{__name__}:make_pair", limits=limits(Budget()), name="pair.kind"
+    ) as function:
+        function(plain, mechanism_plain)
+
+
+def number_of(value: object, name: str) -> float:
+    """Return what a user's function returned as a float.
+
+    Real numbers of any type are taken, also arrays and tensors without dimensions.
+
+    Raises
+    ------
+    UserCodeError
+        If it is no number: ``name must return a number, got value``.
+    """
+    kind = str(getattr(value, "dtype", ""))
+    refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray) or len(
+        getattr(value, "shape", ())
+    )
+    if not refused and "bool" not in kind and "complex" not in kind:
+        try:
+            return float(value)  # type: ignore[arg-type]
+        except OverflowError:  # a whole number beyond the largest double
+            return math.inf if value > 0 else -math.inf  # type: ignore[operator]
+        except (TypeError, ValueError):
+            pass
+    raise UserCodeError(f"{name} must return a number, got {validate.shown(value)}")
+
+
+# what runs in the worker
+
+
+def epsilon(function: Any, target: str, mechanism: Mapping[str, Any], delta: float) -> float:
+    """Return what a user's function gives for a mechanism and delta."""
+    if not callable(function):
+        raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
+    given = decode_mechanism(mechanism, "mechanism")
+    return number_of(function(given, delta), target)
+
+
+def make_pair(cls: Any, plain: Mapping[str, Any], mechanism: Mapping[str, Any] | None) -> None:
+    """Make a pair of a user's class, and its laws' description."""
+    from audit.constructions import Construction, decode_any_pair
+
+    given = None if mechanism is None else decode_mechanism(mechanism, "mechanism")
+    fields = {**plain, "kind": getattr(cls, "__name__", "")}
+    with contextlib.suppress(ValueError):
+        pair = decode_any_pair(fields, given)
+        if isinstance(pair, Construction):
+            pair.processes()
+        else:
+            pair.distributions()

@@ -23,8 +23,9 @@ from typing import Any, Protocol, TypeVar, get_type_hints
 
 from audit import validate
 from audit.codec import decode
+from audit.isolation import call, in_one_line
 from audit.results import Findings
-from audit.scenario.user_code import call, in_one_line, load
+from audit.scenario.user_code import load
 
 Target = TypeVar("Target", bound=Callable[..., Any])
 

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec import decode, encode
+from audit.isolation import call
 from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
-from audit.scenario.user_code import call, load
+from audit.scenario.user_code import load
 
 if TYPE_CHECKING:
     from audit.results import UserMechanismResult

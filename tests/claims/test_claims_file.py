@@ -483,5 +483,8 @@ def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
     (judged,) = json.loads(done.stdout)["claims"]
     assert (judged["verdict"], judged["pair"]) == ("refuted", "MyWalk(start=1)")
     first, second = done.stderr.splitlines()
-    assert first.startswith(f"{path}:{HEAD_LINES + 2}: my_walks:YourWalk cannot be imported: ")
+    assert first == (
+        f"{path}:{HEAD_LINES + 2}: pair.kind must name a function or class of my_walks, "
+        "got 'YourWalk'; did you mean 'MyWalk'?"
+    )
     assert second.startswith(f"{path}:{HEAD_LINES + 3}: pair.kind must name a registered constr")

@@ -14,10 +14,12 @@ from audit import NoisySGD, Order
 from audit.claims import claim as c
 from audit.claims import formats, wording
 from audit.claims.checking import Checked, complaint
+from audit.claims.claimed_numbers import claimed_numbers
 from audit.claims.formats import Format
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.claims.yaml_tree import Complaint
+from audit.isolation import Workers
 from audit.results import Verdict
 
 FILE = Path("some folder/a.claims.yaml")
@@ -44,6 +46,7 @@ def judged(verdict: Verdict = Verdict.CONSISTENT, **changes: object) -> Judgemen
         "order": Order.FORWARD,
         "pair": "TwoSidedWalk",
         "evidence": Evidence.EXACT,
+        "numbers": claimed_numbers(claim, Workers()),
         "message": "as it is",
         "seconds": 0.25,
         **{k: v for k, v in changes.items() if k not in of_claim},

@@ -188,7 +188,8 @@ def test_expectations():
             CallableBound("tests.no_such_module:f", (1e-5,)),
             None,
             Verdict.ERROR,
-            "tests.no_such_module:f cannot be imported: No module named 'tests.no_such_module'",
+            "callable must name a module that is installed, beside the file or in the current "
+            "folder, got 'tests.no_such_module'",
         ),
         (
             EpsilonDelta(((math.nan, 1e-5),)),

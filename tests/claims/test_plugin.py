@@ -119,10 +119,10 @@ from audit.claims import judge
 
 true_judge = judge.judge
 
-def spied(claim, *, error):
+def spied(claim, *, error, shared):
     with open("spent.txt", "a") as file:
         print(claim.id, error, claim.budget.seed, file=file)
-    return true_judge(claim, error=error)
+    return true_judge(claim, error=error, shared=shared)
 
 judge.judge = spied
 """

@@ -77,7 +77,7 @@ def test_parameters_are_decoded_by_their_type_hints() -> None:
         ({"function": "Everything"}, "study.function must be package.module:function, got 'Every"),
         (
             {"function": "tests.scenario.studys:Everything"},
-            "study.function must name a module that is installed, beside the scenario or in the "
+            "study.function must name a module that is installed, beside the file or in the "
             "current folder, got 'tests.scenario.studys'; did you mean 'tests.scenario.studies'?",
         ),
         (
@@ -168,7 +168,7 @@ def test_a_function_of_the_user_is_a_study(module: Path, monkeypatch: pytest.Mon
 
 def test_a_module_is_found_beside_the_scenario(module: Path) -> None:
     module.write_text(FUNCTION, encoding="utf-8")
-    with pytest.raises(ValueError, match="must name a module that is installed, beside the scen"):
+    with pytest.raises(ValueError, match="must name a module that is installed, beside the file"):
         read_study(asked("above", least=2.0))
     found = read_study(asked("above", least=2.0), folders=[module.parent])
     assert found.function == "a_users_module:above"

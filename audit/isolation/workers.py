@@ -1,0 +1,352 @@
+"""Worker processes: functions of users run there, one process a module, reused."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+from audit import validate
+from audit.isolation import process
+from audit.isolation.user_code import UserCodeError
+
+_GIGABYTE = 1e9
+_IDLE = 8  # workers that are kept for the next call
+_SLICE = 0.1  # seconds after which a silent worker is looked at
+_LONGEST = 2**20  # bytes of a reply
+_PATIENCE = 3.0  # seconds for a keeper to end all that it watches
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """What functions of users may take.
+
+    Attributes
+    ----------
+    seconds
+        The time of all calls of one `Workers.function` together.
+    gigabytes
+        The resident memory of the process and of all that it starts; 1 is 1e9 bytes. It is
+        watched, as limits on addresses (RLIMIT_AS) refuse what PyTorch, JAX and CUDA reserve
+        without using it.
+    import_seconds
+        The time that the module takes to import, which is counted by itself.
+    """
+
+    seconds: float
+    gigabytes: float
+    import_seconds: float = 60.0
+
+    def __post_init__(self) -> None:
+        validate.positive(
+            seconds=self.seconds, gigabytes=self.gigabytes, import_seconds=self.import_seconds
+        )
+
+
+@dataclass(frozen=True)
+class _Kind:
+    """What workers must have in common to stand in for each other."""
+
+    module: str
+    task: str
+    path: tuple[str, ...]
+    folder: str
+    gigabytes: float
+
+
+class _Ended(Exception):
+    """The worker is gone; the text says what became of it."""
+
+
+class Workers:
+    """Worker processes for functions of users.
+
+    A module gets a process when a function of it is first called, and keeps it; calls at the same
+    time get one each. Values cross as JSON. Nothing that a function does reaches this process: not
+    what it prints (standard output goes to standard error), patches, raises or leaks, and not its
+    end. A process that broke a limit or died is not used again. Workers end with `close`, and when
+    this process ends in whatever way.
+
+    Parameters
+    ----------
+    folders
+        Where modules are looked for after ``sys.path``, such as the folder of the file that names
+        them.
+    """
+
+    def __init__(self, folders: Sequence[Path] = ()) -> None:
+        self._folders = [str(folder.resolve()) for folder in folders]
+        self._lock = threading.Lock()
+        self._idle: list[_Worker] = []
+        self._all: set[_Worker] = set()
+        self._failed: dict[_Kind, str] = {}
+        self._closed = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End all workers, those too that are at work."""
+        with self._lock:
+            self._closed = True
+            ending = list(self._all)
+            self._all.clear()
+            self._idle.clear()
+        for worker in ending:
+            worker.signal()
+        for worker in ending:
+            worker.end()
+
+    @contextlib.contextmanager
+    def function(
+        self, reference: str, *, task: str, limits: Limits, name: str = "function"
+    ) -> Iterator[Callable[..., Any]]:
+        """Return a function that runs a user's function in a worker.
+
+        Parameters
+        ----------
+        reference
+            The user's function, ``package.module:name``.
+        task
+            A function of this package, ``package.module:name``, that runs in the worker too. It is
+            called as ``task(function, *arguments)`` and returns plain data.
+        limits
+            What may be taken.
+        name
+            What messages call the reference.
+
+        Yields
+        ------
+        Callable
+            Takes plain data and returns what the task returns.
+
+        Raises
+        ------
+        UserCodeError
+            From here if the module cannot be imported, from the function if it raises, hangs,
+            ends or crashes its process, or needs too much memory.
+        """
+        kind = self._kind(reference, task, limits)
+        worker = self._taken(kind, reference, limits, name)
+        left = limits.seconds
+
+        def call(*arguments: Any) -> Any:
+            nonlocal left
+            began = time.monotonic()
+            try:
+                return worker.answer({"arguments": arguments}, left)
+            except TimeoutError:
+                raise UserCodeError(
+                    f"{reference} took longer than its limit of {limits.seconds:g} s"
+                ) from None
+            except _Ended as reason:
+                raise UserCodeError(f"{reference} {reason}") from None
+            finally:
+                left -= time.monotonic() - began
+
+        try:
+            yield call
+        finally:
+            self._returned(worker)
+
+    def _kind(self, reference: str, task: str, limits: Limits) -> _Kind:
+        module = reference.partition(":")[0]
+        return _Kind(module, task, tuple(sys.path), os.getcwd(), limits.gigabytes)
+
+    def _taken(self, kind: _Kind, reference: str, limits: Limits, name: str) -> _Worker:
+        """Return a worker that has imported the module, and knows which function is meant."""
+        with self._lock:
+            if kind in self._failed:
+                raise UserCodeError(self._failed[kind])
+            same = [worker for worker in self._idle if worker.kind == kind and worker.idle]
+            worker = same[-1] if same else None
+            if worker is not None:
+                self._idle.remove(worker)
+        begun = worker is not None
+        worker = worker or self._started(kind)
+        seconds = limits.import_seconds
+        try:
+            if not begun:
+                wanted = {"path": kind.path, "folders": self._folders, "module": kind.module}
+                worker.answer({**wanted, "task": kind.task, "name": name}, seconds)
+                begun = True
+            worker.answer({"reference": reference, "name": name}, seconds)
+        except (TimeoutError, _Ended, UserCodeError) as error:
+            text = str(error)
+            if not isinstance(error, UserCodeError):
+                slow = f"took longer than its limit of {seconds:g} s"
+                reason = slow if isinstance(error, TimeoutError) else text
+                text = f"{kind.module} cannot be imported: it {reason}"
+            if not begun:
+                self._failed[kind] = text  # no claim waits for the same failure again
+            self._returned(worker)
+            raise UserCodeError(text) from None
+        except BaseException:
+            self._discarded(worker)
+            raise
+        return worker
+
+    def _started(self, kind: _Kind) -> _Worker:
+        worker = _Worker(kind)
+        with self._lock:
+            self._all.add(worker)
+            closed = self._closed
+        if closed:
+            self._discarded(worker)
+            raise RuntimeError("workers are closed")
+        return worker
+
+    def _returned(self, worker: _Worker) -> None:
+        """Keep a worker that can go on for the next call."""
+        if not worker.idle:
+            self._discarded(worker)
+            return
+        with self._lock:
+            self._idle.append(worker)
+            extra = self._idle[:-_IDLE]
+        for each in extra:
+            self._discarded(each)
+
+    def _discarded(self, worker: _Worker) -> None:
+        with self._lock:
+            self._all.discard(worker)
+            if worker in self._idle:
+                self._idle.remove(worker)
+        worker.signal()
+        worker.end()
+
+
+class _Worker:
+    """One worker process, and the socket to it."""
+
+    def __init__(self, kind: _Kind) -> None:
+        self.kind = kind
+        self._busy = False
+        self._received = b""
+        self._socket, theirs = socket.socketpair()
+        words = [str(theirs.fileno()), str(os.getpid()), str(int(kind.gigabytes * _GIGABYTE))]
+        try:
+            self._keeper = subprocess.Popen(
+                # -P: the folder of the file is no place for modules
+                [sys.executable, "-P", str(Path(process.__file__)), *words],
+                stdin=subprocess.DEVNULL,
+                pass_fds=(theirs.fileno(),),
+                start_new_session=True,  # Ctrl-C is for this process to handle
+            )
+        except BaseException:
+            self._socket.close()
+            raise
+        finally:
+            theirs.close()
+
+    @property
+    def idle(self) -> bool:
+        """Whether the process can take a request, and has sent nothing that nobody asked for."""
+        alive = self._keeper.poll() is None and self._socket.fileno() >= 0
+        silent = alive and not select.select([self._socket], [], [], 0)[0]
+        return silent and not self._busy and not self._received
+
+    def answer(self, request: Any, seconds: float) -> Any:
+        """Return the answer to a request.
+
+        Raises
+        ------
+        TimeoutError
+            If there is none in time.
+        _Ended
+            If the process ended before it answered.
+        UserCodeError
+            If the answer is an error.
+        """
+        until = time.monotonic() + seconds
+        self._busy = True  # until it has answered, it cannot be asked anything else
+        try:
+            self._socket.settimeout(max(seconds, 1e-3))
+            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            reply = self._reply(until)
+        except OSError as error:
+            if isinstance(error, TimeoutError):
+                raise
+            raise _Ended("ended its process") from None
+        self._busy = False
+        if "error" in reply:
+            raise UserCodeError(str(reply["error"]))
+        return reply.get("value")
+
+    def _reply(self, until: float) -> dict[str, Any]:
+        while True:
+            line = self._line(until)
+            if not line:
+                continue
+            try:
+                reply = json.loads(line)
+                ended = reply.get("ended")
+            except (ValueError, AttributeError, RecursionError):
+                raise _Ended("sent what is no answer") from None
+            if ended is not None:
+                raise _Ended(_how(ended))
+            found: dict[str, Any] = reply
+            return found
+
+    def _line(self, until: float) -> bytes:
+        """Return the next line that the worker sends."""
+        while b"\n" not in self._received:
+            left = until - time.monotonic()
+            if left <= 0:
+                raise TimeoutError
+            if len(self._received) > _LONGEST:
+                raise _Ended("sent what is no answer")
+            gone = self._keeper.poll()  # before the last look at what it sent
+            self._socket.settimeout(min(left, _SLICE))
+            try:
+                received = self._socket.recv(1 << 16)
+            except TimeoutError:
+                if gone is not None:
+                    raise _Ended(_how({"signal": max(-gone, 0)})) from None
+                continue
+            if not received:
+                gone = self._keeper.wait(_PATIENCE)
+                raise _Ended(_how({"signal": max(-gone, 0)}))
+            self._received += received
+        line, _, self._received = self._received.partition(b"\n")
+        return line
+
+    def signal(self) -> None:
+        """Tell the keeper to end."""
+        with contextlib.suppress(OSError):
+            self._keeper.terminate()
+
+    def end(self) -> None:
+        """Wait until the keeper has ended; kill the group of processes where it does not."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._keeper.wait(_PATIENCE)
+        with contextlib.suppress(OSError):
+            os.killpg(self._keeper.pid, signal.SIGKILL)
+        self._keeper.wait()
+        self._socket.close()
+
+
+def _how(ended: dict[str, int]) -> str:
+    """Return in words how a process ended."""
+    if "memory" in ended:
+        taken = ended["memory"] / _GIGABYTE
+        return f"needed more memory than its limit ({taken:.2g} GB)"
+    number = ended.get("signal", 0)
+    if number:
+        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+        return f"crashed its process: {name} ({signal.strsignal(number)})"
+    return f"ended its process with status {ended.get('status', 0)}"

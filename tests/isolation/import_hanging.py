@@ -1,0 +1,4 @@
+"""A module that takes for ever to import."""
+
+while True:
+    pass
