@@ -274,7 +274,7 @@ GOOD = "- {id: good, mu: 2}\n"
         (
             "- {id: x, mu: 1, mechanism: {base: one_step, batching: half}}",
             1,
-            "batching must be one of full, cyclic, shuffled, without replacement, poisson, got",
+            "batching must be one of full, cyclic, shuffled, without replacement, poisson, ",
         ),
         ("- {id: x, bound: at22.b_22, deltas: [.1]}", 1, "unknown bound 'at22.b_22'; did you mean"),
         ("- {id: x, bound: at22.b_2,\n   deltas: [2]}", 2, "deltas must be in [0, 1), got 2.0"),
