@@ -1,3 +1,9 @@
+from .columns import BestColumn as BestColumn
+from .columns import Columns as Columns
+from .columns import CombinedColumns as CombinedColumns
+from .columns import LearnedColumns as LearnedColumns
+from .columns import LinearScore as LinearScore
+from .columns import WeightedColumns as WeightedColumns
 from .credible import CredibleStatement as CredibleStatement
 from .credible import credible_epsilon as credible_epsilon
 from .evidence import CountedTest as CountedTest
@@ -6,6 +12,8 @@ from .evidence import Tail as Tail
 from .evidence import ThresholdTest as ThresholdTest
 from .fixed import FixedThresholds as FixedThresholds
 from .fixed import Summary as Summary
+from .group import group_claim as group_claim
+from .group import record_epsilon as record_epsilon
 from .independent_canaries import IndependentCanariesBound as IndependentCanariesBound
 from .independent_canaries import (
     independent_canaries_curve_p_value as independent_canaries_curve_p_value,

@@ -1,0 +1,252 @@
+"""Samples of several numbers a run, made into one score a run.
+
+The columns are coordinates of what is released, scores of several canaries, or several scores of
+one canary. Only a part of the runs chooses how they are combined; the rest is scored by what is
+then a fixed function, so whatever certifies scores certifies these.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from audit import validate
+from audit.estimation.learned_scores import (
+    GradientBoosting,
+    Histogram,
+    Logistic,
+    NearestNeighbours,
+)
+from audit.estimation.regions import lower_limit, upper_limit
+from audit.estimation.scores import Training, checked_rows, split
+
+Array = NDArray[np.float64]
+Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
+
+# Levels of the thresholds that columns are compared at, from either end.
+_LEVELS = np.geomspace(0.5, 0.005, 12)
+# Error of each limit in that comparison: enough that luck in a far tail does not win.
+_COMPARED_ERROR = 0.02
+
+
+@dataclass(frozen=True)
+class WeightedColumns:
+    """The sum of the columns with weights that were chosen beforehand; all runs certify.
+
+    Attributes
+    ----------
+    weights
+        Finite numbers, one a column, not all 0.
+    """
+
+    weights: tuple[float, ...]
+
+    kind: ClassVar[str] = "WeightedColumns"
+
+    def __post_init__(self) -> None:
+        weights = tuple(float(w) for w in validate.real_sample(weights=self.weights))
+        object.__setattr__(self, "weights", weights)
+        if not any(self.weights):
+            raise validate.fail("weights", "not all 0", self.weights)
+
+
+@dataclass(frozen=True)
+class LinearScore:
+    """The linear discriminant of a part of the runs, with a covariance shrunk to its diagonal.
+
+    Attributes
+    ----------
+    fraction
+        Part of the runs of each law, in (0, 1), that chooses the weights and is then left out.
+    """
+
+    fraction: float = 0.2
+
+    kind: ClassVar[str] = "LinearScore"
+
+    def __post_init__(self) -> None:
+        validate.open_unit(fraction=self.fraction)
+
+
+@dataclass(frozen=True)
+class BestColumn:
+    """The one column that tells the laws apart best on a part of the runs.
+
+    Attributes
+    ----------
+    fraction
+        Part of the runs of each law, in (0, 1), that chooses the column and is then left out.
+    """
+
+    fraction: float = 0.2
+
+    kind: ClassVar[str] = "BestColumn"
+
+    def __post_init__(self) -> None:
+        validate.open_unit(fraction=self.fraction)
+
+
+@dataclass(frozen=True)
+class LearnedColumns:
+    """A score learned from a part of the runs; all learners but `Histogram` need scikit-learn.
+
+    Attributes
+    ----------
+    learner
+        What is fitted.
+    fraction
+        Part of the runs of each law, in (0, 1), that is learned from and then left out.
+    """
+
+    learner: Learner
+    fraction: float = 0.4
+
+    kind: ClassVar[str] = "LearnedColumns"
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.learner, Learner):
+            requirement = "a Histogram, Logistic, NearestNeighbours or GradientBoosting"
+            raise validate.fail("learner", requirement, self.learner)
+        validate.open_unit(fraction=self.fraction)
+
+
+Columns = WeightedColumns | LinearScore | BestColumn | LearnedColumns
+
+
+@dataclass(frozen=True, kw_only=True)
+class CombinedColumns:
+    """How the columns were combined, and by how many runs that certify nothing.
+
+    Parameters
+    ----------
+    choice
+        As asked for.
+    number
+        How many columns there are.
+    weights
+        Of the columns: given beforehand, or chosen; None for a learned score.
+    choosing
+        Runs of the first and of the second law that chose.
+    """
+
+    choice: Columns
+    number: int
+    weights: tuple[float, ...] | None
+    choosing: tuple[int, int]
+
+
+def combine(
+    samples: ArrayLike,
+    samples_prime: ArrayLike,
+    *,
+    columns: Columns,
+    seed: int | None,
+    delta: float,
+) -> tuple[Array, Array, CombinedColumns]:
+    """Return one score a run of each law, without the runs that chose.
+
+    Parameters
+    ----------
+    samples, samples_prime
+        Shapes (n, d) and (n', d), finite.
+    columns
+        How they are combined.
+    seed
+        Draws the part that chooses; needed unless weights are given.
+    delta
+        Where the best column shall be best, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a sample is too small, not finite or of another shape, or an argument is missing or out
+        of its range.
+    """
+    if not isinstance(columns, Columns):
+        requirement = "WeightedColumns, LinearScore, BestColumn or LearnedColumns"
+        raise validate.fail("columns", requirement, columns)
+    first, second = checked_rows(samples, samples_prime)
+    number = first.shape[1]
+    if isinstance(columns, WeightedColumns):
+        if len(columns.weights) != number:
+            raise validate.fail("weights", f"one a column ({number})", columns.weights)
+        with np.errstate(over="ignore", invalid="ignore"):
+            scores = first @ np.array(columns.weights), second @ np.array(columns.weights)
+        for name, one in zip(("samples", "samples_prime"), scores, strict=True):
+            validate.sample(**{f"the weighted sum of {name}": one})
+        return *scores, CombinedColumns(
+            choice=columns, number=number, weights=columns.weights, choosing=(0, 0)
+        )
+    if seed is None:
+        raise validate.fail("seed", "given to choose from columns", seed)
+    pilot, rest = split(first, second, fraction=columns.fraction, seed=seed)
+    choosing = pilot.samples.shape[0], pilot.samples_prime.shape[0]
+    if isinstance(columns, LearnedColumns):
+        scores = columns.learner.fit(pilot).apply(rest)
+        return *scores, CombinedColumns(
+            choice=columns, number=number, weights=None, choosing=choosing
+        )
+    scale = np.max(np.abs(np.concatenate([pilot.samples, pilot.samples_prime])), axis=0)
+    scale = np.ldexp(1.0, np.frexp(np.where(scale > 0, scale, 1.0))[1] - 1)  # exact to divide by
+    if isinstance(columns, BestColumn):
+        weights = np.zeros(number)
+        weights[_best_column(pilot, delta)] = 1.0
+    else:
+        weights = _discriminant(pilot.samples / scale, pilot.samples_prime / scale) / scale
+    # divided first, so that no column overflows
+    scores = tuple(
+        (part / scale) @ (weights * scale) for part in (rest.samples, rest.samples_prime)
+    )
+    return *scores, CombinedColumns(
+        choice=columns, number=number, weights=tuple(weights.tolist()), choosing=choosing
+    )
+
+
+def _discriminant(first: Array, second: Array) -> Array:
+    """Weights of Fisher's linear discriminant; equal ones where nothing varies."""
+    size, number = first.shape[0] + second.shape[0], first.shape[1]
+    gap = np.mean(first, axis=0) - np.mean(second, axis=0)
+    centred = np.concatenate([first - np.mean(first, axis=0), second - np.mean(second, axis=0)])
+    covariance = centred.T @ centred / size
+    shrunk = number / (number + size)
+    spread = np.diag(covariance)
+    floor = 1e-12 * max(float(np.max(spread)), np.finfo(float).tiny)
+    matrix = (1 - shrunk) * covariance + shrunk * np.diag(spread) + floor * np.eye(number)
+    weights: Array = np.linalg.solve(matrix, gap)
+    size_of_weights = float(np.max(np.abs(weights)))
+    if not 0 < size_of_weights < np.inf:
+        return np.ones(number)
+    return weights / size_of_weights
+
+
+def _best_column(pilot: Training, delta: float) -> int:
+    """Return the column with the largest cautious estimate of epsilon at ``delta``."""
+    values = []
+    for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
+        both = np.sort(np.concatenate([first, second]))
+        ranks = np.unique((both.size * (1 - _LEVELS)).astype(np.intp))
+        tails = []
+        for sign, thresholds in ((1, both[ranks]), (-1, -both[both.size - 1 - ranks])):
+            counts = [
+                np.sum(sign * x[:, None] >= thresholds, axis=0).astype(np.float64)
+                for x in (first, second)
+            ]
+            tails += [
+                (counts, (first.size, second.size)),
+                (counts[::-1], (second.size, first.size)),
+            ]
+        values.append(
+            max(
+                float(
+                    np.max(
+                        np.log(np.maximum(lower_limit(p, n, _COMPARED_ERROR) - delta, 1e-12))
+                        - np.log(upper_limit(q, m, _COMPARED_ERROR))
+                    )
+                )
+                for (p, q), (n, m) in tails
+            )
+        )
+    return int(np.argmax(values))

@@ -1,0 +1,74 @@
+"""Group privacy: the scaled claim is sound and attained, and what a pair says of one record."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+
+from audit.curves import GaussianCurve
+from audit.estimation.group import group_claim, record_epsilon
+
+
+def test_scaled_claim_is_attained_step_by_step() -> None:
+    # The most that k steps of (epsilon, delta) can raise the probability of one event.
+    for epsilon, delta, size in ((0.3, 1e-3, 4), (1.0, 1e-6, 3), (0.0, 0.01, 5), (2.0, 0.0, 2)):
+        rate = start = 1e-4
+        for _ in range(size):
+            rate = math.exp(epsilon) * rate + delta
+        assert rate < 1
+        group_epsilon, group_delta = group_claim(epsilon, delta, size)
+        assert group_epsilon == pytest.approx(size * epsilon)
+        excess = rate - math.exp(group_epsilon) * start
+        assert group_delta == pytest.approx(excess, rel=1e-9, abs=1e-15)
+    closed = 1e-6 * math.expm1(3.0) / math.expm1(1.0)
+    assert group_claim(1.0, 1e-6, 3)[1] == pytest.approx(closed, rel=1e-12)
+    assert group_claim(5.0, 0.3, 1) == (5.0, 0.3)
+    assert group_claim(400.0, 1e-9, 3) == (1200.0, 1.0)
+
+
+@pytest.mark.parametrize("size", [1, 2, 3, 8])
+@pytest.mark.parametrize("mu", [0.05, 0.5, 1.0, 2.0])
+def test_record_is_never_above_the_truth(size: int, mu: float) -> None:
+    # k records move a Gaussian mechanism k times as far.
+    pair = GaussianCurve(size * mu)
+    for delta in (1e-9, 1e-5, 1e-2):
+        truth = float(GaussianCurve(mu).epsilon(delta))
+        found = record_epsilon(lambda d: float(pair.epsilon(d)), delta, size)
+        assert found <= truth + 1e-9
+        if size == 1:
+            assert found == pytest.approx(truth, abs=1e-9)
+        # the claim just below is refuted by the pair, the claim just above is not
+        if found > 0:
+            for factor, refuted in ((0.999, True), (1.001, False)):
+                epsilon, group_delta = group_claim(factor * found, delta, size)
+                assert (group_delta < 1 and float(pair.epsilon(group_delta)) > epsilon) is refuted
+
+
+def test_planted_division_by_the_size_is_wrong() -> None:
+    # Epsilon of the pair over k exceeds the epsilon of a record, so it is no lower bound.
+    assert float(GaussianCurve(2.0).epsilon(1e-5)) / 2 > float(GaussianCurve(1.0).epsilon(1e-5))
+
+
+def test_pure_claims_are_divided() -> None:
+    # Laplace noise: the privacy loss of k records is k times that of one.
+    assert record_epsilon(lambda _: 3.6, 0.0, 3) == pytest.approx(1.2)
+    assert record_epsilon(lambda _: 0.0, 0.0, 3) == 0.0
+    assert record_epsilon(lambda _: 3.0, 1.0, 2) == 0.0
+    assert record_epsilon(lambda d: 1e-3 if d < 0.5 else 0.0, 0.3, 2) == 0.0  # 2 delta > 0.5
+
+
+def test_falls_with_delta_and_with_the_size() -> None:
+    def found(delta: float, size: int) -> float:
+        return record_epsilon(lambda d: float(GaussianCurve(2.0).epsilon(d)), delta, size)
+
+    assert np.all(np.diff([found(d, 3) for d in (1e-9, 1e-6, 1e-3, 0.05, 0.3)]) < 0)
+    assert np.all(np.diff([found(1e-5, k) for k in (1, 2, 3, 5, 9)]) < 0)
+
+
+def test_bad_input() -> None:
+    with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
+        group_claim(1.0, 0.1, 0)
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\], got 2.0"):
+        record_epsilon(lambda _: 1.0, 2.0, 2)
