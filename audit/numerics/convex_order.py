@@ -62,7 +62,7 @@ class GridLaw:
     @property
     def points(self) -> Array:
         """Logarithms of the grid points, shape ``(cells,)``."""
-        return (self.first + np.arange(self.masses.size)) * self.interval
+        return np.arange(self.first, self.first + self.masses.size, dtype=float) * self.interval
 
     @property
     def mean(self) -> float:

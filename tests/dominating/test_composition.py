@@ -1,0 +1,135 @@
+"""Composition of pairs on a grid of losses: closed forms, and finite laws by enumeration."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from audit.curves import GaussianCurve, Order
+from audit.dominating.composition import Composition
+from audit.dominating.curve import DominatingCurve, compose
+from audit.dominating.grid import GridPair, dominated, dominating, mixed
+from audit.numerics.normal import log_density
+
+Array = NDArray[np.float64]
+
+
+def gaussian_sides(mu: float, interval: float) -> tuple[GridPair, GridPair]:
+    """N(mu, 1) against N(0, 1): 20 outcomes an interval; what lies beyond is 1e-20 at most."""
+    # a midpoint rule of this width is exact to rounding, so the outcomes are a fine Gaussian pair
+    x = np.arange(-9.5, 9.5 + mu, interval / mu / 20)
+    log_width = math.log(interval / mu / 20)
+    log_p, log_q = log_density(x - mu) + log_width, log_density(x) + log_width
+    return dominated(log_p, log_q, interval), dominating(log_p, log_q, interval)
+
+
+def composed(sides: tuple[GridPair, GridPair], times: int) -> DominatingCurve:
+    return compose([(*sides, times)])
+
+
+@pytest.mark.parametrize(
+    ("mu", "times", "delta"),
+    [(1.0, 1, 1e-6), (0.5, 50, 0.3), (0.5, 50, 1e-12), (2.0, 20, 1e-12), (0.02, 2500, 1e-6)],
+)
+def test_gaussians_compose(mu: float, times: int, delta: float) -> None:
+    """Both orders, small delta and an epsilon of 102."""
+    interval = 0.01 * mu
+    curve = composed(gaussian_sides(mu, interval), times)
+    exact = GaussianCurve(mu * math.sqrt(times)).epsilon(delta)
+    for order in Order:
+        low, high = curve.epsilon_bracket(delta, order)
+        # the tails beyond 9.5 and the midpoint rule at the kink: less than this
+        assert low <= exact * (1 + 1e-9)
+        assert high >= exact * (1 - 1e-9)
+        assert high - low < 5e-4 * max(exact, mu)
+    low, high = curve.delta_bracket(exact)
+    assert low <= delta * (1 + 1e-7)
+    assert high >= delta * (1 - 1e-7)
+    assert curve.delta(-exact, Order.FORWARD) == pytest.approx(
+        1 - math.exp(-exact) * (1 - delta), rel=1e-6
+    )
+
+
+P = np.array([0.5, 0.2, 0.2, 0.06, 0.04, 0.0])
+Q = np.array([0.3, 0.4, 0.19, 0.1, 0.0, 0.01])
+
+
+def exact_delta(p: Array, q: Array, times: int, epsilon: float) -> float:
+    """Sum over all outcomes of ``times`` runs."""
+    joint_p, joint_q = (
+        np.array([math.prod(run) for run in itertools.product(law, repeat=times)]) for law in (p, q)
+    )
+    return float(np.maximum(joint_p - math.exp(epsilon) * joint_q, 0).sum())
+
+
+def finite_sides(interval: float) -> tuple[GridPair, GridPair]:
+    with np.errstate(divide="ignore"):
+        log_p, log_q = np.log(P), np.log(Q)
+    return dominated(log_p, log_q, interval), dominating(log_p, log_q, interval)
+
+
+@pytest.mark.parametrize("interval", [0.3, 0.01])
+@pytest.mark.parametrize("times", [1, 4])
+def test_finite_laws_are_bracketed(times: int, interval: float) -> None:
+    """Losses of both signs and outcomes of one law only, by enumeration of all runs."""
+    curve = composed(finite_sides(interval), times)
+    for epsilon in np.linspace(-3.0, 3.0, 13):
+        for order, p, q in ((Order.FORWARD, P, Q), (Order.REVERSE, Q, P)):
+            exact = exact_delta(p, q, times, float(epsilon))
+            low, high = curve.delta_bracket(float(epsilon), order)
+            assert low <= exact + 1e-12
+            assert high >= exact - 1e-12
+            if interval < 0.1:
+                assert high - low < 2e-3
+
+
+def test_different_pairs_compose_and_mix() -> None:
+    """A run of one pair after another, and a known coin that picks one of two."""
+    sides = finite_sides(0.01)
+    gaussian = gaussian_sides(1.0, 0.01)
+    for index, sign in ((0, 1), (1, -1)):
+        both = Composition([(sides[index], 2), (gaussian[index], 3)])
+        other = Composition([(gaussian[index], 3), (sides[index], 2)])
+        assert both.delta(1.0) == pytest.approx(other.delta(1.0), rel=1e-9)
+        coin = Composition([(mixed(((0.25, sides[index]), (0.75, gaussian[index]))), 1)])
+        exact = 0.25 * exact_delta(P, Q, 1, 0.5) + 0.75 * GaussianCurve(1.0).delta(0.5)
+        assert sign * coin.delta(0.5) <= sign * exact + 1e-7
+        assert coin.delta(0.5) == pytest.approx(exact, abs=2e-3)
+
+
+def test_what_only_one_law_has_bounds_epsilon() -> None:
+    """P has .04 that Q lacks: no finite epsilon below it, in one run or in four."""
+    upper = Composition([(finite_sides(0.01)[1], 1)])
+    assert upper.epsilon(0.04) == math.inf
+    assert upper.epsilon(0.041) < math.inf
+    assert Composition([(finite_sides(0.01)[1], 4)]).p_only == pytest.approx(1 - 0.96**4)
+
+
+@pytest.mark.parametrize("planted", ["location", "mass", "lifted"])
+def test_a_planted_error_is_caught(planted: str) -> None:
+    """One cell of shift, 0.3 % of mass, and atoms of the lower side out of place."""
+    lower, upper = gaussian_sides(0.5, 0.01)
+    if planted == "location":
+        upper = replace(upper, first=upper.first - 1)
+    elif planted == "mass":
+        upper = replace(upper, p=upper.p * 0.997, lifted=upper.p * 0.997)
+    else:
+        lower = replace(lower, lifted=lower.p * math.exp(-0.005))
+    low, high = composed((lower, upper), 10).epsilon_bracket(1e-6, Order.FORWARD)
+    exact = GaussianCurve(0.5 * math.sqrt(10)).epsilon(1e-6)
+    assert not low <= exact <= high
+
+
+def test_sides_and_intervals_must_match() -> None:
+    lower, upper = finite_sides(0.01)
+    with pytest.raises(ValueError, match="parts must be on one side and one interval"):
+        Composition([(lower, 1), (upper, 1)])
+    with pytest.raises(ValueError, match="parts must be on one side and one interval, got 0 parts"):
+        Composition([(lower, 0)])
+    with pytest.raises(ValueError, match="lower must be dominated and upper must dominate"):
+        DominatingCurve(Composition([(upper, 1)]), Composition([(lower, 1)]))
