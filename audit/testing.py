@@ -51,7 +51,7 @@ def assert_bound_holds(
     mechanism
         The Noisy-SGD mechanism of which it is claimed.
     deltas, orders
-        Where: deltas in (0, 1), and Renyi orders above 1 for an id or a curve.
+        Where: deltas in [0, 1), and Renyi orders above 1 for an id or a curve.
     options
         Free parameters of a bound of the catalogue, by name.
     loose_by
@@ -84,7 +84,7 @@ def assert_bound_holds(
 
     validate.instance(NoisySGD, mechanism=mechanism)
     for delta in deltas:
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
     for alpha in orders:
         validate.above_one(order=alpha)
     if not deltas and not orders:

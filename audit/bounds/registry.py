@@ -349,7 +349,7 @@ class Catalogue:
         mechanism
             The public parameters.
         delta
-            Where the bounds are compared, in (0, 1).
+            Where the bounds are compared, in [0, 1); at 0 most are infinite.
         slow
             Whether bounds that take seconds are compared, too.
 
@@ -363,9 +363,9 @@ class Catalogue:
         NotApplicable
             If no sound bound applies; the message has the reason of each.
         ValueError
-            If delta is outside (0, 1).
+            If delta is outside [0, 1).
         """
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
         sound = [self.entries[id] for id in self.applicable(mechanism)]
         sound = [e for e in sound if e.status.sound and (slow or not e.slow)]
         compared: dict[str, float] = {}
@@ -460,22 +460,22 @@ class Catalogue:
         mechanism
             The public parameters.
         delta
-            Where epsilon is taken, in (0, 1).
+            Where epsilon is taken, in [0, 1); at 0 most bounds are infinite.
         slow
             Whether bounds that take seconds are evaluated, too.
 
         Raises
         ------
         ValueError
-            If delta is outside (0, 1).
+            If delta is outside [0, 1).
         """
         validate.instance(NoisySGD, mechanism=mechanism)
-        validate.open_unit(delta=delta)
+        validate.half_open_unit(delta=delta)
         rows = [_row(entry, mechanism, delta, slow) for entry in self.entries.values()]
         sound = [row.value for row in rows if row.status.sound and row.value is not None]
-        if not sound:
+        best = min(sound, default=math.inf)
+        if best == math.inf:
             return tuple(rows)
-        best = min(sound)
         return tuple(
             row if row.value is None else replace(row, ratio=_ratio(row.value, best))
             for row in rows

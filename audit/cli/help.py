@@ -197,7 +197,7 @@ example:
         lipschitz=1 smoothness=1 diameter=1 batching=full relation=replace_one delta=1e-5
 
 keys:
-    delta             number in (0, 1) (needed)
+    delta             number in [0, 1) (needed)
     slow              true | false: whether to compute bounds that take seconds (default: false)
 
 the fields of audit.NoisySGD:

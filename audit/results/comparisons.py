@@ -192,7 +192,7 @@ class AtDelta:
     estimates: tuple[Estimate, ...]
 
     def __post_init__(self) -> None:
-        validate.open_unit(delta=self.delta)
+        validate.half_open_unit(delta=self.delta)
         if self.best is not None and self.best not in {bound.id for bound in self.bounds}:
             raise validate.fail("best", "the id of one of the bounds", self.best)
 

@@ -35,7 +35,7 @@ class SearchPlan:
     evaluations: int
 
     def __post_init__(self) -> None:
-        validate.open_unit(delta=self.delta)
+        validate.half_open_unit(delta=self.delta)
         validate.integer(1, evaluations=self.evaluations)
 
 
@@ -79,8 +79,8 @@ class PairSetting(Setting):
 
     def __post_init__(self) -> None:
         if not self.deltas:
-            raise validate.fail("deltas", "one or more numbers in (0, 1)", self.deltas)
-        validate.open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
+            raise validate.fail("deltas", "one or more numbers in [0, 1)", self.deltas)
+        validate.half_open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
         validate.above_one(**{f"renyi_orders[{i}]": a for i, a in enumerate(self.renyi_orders)})
         validate.integer(1000, trials=self.trials)
         validate.integer(1, **{f"steps_shown[{i}]": t for i, t in enumerate(self.steps_shown)})

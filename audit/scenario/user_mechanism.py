@@ -32,7 +32,7 @@ class UserClaim:
 
     def __post_init__(self) -> None:
         validate.nonnegative(epsilon=self.epsilon)
-        validate.open_unit(delta=self.delta)
+        validate.half_open_unit(delta=self.delta)
         if not self.name:
             raise validate.fail("name", "a word", self.name)
 
@@ -183,7 +183,7 @@ class UserMechanismSetting(Setting):
         names = [claim.name for claim in self.claims]
         if not names or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
-        validate.open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
+        validate.half_open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
 
     @property
     def all_deltas(self) -> tuple[float, ...]:

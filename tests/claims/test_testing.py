@@ -97,7 +97,7 @@ def test_what_says_nothing_does_not_pass() -> None:
     ("call", "message"),
     [
         (lambda: assert_bound_holds(1.0, ONE_STEP), "deltas or orders must be given, got neither"),
-        (lambda: assert_bound_holds(1.0, ONE_STEP, deltas=(2.0,)), r"delta must be in \(0, 1\)"),
+        (lambda: assert_bound_holds(1.0, ONE_STEP, deltas=(2.0,)), r"delta must be in \[0, 1\)"),
         (
             lambda: assert_bound_holds(1.0, ONE_STEP, orders=(4.0,)),
             "orders must be left out unless",

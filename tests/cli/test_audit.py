@@ -57,7 +57,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         ),
         (["settings.paper.mechanism.noise_std=nan"], "noise_std must be a positive finite number"),
         (["settings.paper.mechanism.batch_size=11"], "batch_size must be at most dataset_size"),
-        (["settings.paper.deltas=[1.0]"], "deltas[0] must be in (0, 1), got 1.0"),
+        (["settings.paper.deltas=[1.0]"], "deltas[0] must be in [0, 1), got 1.0"),
         (
             ["settings.paper.trails=5"],
             "paper.trails must be left out of a setting with the key pair, got 5; did you mean",

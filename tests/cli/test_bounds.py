@@ -141,7 +141,7 @@ def test_several_mechanisms(ended: Command) -> None:
     ("words", "message"),
     [
         ([], "delta must be given, got nothing"),
-        (["delta=2"], "delta must be in (0, 1), got 2"),
+        (["delta=2"], "delta must be in [0, 1), got 2"),
         (["delta=1e-5", "noise_std=-1"], "noise_std must be a positive finite number, got -1"),
         (
             ["delta=1e-5", "sigma=3"],
