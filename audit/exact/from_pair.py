@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -215,9 +216,11 @@ def _converged(
         return laws_after(groups[k][i], panels[k], resolution, steps, report)
 
     pending = jobs
-    with ThreadPoolExecutor(threads) as pool:
+    with contextlib.ExitStack() as stack:
+        # one thread needs no pool, and an interrupt then need not wait for its end
+        mapped = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
         while pending:
-            results.update(zip(pending, pool.map(one, pending), strict=True))
+            results.update(zip(pending, mapped(one, pending), strict=True))
             short = set()
             for k in {k for k, _ in pending}:
                 laws = [results[k, i] for i in range(len(groups[k]))]

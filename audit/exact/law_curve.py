@@ -39,6 +39,8 @@ _NEGLIGIBLE = 50.0
 _RATIO_RANGE = 8.0
 _MOST_PARTS = 100
 _LARGEST_EPSILON = 1e12
+# Relative distance within which the epsilons of nearly the same laws and delta are looked for.
+_NEAR = 1e-7
 
 
 class LawPair:
@@ -127,25 +129,28 @@ class LawPair:
             type_two = _log_sum([np.array(type_two), *(q + w for _, q, w in above)])
         return type_one, type_two
 
-    def epsilon(self, log_delta: float) -> float:
-        """Return the root epsilon of delta(epsilon) = e^log_delta, or 0 if it is negative."""
+    def epsilon(self, log_delta: float, near: float = 0.0) -> float:
+        """Return the root epsilon of delta(epsilon) = e^log_delta, or 0 if it is negative.
+
+        The search begins around ``near`` where that is positive.
+        """
         if log_delta == -np.inf:
             return np.inf
-        if self.log_delta(0.0) <= log_delta:
-            return 0.0
-        low, high = 0.0, 1.0
-        while self.log_delta(high) > log_delta:
-            low, high = high, 2 * high
-            if high > _LARGEST_EPSILON:
-                return np.inf
-        # below -1e300 the logarithm only has to be on the right side
-        return bracketed_root(
-            lambda e: max(self.log_delta(e) - log_delta, -1e300),
-            low,
-            high,
-            xtol=1e-14 * max(1.0, high),
-            rtol=8.9e-16,
-        )
+
+        def gap(epsilon: float) -> float:
+            # below -1e300 the logarithm only has to be on the right side
+            return max(self.log_delta(epsilon) - log_delta, -1e300)
+
+        low, high = near * (1 - _NEAR), near * (1 + _NEAR)
+        if not 0 < near < np.inf or not gap(low) > 0 >= gap(high):
+            if gap(0.0) <= 0:
+                return 0.0
+            low, high = 0.0, 1.0
+            while gap(high) > 0:
+                low, high = high, 2 * high
+                if high > _LARGEST_EPSILON:
+                    return np.inf
+        return bracketed_root(gap, low, high, xtol=1e-14 * max(1.0, high), rtol=8.9e-16)
 
     def largest_ratio(self, lost_q: float) -> float:
         """Return the largest log-likelihood ratio that the laws show, where both are followed.
@@ -348,7 +353,11 @@ def _log_ratio(log_p: Array, log_q: Array) -> Array:
 
 def _log_sum(parts: list[Array]) -> float:
     joined = np.concatenate([part.ravel() for part in parts])
-    return float(logsumexp(joined)) if joined.size else -np.inf
+    top = float(joined.max(initial=-np.inf))
+    if not math.isfinite(top):
+        return top
+    # ten times as fast as SciPy's logsumexp, which is made for arrays of every kind
+    return top + math.log(float(np.exp(joined - top).sum()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -441,14 +450,15 @@ class LawCurve(BracketedCurve):
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
-        value, other = fine.epsilon(math.log(delta)), coarse.epsilon(math.log(delta))
+        value = fine.epsilon(math.log(delta))
+        other = coarse.epsilon(math.log(delta), near=value)
         if not math.isfinite(value):
             return (0.0, math.inf)
         gap = abs(value - other)
         least = (delta - lost_p) / (1 + rho)
-        high = math.inf if least <= 0 else fine.epsilon(math.log(least)) + shift + gap
+        high = math.inf if least <= 0 else fine.epsilon(math.log(least), near=value) + shift + gap
         most = (delta + math.exp(min(value + shift, 700.0)) * lost_q) / (1 - rho)
-        low = 0.0 if most >= 1 else fine.epsilon(math.log(most)) - shift - gap
+        low = 0.0 if most >= 1 else fine.epsilon(math.log(most), near=value) - shift - gap
         return max(low, 0.0), high
 
     def _pure_bracket(self, order: Order) -> Bracket:
