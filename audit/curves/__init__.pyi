@@ -1,6 +1,7 @@
 from .base import Order as Order
 from .base import PrivacyCurve as PrivacyCurve
 from .gaussian import GaussianCurve as GaussianCurve
+from .laplace import LaplaceCurve as LaplaceCurve
 from .minimum import MinimumCurve as MinimumCurve
 from .pld import LossDistribution as LossDistribution
 from .pld import PLDCurve as PLDCurve
