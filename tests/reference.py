@@ -11,7 +11,8 @@ from dataclasses import dataclass
 
 import mpmath
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
+from scipy.special import ndtr
 from scipy.stats import norm
 
 from audit.constructions import Process, Step, Wall
@@ -125,3 +126,28 @@ def gaussian_delta(epsilon: float, mu: float) -> mpmath.mpf:
     with mpmath.workdps(400):
         e, m = mpmath.mpf(epsilon), mpmath.mpf(mu)
         return mpmath.ncdf(m / 2 - e / m) - mpmath.exp(e) * mpmath.ncdf(-m / 2 - e / m)
+
+
+def lognormal_excess(scale: float, level: ArrayLike, count: int = 1) -> Array:
+    """E(Y_1 + ... + Y_count - level)_+ of lognormal variables of mean 1.
+
+    One is the formula of Black and Scholes (1973); every other is a Gauss-Legendre rule on both
+    sides of the place where the level is reached.
+    """
+    level = np.asarray(level, dtype=float)
+    positive = np.maximum(level, 1e-300)
+    reached = np.clip(np.log(positive) / scale + 0.5 * scale, -9.0, 9.0 + scale)
+    if count == 1:
+        call = ndtr(scale - reached) - level * ndtr(-reached)
+        return np.where(level > 0, call, 1 - level)
+    nodes, weights = np.polynomial.legendre.leggauss(60)
+    total = np.zeros_like(level)
+    for low, high in ((np.full_like(level, -9.0), reached), (reached, 9.0 + scale)):
+        half = 0.5 * (high - low)[..., None]
+        z = low[..., None] + half * (nodes + 1)
+        inner = lognormal_excess(
+            scale, level[..., None] - np.exp(scale * z - scale**2 / 2), count - 1
+        )
+        density = np.exp(-0.5 * z * z) / math.sqrt(2 * math.pi)
+        total += (half * weights * density * inner).sum(axis=-1)
+    return np.where(level > 0, total, count - level)

@@ -25,6 +25,42 @@ _UNIT_ROUNDOFF = 2.0**-53
 _LARGEST_LOGARITHM = 640.0
 
 
+@dataclass(frozen=True)
+class Algebra:
+    """Moments that a law carries beside its probabilities, and how they combine in a sum.
+
+    Moment m of a cell is the expectation over it of a function f_m. In a sum of independent
+    variables x + y each f_c(x + y) is a sum of products f_a(x) f_b(y).
+
+    Parameters
+    ----------
+    degrees
+        Of each moment: it is held in units of e^(degree * point). f_0 = 1 and f_1(x) = x.
+    products
+        The triples (a, b, c).
+    """
+
+    degrees: tuple[int, ...]
+    products: tuple[tuple[int, int, int], ...]
+
+    @classmethod
+    def symmetric(cls, order: int) -> Algebra:
+        """Return that of the elementary symmetric polynomials of the summands, up to ``order``."""
+        products = [(a, c - a, c) for c in range(order + 1) for a in range(c + 1)]
+        return cls(tuple(range(order + 1)), tuple(products))
+
+    @classmethod
+    def additive(cls, *degrees: int) -> Algebra:
+        """Return that of sums of functions of the summands, the summand itself first."""
+        places = range(1, len(degrees) + 2)
+        products = [(0, 0, 0), *((0, c, c) for c in places), *((c, 0, c) for c in places)]
+        return cls((0, 1, *degrees), tuple(products))
+
+
+MEAN = Algebra.symmetric(1)
+_MASS = Algebra((0,), ((0, 0, 0),))
+
+
 @dataclass(frozen=True, eq=False)
 class GridLaw:
     """A law on [0, infinity] that lies above or below the wanted one in the convex order.
@@ -40,24 +76,37 @@ class GridLaw:
         Distance of two grid points, in logarithms.
     first
         Index of the first cell.
-    masses, means
-        Probability of each cell, and E[X; cell] e^(-i interval); shape ``(cells,)``.
+    moments
+        Expectations over each cell of the functions of ``algebra``, in units of
+        e^(degree * point); shape ``(functions, cells)``.
     zero
         Probability of the value 0.
     beyond
         E[X; X = infinity]: what a vanishing probability at an ever larger value adds to the mean.
     rounding
-        Bound on the relative error of ``masses`` and ``means``, and of every atom's place.
+        Bound on the relative error of ``moments``, and of every atom's place.
+    algebra
+        What ``moments`` are: of the functions 1 and x, and more, below; of 1 above.
     """
 
     above: bool
     interval: float
     first: int
-    masses: Array
-    means: Array
+    moments: Array
     zero: float = 0.0
     beyond: float = 0.0
     rounding: float = 0.0
+    algebra: Algebra = MEAN
+
+    @property
+    def masses(self) -> Array:
+        """Probability of each cell."""
+        return np.asarray(self.moments[0])
+
+    @property
+    def means(self) -> Array:
+        """E[X; cell] in units of each grid point."""
+        return np.asarray(self.moments[0 if self.above else 1])
 
     @property
     def points(self) -> Array:
@@ -71,7 +120,13 @@ class GridLaw:
 
 
 def normal_exponential(
-    above: bool, interval: float, location: float, scale: float, *, tail: float
+    above: bool,
+    interval: float,
+    location: float,
+    scale: float,
+    *,
+    tail: float,
+    powers: tuple[int, ...] = (),
 ) -> GridLaw:
     """Return the law of e^N with N normal, cut where a probability of ``tail`` lies beyond.
 
@@ -84,13 +139,23 @@ def normal_exponential(
     location, scale
         Mean and standard deviation of N.
     tail
-        Probability, and share of the mean, that is moved to 0 or to infinity (``above``), or
+        Probability, and share of each moment, that is moved to 0 or to infinity (``above``), or
         merged into the outermost cells.
+    powers
+        Powers of the variable whose sums a law below carries besides its mean, see
+        `Algebra.additive`.
+
+    Raises
+    ------
+    ValueError
+        If the law is so wide that probabilities would underflow.
     """
-    reach = scale * _normal_reach(tail)
-    # e^n times the density is that of N(location + scale^2, scale^2), times the mean
+    algebra = Algebra.additive(*powers)
+    largest = max(algebra.degrees)
+    reach = math.sqrt(2 * math.log(1 / tail)) * scale
+    # e^(d N) times the density is that of N(location + d scale^2, scale^2), up to a factor
     first = math.floor((location - reach) / interval)
-    last = math.ceil((location + scale * scale + reach) / interval)
+    last = math.ceil((location + largest * scale * scale + reach) / interval)
     if not max(-first, last) * interval < _LARGEST_LOGARITHM:
         raise ValueError(
             f"location and scale must keep logarithms within {_LARGEST_LOGARITHM:g}, "
@@ -101,56 +166,29 @@ def normal_exponential(
     logs = np.arange(first, last)[:, None] * interval + inner
     z = (logs - location) / scale
     density = np.exp(-0.5 * z * z) * (0.5 * interval / (scale * math.sqrt(2 * math.pi)) * weights)
-    outer = [first * interval, last * interval]
-    size = location + 0.5 * scale * scale
-    low, low_mean = (
-        math.exp(log_ndtr((outer[0] - location) / scale)),
-        math.exp(size + log_ndtr((outer[0] - location) / scale - scale)),
-    )
-    high, high_mean = (
-        math.exp(log_ndtr((location - outer[1]) / scale)),
-        math.exp(size + log_ndtr((location - outer[1]) / scale + scale)),
-    )
     # the rounding of the logarithms, in the steepest part of the density
-    steepness = (reach / scale + 1) * (max(map(abs, outer)) + abs(location)) / scale
-    rounding = (64 + 4 * steepness) * _UNIT_ROUNDOFF
-    if not above:
-        masses, means = density.sum(axis=1), density @ np.exp(inner)
-        law = GridLaw(False, interval, first, masses, means, rounding=rounding)
-    else:
+    size = max(-first, last) * interval + abs(location)
+    rounding = (64 + 4 * (reach / scale + largest * scale) * size / scale) * _UNIT_ROUNDOFF
+    degrees = np.array(algebra.degrees, dtype=float)
+    log_moments = degrees * location + 0.5 * (degrees * scale) ** 2
+    low = np.exp(log_moments + log_ndtr((first * interval - location) / scale - degrees * scale))
+    high = np.exp(log_moments + log_ndtr((location - last * interval) / scale + degrees * scale))
+    if above:
         share = np.expm1(inner) / math.expm1(interval)
         masses = np.append(density @ (1 - share), 0.0)
         masses[1:] += density @ share
-        law = GridLaw(True, interval, first, masses, masses, rounding=rounding)
-    return _with_tails(law, (low, low_mean), (high, high_mean))
+        law = GridLaw(True, interval, first, masses[None], rounding=rounding, algebra=_MASS)
+    else:
+        moments = np.stack([density @ np.exp(degree * inner) for degree in algebra.degrees])
+        law = GridLaw(False, interval, first, moments, rounding=rounding, algebra=algebra)
+    return _with_tails(law, low, high)
 
 
-def _normal_reach(tail: float) -> float:
-    """Return x with Phi(-x) <= tail."""
-    return math.sqrt(2 * math.log(1 / tail))
-
-
-def _with_tails(law: GridLaw, low: tuple[float, float], high: tuple[float, float]) -> GridLaw:
-    """Return the law with (probability, mean) of both outer parts moved to, or merged into, it."""
-    points = law.points
-    masses, means = law.masses.copy(), law.means.copy()
-    low_moved, high_moved = low[1] * math.exp(-points[0]), high[1] * math.exp(-points[-1])
-    if not law.above:
-        masses[0] += low[0]
-        means[0] += low_moved
-        masses[-1] += high[0]
-        means[-1] += high_moved
-        return replace(law, masses=masses, means=means)
-    low_moved = min(low_moved, low[0])
-    masses[0] += low_moved
-    masses[-1] += high[0]
-    return replace(
-        law,
-        masses=masses,
-        means=masses,
-        zero=law.zero + low[0] - low_moved,
-        beyond=law.beyond + max(high[1] - high[0] * math.exp(points[-1]), 0.0),
-    )
+def symmetric(law: GridLaw, order: int) -> GridLaw:
+    """Return a summand below that carries elementary symmetric polynomials up to ``order``."""
+    moments = np.zeros((order + 1, law.masses.size))
+    moments[:2] = law.moments[:2]
+    return replace(law, moments=moments, algebra=Algebra.symmetric(order))
 
 
 def point(above: bool, interval: float, value: float) -> GridLaw:
@@ -158,53 +196,70 @@ def point(above: bool, interval: float, value: float) -> GridLaw:
     place = math.log(value) / interval
     first = math.floor(place)
     rest = (place - first) * interval
+    rounding = 8 * _UNIT_ROUNDOFF
     if above:
         share = math.expm1(rest) / math.expm1(interval)
-        masses = np.array([1 - share, share])
-        return GridLaw(True, interval, first, masses, masses, rounding=8 * _UNIT_ROUNDOFF)
-    masses, means = np.array([1.0]), np.array([math.exp(rest)])
-    return GridLaw(False, interval, first, masses, means, rounding=8 * _UNIT_ROUNDOFF)
+        masses = np.array([[1 - share, share]])
+        return GridLaw(True, interval, first, masses, rounding=rounding, algebra=_MASS)
+    moments = np.array([[1.0], [math.exp(rest)]])
+    return GridLaw(False, interval, first, moments, rounding=rounding)
+
+
+def _with_tails(law: GridLaw, low: Array, high: Array) -> GridLaw:
+    """Return the law with both outer parts, of these moments, moved to or merged into it."""
+    degrees = np.array((0, 1) if law.above else law.algebra.degrees, dtype=float)
+    points = law.points
+    low, high = low * np.exp(-degrees * points[0]), high * np.exp(-degrees * points[-1])
+    moments = law.moments.copy()
+    if not law.above:
+        moments[:, 0] += low
+        moments[:, -1] += high
+        return replace(law, moments=moments)
+    moved = min(low[1], low[0])
+    moments[0, 0] += moved
+    moments[0, -1] += high[0]
+    return replace(
+        law,
+        moments=moments,
+        zero=law.zero + float(low[0] - moved),
+        beyond=law.beyond + max(float(high[1] - high[0]), 0.0) * math.exp(points[-1]),
+    )
 
 
 def trimmed(law: GridLaw, tail: float) -> GridLaw:
     """Return the law without the outer cells that hold at most ``tail``.
 
-    Probability counts at the lower end, and share of the mean at the upper end.
+    Probability counts at the lower end, and the share of every moment at the upper end.
     """
-    weighted = law.means * np.exp(law.points)
-    below, above = np.cumsum(law.masses), np.cumsum(weighted[::-1])[::-1]
-    start = int(np.searchsorted(below, tail * below[-1], side="right"))
-    stop = int(np.count_nonzero(above > tail * above[0]))
-    start = min(start, stop - 1)
-    kept = slice(start, stop)
-    inner = replace(law, first=law.first + start, masses=law.masses[kept], means=law.means[kept])
-    low = float(law.masses[:start].sum()), float(weighted[:start].sum())
-    high = float(law.masses[stop:].sum()), float(weighted[stop:].sum())
-    return _with_tails(inner, low, high)
+    degrees = np.array((0, 1) if law.above else law.algebra.degrees, dtype=float)
+    moments = np.stack([law.masses, law.means]) if law.above else law.moments
+    whole = moments * np.exp(degrees[:, None] * law.points)
+    below, above = np.cumsum(whole[0]), np.cumsum(whole[:, ::-1], axis=1)[:, ::-1]
+    stop = int(np.count_nonzero((above > tail * above[:, :1]).any(axis=0)))
+    start = min(int(np.searchsorted(below, tail * below[-1], side="right")), stop - 1)
+    inner = replace(law, first=law.first + start, moments=law.moments[:, start:stop])
+    return _with_tails(inner, whole[:, :start].sum(axis=1), whole[:, stop:].sum(axis=1))
 
 
 def halved(law: GridLaw) -> GridLaw:
     """Return the same law on a grid of half the interval."""
-    h = law.interval / 2
-    size = law.masses.size
-    masses, means = np.zeros(2 * size), np.zeros(2 * size)
-    masses[::2], means[::2] = law.masses, law.means
-    return replace(law, interval=h, first=2 * law.first, masses=masses, means=means)
+    moments = np.zeros((law.moments.shape[0], 2 * law.masses.size))
+    moments[:, ::2] = law.moments
+    return replace(law, interval=law.interval / 2, first=2 * law.first, moments=moments)
 
 
 def add(a: GridLaw, b: GridLaw) -> GridLaw:
     """Return the law of the sum of independent variables with laws ``a`` and ``b``.
 
-    Both must be on the same side and have the same interval.
+    Both must be on the same side, have the same interval and carry the same moments.
     """
     first, h = min(a.first, b.first), a.interval
     size = max(a.first + a.masses.size, b.first + b.masses.size) - first
-    masses = np.zeros(size + math.ceil(math.log(2) / h) + 2)
-    sums = _Sums(a.above, h, masses, masses if a.above else np.zeros_like(masses))
+    sums = _Sums(a.above, h, a.algebra, size)
     x = _placed(a, first, size)
     if a is b:
         sums.add(x, x, range(1, size))
-        sums.double()
+        sums.moments *= 2
         sums.add(x, x, range(1))
     else:
         y = _placed(b, first, size)
@@ -213,91 +268,84 @@ def add(a: GridLaw, b: GridLaw) -> GridLaw:
     for one, other in ((a, b), (b, a)):
         if other.zero:
             place = slice(one.first - first, one.first - first + one.masses.size)
-            sums.masses[place] += other.zero * one.masses
-    return GridLaw(
-        a.above,
-        h,
-        first,
-        sums.masses,
-        sums.means,
-        a.zero * b.zero,
-        a.beyond + b.beyond,
-        a.rounding + b.rounding + 2 * (4 * size + 16) * _UNIT_ROUNDOFF,
+            sums.moments[:, place] += other.zero * one.moments
+    terms = 4 * len(a.algebra.products) * size + 16
+    return replace(
+        a,
+        first=first,
+        moments=sums.moments,
+        zero=a.zero * b.zero,
+        beyond=a.beyond + b.beyond,
+        rounding=a.rounding + b.rounding + 2 * terms * _UNIT_ROUNDOFF,
     )
 
 
-def _placed(law: GridLaw, first: int, size: int) -> tuple[Array, Array]:
-    """Masses and means on the cells from ``first`` on."""
-    masses = np.zeros(size)
-    place = slice(law.first - first, law.first - first + law.masses.size)
-    masses[place] = law.masses
-    if law.above:
-        return masses, masses
-    means = np.zeros(size)
-    means[place] = law.means
-    return masses, means
+def _placed(law: GridLaw, first: int, size: int) -> Array:
+    """Moments on ``size`` cells from ``first`` on."""
+    moments = np.zeros((law.moments.shape[0], size))
+    start = law.first - first
+    moments[:, start : start + law.masses.size] = law.moments
+    return moments
 
 
 class _Sums:
     """The cells of a sum, to which pairs (i, i - d) of cells are added."""
 
-    def __init__(self, above: bool, interval: float, masses: Array, means: Array) -> None:
-        self.above, self.interval = above, interval
-        self.masses, self.means = masses, means
+    def __init__(self, above: bool, interval: float, algebra: Algebra, size: int) -> None:
+        self.above, self.interval, self.algebra, self.size = above, interval, algebra, size
+        extra = math.ceil(math.log(2) / interval) + 2
+        self.moments = np.zeros((len(algebra.degrees), size + extra))
 
-    def double(self) -> None:
-        """Double all cells."""
-        self.masses *= 2
-        if not self.above:
-            self.means *= 2
-
-    def add(self, large: tuple[Array, Array], small: tuple[Array, Array], offsets: range) -> None:
+    def add(self, large: Array, small: Array, offsets: range) -> None:
         """Add the pairs of cell i of ``large`` and cell i - d of ``small``, d in ``offsets``."""
         h = self.interval
         # from this offset on the sum lies in the cell of the larger one
         far = min(math.ceil(-math.log(math.expm1(h)) / h) + 1, offsets.stop)
+        shifted = self._split if self.above else self._merge
         for d in range(offsets.start, far):
-            rise = math.log1p(math.exp(-d * h)) / h
-            self._shifted(large, small, d, rise)
+            shifted(large, small, d, math.log1p(math.exp(-d * h)) / h)
         if far < offsets.stop:
-            self._far(large, small, far)
+            self._add_far(large, small, far)
 
-    def _shifted(
-        self, large: tuple[Array, Array], small: tuple[Array, Array], d: int, rise: float
-    ) -> None:
-        h = self.interval
-        size = large[0].size
-        pairs = large[0][d:] * small[0][: size - d]
-        if self.above:
-            k = math.floor(rise)
-            share = math.expm1((rise - k) * h) / math.expm1(h)
-            self.masses[d + k : size + k] += (1 - share) * pairs
-            pairs *= share
-            self.masses[d + k + 1 : size + k + 1] += pairs
-            return
+    def _split(self, large: Array, small: Array, d: int, rise: float) -> None:
+        h, stop = self.interval, self.size
+        pairs = large[0, d:] * small[0, : stop - d]
+        k = math.floor(rise)
+        share = math.expm1((rise - k) * h) / math.expm1(h)
+        self.moments[0, d + k : stop + k] += (1 - share) * pairs
+        pairs *= share
+        self.moments[0, d + k + 1 : stop + k + 1] += pairs
+
+    def _merge(self, large: Array, small: Array, d: int, rise: float) -> None:
+        h, stop, degrees = self.interval, self.size, self.algebra.degrees
         k = round(rise)
-        self.masses[d + k : size + k] += pairs
-        means = large[1][d:] * small[0][: size - d]
-        means += math.exp(-d * h) * (large[0][d:] * small[1][: size - d])
-        means *= math.exp(-k * h)
-        self.means[d + k : size + k] += means
+        for a, b, c in self.algebra.products:
+            pairs = large[a, d:] * small[b, : stop - d]
+            factor = math.exp(-(degrees[b] * d + degrees[c] * k) * h)
+            if factor != 1:
+                pairs *= factor
+            self.moments[c, d + k : stop + k] += pairs
 
-    def _far(self, large: tuple[Array, Array], small: tuple[Array, Array], far: int) -> None:
+    def _add_far(self, large: Array, small: Array, far: int) -> None:
         """Add all pairs of offset ``far`` or more."""
         from scipy.signal import lfilter  # slow to import
 
-        h, size = self.interval, large[0].size
-        mass = np.cumsum(small[0][: size - far])
-        # E[small; cell <= i - far] in units of point i
-        decay = math.exp(-h)
-        mean = lfilter([math.exp(-far * h)], [1.0, -decay], small[1][: size - far])
+        h, stop, degrees = self.interval, self.size, self.algebra.degrees
+
+        def smaller(moment: int, degree: int) -> Array:
+            """E[f; cell <= i - far] in units of point i."""
+            decay = math.exp(-degree * h)
+            start = [math.exp(-degree * far * h)]
+            return np.asarray(lfilter(start, [1.0, -decay], small[moment, : stop - far]))
+
         if self.above:
-            share = np.minimum(mean / math.expm1(h), mass)
-            self.masses[far:size] += large[0][far:] * (mass - share)
-            self.masses[far + 1 : size + 1] += large[0][far:] * share
+            mass = smaller(0, 0)
+            share = np.minimum(smaller(0, 1) / math.expm1(h), mass)
+            self.moments[0, far:stop] += large[0, far:] * (mass - share)
+            self.moments[0, far + 1 : stop + 1] += large[0, far:] * share
             return
-        self.masses[far:size] += large[0][far:] * mass
-        self.means[far:size] += large[1][far:] * mass + large[0][far:] * mean
+        for a, b, c in self.algebra.products:
+            self.moments[c, far:stop] += large[a, far:] * smaller(b, degrees[b])
 
 
 def iid_sum(law: GridLaw, count: int, *, cells: int, tail: float) -> GridLaw:

@@ -6,7 +6,7 @@ import math
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, ndtr
+from scipy.special import erfcx, log_ndtr, ndtr
 
 Array = NDArray[np.float64]
 
@@ -19,6 +19,15 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 def log_density(x: Array) -> Array:
     """Log density of the standard normal law."""
     return -0.5 * x * x - _LOG_SQRT_TWO_PI
+
+
+def log_interval(low: Array, high: Array) -> Array:
+    """Log of Phi(high) - Phi(low) for ``low < high``, in both tails and for infinite ends."""
+    flip = low > 0
+    a, b = np.where(flip, -high, low), np.where(flip, -low, high)
+    top = log_ndtr(b)
+    with np.errstate(divide="ignore"):
+        return np.asarray(top + np.log(-np.expm1(np.minimum(log_ndtr(a) - top, 0.0))))
 
 
 def mills_ratio(x: Array) -> Array:

@@ -1,0 +1,198 @@
+"""Random allocation: in every epoch of T steps each record is in k of them, chosen at random.
+
+For k = 1 ("balls and bins", Chua et al. 2024) the dominating pair of an epoch is the uniform
+mixture over t of N(e_t, z^2 I) against N(0, z^2 I) in T dimensions, z the noise multiplier (Feldman
+and Shenfeld 2025). Its likelihood ratio is S = (1/T) sum exp(x_t/z^2 - 1/(2 z^2)), a
+mean of independent lognormal variables under N(0, z^2 I): delta is E(S - e^eps)_+ for removal and
+E(1 - e^eps S)_+ for addition. Both are expectations of convex functions of S, so that laws above
+and below S in the convex order give both sides (`audit.numerics.convex_order`).
+
+For k > 1 the upper side is the composition of k allocations of one in T/k steps, since a random set
+of k steps is one of each block of a random partition (Feldman and Shenfeld 2025); the
+lower side is the pair of laws of S under both hypotheses.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+import numpy as np
+from scipy.special import gammaln
+
+from audit import validate
+from audit.curves import GaussianCurve
+from audit.dominating.composition import Composition
+from audit.dominating.curve import DominatingCurve
+from audit.dominating.grid import GridPair, dominated
+from audit.numerics.convex_order import (
+    GridLaw,
+    add,
+    halved,
+    iid_sum,
+    normal_exponential,
+    point,
+    symmetric,
+    trimmed,
+)
+from audit.numerics.normal import log_interval
+
+# Grid points of the law of S; the width of a bracket falls with their square.
+CELLS = 4096
+# Probability and share of the mean that one truncation may move.
+_TAIL = 1e-20
+# Beyond this k the lower side uses the mean of the outputs, not S.
+_MOST_SYMMETRIC = 6
+
+
+def random_allocation(
+    noise_multiplier: float,
+    *,
+    steps_per_epoch: int,
+    steps: int,
+    participations: int = 1,
+    cells: int = CELLS,
+) -> DominatingCurve:
+    """Return the curve of all iterates under random allocation, add or remove one record.
+
+    Zero-out has the same pair, as the batches of the other records do not depend on the record.
+
+    Parameters
+    ----------
+    noise_multiplier
+        z, standard deviation of the noise of a step's sum over the clipping norm.
+    steps_per_epoch
+        T.
+    steps
+        Of the whole run. A last epoch that is cut short releases its first steps only.
+    participations
+        k, in how many steps of an epoch the record is.
+    cells
+        Grid points of the law of S; the width of the bracket falls with their square.
+
+    Returns
+    -------
+    DominatingCurve
+        ``FORWARD`` is removal. For k = 1 the bracket holds the curve of the dominating pair; for
+        k > 1 its upper end is an upper bound, and its lower end a lower one, on that curve.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range; the noise multiplier must be at least about .04.
+
+    Examples
+    --------
+    >>> curve = random_allocation(0.5, steps_per_epoch=100, steps=100, cells=1024)
+    >>> [round(end, 2) for end in curve.epsilon_bracket(1e-6)]
+    [6.39, 6.39]
+    """
+    validate.positive(noise_multiplier=noise_multiplier)
+    validate.integer(1, steps_per_epoch=steps_per_epoch, steps=steps, participations=participations)
+    if participations > steps_per_epoch:
+        raise validate.fail(
+            "participations", f"at most steps_per_epoch ({steps_per_epoch})", participations
+        )
+    epochs, rest = divmod(steps, steps_per_epoch)
+    if participations == 1:
+        runs = [(steps_per_epoch, steps_per_epoch, epochs), (rest, steps_per_epoch, 1)]
+        lower = _composed(noise_multiplier, False, runs, cells)
+        upper = _composed(noise_multiplier, True, runs, cells)
+    else:
+        # an epoch that is cut short: all of it above, nothing of it below
+        low = _k_of_t(noise_multiplier, steps_per_epoch, participations, cells)
+        size, larger = divmod(steps_per_epoch, participations)
+        most = epochs + (rest > 0)
+        runs = [
+            (size, size, (participations - larger) * most),
+            (size + 1, size + 1, larger * most),
+        ]
+        lower = Composition([(low, epochs)]) if epochs else _nothing(low.interval)
+        upper = _composed(noise_multiplier, True, runs, cells)
+    touched = participations * (epochs + (rest > 0))
+    # one Gaussian step for every participation, whose place is then known
+    moments = GaussianCurve(math.sqrt(touched) / noise_multiplier)
+    return DominatingCurve(lower, upper, moments)
+
+
+def likelihood_ratio(
+    noise_multiplier: float, above: bool, steps: int, of: int, *, cells: int = CELLS
+) -> GridLaw:
+    """Return the law of S under Q for the first ``steps`` of an epoch of ``of`` steps."""
+    law = iid_sum(_summand(noise_multiplier, above, of, cells), steps, cells=cells, tail=_TAIL)
+    if steps < of:
+        law = trimmed(add(law, point(above, law.interval, 1 - steps / of)), _TAIL)
+    return law
+
+
+def _summand(
+    noise_multiplier: float, above: bool, of: int, cells: int, powers: tuple[int, ...] = ()
+) -> GridLaw:
+    """Return the law of exp(x/z^2 - 1/(2 z^2))/T."""
+    scale = 1 / noise_multiplier
+    reach = math.sqrt(2 * math.log(1 / _TAIL))
+    interval = (scale + 2 * reach) * scale / cells
+    location = -0.5 * scale * scale - math.log(of)
+    try:
+        return normal_exponential(above, interval, location, scale, tail=_TAIL, powers=powers)
+    except ValueError:
+        raise validate.fail(
+            "noise_multiplier", "at least about 0.04 for random allocation", noise_multiplier
+        ) from None
+
+
+def _composed(
+    noise_multiplier: float, above: bool, runs: Sequence[tuple[int, int, int]], cells: int
+) -> Composition:
+    """Compose allocations: (steps, of how many, how often), ..."""
+    laws = [
+        (likelihood_ratio(noise_multiplier, above, steps, of, cells=cells), times)
+        for steps, of, times in runs
+        if steps and times
+    ]
+    finest = min(law.interval for law, _ in laws)
+    parts = []
+    for law, times in laws:
+        while law.interval > 1.5 * finest:
+            law = halved(law)
+        parts.append((_pair(law), times))
+    return Composition(parts)
+
+
+def _pair(law: GridLaw) -> GridPair:
+    """Return one side of the pair (S Q, Q)."""
+    grow = np.exp(law.points)
+    return GridPair(
+        law.above,
+        law.interval,
+        law.first,
+        law.means * grow,
+        law.masses * grow,
+        law.beyond,
+        law.zero,
+        law.rounding,
+    )
+
+
+def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair:
+    """Return the pair of laws of S, or of the mean of the outputs, of an epoch."""
+    if k > _MOST_SYMMETRIC or k == steps:
+        mu = k / (noise_multiplier * math.sqrt(steps))
+        edges = np.concatenate([[-np.inf], np.linspace(-10.0, 10.0 + mu, cells), [np.inf]])
+        low, high = edges[:-1], edges[1:]
+        log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
+        # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
+        return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
+    law = symmetric(_summand(noise_multiplier, False, steps, cells), k)
+    law = iid_sum(law, steps, cells=cells, tail=_TAIL)
+    # the likelihood ratio is e_k / C(T, k), e_k the elementary symmetric polynomial
+    factor = k * math.log(steps) - (gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1))
+    with np.errstate(divide="ignore"):
+        log_q = np.log(law.masses)
+        log_p = np.log(law.moments[k]) + k * law.points + factor
+    return dominated(log_p, log_q, law.interval, rounding=law.rounding)
+
+
+def _nothing(interval: float) -> Composition:
+    """Return a release that tells nothing."""
+    return Composition([(GridPair(False, interval, 0, np.ones(1), np.ones(1)), 1)])
