@@ -82,6 +82,7 @@ def curve(
     pair: Construction,
     *,
     resolutions: tuple[Resolution, Resolution] | None = None,
+    tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> LawCurve | GaussianPairCurve: ...
@@ -90,6 +91,7 @@ def curve(
     pair: Construction | ExplicitPair,
     *,
     resolutions: tuple[Resolution, Resolution] | None = None,
+    tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> LawCurve | GaussianPairCurve | CellCurve: ...
@@ -97,6 +99,7 @@ def curve(
     pair: Construction | ExplicitPair,
     *,
     resolutions: tuple[Resolution, Resolution] | None = None,
+    tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> LawCurve | GaussianPairCurve | CellCurve:
@@ -110,6 +113,8 @@ def curve(
     resolutions
         The fine one, whose values are returned, and a coarser one, from whose distance the
         bracket takes the discretisation error; by default as fine as the run's length allows.
+    tail
+        Standard deviations that are kept of an unbounded side; what is lost widens the bracket.
     threads
         How many of the four laws may be computed side by side.
     progress
@@ -129,7 +134,10 @@ def curve(
     """
     if isinstance(pair, ExplicitPair):
         return explicit_curve(pair)
-    return curves(pair, None, resolutions=resolutions, threads=threads, progress=progress)[0]
+    [found] = curves(
+        pair, None, resolutions=resolutions, tail=tail, threads=threads, progress=progress
+    )
+    return found
 
 
 def curves(
@@ -137,6 +145,7 @@ def curves(
     steps: Sequence[int] | None,
     *,
     resolutions: tuple[Resolution, Resolution] | None = None,
+    tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
 ) -> tuple[LawCurve | GaussianPairCurve, ...]:
@@ -150,11 +159,12 @@ def curves(
         The construction.
     steps
         The numbers of steps; they must rise and end within the mechanism's. None for all of them.
-    resolutions, threads, progress
+    resolutions, tail, threads, progress
         As in `curve`.
     """
     validate.instance(Construction, pair=pair)
     validate.integer(1, threads=threads)
+    validate.positive(tail=tail)
     processes = pair.processes()
     check_domain(processes)
     wanted = [len(processes[0])] if steps is None else [int(step) for step in steps]
@@ -166,9 +176,9 @@ def curves(
     closed_forms = [_closed_form(processes, count) for count in wanted]
     if all(form is not None for form in closed_forms):
         return tuple(form for form in closed_forms if form is not None)
-    chosen = list(resolutions or _affordable(processes, TAIL))
+    chosen = list(resolutions or _affordable(processes, tail))
     (x, y), (rough_x, rough_y) = _converged(
-        [processes] * 2, chosen, TAIL, wanted, threads, progress
+        [processes] * 2, chosen, tail, wanted, threads, progress
     )
     return tuple(
         LawCurve(first, second, (rough, rough_second))

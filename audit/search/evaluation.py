@@ -10,13 +10,22 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import logsumexp
 
+from audit import exact
 from audit.constructions.base import Construction
+from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.from_pair import TAIL, laws_after
 from audit.exact.law import Law
 from audit.exact.noise_reach import LARGEST_REACH, push_apart
 from audit.exact.normal_laws import gaussian_pair, normal_law
-from audit.exact.propagation import Resolution, domain_panels, laws_on
+from audit.exact.propagation import (
+    LARGEST_DENSE,
+    STANDARD,
+    Resolution,
+    domain_panels,
+    laws_on,
+)
 from audit.numerics.panels import gauss_legendre, interpolate
+from audit.search.clock import Clock
 from audit.search.objectives import Objective
 
 Array = NDArray[np.float64]
@@ -25,34 +34,69 @@ Array = NDArray[np.float64]
 # computed from finer laws.
 COARSE = Resolution(order=14, width=4.0, reach=9.0)
 _PIECES, _FINE_ORDER = 32, 4  # cells of a panel, where a test's event may end in one
+# Of certificates under a time limit: a bracket of some 1e-6.
+_AFFORDABLE = (Resolution(order=14, width=4.0, reach=11.0), COARSE)
+_ENDLESS = Clock()
 _SAME_MASS = 1e-3
 _MOST_STEPS = 10_000  # that are taken one by one, for a candidate
 
 
-def quick_value(pair: Construction, objective: Objective) -> float:
+def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLESS) -> float:
     """Return the objective of a pair approximately.
 
     Raises
     ------
     ValueError
         If the laws cannot be computed; the message says why.
+    OutOfTime
+        If the time is over before they are.
     """
+    clock.check()
     processes = pair.processes()
     first, second = (normal_law(process) for process in processes)
     if first is not None and second is not None:
         closed = gaussian_pair(first, second)
         if closed is not None:
             return objective.bracket(closed)[0]
-    panels = domain_panels(processes, COARSE, TAIL)
+    panels = domain_panels(processes, COARSE, objective.tail)
     reach = min(COARSE.reach + push_apart(processes, panels), LARGEST_REACH)
     resolution = Resolution(COARSE.order, COARSE.width, reach)
-    laws = [laws_on(process, panels, resolution)[0] for process in processes]
+    laws = [laws_on(process, panels, resolution, progress=clock.check)[0] for process in processes]
     value = objective.quick(*_log_masses(laws))
     if not math.isfinite(value) and len(processes[0]) <= _MOST_STEPS:
         # plain doubles underflowed where it matters
-        laws = [laws_after(process, panels, resolution, [len(process)])[0] for process in processes]
+        laws = [
+            laws_after(process, panels, resolution, [len(process)], clock.check)[0]
+            for process in processes
+        ]
         value = objective.quick(*_log_masses(laws))
     return value
+
+
+def fine_law(
+    pair: Construction, objective: Objective, clock: Clock = _ENDLESS, quick: float = 0.0
+) -> LawCurve | GaussianPairCurve:
+    """Return the exact law of a pair, as fine as the time allows.
+
+    ``quick`` is how many seconds `quick_value` took. Raises ``ValueError`` where there is no law,
+    and `OutOfTime` where it takes too long.
+    """
+    processes = pair.processes()
+    if clock.is_limited and any(normal_law(process) is None for process in processes):
+        unit = 2 * _work(pair, COARSE, objective.tail)
+        if 4 * _work(pair, STANDARD[0], TAIL) / unit * quick > clock.left / 2:
+            return exact.curve(
+                pair, resolutions=_AFFORDABLE, tail=objective.tail, progress=clock.check
+            )
+    return exact.curve(pair, progress=clock.check)
+
+
+def _work(pair: Construction, resolution: Resolution, tail: float) -> float:
+    """Return what a law costs, in units of nodes times the nodes that one of them reaches."""
+    nodes = domain_panels(pair.processes(), resolution, tail).nodes.size
+    if nodes <= LARGEST_DENSE:
+        return float(nodes**2)
+    return nodes * (2 * resolution.reach / resolution.width + 2) * resolution.order
 
 
 def _log_masses(laws: Sequence[Law]) -> list[Array]:

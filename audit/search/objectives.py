@@ -14,6 +14,7 @@ from scipy.special import logsumexp
 from audit import bounds, validate
 from audit.curves.base import PrivacyCurve
 from audit.exact import GaussianPairCurve, LawCurve
+from audit.exact.from_pair import TAIL
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
@@ -23,6 +24,10 @@ ExactCurve = LawCurve | GaussianPairCurve
 
 class Objective(Protocol):
     """A measure of how distinguishable two laws are; larger is worse for privacy."""
+
+    @property
+    def tail(self) -> float:
+        """How many standard deviations of an unbounded side matter."""
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the objective of two laws, given as log masses of the same cells."""
@@ -42,6 +47,11 @@ class Epsilon:
 
     def __post_init__(self) -> None:
         validate.half_open_unit(delta=self.delta)
+
+    @property
+    def tail(self) -> float:
+        """Where far less than delta is lost."""
+        return _tail_of(self.delta)
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return epsilon of two laws, given as log masses of the same cells."""
@@ -64,6 +74,11 @@ class RenyiDivergence:
 
     def __post_init__(self) -> None:
         validate.above_one(alpha=self.alpha)
+
+    @property
+    def tail(self) -> float:
+        """Everything: a divergence may consist of the far tails."""
+        return TAIL
 
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the divergence of two laws, given as log masses of the same cells."""
@@ -99,6 +114,11 @@ class ClaimedEpsilon:
             validate.half_open_unit(delta=delta)
             validate.positive(claim=self.claim(delta))
 
+    @property
+    def tail(self) -> float:
+        """Where far less than the least delta is lost."""
+        return _tail_of(min(self.deltas))
+
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the largest ratio of two laws, given as log masses of the same cells."""
         return max(Epsilon(d).quick(log_p, log_q) / self.claim(d) for d in self.deltas)
@@ -113,6 +133,11 @@ class ClaimedEpsilon:
     def claimed(self, bound: PrivacyCurve) -> float:
         """Return the largest ratio that an upper bound allows."""
         return max(bound.epsilon(d) / self.claim(d) for d in self.deltas)
+
+
+def _tail_of(delta: float) -> float:
+    """Return standard deviations beyond which there is less than 1e-20 delta."""
+    return TAIL if delta == 0 else min(math.sqrt(2 * math.log(1e20 / delta)), TAIL)
 
 
 def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import math
-import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from audit import exact, validate
+from audit import validate
 from audit.constructions import (
     Construction,
     CyclicQuadraticPair,
@@ -24,7 +24,8 @@ from audit.constructions import (
 )
 from audit.mechanism import Batching, NoisySGD
 from audit.search.admissible import check_admissible
-from audit.search.evaluation import quick_value
+from audit.search.clock import Clock, OutOfTime
+from audit.search.evaluation import fine_law, quick_value
 from audit.search.families import Family, families
 from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
@@ -34,6 +35,7 @@ Progress = Callable[[float, float], object]
 _SHORTLIST = 2  # candidates whose laws are computed finely at the end
 _SAME = 1e-6  # relative; candidates so near to each other are one
 _NEAR = 0.99  # quick values are not farther off
+_LAW_SHARE = 0.8  # of the time for a certificate that its law may take
 _REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
 
 
@@ -68,7 +70,7 @@ class Found:
 def worst_case(
     mechanism: NoisySGD,
     *,
-    budget: float,
+    budget: float | None = None,
     seed: int,
     delta: float | None = None,
     objective: Objective | None = None,
@@ -80,16 +82,17 @@ def worst_case(
 
     Every family of `audit.search.families` is sampled and then refined: first in drift and start
     alone, then with curvature, then with free shapes. The order of the pairs tried depends on
-    ``seed`` alone, and the budget ends the search. With ``evaluations`` given (and enough seconds)
-    the result is the same on every machine.
+    ``seed`` alone, and the budget ends the search. With ``evaluations`` alone the result is the
+    same on every machine.
 
     Parameters
     ----------
     mechanism
         The mechanism whose assumptions every pair satisfies.
     budget
-        Seconds, above 0. The law that is being computed when they end is finished, and the
-        certificate takes extra time.
+        Seconds, above 0, or None for no limit. They include the certificate, which is computed
+        less finely where that is what they allow; a law that is being computed when they end is
+        given up.
     seed
         Seed of the points that are tried first, a whole number of at least 0.
     delta
@@ -97,7 +100,7 @@ def worst_case(
     objective
         Maximise this instead; exactly one of ``delta`` and ``objective`` must be given.
     evaluations
-        Maximum number of pairs to try.
+        Maximum number of pairs to try; None for no limit. This or ``budget`` must be given.
     hints
         Where the search begins: pairs of a gradient of the other records and a start point.
     progress
@@ -106,19 +109,23 @@ def worst_case(
     Raises
     ------
     ValueError
-        If an argument is out of its range, or no admissible pair has laws that can be computed.
+        If an argument is out of its range, or no admissible pair has laws that can be computed
+        within the budget.
 
     Examples
     --------
     >>> import audit
     >>> m = audit.NoisySGD(steps=10, dataset_size=1000, batch_size=1000, step_size=1.0,
     ...                    noise_std=0.2, lipschitz=20.0, smoothness=1.0, diameter=1.0)
-    >>> found = worst_case(m, delta=1e-5, budget=60.0, evaluations=20, seed=0)
+    >>> found = worst_case(m, delta=1e-5, evaluations=20, seed=0)
     >>> found.bracket[0] > audit.exact.curve(audit.constructions.TwoSidedWalk(m)).epsilon(1e-5)
     True
     """
     validate.instance(NoisySGD, mechanism=mechanism)
-    validate.positive(budget=budget)
+    if budget is not None:
+        validate.positive(budget=budget)
+    elif evaluations is None:
+        raise ValueError("budget or evaluations must be given, got neither")
     validate.integer(0, seed=seed)
     refusal = mechanism.uncovered(GradientPair.covers)
     if refusal is not None:
@@ -129,8 +136,10 @@ def worst_case(
         raise ValueError("delta or objective must be given, and not both")
     if evaluations is not None:
         validate.integer(1, evaluations=evaluations)
-    evaluator = _Evaluator(objective, budget, evaluations or 10**9, progress)
-    try:
+    evaluator = _Evaluator(
+        objective, Clock(math.inf if budget is None else budget), evaluations or 10**9, progress
+    )
+    with contextlib.suppress(_Finished, OutOfTime):
         for pair in _quadratics(mechanism):
             evaluator.value(pair)
         if _is_tight(mechanism, evaluator):
@@ -140,54 +149,102 @@ def worst_case(
             points = np.array([family.locate(*hint) for hint in hints])
             _refined(family, 0, [], points, evaluator)
         _explore(members, evaluator, seed)
-    except _Finished:
-        pass
-    found = _certified(evaluator)
+    found = evaluator.certified()
     if found is None:
         raise ValueError(
             "mechanism must have a pair whose laws can be computed, got none: "
             + (evaluator.refusal or "no pair is admissible")
         )
-    pair, law, bracket = found
-    return Found(pair, law, bracket, evaluator.count, time.perf_counter() - evaluator.begun, seed)
+    return Found(found.pair, found.law, found.bracket, evaluator.count, evaluator.clock.spent, seed)
 
 
 class _Finished(Exception):
     """The budget is spent, or the best pair reaches an upper bound."""
 
 
+@dataclass(frozen=True)
+class _Certificate:
+    """A pair, its law and the bracket of the objective."""
+
+    pair: Construction
+    law: ExactCurve
+    bracket: Bracket
+
+
 @dataclass
 class _Evaluator:
-    """Evaluate pairs until the budget is spent, and keep the best."""
+    """Evaluate pairs until the budget is spent, and keep the best.
+
+    Under a time limit the first pair is certified at once: so there is a certificate whatever
+    happens, and it is known how long another one takes.
+    """
 
     objective: Objective
-    budget: float
+    clock: Clock
     evaluations: int
     progress: Progress | None
-    begun: float = field(default_factory=time.perf_counter)
     count: int = 0
     best: list[tuple[float, Construction]] = field(default_factory=list)
     refusal: str = ""
+    reserve: float = 0.0  # seconds that a certificate takes
+    first: _Certificate | None = None
+    longest: float = 0.0  # seconds that a pair took
 
     def value(self, pair: Construction) -> float:
         """Return the objective of a pair, -inf where it cannot be computed."""
-        spent = time.perf_counter() - self.begun
-        if self.count >= self.evaluations or (spent > self.budget and self.count > 0):
+        if self.count >= self.evaluations or self.clock.left < self.reserve + self.longest:
             raise _Finished
         self.count += 1
+        began = self.clock.spent
         try:
-            value = quick_value(pair, self.objective)
+            value = quick_value(pair, self.objective, self.clock)
+        except OutOfTime:
+            self.refusal = "budget must be larger for this mechanism: one law takes longer"
+            raise
         except ValueError as error:
             self.refusal = str(error)
             return -math.inf
-        if math.isfinite(value):
+        self.longest = max(0.8 * self.longest, self.clock.spent - began)
+        if not math.isnan(value) and value > -math.inf:
             self._keep(value, pair)
+            if self.first is None and self.clock.is_limited:
+                began = self.clock.spent
+                self.first = self._certificate(pair)
+                self.reserve = 1.3 * (self.clock.spent - began)
         if self.progress is not None:
-            self.progress(spent, self.best[0][0] if self.best else 0.0)
+            self.progress(self.clock.spent, self.best[0][0] if self.best else 0.0)
+        if value == math.inf:
+            raise _Finished
         return value
 
+    def certified(self) -> _Certificate | None:
+        """Compute the shortlist finely and return the pair with the largest certified value."""
+        best = self.first
+        for quick, pair in self.best:
+            if quick < _NEAR * self.best[0][0]:
+                break
+            if self.clock.left < self.reserve:
+                break
+            found = self._certificate(pair)
+            if found is not None and (best is None or found.bracket[0] > best.bracket[0]):
+                best = found
+        return best
+
+    def _certificate(self, pair: Construction) -> _Certificate | None:
+        """Return what a pair certifies, None where its law cannot be computed (in time)."""
+        if self.first is not None and pair == self.first.pair:
+            return self.first
+        try:
+            check_admissible(pair)
+            # its numbers take time, too
+            law = fine_law(pair, self.objective, self.clock.up_to(_LAW_SHARE), self.longest)
+        except (ValueError, OutOfTime) as error:
+            self.refusal = str(error)
+            return None
+        return _Certificate(pair, law, self.objective.bracket(law))
+
     def _keep(self, value: float, pair: Construction) -> None:
-        if any(abs(value - other) <= _SAME * abs(other) for other, _ in self.best):
+        if any(value == o or abs(value - o) <= _SAME * abs(o) for o, _ in self.best):
             return
         self.best.append((value, pair))
         self.best.sort(key=lambda one: -one[0])
@@ -221,8 +278,8 @@ def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
     bound = tightest_bound(mechanism, evaluator.objective)
     if bound is None or not evaluator.best or evaluator.best[0][0] < _NEAR * bound[0]:
         return False
-    found = _certified(evaluator)
-    return found is not None and found[2][1] >= bound[0] * (1 - _REACHED)
+    found = evaluator.certified()
+    return found is not None and found.bracket[1] >= bound[0] * (1 - _REACHED)
 
 
 def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
@@ -321,21 +378,3 @@ def _simplex(start: Array) -> Array:
         corner[axis] += size if corner[axis] <= 1 - size else -size
         corners.append(corner)
     return np.array(corners)
-
-
-def _certified(evaluator: _Evaluator) -> tuple[Construction, ExactCurve, Bracket] | None:
-    """Compute the shortlist finely and return the pair with the largest certified value."""
-    best: tuple[Construction, ExactCurve, Bracket] | None = None
-    for quick, pair in evaluator.best:
-        if best is not None and quick < _NEAR * evaluator.best[0][0]:
-            break
-        try:
-            check_admissible(pair)
-            law = exact.curve(pair)
-        except ValueError as error:
-            evaluator.refusal = str(error)
-            continue
-        bracket = evaluator.objective.bracket(law)
-        if best is None or bracket[0] > best[2][0]:
-            best = (pair, law, bracket)
-    return best

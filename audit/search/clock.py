@@ -1,0 +1,45 @@
+"""The time limit of a search."""
+
+from __future__ import annotations
+
+import math
+import time
+from dataclasses import dataclass, field
+
+
+class OutOfTime(Exception):
+    """A computation was given up because its time was over."""
+
+
+@dataclass(frozen=True)
+class Clock:
+    """Counts the seconds since it was made against a limit, infinite for none."""
+
+    limit: float = math.inf
+    begun: float = field(default_factory=time.perf_counter)
+
+    @property
+    def is_limited(self) -> bool:
+        """Whether there is a limit."""
+        return math.isfinite(self.limit)
+
+    @property
+    def spent(self) -> float:
+        """Seconds since the clock was made."""
+        return time.perf_counter() - self.begun
+
+    @property
+    def left(self) -> float:
+        """Seconds until the limit, negative after it."""
+        return self.limit - self.spent
+
+    def up_to(self, share: float) -> Clock:
+        """Return a clock that ends when ``share`` of the time that is left is spent."""
+        if not self.is_limited:
+            return self
+        return Clock(self.spent + share * max(self.left, 0.0), self.begun)
+
+    def check(self, *_: object) -> None:
+        """Raise `OutOfTime` after the limit; takes and ignores what a progress report is given."""
+        if self.left < 0:
+            raise OutOfTime(f"budget must be larger than {self.limit:g} s for this mechanism")
