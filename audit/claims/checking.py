@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from audit import validate
-from audit.claims.claim import Claim, Severity
+from audit.claims.claim import Claim, Search, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
 from audit.claims.yaml_tree import Complaint
@@ -71,6 +71,7 @@ def check(
     *,
     error: float,
     seed: int | None = None,
+    search: int | None = None,
     jobs: int = 1,
     progress: Callable[[int, int], None] | None = None,
 ) -> Checked:
@@ -84,6 +85,8 @@ def check(
         The probability allowed for refuting any true claim among all of them together.
     seed
         The seed of all samples, instead of those that the files state.
+    search
+        How many pairs the worst-case search tries for every claim, instead of what the files say.
     jobs
         How many claims are judged at a time.
     progress
@@ -92,8 +95,8 @@ def check(
     Raises
     ------
     ValueError
-        If ``error`` is not in (0, 1), ``jobs`` below 1 or ``seed`` below 0. Broken files and
-        claims raise nothing: they are among the ``complaints``.
+        If ``error`` is not in (0, 1), ``jobs`` below 1, or ``seed`` or ``search`` below 0. Broken
+        files and claims raise nothing: they are among the ``complaints``.
     """
     validate.open_unit(error=error)
     validate.integer(1, jobs=jobs)
@@ -101,6 +104,8 @@ def check(
     claims = loaded.claims
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
+    if search is not None:
+        claims = tuple(_with_search(claim, search) for claim in claims)
     judgements = _judged(claims, loaded.files, error, jobs, progress)
     return Checked(
         judgements,
@@ -152,6 +157,12 @@ def _judged(
 def with_seed(claim: Claim, seed: int) -> Claim:
     """Return the claim with another seed for its samples."""
     return dataclasses.replace(claim, budget=dataclasses.replace(claim.budget, seed=seed))
+
+
+def _with_search(claim: Claim, evaluations: int) -> Claim:
+    """Return the claim with so many evaluations of the worst-case search, from its own seed."""
+    seed = 0 if claim.search is None else claim.search.seed
+    return dataclasses.replace(claim, search=Search(evaluations=evaluations, seed=seed))
 
 
 def complaint(judgement: Judgement) -> Complaint:

@@ -32,6 +32,7 @@ __all__ = [
     "NotPrivate",
     "NotRenyi",
     "Renyi",
+    "Search",
     "Severity",
     "Statement",
     "Tradeoff",
@@ -192,11 +193,28 @@ class Budget:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Search:
+    """A worst-case search whose pair the judge tries after all others (`audit.search.worst_case`).
+
+    ``evaluations`` is how many pairs are tried (0: no search at all), ``seed`` that of the first of
+    them. Both together give the same pair on every machine.
+    """
+
+    evaluations: int
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        validate.integer(0, evaluations=self.evaluations, seed=self.seed)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """A statement about a mechanism, with what is expected of it.
 
     ``pair`` is a construction for the mechanism, or explicit distributions, where the judge is to
-    use that one alone; by default it tries every admissible construction that fits.
+    use that one alone; by default it tries every admissible construction that fits. ``search`` adds
+    the pair of a worst-case search to either; None leaves it to the judge, which searches a little
+    where that takes a second or two.
     """
 
     id: str
@@ -207,6 +225,7 @@ class Claim:
     severity: Severity = Severity.ERROR
     budget: Budget = Budget()
     pair: Pair | None = None
+    search: Search | None = None
     location: Location | None = None
 
 

@@ -24,6 +24,7 @@ from audit.claims.claim import (
     NotPrivate,
     NotRenyi,
     Renyi,
+    Search,
     Severity,
     Statement,
     Tradeoff,
@@ -50,7 +51,7 @@ if TYPE_CHECKING:
 
 _FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 # what defaults may say too
-_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair")
+_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair", "search")
 _BASE = "base"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -205,6 +206,7 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: W
         expected=_read_optional("expected", found, Expected | LooseBy, Expected.CONSISTENT),
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=_read_budget(defaults.get("budget"), own.get("budget")),
+        search=_read_optional("search", found, Search | None, None),
         pair=_read_pair(found.get("pair"), mechanism, node, "pair" in own, workers),
         location=node.location,
     )

@@ -156,6 +156,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "order": None if judgement.order is None else judgement.order.value,
         "error": judgement.error,
         "seed": claim.budget.seed,
+        "search": encode(claim.search),
         "message": judgement.message,
         "seconds": round(judgement.seconds, 3),
     }

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
@@ -18,6 +19,7 @@ from audit.claims.claim import CatalogueBound, Claim
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
+from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
@@ -314,6 +316,11 @@ def _evidence(
             failures.append(" ".join(str(reason).split()))
             continue
         findings += _exact_findings(pair, curve, numbers, reached)
+    if not any(finding.refutes for finding in findings):
+        in_time = time.perf_counter() < deadline
+        for pair in _searched(claim, numbers, findings) if in_time or claim.search else ():
+            with contextlib.suppress(ValueError):
+                findings += _exact_findings(pair, compute(pair), numbers, reached)
     if not costly or claim.budget.trials == 0:
         if costly:
             failures.append("exact laws would take longer than the budget's seconds")
@@ -358,12 +365,9 @@ def _exact_findings(
 
 def _pairs(claim: Claim) -> Iterator[Pair]:
     """Yield the pairs that may speak about the claim: the one that it names, or all that fit."""
-    mechanism, statement = claim.mechanism, claim.statement
-    entry = bounds.entry(statement.id) if isinstance(statement, CatalogueBound) else None
-    options = statement.options if isinstance(statement, CatalogueBound) else {}
-    batches = None
-    if entry is not None and mechanism is not None:
-        batches = entry.differing_batches(mechanism, options)
+    mechanism = claim.mechanism
+    entry, options = _bound_of(claim)
+    batches = _allowed_batches(claim)
     if claim.pair is not None:
         runs = 1 if entry is None else entry.released_runs(options)
         yield _checked_pair(claim, claim.pair, batches, runs)
@@ -379,6 +383,35 @@ def _pairs(claim: Claim) -> Iterator[Pair]:
         if pair is not None and pair not in seen:
             seen.add(pair)
             yield pair
+
+
+def _searched(
+    claim: Claim, numbers: Sequence[ClaimedNumber], findings: Sequence[_Finding]
+) -> Iterator[Pair]:
+    """Yield the pair of a worst-case search for the number that comes closest to being refuted."""
+    closest = min(findings, key=lambda finding: finding.tightness, default=None)
+    entry, options = _bound_of(claim)
+    if entry is not None and any(name in options for name in entry.other_runs):
+        return
+    found = searched_pair(claim, (closest.number if closest else numbers[0]).quantity)
+    placed = None if found is None else _placed(found, _allowed_batches(claim))
+    if placed is not None:
+        yield placed
+
+
+def _bound_of(claim: Claim) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:
+    """Return the entry of the catalogue that a claim is about, and its options."""
+    if isinstance(claim.statement, CatalogueBound):
+        return bounds.entry(claim.statement.id), claim.statement.options
+    return None, {}
+
+
+def _allowed_batches(claim: Claim) -> range | None:
+    """Return the batches that may hold the record, None for any."""
+    entry, options = _bound_of(claim)
+    if entry is None or claim.mechanism is None:
+        return None
+    return entry.differing_batches(claim.mechanism, options)
 
 
 def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:

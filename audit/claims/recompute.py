@@ -48,6 +48,8 @@ _ROUNDING = 1e-9
 _MASS_ERROR = 1e-11  # relative error of a sum of masses
 _REACH = 14.0  # standard deviations of an unbounded line that are kept
 _PANELS = 150
+_CELLS = 8  # of a panel
+_CELL_FLOOR = 1e-9  # of a panel's densest cell
 _MOST_NODES, _MOST_WORK = 5000, 4e11
 _MOST_BRANCHES = 256  # sequences of maps of a short chain
 _STAY: Motion = (1.0, 1.0, 0.0, 0.0)
@@ -183,15 +185,25 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         raise ValueError(
             f"pair must be plain numbers as this package writes them: {fault!r}"
         ) from None
-    value, other = quantity.value(fine), quantity.value(coarse)
-    error = 0.0
-    if math.isfinite(value):
-        error = abs(value - other) + quantity.error(fine, value)
-        error += _ROUNDING * max(1.0, abs(value))
+    value, error = _with_error(quantity, fine, coarse)
+    if fine.x is not None and quantity.at > 0:
+        by_cells = _with_error(
+            quantity, *(cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
+        )
+        value, error = max((value, error), by_cells, key=lambda found: found[0] - found[1])
     above = value - error > quantity.threshold
     outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
     exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
     return Recomputed(title, exact, _by_draws(pair, swap, quantity, fine, seed))
+
+
+def _with_error(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> tuple[float, float]:
+    """Return a number, and a bound on its error with the distance to a coarser rule in it."""
+    value, other = quantity.value(fine), quantity.value(coarse)
+    if not math.isfinite(value):
+        return value, 0.0
+    error = abs(value - other) + quantity.error(fine, value)
+    return value, error + _ROUNDING * max(1.0, abs(value))
 
 
 # ---------------------------------------------------------------------------- the quantities
@@ -210,6 +222,7 @@ class Nodes:
     log_q: Array
     x: Array | None = None
     atoms: bool = False
+    order: int = 0  # nodes a panel
     lost: float = 0.0
     far: Array | None = None
 
@@ -238,6 +251,7 @@ class _Quantity(ABC):
     """
 
     least: float | None = None
+    raised_by_p: bool = True  # whether more of P, and less of Q, makes it larger
 
     def __init__(self, at: float, threshold: float) -> None:
         self.at, self.threshold = at, threshold
@@ -370,6 +384,8 @@ class _Mu(_Quantity):
 class _Power(_Quantity):
     """1 - beta: Q(reject) of the best test with P(reject) = ``at``."""
 
+    raised_by_p = False
+
     @property
     def title(self) -> str:
         return f"1 - beta at alpha {self.at:g}"
@@ -410,6 +426,38 @@ def _quantity_of(content: Plain) -> _Quantity:
     if name not in kinds:
         raise ValueError(f"quantity must be one of {', '.join(kinds)}, got {name!r}")
     return kinds[name](float(content["at"]), float(content["claimed"]) + float(content["slack"]))
+
+
+def cells_of(nodes: Nodes, raised_by_p: bool = True) -> Nodes:
+    """Return the laws of which cell of the line, or which wall, a point lies in.
+
+    Cells are no easier to tell apart than points, so that their numbers are never too large. Their
+    probabilities are integrals of smooth densities: there is no kink between two nodes. What is too
+    small beside its panel to have digits is left out of the law whose mass raises the number, and
+    counted in full in the other.
+    """
+    points, weights = np.polynomial.legendre.leggauss(nodes.order)
+    edges = np.linspace(-1, 1, _CELLS + 1)
+    # integrals of the polynomial through a panel's nodes, by another Gauss-Legendre rule
+    inner, inner_weights = np.polynomial.legendre.leggauss(nodes.order)
+    half = np.diff(edges)[:, None] / 2
+    x = (edges[1:] + edges[:-1])[:, None] / 2 + half * inner
+    lagrange = np.ones((*x.shape, points.size))
+    for j, k in itertools.permutations(range(points.size), 2):
+        lagrange[..., j] *= (x - points[k]) / (points[j] - points[k])
+    shares = np.einsum("cij,ci->cj", lagrange, half * inner_weights) / weights
+    logs = []
+    for log_masses, raises in ((nodes.log_p, raised_by_p), (nodes.log_q, not raised_by_p)):
+        ends = log_masses[[0, -1]] if nodes.atoms else log_masses[:0]
+        inside = (log_masses[1:-1] if nodes.atoms else log_masses).reshape(-1, points.size)
+        largest = np.max(inside, axis=1, keepdims=True)
+        largest = np.where(np.isfinite(largest), largest, 0.0)
+        masses = np.exp(inside - largest) @ shares.T
+        least = 0.0 if raises else _CELL_FLOOR
+        with np.errstate(divide="ignore"):
+            cells = np.log(np.where(masses > _CELL_FLOOR, masses, least)) + largest
+        logs.append(np.concatenate([cells.ravel(), ends]))
+    return Nodes(*logs)
 
 
 def log_delta(nodes: Nodes, epsilon: float) -> float:
@@ -520,7 +568,8 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
     else:
         raise ValueError(f"pair must be of a known kind, got {kind!r}")
     log_p, log_q = (second, first) if swap else (first, second)
-    return Nodes(log_p, log_q, x, atoms, lost, None if x is None else _far_ratios(pair, swap, x))
+    far = None if x is None else _far_ratios(pair, swap, x)
+    return Nodes(log_p, log_q, x, atoms, order, lost, far)
 
 
 def _far_ratios(pair: Plain, swap: bool, x: Array) -> Array | None:

@@ -73,6 +73,12 @@ def _parser() -> argparse.ArgumentParser:
     seeds.add_argument(
         "--fresh-seed", action="store_true", help="a seed that was never used, for nightly runs"
     )
+    add(
+        "--search",
+        type=int,
+        metavar="N",
+        help="pairs that the worst-case search tries for a claim, instead of what the files say",
+    )
     add("--jobs", type=int, default=1, metavar="N", help="claims judged at a time (default 1)")
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
     add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
@@ -93,6 +99,7 @@ def _check(options: argparse.Namespace) -> int:
             options.files,
             error=options.error,
             seed=seed,
+            search=options.search,
             jobs=options.jobs,
             progress=bars.stage("claims"),
         )

@@ -1,0 +1,82 @@
+"""The worst-case search as a source of pairs for the judge."""
+
+from __future__ import annotations
+
+import functools
+import math
+
+from audit.claims.claim import Claim
+from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
+from audit.constructions import Construction
+from audit.mechanism import NoisySGD, Release
+from audit.search import Epsilon, RenyiDivergence, worst_case
+from audit.search.evaluation import quick_seconds
+
+# The search that no claim asks for: so many pairs, on mechanisms where that takes a second or two.
+_DEFAULT_EVALUATIONS = 60
+_MOST_SECONDS = 0.02  # for one pair
+# ... of objectives that claims share: at these deltas and Renyi orders
+_SHARED_DELTAS = tuple(10.0**-k for k in (1, 3, 5, 8, 12))
+_SHARED_ORDERS = (2.0, 8.0, 32.0)
+# Epsilon stands for mu and for the power of a test.
+_TYPICAL_DELTA = 1e-3
+
+
+def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
+    """Return the pair that the worst-case search finds; None where none was to be searched.
+
+    A claim with ``search`` gets a search of its own, for the quantity. Any other claim on a
+    bounded convex mechanism gets a small one, of an objective near to the quantity, that it shares
+    with the other claims on that mechanism. Both depend on the number of pairs and the seed, not on
+    time: they find the same on every machine.
+    """
+    mechanism = claim.mechanism
+    if mechanism is None:
+        return None
+    if claim.search is not None:
+        if claim.search.evaluations == 0:
+            return None
+        asked = claim.search
+        return _found(mechanism, _objective(quantity), asked.evaluations, asked.seed)
+    if claim.pair is None and _is_cheap(mechanism):
+        return _found(mechanism, _shared(_objective(quantity)), _DEFAULT_EVALUATIONS, 0)
+    return None
+
+
+@functools.lru_cache(maxsize=256)
+def _found(
+    mechanism: NoisySGD, objective: Epsilon | RenyiDivergence, evaluations: int, seed: int
+) -> Construction | None:
+    try:
+        found = worst_case(mechanism, objective=objective, evaluations=evaluations, seed=seed)
+    except ValueError:  # no pair whose laws can be computed
+        return None
+    return found.construction
+
+
+@functools.lru_cache(maxsize=256)
+def _is_cheap(mechanism: NoisySGD) -> bool:
+    return (
+        mechanism.release is Release.LAST_ITERATE
+        and mechanism.convex
+        and mechanism.diameter is not None
+        and quick_seconds(mechanism) <= _MOST_SECONDS
+    )
+
+
+def _objective(quantity: Quantity) -> Epsilon | RenyiDivergence:
+    if isinstance(quantity, EpsilonAtDelta):
+        return Epsilon(quantity.delta)
+    if isinstance(quantity, RenyiAtOrder):
+        return RenyiDivergence(quantity.alpha)
+    return Epsilon(_TYPICAL_DELTA)
+
+
+def _shared(objective: Epsilon | RenyiDivergence) -> Epsilon | RenyiDivergence:
+    if isinstance(objective, RenyiDivergence):
+        return RenyiDivergence(_nearest(objective.alpha, _SHARED_ORDERS))
+    return Epsilon(_nearest(objective.delta, _SHARED_DELTAS)) if objective.delta else objective
+
+
+def _nearest(value: float, choices: tuple[float, ...]) -> float:
+    return min(choices, key=lambda choice: abs(math.log(choice / value)))

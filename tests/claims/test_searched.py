@@ -1,0 +1,126 @@
+"""The worst-case search as a source of pairs for the judge."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+
+import pytest
+
+import audit
+from audit import Batching, NoisySGD
+from audit.claims import searched
+from audit.claims.checking import check
+from audit.claims.claim import Claim, EpsilonDelta, Expected, NotPrivate, Renyi, Search
+from audit.claims.judge import judge
+from audit.claims.judgement import Judgement, Verdict
+from audit.claims.quantities import RenyiAtOrder
+from audit.claims.recompute import recompute
+from audit.search import worst_case
+
+BASE = NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.1, noise_std=1.0,
+                lipschitz=1.0, smoothness=1.0, diameter=1.0, batching=Batching.CYCLIC)  # fmt: skip
+DELTA = 1e-5
+MECHANISMS = {
+    "full": dataclasses.replace(BASE, batch_size=8, noise_std=0.3, batching=Batching.FULL),
+    "cyclic": BASE,
+    "shuffled": dataclasses.replace(BASE, batching=Batching.SHUFFLED),
+    "without replacement": dataclasses.replace(
+        BASE, batching=Batching.WITHOUT_REPLACEMENT, strong_convexity=0.3
+    ),
+    "poisson": dataclasses.replace(
+        BASE, batching=Batching.POISSON, relation=audit.Relation.ZERO_OUT
+    ),
+}
+ASKED = Search(evaluations=45)
+
+
+def judged(m: NoisySGD, epsilon: float, search: Search | None = ASKED) -> Judgement:
+    statement = EpsilonDelta(((epsilon, DELTA),))
+    return judge(Claim(id="x", mechanism=m, statement=statement, search=search))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_a_claim_just_below_what_the_search_certifies_is_refuted(name: str) -> None:
+    m = MECHANISMS[name]
+    found = worst_case(m, delta=DELTA, evaluations=ASKED.evaluations, seed=0)
+    low, high = found.bracket
+    refuted = judged(m, 0.99 * low)
+    assert refuted.verdict is Verdict.REFUTED
+    assert refuted.witness is not None
+    assert recompute(refuted.witness).exact.confirms
+    above = judged(m, 1.001 * high)
+    assert above.verdict is Verdict.CONSISTENT
+    assert above.certified == pytest.approx(low, rel=1e-3)
+    theorem = audit.bounds.best(m, delta=DELTA).epsilon
+    assert above.certified is not None
+    assert above.certified <= theorem
+
+
+def test_it_finds_what_the_other_pairs_miss() -> None:
+    m = MECHANISMS["without replacement"]
+    claimed = 0.95 * worst_case(m, delta=DELTA, evaluations=45, seed=0).bracket[0]
+    assert judged(m, claimed, Search(evaluations=0)).verdict is Verdict.CONSISTENT
+    assert judged(m, claimed, None).verdict is Verdict.REFUTED  # the default search
+    assert judged(m, claimed, ASKED).verdict is Verdict.REFUTED
+
+
+def test_without_being_asked_it_searches_small_bounded_convex_mechanisms_only() -> None:
+    def pair(m: NoisySGD, **fields: object) -> object:
+        claim = Claim(id="x", mechanism=m, statement=Renyi(((4.0, 1.0),)), **fields)  # type: ignore[arg-type]
+        return searched.searched_pair(claim, RenyiAtOrder(4.0))
+
+    m = MECHANISMS["full"]
+    assert pair(m) is not None
+    assert pair(m, pair=audit.constructions.TwoSidedWalk(m)) is None
+    assert pair(m, search=Search(evaluations=0)) is None
+    for other in (
+        dataclasses.replace(m, diameter=None),
+        dataclasses.replace(m, convex=False),
+        dataclasses.replace(m, noise_std=1e-4, steps=5000),
+        dataclasses.replace(m, release=audit.Release.ALL_ITERATES),
+    ):
+        assert pair(other) is None
+
+
+def test_a_claim_that_something_is_not_private_is_proven_by_it() -> None:
+    m = MECHANISMS["without replacement"]
+    least = 0.97 * worst_case(m, delta=DELTA, evaluations=45, seed=0).bracket[0]
+    claim = Claim(id="x", mechanism=m, statement=NotPrivate(least, DELTA), search=ASKED)
+    assert judge(claim).verdict is Verdict.CONSISTENT
+
+
+def test_in_claims_files(tmp_path: Path) -> None:
+    file = tmp_path / "search.claims.yaml"
+    file.write_text(
+        """
+        defaults: {search: {evaluations: 3}}
+        mechanisms:
+          m: {steps: 3, dataset_size: 4, batch_size: 4, step_size: 0.1, noise_std: 1.0,
+              lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}
+        claims:
+          - {id: default, mechanism: m, epsilon: 9, delta: 1e-5}
+          - {id: own, mechanism: m, epsilon: 9, delta: 1e-5, search: {evaluations: 5, seed: 2}}
+        """,
+        encoding="utf-8",
+    )
+    asked = [j.claim.search for j in check([file], error=0.01).judgements]
+    assert asked == [Search(evaluations=3), Search(evaluations=5, seed=2)]
+    for_all = [j.claim.search for j in check([file], error=0.01, search=4).judgements]
+    assert for_all == [Search(evaluations=4), Search(evaluations=4, seed=2)]
+    assert all(
+        j.claim.expected is Expected.CONSISTENT for j in check([file], error=0.01).judgements
+    )
+
+
+@pytest.mark.parametrize("written", ["{evaluations: -1}", "{evaluations: many}", "{}", "5"])
+def test_a_bad_search_is_one_line(tmp_path: Path, written: str) -> None:
+    file = tmp_path / "bad.claims.yaml"
+    file.write_text(
+        f"claims: [{{id: x, epsilon: 1, delta: .1, search: {written}, "
+        "pair: {kind: Finite, first: [1], second: [1]}}]",
+        encoding="utf-8",
+    )
+    checked = check([file], error=0.01)
+    assert [c.line for c in checked.complaints] == [1]
+    assert "search" in checked.complaints[0].message
