@@ -5,7 +5,7 @@ from audit.constructions.batches import batched_process
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
-from audit.constructions.process import Process, Segment, Step, Wall
+from audit.constructions.process import DependentStep, Process, Segment, Step, Wall
 from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.registry import (
     all_kinds,
@@ -31,6 +31,7 @@ __all__ = [
     "BiasedWalk",
     "Construction",
     "CyclicQuadraticPair",
+    "DependentStep",
     "DriftedWalk",
     "GradientPair",
     "HolderForm",

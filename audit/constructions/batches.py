@@ -5,19 +5,24 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-import numpy as np
-
 from audit import validate
+from audit.constructions.epochs import StepMaker, epoch_steps
 from audit.constructions.process import Path, Process, Segment, Step, Wall, split
-from audit.constructions.updates import UpdateMap
+from audit.constructions.sampling import BatchUpdate, sampled_step
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
-# (step size, whether the differing record is in the batch, how many other records are)
-BatchUpdate = Callable[[float, bool, int], UpdateMap]
+_EPOCHS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)  # drawn anew
+
+# What processes cover besides the choices that everything does.
+SAMPLERS = (*_EPOCHS, Batching.TRUNCATED_POISSON)
 
 
 def batched_process(
-    mechanism: NoisySGD, start: float, update: BatchUpdate, position: int | None = None
+    mechanism: NoisySGD,
+    start: float,
+    update: BatchUpdate,
+    position: int | None = None,
+    present: bool = True,
 ) -> Process:
     """Return the process of a dataset in one dimension, on [-D/2, D/2].
 
@@ -35,19 +40,32 @@ def batched_process(
     position
         Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
         of the last step, after which nothing hides the record.
+    present
+        Whether the dataset holds the differing record; False for X' of `Relation.ADD_REMOVE`.
 
     Raises
     ------
     ValueError
-        If ``position`` is no batch of the cycle, or what is released is no iterate.
+        If ``position`` is no batch of the cycle, or what is released is no iterate; if a record
+        cannot be left out of the batches, or other records would have to be followed that are too
+        many (see `audit.constructions.epochs`).
     """
     _check_covered(mechanism)
     check_position(mechanism, position)
-    if mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED):
-        paths = _cycles(mechanism, [update] * cycle_length(mechanism), position)
+    batching = mechanism.batching
+    if not present:
+        _check_removal(mechanism, update)
+    if batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        updates = [update] * cycle_length(mechanism)
+        paths = _cycles(mechanism, updates, position, present)
+    elif batching in _EPOCHS:
+        paths = (Path(1.0, _repeated(mechanism, epoch_steps(mechanism, update, present))),)
     else:
-        steps = [lambda eta: _sampled_step(mechanism, update, eta)]
-        paths = (Path(1.0, _repeated(mechanism, steps)),)
+
+        def step(eta: float) -> Step:
+            return sampled_step(mechanism, update, eta, present)
+
+        paths = (Path(1.0, _repeated(mechanism, [step])),)
     return _released(mechanism, start, paths)
 
 
@@ -78,7 +96,7 @@ def cyclic_process(
 
 def _check_covered(mechanism: NoisySGD) -> None:
     # who the neighbours are is the matter of the updates
-    refusal = mechanism.uncovered(tuple(Relation))
+    refusal = mechanism.uncovered((*SAMPLERS, *Relation))
     if refusal is not None:
         raise ValueError(f"this process {refusal}")
 
@@ -102,6 +120,11 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
             for stop in stops
         )
     elif mechanism.release is Release.RANDOM_SKIP:
+        if mechanism.batching in _EPOCHS:
+            raise ValueError(
+                "release must be another than 'random skip' for "
+                f"{mechanism.batching.value} batches, whose epochs would begin in the middle"
+            )
         skips = range(mechanism.steps // 2 + 1)
         paths = tuple(
             Path(path.probability / len(skips), split(path.segments, skip)[1])
@@ -140,13 +163,29 @@ def check_position(mechanism: NoisySGD, position: int | None) -> None:
         )
 
 
+def _check_removal(mechanism: NoisySGD, update: BatchUpdate) -> None:
+    """Refuse to leave a record out where it is not said which batch is then smaller."""
+    cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
+    b, eta = mechanism.batch_size, float(mechanism.step_sizes[0])
+    if mechanism.batching in cut and update(eta, False, b) != update(eta, False, b - 1):
+        raise ValueError(
+            "relation must be another than 'add remove' for "
+            f"{mechanism.batching.value} batches where the other records move the iterate, because "
+            "a record that is left out makes some batch smaller"
+        )
+
+
 def _cycles(
-    mechanism: NoisySGD, updates: Sequence[BatchUpdate], position: int | None
+    mechanism: NoisySGD,
+    updates: Sequence[BatchUpdate],
+    position: int | None,
+    present: bool = True,
 ) -> tuple[Path, ...]:
     b, length = mechanism.batch_size, len(updates)
 
-    def step(update: BatchUpdate, holds: bool) -> Callable[[float], Step]:
-        return lambda eta: Step((update(eta, holds, b - holds),), (1.0,), eta * mechanism.noise_std)
+    def step(update: BatchUpdate, holds: bool) -> StepMaker:
+        held = holds and present
+        return lambda eta: Step((update(eta, held, b - holds),), (1.0,), eta * mechanism.noise_std)
 
     def path(at: int, probability: float) -> Path:
         cycle = [step(update, k == at) for k, update in enumerate(updates)]
@@ -174,39 +213,3 @@ def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tupl
     times, rest = divmod(steps, len(cycle))
     segments = (Segment(whole, times), Segment(whole[:rest], 1))
     return tuple(segment for segment in segments if len(segment))
-
-
-def _sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float) -> Step:
-    """Mix over the batches of one step, equal maps merged."""
-    n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
-    mixture: dict[UpdateMap, float] = {}
-
-    def add(holds: bool, others: int, weight: float) -> None:
-        if weight > 0:
-            chosen = update(eta, holds, others)
-            mixture[chosen] = mixture.get(chosen, 0.0) + weight
-
-    if mechanism.batching is Batching.POISSON:
-        for others, weight in enumerate(_binomial(n - 1, rate)):
-            add(False, others, (1 - rate) * weight)
-            add(True, others, rate * weight)
-    else:  # full batches are samples of all n
-        add(False, b, 1 - rate)
-        add(True, b - 1, rate)
-    total = math.fsum(mixture.values())
-    weights = tuple(weight / total for weight in mixture.values())
-    return Step(tuple(mixture), weights, eta * mechanism.noise_std)
-
-
-def _binomial(trials: int, rate: float) -> list[float]:
-    """Probabilities of 0, ..., trials successes, relatively accurate but for those below 1e-304."""
-    if rate == 1:
-        return [0.0] * trials + [1.0]
-    counts = np.arange(1, trials + 1)
-    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of neighbours
-    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
-    mode = int(np.argmax(logs))
-    with np.errstate(under="ignore"):
-        above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])[::-1]
-        weights = np.concatenate([below, [1.0], above])
-    return [float(w) for w in np.where(weights > 1e-304, weights, 0.0) / weights.sum()]

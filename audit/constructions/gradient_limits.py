@@ -10,8 +10,16 @@ from audit.mechanism import NoisySGD, Relation
 SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
 
 
+def both_hold_record(mechanism: NoisySGD) -> bool:
+    """Whether X' holds the differing record too, be its loss zero."""
+    return mechanism.relation is not Relation.ADD_REMOVE
+
+
 def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
-    """Negative gradients of the differing record's linear loss in X and in X', farthest apart."""
+    """Negative gradients of the differing record's linear loss in X and in X', farthest apart.
+
+    The second is 0 where X' does not hold the record.
+    """
     if mechanism.relation is Relation.REPLACE_ONE:
         return mechanism.sensitivity / 2, -mechanism.sensitivity / 2
     return mechanism.steepest_gradient, 0.0
@@ -44,6 +52,15 @@ def check_others(name: str, mechanism: NoisySGD, lowest: float, highest: float) 
         )
     if mechanism.dataset_size == 1 and (lowest or highest):
         raise Inadmissible(f"{name} needs other records to push, got dataset_size=1")
+
+
+def check_removable(name: str, mechanism: NoisySGD, regularised: bool) -> None:
+    """Raise `Inadmissible` where a record that is left out would take its regulariser with it."""
+    if regularised and not both_hold_record(mechanism):
+        raise Inadmissible(
+            f"{name} needs no regulariser where X' does not hold the record, because the "
+            "regularisers' gradients are not bounded, got relation='add remove'"
+        )
 
 
 def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:

@@ -9,6 +9,7 @@ from typing import ClassVar
 
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
+    SAMPLERS,
     BatchUpdate,
     batched_process,
     check_position,
@@ -16,11 +17,11 @@ from audit.constructions.batches import (
     cyclic_process,
     last_position,
 )
-from audit.constructions.gradient_limits import SLACK
+from audit.constructions.gradient_limits import SLACK, both_hold_record, check_removable
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
-from audit.mechanism import Batching, Relation
+from audit.mechanism import Batching, Choice, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
@@ -42,7 +43,7 @@ class GradientPair(Construction):
     others, record, record_prime
         Gradients of the records' own losses. Bounded by the Lipschitz constant; the two of the
         differing record differ by at most the sensitivity, and ``record_prime`` is zero for
-        ``ZERO_OUT``.
+        ``ZERO_OUT`` and ``ADD_REMOVE``.
     shared
         The gradient of a regulariser that all records have, also where a record is zeroed out.
     start
@@ -63,6 +64,7 @@ class GradientPair(Construction):
     others_after: PiecewiseLinear | None = None
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -72,13 +74,14 @@ class GradientPair(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes of the first and of the second dataset."""
-        return self._process(self.record), self._process(self.record_prime)
+        present = both_hold_record(self.mechanism)
+        return self._process(self.record), self._process(self.record_prime, present)
 
-    def _process(self, record: PiecewiseLinear) -> Process:
+    def _process(self, record: PiecewiseLinear, present: bool = True) -> Process:
         m = self.mechanism
         update = self._update(record, self.others)
         if self.others_after is None:
-            return batched_process(m, self.start, update, self.position)
+            return batched_process(m, self.start, update, self.position, present)
         position = last_position(m) if self.position is None else self.position
         after = self._update(record, self.others_after)
         updates = [update if k <= position else after for k in range(cycle_length(m))]
@@ -114,8 +117,16 @@ def check_gradients(pair: GradientPair) -> None:
             f"{pair.name} needs batching='cyclic' where others_after is given, "
             f"got batching={m.batching.value!r}"
         )
-    if m.relation is Relation.ZERO_OUT and pair.record_prime != ZERO:
-        raise Inadmissible(f"{pair.name} needs record_prime to be zero for relation='zero out'")
+    if pair.others_after is not None and not both_hold_record(m):
+        raise Inadmissible(
+            f"{pair.name} needs both datasets to hold the record where others_after is given, "
+            f"got relation={m.relation.value!r}"
+        )
+    check_removable(pair.name, m, pair.shared != ZERO)
+    if m.relation is not Relation.REPLACE_ONE and pair.record_prime != ZERO:
+        raise Inadmissible(
+            f"{pair.name} needs record_prime to be zero for relation={m.relation.value!r}"
+        )
     _check_slopes(pair, own, low, high)
     _check_bounds(pair, own, low, high)
     _check_sensitivity(pair, own, low, high)
@@ -128,7 +139,7 @@ def _check_slopes(
     most = math.inf if m.smoothness is None else m.smoothness
     least = m.strong_convexity if m.convex else -most
     allowed = least - (SLACK - 1) * abs(least), most * SLACK
-    zeroed = m.relation is Relation.ZERO_OUT
+    zeroed = m.relation is not Relation.REPLACE_ONE
     for name, line in own.items():
         if zeroed and name == "record_prime":
             continue  # what is left of that record is the regulariser

@@ -12,11 +12,17 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process, check_position
-from audit.constructions.gradient_limits import SLACK, check_others, record_pushes
+from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.gradient_limits import (
+    SLACK,
+    both_hold_record,
+    check_others,
+    record_pushes,
+)
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, UpdateMap
+from audit.mechanism import Choice, Relation
 
 Array = NDArray[np.float64]
 
@@ -90,6 +96,7 @@ class HolderPair(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "Chien and Li 2025, appendix A.14, as losses of the other records"
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -128,10 +135,13 @@ class HolderPair(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes whose record pushes right, and left (or not at all)."""
-        first, second = (self._process(push) for push in record_pushes(self.mechanism))
-        return first, second
+        push, push_prime = record_pushes(self.mechanism)
+        return (
+            self._process(push),
+            self._process(push_prime, both_hold_record(self.mechanism)),
+        )
 
-    def _process(self, record: float) -> Process:
+    def _process(self, record: float, present: bool = True) -> Process:
         m = self.mechanism
         assert m.holder is not None  # both were checked at construction
         assert m.diameter is not None
@@ -144,4 +154,4 @@ class HolderPair(Construction):
                 return Affine(shift)
             return HolderUpdate(shift, weight, order, self.form, half)
 
-        return batched_process(m, self.start, update, self.position)
+        return batched_process(m, self.start, update, self.position, present)

@@ -2,7 +2,8 @@
 
 A process starts at a point and takes steps. A step draws one of a few update maps, applies it,
 adds Gaussian noise, and meets the walls of the domain. Batches are mixtures of maps (sampling),
-sequences of maps (cyclic batches) or mixtures of sequences (an unknown position).
+sequences of maps (cyclic batches), mixtures of sequences (an unknown position), or mixtures of maps
+that depend on the batches before (an order that is drawn anew in every epoch).
 """
 
 from __future__ import annotations
@@ -39,8 +40,51 @@ class Step:
                 f"got {len(self.weights)}"
             )
         validate.closed_unit(**{f"weights_{i}": w for i, w in enumerate(self.weights)})
+        self._check_sums()
+
+    def _check_sums(self) -> None:
         if abs(math.fsum(self.weights) - 1) > 1e-12:
             raise ValueError(f"weights must sum to 1, got {math.fsum(self.weights)!r}")
+
+    def mixtures(self) -> Iterator[tuple[tuple[UpdateMap, float], ...]]:
+        """Yield the maps with their weights, for each memory that they depend on."""
+        yield tuple(zip(self.maps, self.weights, strict=True))
+
+
+@dataclass(frozen=True)
+class DependentStep(Step):
+    """A step whose batch depends on the batches before it, through a memory with few states.
+
+    The memory is a Markov chain that nobody sees: whether the differing record was met in this
+    epoch, for example. A process begins in memory 0, and a `Step` leaves the memory as it is. Map i
+    is taken in memory ``moves[i][0]`` with probability ``weights[i]``, and the memory is
+    ``moves[i][1]`` afterwards. The weights sum to 1 for each memory that is left.
+    """
+
+    moves: tuple[tuple[int, int], ...] = ()
+
+    def _check_sums(self) -> None:
+        if len(self.moves) != len(self.maps):
+            raise ValueError(
+                f"moves must be one for each of the {len(self.maps)} maps, got {len(self.moves)}"
+            )
+        for before, after in self.moves:
+            validate.integer(0, before=before, after=after)
+        for mixture in self.mixtures():
+            total = math.fsum(weight for _, weight in mixture)
+            if abs(total - 1) > 1e-12:
+                raise ValueError(f"weights must sum to 1 in every memory, got {total!r}")
+
+    def mixtures(self) -> Iterator[tuple[tuple[UpdateMap, float], ...]]:
+        """Yield the maps with their weights, for each memory that they depend on."""
+        for memory in dict.fromkeys(before for before, _ in self.moves):
+            yield tuple(
+                (phi, weight)
+                for phi, weight, (before, _) in zip(
+                    self.maps, self.weights, self.moves, strict=True
+                )
+                if before == memory
+            )
 
 
 @dataclass(frozen=True)
@@ -134,6 +178,17 @@ class Process:
             raise ValueError(f"steps must be at most the process's {len(self)}, got {steps}")
         paths = tuple(Path(p.probability, split(p.segments, steps)[0]) for p in self.paths)
         return replace(self, paths=paths)
+
+    @property
+    def memories(self) -> int:
+        """How many states the memory of the batches has: 1 where no step depends on it."""
+        ends = [
+            max(move)
+            for step in self.distinct_steps()
+            if isinstance(step, DependentStep)
+            for move in step.moves
+        ]
+        return 1 + max(ends, default=0)
 
     def distinct_steps(self) -> tuple[Step, ...]:
         """Every different step, in order of first appearance."""

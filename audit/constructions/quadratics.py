@@ -8,11 +8,19 @@ from typing import ClassVar
 
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process, check_position
-from audit.constructions.gradient_limits import SLACK, check_curvature, check_others, record_pushes
+from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.gradient_limits import (
+    SLACK,
+    both_hold_record,
+    check_curvature,
+    check_others,
+    check_removable,
+    record_pushes,
+)
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
+from audit.mechanism import Choice, Relation
 
 
 @construction
@@ -49,6 +57,7 @@ class QuadraticPair(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -58,6 +67,7 @@ class QuadraticPair(Construction):
                 f"{self.name} needs clip_norm=None because its gradients are not bounded, "
                 f"got clip_norm={self.mechanism.clip_norm!r}"
             )
+        check_removable(self.name, self.mechanism, self.curvature != 0)
         check_curvature(self.name, self.mechanism, self.curvature)
         check_others(self.name, self.mechanism, self.others, self.others)
         self._check_gradients()
@@ -81,10 +91,13 @@ class QuadraticPair(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes whose record pulls right, and left (or not at all)."""
-        first, second = (self._process(push) for push in record_pushes(self.mechanism))
-        return first, second
+        push, push_prime = record_pushes(self.mechanism)
+        return (
+            self._process(push),
+            self._process(push_prime, both_hold_record(self.mechanism)),
+        )
 
-    def _process(self, record: float) -> Process:
+    def _process(self, record: float, present: bool = True) -> Process:
         batch_size = self.mechanism.batch_size
 
         def update(eta: float, holds_record: bool, count: int) -> Affine:
@@ -92,4 +105,4 @@ class QuadraticPair(Construction):
             share = (holds_record + count) / batch_size
             return Affine(eta * push / batch_size, 1 - eta * self.curvature * share)
 
-        return batched_process(self.mechanism, self.start, update, self.position)
+        return batched_process(self.mechanism, self.start, update, self.position, present)

@@ -8,8 +8,9 @@ from typing import ClassVar
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process, check_position
+from audit.constructions.batches import SAMPLERS, batched_process, check_position
 from audit.constructions.gradient_limits import (
+    both_hold_record,
     check_curvature,
     check_others,
     record_pushes,
@@ -17,6 +18,7 @@ from audit.constructions.gradient_limits import (
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
+from audit.mechanism import Choice, Relation
 
 
 @construction
@@ -48,6 +50,7 @@ class ResetWalk(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "this package; the other records have Huber losses"
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -67,10 +70,13 @@ class ResetWalk(Construction):
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes whose record pushes right, and left (or not at all)."""
-        first, second = (self._process(push) for push in record_pushes(self.mechanism))
-        return first, second
+        push, push_prime = record_pushes(self.mechanism)
+        return (
+            self._process(push),
+            self._process(push_prime, both_hold_record(self.mechanism)),
+        )
 
-    def _process(self, record: float) -> Process:
+    def _process(self, record: float, present: bool = True) -> Process:
         batch_size = self.mechanism.batch_size
         huber = PiecewiseLinear.clipped(self.curvature, self.centre, self.cap)
 
@@ -80,4 +86,4 @@ class ResetWalk(Construction):
                 return Affine(shift)
             return gradient_step([(-eta * count / batch_size, huber)], shift)
 
-        return batched_process(self.mechanism, self.start, update, self.position)
+        return batched_process(self.mechanism, self.start, update, self.position, present)

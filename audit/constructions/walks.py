@@ -13,12 +13,17 @@ from typing import ClassVar
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import batched_process, check_position
-from audit.constructions.gradient_limits import SLACK, others_range, record_pushes
+from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.gradient_limits import (
+    SLACK,
+    both_hold_record,
+    others_range,
+    record_pushes,
+)
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import Batching, Choice, NoisySGD, Relation
 
 
 def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
@@ -30,18 +35,24 @@ def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
 
 
 def _linear_process(
-    mechanism: NoisySGD, start: float, record: float, others: float, position: int | None
+    mechanism: NoisySGD,
+    start: float,
+    record: float,
+    others: float,
+    position: int | None,
+    present: bool = True,
 ) -> Process:
     """Return the process of linear losses.
 
-    ``record`` and ``others`` are negative gradients: what pushes to the right.
+    ``record`` and ``others`` are negative gradients: what pushes to the right. ``present`` says
+    whether the dataset holds the differing record.
     """
 
     def update(eta: float, holds_record: bool, count: int) -> Affine:
         push = (record if holds_record else 0.0) + count * others
         return Affine(shift=eta * push / mechanism.batch_size)
 
-    return batched_process(mechanism, start, update, position)
+    return batched_process(mechanism, start, update, position, present)
 
 
 @construction
@@ -66,6 +77,7 @@ class BiasedWalk(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
+    covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -116,6 +128,7 @@ class TwoSidedWalk(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "this package; linear losses of opposite slopes"
+    covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -144,7 +157,8 @@ class DriftedWalk(Construction):
 
     A drift toward one end of the domain, from a start near the end that it leaves, makes the pair
     far easier to distinguish than without it. The differing record pushes X to the right with slope
-    L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
+    L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``,
+    ``ADD_REMOVE``).
 
     Parameters
     ----------
@@ -163,6 +177,7 @@ class DriftedWalk(Construction):
     position: int | None = None
 
     citation: ClassVar[str] = "this package; the other records share a linear drift"
+    covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -201,5 +216,7 @@ class DriftedWalk(Construction):
         m, others = self.mechanism, self._others
         return (
             _linear_process(m, self.start, push, others, self.position),
-            _linear_process(m, self.start, push_prime, others, self.position),
+            _linear_process(
+                m, self.start, push_prime, others, self.position, both_hold_record(m)
+            ),
         )

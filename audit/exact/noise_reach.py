@@ -38,8 +38,9 @@ def push_apart(processes: Sequence[Process], panels: Panels) -> float:
     """Largest distance between the mean updates of two steps, in noise standard deviations."""
     steps = [step for process in processes for step in process.distinct_steps()]
     means = [
-        np.sum([w * phi(panels.edges) for phi, w in zip(s.maps, s.weights, strict=True)], axis=0)
-        for s in steps
+        np.sum([w * phi(panels.edges) for phi, w in mixture], axis=0)
+        for step in steps
+        for mixture in step.mixtures()
     ]
     spread = np.max(np.max(means, axis=0) - np.min(means, axis=0))
     return float(spread) / min(step.noise_std for step in steps)

@@ -176,7 +176,7 @@ def normal_law(process: Process) -> NormalLaw | None:
     if not (math.isinf(process.lower) and math.isinf(process.upper)):
         return None
     for step in process.distinct_steps():
-        if len(step.maps) > 1 or not isinstance(step.maps[0], Affine):
+        if len(set(step.maps)) > 1 or not isinstance(step.maps[0], Affine):
             return None
     laws = {_path_law(process.start, path) for path in process.paths}
     first, *others = laws

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from audit.constructions.process import Path, Process, Segment, Step, Wall, split
+from audit.constructions.process import DependentStep, Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import Affine, UpdateMap
 from audit.exact.law import Law
+from audit.exact.memories import BandedMemories, DenseMemories, after_first_step
 from audit.exact.noise_reach import followed
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
@@ -140,7 +141,8 @@ def _law(process: Process, panels: Panels, state: State, steps: int, reach: floa
     farthest = float(np.max(np.abs(panels.edges)))
     std = min(step.noise_std for step in process.distinct_steps())
     lever = 4.0 if math.isinf(reach) else max(4.0, reach - 9)
-    rounding = steps * _UNIT_ROUNDOFF * (16 + lever * farthest / std)
+    terms = 16 if process.memories == 1 else 24  # weights, and sums over memories
+    rounding = steps * _UNIT_ROUNDOFF * (terms + lever * farthest / std)
     law = Law(panels, state, lost, rounding, math.inf if steps == 1 else reach)
     if math.isinf(law.reach):
         return law
@@ -182,13 +184,16 @@ class _Runner:
         self.size = panels.nodes.size + 2
         self.dense = not banded and self.size <= LARGEST_DENSE
         self.counter = counter
-        self.dense_operator = lru_cache(maxsize=8)(self._dense_operator)
-        self.banded_operator = lru_cache(maxsize=8)(self._banded_operator)
+        kept = max(8, process.memories + 2)  # a followed record has a map for each memory
+        self.dense_operator = lru_cache(maxsize=kept)(self._dense_operator)
+        self.banded_operator = lru_cache(maxsize=kept)(self._banded_operator)
 
     def run(self, path: Path, wanted: Sequence[int]) -> list[State]:
         if any(self.stuck):
             nothing = np.full(self.panels.nodes.shape, -np.inf)
             return [State(nothing, np.where(self.stuck, 0.0, -np.inf))] * len(wanted)
+        if self.process.memories > 1:
+            return self._run_with_memory(path, wanted)
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
         state = first_step(_noisy(head[0].steps[0]), self.panels, self.process.start)
         self.counter.add(1)
@@ -199,6 +204,27 @@ class _Runner:
                 state = self._segment(segment, state)
             done = steps
             states.append(state)
+        return states
+
+    def _run_with_memory(self, path: Path, wanted: Sequence[int]) -> list[State]:
+        head, rest = split(path.segments, 1)
+        begun = after_first_step(head[0].steps[0], self.panels, self.process.start)
+        self.counter.add(1)
+        carried: DenseMemories | BandedMemories
+        if self.dense:
+            carried = DenseMemories(begun, self.process.memories, self.panels, self.dense_operator)
+        else:
+            carried = BandedMemories(begun, self.banded_operator)
+        states, done = [], 1
+        for steps in wanted:
+            now, rest = split(rest, steps - done)
+            for segment in now:
+                for _ in range(segment.times):
+                    for step in segment.steps:
+                        carried.take(step)
+                    self.counter.add(len(segment.steps))
+            done = steps
+            states.append(carried.total())
         return states
 
     def _segment(self, segment: Segment, state: State) -> State:
@@ -259,18 +285,40 @@ def _range(process: Process, tail: float) -> tuple[float, float]:
     """Where the iterate of an unbounded process can be found, but for its far tails."""
     lowest = highest = process.start
     for path in process.paths:
-        low = high = process.start
+        ranges = {0: (process.start, process.start)}  # by memory
         variance = 0.0
         for step in path.steps():
-            spread = max(high - low, step.noise_std)
-            images = [_image(phi, low, high, spread) for phi in step.maps]
-            low = min(max(min(image[0] for image in images), process.lower), process.upper)
-            high = max(min(max(image[1] for image in images), process.upper), process.lower)
-            slope = max(image[2] for image in images)
+            images: dict[int, list[tuple[float, float]]] = {}
+            slope = 0.0
+            for phi, before, after in _moves(step, ranges):
+                low, high = ranges[before]
+                spread = max(high - low, step.noise_std)
+                image_low, image_high, steepness = _image(phi, low, high, spread)
+                images.setdefault(after, []).append((image_low, image_high))
+                slope = max(slope, steepness)
+            ranges = {
+                memory: (
+                    min(max(min(image[0] for image in found), process.lower), process.upper),
+                    max(min(max(image[1] for image in found), process.upper), process.lower),
+                )
+                for memory, found in images.items()
+            }
             variance = slope**2 * variance + step.noise_std**2
             reach = tail * math.sqrt(variance)
-            lowest, highest = min(lowest, low - reach), max(highest, high + reach)
+            lowest = min(lowest, min(low for low, _ in ranges.values()) - reach)
+            highest = max(highest, max(high for _, high in ranges.values()) + reach)
     return lowest, highest
+
+
+def _moves(step: Step, memories: Iterable[int]) -> Iterator[tuple[UpdateMap, int, int]]:
+    """Yield each map with the memory before and after it."""
+    if isinstance(step, DependentStep):
+        for phi, (before, after) in zip(step.maps, step.moves, strict=True):
+            if before in memories:
+                yield phi, before, after
+    else:
+        for memory in memories:
+            yield from ((phi, memory, memory) for phi in step.maps)
 
 
 def _image(phi: UpdateMap, low: float, high: float, spread: float) -> tuple[float, float, float]:

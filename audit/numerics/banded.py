@@ -8,6 +8,7 @@ relative accuracy.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -109,37 +110,84 @@ class BandedOperator:
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the step ``times`` times."""
-        values, exponents = _scaled(state.log_values)
-        atoms, atom_exponents = _scaled(state.log_atoms[:, None])
+        scaled = ScaledState.of(state)
         for _ in range(times):
-            new_values, new_exponents = np.zeros_like(values), np.empty_like(exponents)
-            new_atoms, new_atom_exponents = np.zeros_like(atoms), np.empty_like(atom_exponents)
-            arguments = (values, exponents, atoms, atom_exponents)
-            _to_panels(
-                *arguments,
-                self.first,
-                self.last,
-                self.offset,
-                self.where,
-                self.blocks,
-                self.block_reach,
-                self.from_atoms,
-                self.from_reach,
-                new_values,
-                new_exponents,
-            )
-            _to_ends(
-                *arguments,
-                self.to_atoms,
-                self.to_reach,
-                self.between_atoms,
-                self.between_reach,
-                new_atoms,
-                new_atom_exponents,
-            )
-            values, exponents = new_values, new_exponents
-            atoms, atom_exponents = new_atoms, new_atom_exponents
-        return State(_unscaled(values, exponents), _unscaled(atoms, atom_exponents)[:, 0])
+            scaled = self.step(scaled)
+        return scaled.state()
+
+    def step(self, state: ScaledState) -> ScaledState:
+        """Apply the step once."""
+        values, exponents = np.zeros_like(state.values), np.empty_like(state.exponents)
+        atoms, atom_exponents = np.zeros_like(state.atoms), np.empty_like(state.atom_exponents)
+        arguments = (state.values, state.exponents, state.atoms, state.atom_exponents)
+        _to_panels(
+            *arguments,
+            self.first,
+            self.last,
+            self.offset,
+            self.where,
+            self.blocks,
+            self.block_reach,
+            self.from_atoms,
+            self.from_reach,
+            values,
+            exponents,
+        )
+        _to_ends(
+            *arguments,
+            self.to_atoms,
+            self.to_reach,
+            self.between_atoms,
+            self.between_reach,
+            atoms,
+            atom_exponents,
+        )
+        return ScaledState(values, exponents, atoms, atom_exponents)
+
+
+@dataclass(frozen=True, eq=False)
+class ScaledState:
+    """A state whose panels and atoms have exponents of their own: values times powers of two.
+
+    ``values`` has shape (panels, order), ``atoms`` (2, 1).
+    """
+
+    values: Array
+    exponents: Integers
+    atoms: Array
+    atom_exponents: Integers
+
+    @staticmethod
+    def of(state: State) -> ScaledState:
+        """Split a state's logarithms."""
+        return ScaledState(*_scaled(state.log_values), *_scaled(state.log_atoms[:, None]))
+
+    def state(self) -> State:
+        """Return the logarithms."""
+        return State(
+            _unscaled(self.values, self.exponents),
+            _unscaled(self.atoms, self.atom_exponents)[:, 0],
+        )
+
+    @staticmethod
+    def total(parts: Sequence[tuple[float, ScaledState]]) -> ScaledState:
+        """Return the sum of states, each times its weight, which must be above 0."""
+        return ScaledState(
+            *_summed([(w, part.values, part.exponents) for w, part in parts]),
+            *_summed([(w, part.atoms, part.atom_exponents) for w, part in parts]),
+        )
+
+
+def _summed(parts: Sequence[tuple[float, Array, Integers]]) -> tuple[Array, Integers]:
+    exponents = np.stack([rows for _, _, rows in parts])
+    powers = np.array([np.frexp(weight)[1] for weight, _, _ in parts])
+    raised = np.where(exponents == _EMPTY, _EMPTY, exponents + powers[:, None])
+    top = raised.max(axis=0)
+    total = np.zeros_like(parts[0][1])
+    for (weight, values, _), own in zip(parts, raised, strict=True):
+        gap = np.clip(own - top, -2200, 0).astype(np.int32)
+        total += np.ldexp(np.frexp(weight)[0] * values, gap[:, None])
+    return total, top
 
 
 def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integers]:

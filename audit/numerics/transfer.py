@@ -153,16 +153,26 @@ class DenseOperator:
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the matrix to a state ``times`` times."""
-        masses = np.concatenate(
-            [
-                [np.exp(state.log_atoms[0])],
-                np.exp(state.log_values).ravel() * panels.weights.ravel(),
-                [np.exp(state.log_atoms[1])],
-            ]
-        )
+        masses = masses_of(state, panels)
         for _ in range(times):
             masses = self.matrix @ masses
-        with np.errstate(divide="ignore"):
-            logs = np.log(masses)
-        values = logs[1:-1].reshape(panels.nodes.shape) - np.log(panels.weights)
-        return State(values, logs[[0, -1]])
+        return state_of(masses, panels)
+
+
+def masses_of(state: State, panels: Panels) -> Array:
+    """Return the masses that a `DenseOperator` works on: the low atom, the nodes, the high atom."""
+    return np.concatenate(
+        [
+            [np.exp(state.log_atoms[0])],
+            np.exp(state.log_values).ravel() * panels.weights.ravel(),
+            [np.exp(state.log_atoms[1])],
+        ]
+    )
+
+
+def state_of(masses: Array, panels: Panels) -> State:
+    """Return the state of which `masses_of` are the masses."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses)
+    values = logs[1:-1].reshape(panels.nodes.shape) - np.log(panels.weights)
+    return State(values, logs[[0, -1]])

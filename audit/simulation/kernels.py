@@ -7,8 +7,9 @@ order, and the trial in place i walks in that lane.
 So ``LANES`` walks are under way side by side, and every lane draws from its own generator, in this
 order: for each 16 steps that the longest of the walks still has (the last ones may be fewer), a
 pair of normals for steps 1 and 2, for steps 3 and 4, ... (the last one may not need its second);
-then for each of the steps, if it has several maps, 64 bits that pick the map. Lanes whose walk has
-ended, or that have none, draw the normals alone.
+then for each of the steps, if it has several maps, 64 bits that pick the map (always, if it depends
+on the memory of the batches). Lanes whose walk has ended, or that have none, draw the normals
+alone.
 
 The loops over one step take ``first`` and ``last``: the lanes from the first up to the last.
 Normals ``z`` have rows of ``LANES``, one for each step.
@@ -40,7 +41,7 @@ _MANY = 64  # maps; a binary search, which has no vectors, is faster for more
 # Rows of LANES numbers. One array of many rows, because the compiler would have to check at run
 # time that different arrays do not overlap, and gives up the vectors where they are many.
 X, T, VALUE, MOVED = (np.uint64(row * LANES) for row in range(4))  # of ``numbers``
-CHOICE, ASTRAY = (np.uint64(row * LANES) for row in range(2))  # of ``counts``
+CHOICE, ASTRAY, MEMORY = (np.uint64(row * LANES) for row in range(3))  # of ``counts``
 DRAWN = np.uint64(4 * LANES)  # of ``words``, after the generators
 
 
@@ -120,6 +121,30 @@ def choose(words: Words, counts: Integers, below: Words, maps: int, first: int, 
     else:
         for i in _lanes(first, last):
             counts[CHOICE + i] = np.searchsorted(below, words[DRAWN + i], side="right")
+
+
+@compiled_loop
+def choose_by_memory(
+    words: Words,
+    counts: Integers,
+    row: int,
+    first_entry: Integers,
+    below: Words,
+    maps: Integers,
+    after: Integers,
+    first: int,
+    last: int,
+) -> None:
+    """Choose each lane's map in the row of its memory, from ``row`` on, and set its memory."""
+    for i in _lanes(first, last):
+        words[DRAWN + i] = draw(words, i)
+    for i in _lanes(first, last):
+        own = row + counts[MEMORY + i]
+        entry, beyond = first_entry[own], first_entry[own + 1]
+        while entry + 1 < beyond and words[DRAWN + i] >= below[entry]:
+            entry += 1
+        counts[CHOICE + i] = maps[entry]
+        counts[MEMORY + i] = after[entry]
 
 
 @compiled_loop
@@ -218,7 +243,7 @@ class Scratch(NamedTuple):
     normals: Floats  # (_CHUNK/2, 2 LANES)
     rows: Floats  # (_CHUNK LANES,), the same normals: a row of LANES for each step
     numbers: Floats  # (4 LANES,)
-    counts: Integers  # (2 LANES,): the map of a step; whether a map left the finite numbers
+    counts: Integers  # (3 LANES,): a step's map; whether one left the finite numbers; the memory
     cursors: Integers  # (LANES, 6), by run of lanes on one path: see `_advance`
 
 
@@ -232,7 +257,7 @@ def scratch(states: Words) -> Scratch:
         rows.reshape(-1, 2 * LANES),
         rows,
         aligned(4 * LANES),
-        aligned(2 * LANES, np.int64),
+        aligned(3 * LANES, np.int64),
         np.empty((LANES, 6), dtype=np.int64),
     )
 
@@ -313,6 +338,8 @@ def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) 
     noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
     edge, first_piece, pieces, factor, order = p.edge, p.first_piece, p.pieces, p.factor, p.order
     degree, origin, coefficients = p.degree, p.origin, p.coefficients
+    first_row, first_entry, entry_below = p.first_row, p.first_entry, p.entry_below
+    entry_map, entry_after = p.entry_map, p.entry_after
     lower, upper = p.lower, p.upper
     ends = (lower, upper, p.absorb_lower, p.absorb_upper)
     done = 0
@@ -345,7 +372,13 @@ def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) 
                 )  # fmt: skip
                 continue
             beyond, chosen = first_piece[s + 1], below[b : first_below[s + 1]]
-            choose(words, counts, chosen, maps[s], first, last)
+            if first_row[s] < first_row[s + 1]:
+                choose_by_memory(
+                    words, counts, first_row[s], first_entry, entry_below, entry_map, entry_after,
+                    first, last,
+                )  # fmt: skip
+            else:
+                choose(words, counts, chosen, maps[s], first, last)
             if beyond - k <= _FEW:
                 apply_all(
                     numbers, counts, maps[s], pieces[s], edge[k:], origin[k:], coefficients[:, k:],
@@ -377,7 +410,7 @@ def walk(
         count = min(LANES, paths.size - first)
         w.numbers[:LANES] = p.start
         w.counts[:] = 0
-        astray = w.counts[LANES:]
+        astray = w.counts[LANES : 2 * LANES]
         runs, longest = _set_out(p, paths[first : first + count], lengths, w.cursors)
         _walk_together(p, w, count, runs, longest)
         for lane in range(count):

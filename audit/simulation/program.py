@@ -18,7 +18,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Affine, Process, Step, Wall
+from audit.constructions import Affine, DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.updates import Mapped, PiecewiseLinear, PolynomialUpdate, PowerUpdate
 
 Floats = NDArray[np.float64]
@@ -95,6 +95,11 @@ class Program(NamedTuple):
     words ``below[first_below[s]:first_below[s + 1]]`` are at most its 64 random bits: its
     probability is off by 2^-64 at most.
 
+    A step that depends on the memory of the batches has rows ``first_row[s]`` to ``first_row[s + 1]
+    - 1``, one for each memory, and draws entry ``first_entry[row] + k`` of its row where k of the
+    row's words ``entry_below`` are at most its 64 random bits (that of the last entry is not
+    looked at): map ``entry_map`` of the step, and ``entry_after``, the memory afterwards.
+
     Its maps have ``pieces[s]`` pieces each, padded with pieces that begin at infinity: those of map
     k are ``first_piece[s] + k pieces[s]`` and on. Row d of ``coefficients`` holds that of t^d; step
     s needs rows 0 to ``degree[s]``.
@@ -123,6 +128,11 @@ class Program(NamedTuple):
     coefficients: Floats
     factor: Floats
     order: Floats
+    first_row: Integers  # by step, and one more
+    first_entry: Integers  # by row, and one more
+    entry_below: Words
+    entry_map: Integers
+    entry_after: Integers
 
 
 def is_compilable(process: Process) -> bool:
@@ -136,6 +146,7 @@ def compiled(process: Process) -> Program:
     index = {step: s for s, step in enumerate(steps)}
     tables = [_step_tables(step) for step in steps]
     flat = [piece for table in tables for piece in table.flat]
+    rows = [row for table in tables for row in table.rows]
     segments = [[g for g in path.segments if len(g)] for path in process.paths]
     in_order = list(itertools.chain.from_iterable(segments))
     absorbs = Wall.ABSORB in (process.lower_wall, process.upper_wall)
@@ -172,6 +183,11 @@ def compiled(process: Process) -> Program:
         ),
         factor=_floats(piece.factor for piece in flat),
         order=_floats(piece.order for piece in flat),
+        first_row=_offsets(len(table.rows) for table in tables),
+        first_entry=_offsets(len(row.maps) for row in rows),
+        entry_below=np.array([word for row in rows for word in row.below], dtype=np.uint64),
+        entry_map=_integers(k for row in rows for k in row.maps),
+        entry_after=_integers(memory for row in rows for memory in row.after),
     )
 
 
@@ -189,18 +205,24 @@ class _StepTables(NamedTuple):
     flat: list[Piece]  # of all maps, padded to one number each
     degree: int
     expands: bool  # states may leave the finite numbers, which the general kind alone looks for
+    rows: list[_Row]  # of steps that depend on the memory of the batches
+
+
+class _Row(NamedTuple):
+    """What a step draws in one memory, the most probable entry last."""
+
+    below: list[int]
+    maps: list[int]
+    after: list[int]
 
 
 def _step_tables(step: Step) -> _StepTables:
+    if isinstance(step, DependentStep):
+        return _dependent_tables(step)
     pairs = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
     pairs.sort(key=lambda pair: pair[1])
-    parts = [pieces(m) for m, _ in pairs]
-    most = max(map(len, parts))
-    padding = Piece((0.0,), edge=math.inf)
-    padded = [(*part, *[padding] * (most - len(part))) for part in parts]
-    flat = list(itertools.chain.from_iterable(padded))
-    degree = max(len(piece.coefficients) for piece in flat) - 1
-    straight = most == 1 and all(
+    flat = _padded(m for m, _ in pairs)
+    straight = len(flat) == len(pairs) and all(
         len(piece.coefficients) == 2 and piece.origin == 0 and piece.factor == 0 for piece in flat
     )
     return _StepTables(
@@ -208,9 +230,38 @@ def _step_tables(step: Step) -> _StepTables:
         maps=len(pairs),
         below=_words(w for _, w in pairs),
         flat=flat,
-        degree=degree,
+        degree=_degree(flat),
         expands=any(abs(c) > 1 for piece in flat for c in piece.coefficients[1:]),
+        rows=[],
     )
+
+
+def _dependent_tables(step: DependentStep) -> _StepTables:
+    maps = list(dict.fromkeys(step.maps))
+    found: dict[int, list[tuple[float, int, int]]] = {}
+    for phi, weight, (before, after) in zip(step.maps, step.weights, step.moves, strict=True):
+        if weight > 0:
+            found.setdefault(before, []).append((weight, maps.index(phi), after))
+    rows = []
+    for memory in range(max(found) + 1):
+        entries = sorted(found.get(memory, [(1.0, 0, memory)]), key=lambda entry: entry[0])
+        words = [*_words(weight for weight, _, _ in entries).tolist(), 2**64 - 1]
+        rows.append(_Row(words, [k for _, k, _ in entries], [after for _, _, after in entries]))
+    flat = _padded(maps)
+    below = np.zeros(0, dtype=np.uint64)
+    return _StepTables(GENERAL, len(maps), below, flat, _degree(flat), True, rows)
+
+
+def _padded(maps: Iterable[UpdateMap]) -> list[Piece]:
+    """Return the pieces of all maps, as many for each."""
+    parts = [pieces(m) for m in maps]
+    most = max(map(len, parts))
+    padding = Piece((0.0,), edge=math.inf)
+    return [piece for part in parts for piece in (*part, *[padding] * (most - len(part)))]
+
+
+def _degree(flat: list[Piece]) -> int:
+    return max(len(piece.coefficients) for piece in flat) - 1
 
 
 def _words(weights: Iterable[float]) -> Words:

@@ -13,7 +13,7 @@ from typing import Protocol, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import Process, Step, Wall
+from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
 from audit.simulation.program import (
@@ -133,8 +133,9 @@ def _pick(rng: np.random.Generator, weights: list[float], size: int) -> NDArray[
 
 def _follow(rng: np.random.Generator, process: Process, path: Path, size: int) -> Floats:
     x = np.full(size, float(process.start))
+    memory = np.zeros(size, dtype=np.int64)
     for step in path.steps():
-        moved = _applied(rng, step, x) + step.noise_std * rng.standard_normal(size)
+        moved = _applied(rng, step, x, memory) + step.noise_std * rng.standard_normal(size)
         np.clip(moved, process.lower, process.upper, out=moved)
         x = np.where(_absorbed(process, x), x, moved)
     return x
@@ -149,23 +150,44 @@ def _absorbed(process: Process, x: Floats) -> NDArray[np.bool_]:
     return gone
 
 
-def _applied(rng: np.random.Generator, step: Step, x: Floats) -> Floats:
+def _applied(
+    rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]
+) -> Floats:
+    """Apply each walk's map, and set its memory."""
+    if isinstance(step, DependentStep):
+        chosen = _pick_by_memory(rng, step, memory)
+    else:
+        chosen = _pick(rng, list(step.weights), x.size)
     moved = np.empty_like(x)
-    chosen = _pick(rng, list(step.weights), x.size)
     for k, update in enumerate(step.maps):
         here = chosen == k
-        if not np.any(here):
-            continue
-        given = x[here]
-        result = np.asarray(update(given), dtype=np.float64)
-        if result.shape != given.shape:
-            raise ValueError(
-                f"update map must return the shape it is given {given.shape}, got {result.shape}"
-            )
-        if not np.all(np.isfinite(result)):
-            bad = int(np.flatnonzero(~np.isfinite(result))[0])
-            raise ValueError(
-                f"update map must return finite numbers, got {result[bad]} at x = {given[bad]}"
-            )
-        moved[here] = result
+        if np.any(here):
+            moved[here] = _checked(update, x[here])
     return moved
+
+
+def _pick_by_memory(
+    rng: np.random.Generator, step: DependentStep, memory: NDArray[np.int64]
+) -> NDArray[np.intp]:
+    before, after = np.array(step.moves).T
+    chosen = np.zeros(memory.size, dtype=np.intp)
+    for state in np.unique(memory):
+        here, open_to = memory == state, np.flatnonzero(before == state)
+        picked = _pick(rng, [step.weights[k] for k in open_to], int(np.count_nonzero(here)))
+        chosen[here] = open_to[picked]
+    memory[:] = after[chosen]
+    return chosen
+
+
+def _checked(update: UpdateMap, given: Floats) -> Floats:
+    result = np.asarray(update(given), dtype=np.float64)
+    if result.shape != given.shape:
+        raise ValueError(
+            f"update map must return the shape it is given {given.shape}, got {result.shape}"
+        )
+    if not np.all(np.isfinite(result)):
+        bad = int(np.flatnonzero(~np.isfinite(result))[0])
+        raise ValueError(
+            f"update map must return finite numbers, got {result[bad]} at x = {given[bad]}"
+        )
+    return result

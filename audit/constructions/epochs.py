@@ -1,0 +1,134 @@
+"""Epochs whose batches are drawn anew: the place of the record follows a Markov chain.
+
+Whether a record was met in this epoch is all that the past says about the batches to come, as long
+as the other records are interchangeable. So a run of many epochs needs a memory of a few states,
+and no list of its orders, of which there are (n/b)^epochs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+from audit.constructions.process import DependentStep, Step
+from audit.constructions.sampling import BatchUpdate, binomial
+from audit.constructions.updates import UpdateMap
+from audit.mechanism import Batching, NoisySGD
+
+StepMaker = Callable[[float], Step]  # from a step size
+# (memory before, whether the record is in the batch, how many others are, memory after, weight)
+Move = tuple[int, bool, int, int, float]
+
+# Other records that are followed one by one, each of which adds two states to the memory.
+MOST_FOLLOWED = 16
+
+
+def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list[StepMaker]:
+    """Return the steps of one epoch of a fresh shuffle or of random allocation.
+
+    Fresh shuffles: every batch holds b records, so b - 1 others where it holds the record and b
+    elsewhere. A record that was not met in t steps of T is met next with probability 1/(T - t).
+
+    Random allocation: a record that is still to be met r times in T - t steps is met next with
+    probability r/(T - t). The other records do the same, independently; how many of them were met
+    is followed where they move the iterate.
+
+    Parameters
+    ----------
+    mechanism, update
+        As in `audit.constructions.batched_process`.
+    present
+        Whether the dataset holds the differing record.
+
+    Raises
+    ------
+    ValueError
+        If too many other records would have to be followed, or each of them more than once.
+    """
+    length, etas = mechanism.steps_per_epoch, sorted(set(mechanism.step_sizes.tolist()))
+    if mechanism.batching is Batching.RESHUFFLED:
+        moves = [_reshuffled(mechanism, present, place) for place in range(length)]
+    elif _others_move(mechanism, update, etas):
+        _check_followed(mechanism)
+        moves = [list(_followed(mechanism, present, place)) for place in range(length)]
+    else:
+        moves = [list(_alone(mechanism, present, place)) for place in range(length)]
+    batches = {(holds, others) for place in moves for _, holds, others, _, _ in place}
+    one_map = all(len({update(eta, *batch) for batch in batches}) == 1 for eta in etas)
+    if one_map:  # whatever the batches, so nothing has to be remembered
+        return [lambda eta: _plain(mechanism, update, eta, *next(iter(batches)))] * length
+    return [_maker(mechanism, update, place) for place in moves]
+
+
+def _plain(mechanism: NoisySGD, update: BatchUpdate, eta: float, holds: bool, others: int) -> Step:
+    return Step((update(eta, holds, others),), (1.0,), eta * mechanism.noise_std)
+
+
+def _maker(mechanism: NoisySGD, update: BatchUpdate, moves: list[Move]) -> StepMaker:
+    def make(eta: float) -> Step:
+        merged: dict[tuple[UpdateMap, tuple[int, int]], float] = {}
+        for before, holds, others, after, weight in moves:
+            if weight > 0:
+                key = update(eta, holds, others), (before, after)
+                merged[key] = merged.get(key, 0.0) + weight
+        maps, ends = zip(*merged, strict=True)
+        return DependentStep(maps, tuple(merged.values()), eta * mechanism.noise_std, ends)
+
+    return make
+
+
+def _reshuffled(mechanism: NoisySGD, present: bool, place: int) -> list[Move]:
+    b, left = mechanism.batch_size, mechanism.steps_per_epoch - place
+    if not present:
+        return [(0, False, b, 0, 1.0)]
+    met = 0 if left == 1 else 1  # the next epoch begins anew
+    moves: list[Move] = [(0, False, b, 0, 1 - 1 / left), (0, True, b - 1, met, 1 / left)]
+    return [*moves, (1, False, b, met, 1.0)] if place else moves
+
+
+def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
+    """Follow how often the record was met in this epoch."""
+    most, left = mechanism.participations, mechanism.steps_per_epoch - place
+    if not present:
+        yield 0, False, 0, 0, 1.0
+        return
+    for met in range(max(0, most - left), min(place, most) + 1):
+        rate = (most - met) / left
+        yield met, False, 0, 0 if left == 1 else met, 1 - rate
+        yield met, True, 0, 0 if left == 1 else met + 1, rate
+
+
+def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
+    """Follow whether the record was met, and how many others were."""
+    n, left = mechanism.dataset_size, mechanism.steps_per_epoch - place
+    rate = 1 / left
+    for met in range(2 if place and present else 1):
+        for gone in range(n if place else 1):
+            own = rate if present and not met else 0.0
+            for others, weight in enumerate(binomial(n - 1 - gone, rate)):
+                for holds, share in ((False, 1 - own), (True, own)):
+                    after = 0 if left == 1 else (met + holds) * n + gone + others
+                    yield met * n + gone, holds, others, after, weight * share
+
+
+def _others_move(mechanism: NoisySGD, update: BatchUpdate, etas: list[float]) -> bool:
+    """Whether the number of other records in a batch matters: their gradients add up."""
+    others = mechanism.dataset_size - 1
+    return any(
+        update(eta, holds, 0) != update(eta, holds, others)
+        for eta in etas
+        for holds in (False, True)
+    )
+
+
+def _check_followed(mechanism: NoisySGD) -> None:
+    others = mechanism.dataset_size - 1
+    if others > MOST_FOLLOWED:
+        raise ValueError(
+            f"dataset_size must be at most {MOST_FOLLOWED + 1} for random allocation where the "
+            f"other records move the iterate, got {mechanism.dataset_size}"
+        )
+    if mechanism.participations > 1:
+        raise ValueError(
+            "participations must be 1 for random allocation where the other records move the "
+            f"iterate, got {mechanism.participations}"
+        )

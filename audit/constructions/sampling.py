@@ -1,0 +1,76 @@
+"""Batches that are drawn in every step without regard to the steps before."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+
+import numpy as np
+
+from audit.constructions.process import Step
+from audit.constructions.updates import UpdateMap
+from audit.mechanism import Batching, NoisySGD
+
+# (step size, whether the differing record is in the batch, how many other records are)
+BatchUpdate = Callable[[float, bool, int], UpdateMap]
+
+
+def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: bool) -> Step:
+    """Mix over the batches of one step, equal maps merged.
+
+    ``present`` says whether the dataset holds the differing record.
+    """
+    mixture: dict[UpdateMap, float] = {}
+    for holds, others, weight in _batches(mechanism, present):
+        if weight > 0:
+            chosen = update(eta, holds, others)
+            mixture[chosen] = mixture.get(chosen, 0.0) + weight
+    total = math.fsum(mixture.values())
+    weights = tuple(weight / total for weight in mixture.values())
+    return Step(tuple(mixture), weights, eta * mechanism.noise_std)
+
+
+def _batches(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
+    """Yield (whether the record is in the batch, how many others are, probability)."""
+    n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
+    if mechanism.batching is Batching.POISSON:
+        for others, weight in enumerate(binomial(n - 1, rate)):
+            yield False, others, ((1 - rate) if present else 1.0) * weight
+            if present:
+                yield True, others, rate * weight
+    elif mechanism.batching is Batching.TRUNCATED_POISSON:
+        yield from _truncated(mechanism, present)
+    elif present:  # full batches are samples of all n
+        yield False, b, 1 - rate
+        yield True, b - 1, rate
+    else:
+        yield False, min(b, n - 1), 1.0
+
+
+def _truncated(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
+    """As `_batches`: a uniformly random subset of the largest size is kept of a larger batch."""
+    rate, most = mechanism.sampling_rate, mechanism.max_batch_size
+    assert most is not None  # checked by the mechanism
+    for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
+        drawn = rate * weight if present else 0.0
+        yield False, min(others, most), weight - drawn
+        if others < most:
+            yield True, others, drawn
+        else:
+            kept = most / (others + 1)
+            yield True, most - 1, kept * drawn
+            yield False, most, (1 - kept) * drawn
+
+
+def binomial(trials: int, rate: float) -> list[float]:
+    """Probabilities of 0, ..., trials successes, relatively accurate but for those below 1e-304."""
+    if rate == 1:
+        return [0.0] * trials + [1.0]
+    counts = np.arange(1, trials + 1)
+    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of neighbours
+    logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
+    mode = int(np.argmax(logs))
+    with np.errstate(under="ignore"):
+        above, below = np.cumprod(ratios[mode:]), np.cumprod(1 / ratios[:mode][::-1])[::-1]
+        weights = np.concatenate([below, [1.0], above])
+    return [float(w) for w in np.where(weights > 1e-304, weights, 0.0) / weights.sum()]

@@ -1,0 +1,141 @@
+"""Laws of processes whose batches depend on earlier ones: one density for each memory.
+
+Each density carries the probability of its memory, so that their sum is the law of the iterate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.constructions.process import DependentStep, Step
+from audit.constructions.updates import UpdateMap
+from audit.numerics.panels import Panels
+from audit.numerics.transfer import (
+    DenseOperator,
+    NoisyMap,
+    State,
+    first_step,
+    masses_of,
+    mixture,
+    state_of,
+)
+
+if TYPE_CHECKING:
+    from audit.numerics.banded import BandedOperator, ScaledState
+
+Array = NDArray[np.float64]
+Taken = list[tuple[int, int, float]]  # (memory before, memory after, weight)
+
+
+def after_first_step(step: Step, panels: Panels, start: float) -> dict[int, State]:
+    """Return the density of each memory after one step from a point, in memory 0."""
+    found: dict[int, list[tuple[UpdateMap, float]]] = {}
+    for alone, taken in _by_map(step).items():
+        for before, after, weight in taken:
+            if before == 0:
+                found.setdefault(after, []).append((alone.maps[0], weight))
+    states = {}
+    for after, chosen in found.items():
+        maps, weights = zip(*chosen, strict=True)
+        states[after] = first_step(NoisyMap(maps, weights, step.noise_std), panels, start)
+    return states
+
+
+class DenseMemories:
+    """Masses at the nodes, a column for each memory.
+
+    Parameters
+    ----------
+    states
+        The densities to begin with.
+    memories
+        How many there are.
+    panels
+        Where the densities are held.
+    operator
+        Returns the operator of a step without memory.
+    """
+
+    def __init__(
+        self,
+        states: Mapping[int, State],
+        memories: int,
+        panels: Panels,
+        operator: Callable[[Step], DenseOperator],
+    ) -> None:
+        self.panels, self.operator = panels, operator
+        self.masses = np.zeros((panels.nodes.size + 2, memories))
+        for memory, state in states.items():
+            self.masses[:, memory] = masses_of(state, panels)
+
+    def take(self, step: Step) -> None:
+        """Take one step."""
+        if not isinstance(step, DependentStep):
+            self.masses = self.operator(step).matrix @ self.masses
+            return
+        moved = np.zeros_like(self.masses)
+        for alone, taken in _by_map(step).items():
+            before = sorted({move[0] for move in taken})
+            columns = self.operator(alone).matrix @ self.masses[:, before]
+            for source, target, weight in taken:
+                moved[:, target] += weight * columns[:, before.index(source)]
+        self.masses = moved
+
+    def total(self) -> State:
+        """Return the density whatever the memory."""
+        return state_of(self.masses.sum(axis=1), self.panels)
+
+
+class BandedMemories:
+    """Densities with an exponent for each panel, by memory.
+
+    ``operator`` returns the operator of a step without memory.
+    """
+
+    def __init__(
+        self, states: Mapping[int, State], operator: Callable[[Step], BandedOperator]
+    ) -> None:
+        from audit.numerics.banded import ScaledState  # Numba loads only where it is needed
+
+        self.operator, self.sum = operator, ScaledState.total
+        self.parts = {memory: ScaledState.of(state) for memory, state in states.items()}
+
+    def take(self, step: Step) -> None:
+        """Take one step."""
+        if not isinstance(step, DependentStep):
+            operator = self.operator(step)
+            self.parts = {memory: operator.step(part) for memory, part in self.parts.items()}
+            return
+        moved: dict[int, list[tuple[float, ScaledState]]] = {}
+        for alone, taken in _by_map(step).items():
+            operator = self.operator(alone)
+            images = {
+                before: operator.step(self.parts[before])
+                for before in {move[0] for move in taken}
+                if before in self.parts
+            }
+            for before, after, weight in taken:
+                if before in images:
+                    moved.setdefault(after, []).append((weight, images[before]))
+        self.parts = {memory: self.sum(parts) for memory, parts in moved.items()}
+
+    def total(self) -> State:
+        """Return the density whatever the memory."""
+        states = [part.state() for part in self.parts.values()]
+        return mixture(states, [1.0] * len(states))
+
+
+@lru_cache(maxsize=4096)
+def _by_map(step: Step) -> dict[Step, Taken]:
+    """Return each map of a step as a step of its own, and what it is taken for."""
+    moves = step.moves if isinstance(step, DependentStep) else ((0, 0),) * len(step.maps)
+    found: dict[UpdateMap, Taken] = {}
+    for phi, weight, (before, after) in zip(step.maps, step.weights, moves, strict=True):
+        if weight > 0:
+            found.setdefault(phi, []).append((before, after, weight))
+    return {Step((phi,), (1.0,), step.noise_std): taken for phi, taken in found.items()}
