@@ -6,7 +6,10 @@ divergences by sorting the cells of that grid by their likelihood ratio.
 
 from __future__ import annotations
 
+import itertools
 import math
+from collections import Counter
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import mpmath
@@ -15,7 +18,9 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import ndtr
 from scipy.stats import norm
 
-from audit.constructions import Process, Step, Wall
+from audit import Batching, NoisySGD
+from audit.constructions import Process, Segment, Step, UpdateMap, Wall
+from audit.constructions.process import Path
 
 Array = NDArray[np.float64]
 
@@ -78,6 +83,49 @@ def grid_law(process: Process, per_std: int = 40) -> GridLaw:
         total += path.probability * density
         total_atoms += path.probability * atoms
     return GridLaw(points, weights, total, (float(total_atoms[0]), float(total_atoms[1])))
+
+
+Batch = tuple[bool, int]  # whether the record is in it, and how many others are
+Update = Callable[[float, bool, int], UpdateMap]
+
+
+def listed_process(
+    mechanism: NoisySGD, start: float, update: Update, records: int, present: bool = True
+) -> Process:
+    """The mixture over all orders or allocations of the records of all epochs, one path each.
+
+    Of an allocation the first ``records`` are listed; the others must not matter.
+    """
+    epoch = Counter(_epochs(mechanism, records, present))
+    total, length = sum(epoch.values()), mechanism.steps_per_epoch
+    half = math.inf if mechanism.diameter is None else mechanism.diameter / 2
+    paths = []
+    for chosen in itertools.product(epoch.items(), repeat=-(-mechanism.steps // length)):
+        batches = [batch for run, _ in chosen for batch in run][: mechanism.steps]
+        steps = tuple(
+            Step((update(float(eta), *batch),), (1.0,), float(eta) * mechanism.noise_std)
+            for eta, batch in zip(mechanism.step_sizes, batches, strict=True)
+        )
+        paths.append(
+            Path(math.prod(c for _, c in chosen) / total ** len(chosen), (Segment(steps),))
+        )
+    return Process(start, tuple(paths), -half, half)
+
+
+def _epochs(m: NoisySGD, records: int, present: bool) -> Iterator[tuple[Batch, ...]]:
+    """All equally likely epochs; record 0 is the differing one."""
+    length = m.steps_per_epoch
+    if m.batching is Batching.RESHUFFLED:
+        for order in itertools.permutations(range(m.dataset_size)):
+            cut = [order[k * m.batch_size : (k + 1) * m.batch_size] for k in range(length)]
+            yield tuple((0 in batch, len(batch) - (0 in batch)) for batch in cut)
+    else:
+        sets = list(itertools.combinations(range(length), m.participations))
+        for places in itertools.product(sets, repeat=records):
+            yield tuple(
+                (t in places[0] and present, sum(t in one for one in places[1:]))
+                for t in range(length)
+            )
 
 
 def _kernel(step: Step, targets: Array, sources: Array) -> tuple[Array, Array]:

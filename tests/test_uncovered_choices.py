@@ -10,7 +10,7 @@ import pytest
 from audit import Batching, Divisor, NoisySGD, Relation, Release, bounds, search
 from audit.claims.candidates import candidate_pairs
 from audit.constructions import Construction, Inadmissible
-from audit.constructions.batches import batched_process
+from audit.constructions.batches import SAMPLERS, batched_process
 from audit.constructions.registry import all_kinds, kinds
 from audit.constructions.updates import Affine
 from audit.mechanism import COVERED_BY_DEFAULT, Choice
@@ -81,9 +81,12 @@ def test_every_kind_of_process_is_asked() -> None:
 @pytest.mark.parametrize("choice", NEW, ids=lambda choice: choice.value)
 def test_processes_search_and_judge_refuse(choice: Choice) -> None:
     m = mechanism(choice)
-    if not isinstance(choice, Relation):  # which is the matter of the updates
-        with pytest.raises(ValueError, match=f"^this process {message(choice)}$"):
-            batched_process(m, 0.0, lambda eta, holds, count: Affine())
+    if choice in SAMPLERS or isinstance(choice, Relation):
+        batched_process(m, 0.0, lambda eta, holds, count: Affine())
+        assert list(candidate_pairs(m))
+        return
+    with pytest.raises(ValueError, match=f"^this process {message(choice)}$"):
+        batched_process(m, 0.0, lambda eta, holds, count: Affine())
     assert not list(candidate_pairs(m))
     with pytest.raises(ValueError, match=f"^the search {message(choice)}$"):
         search.worst_case(m, delta=1e-5, budget=1.0, seed=0, evaluations=3)

@@ -89,8 +89,10 @@ def _itself(pair: Construction) -> Construction:
 
 def _kinds_of_batch(m: NoisySGD) -> int:
     """Return how many different steps or paths a process must hold."""
-    if m.batching is Batching.POISSON:
+    if m.batching in (Batching.POISSON, Batching.TRUNCATED_POISSON):
         return m.dataset_size
+    if m.batching in (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION):
+        return m.steps_per_epoch
     if m.batching is Batching.SHUFFLED:
         return (m.dataset_size // m.batch_size) ** 2
     return m.dataset_size // m.batch_size if m.batching is Batching.CYCLIC else 1

@@ -638,12 +638,12 @@ def normals_of(pair: Plain, name: str) -> Normals | None:
 
 
 def _motions(step: Plain) -> list[Motion]:
-    """Return the motions that a step chooses from; none where a map has bends."""
+    """Return the motions that a step chooses from; none where a map has bends or a memory."""
     lines = [_straight(phi) for phi in step["maps"]]
     return [
         (phi["weight"], *line, step["noise_std"] ** 2)
         for phi, line in zip(step["maps"], lines, strict=True)
-        if line is not None and None not in lines
+        if line is not None and None not in lines and "from" not in phi
     ]
 
 
@@ -776,20 +776,45 @@ def _masses_of(law: Plain, points: Array, weights: Array) -> Array:
     kernels: dict[str, Array] = {}
     total = np.zeros(points.size)
     for path in law["paths"]:
-        state: Array | None = None
+        states: dict[int, Array] | None = None  # by memory
         for step in _steps_of(path):
-            if state is None:
-                state = _kernel(law, step, np.array([float(law["start"])]), points, weights)[:, 0]
-                continue
-            key = repr(step)
-            if key not in kernels:
-                if len(kernels) >= 6:
-                    kernels.clear()
-                kernels[key] = _kernel(law, step, points, points, weights)
-            state = kernels[key] @ state
-        if state is not None:
+            moved: dict[int, Array] = {}
+            memories = [0] if states is None else list(states)
+            for before, after, weight, part in _parts_of(step, memories):
+                if states is None:
+                    at = np.array([float(law["start"])])
+                    image = _kernel(law, part, at, points, weights)[:, 0]
+                else:
+                    key = repr(part)
+                    if key not in kernels:
+                        if len(kernels) >= 6:
+                            kernels.clear()
+                        kernels[key] = _kernel(law, part, points, points, weights)
+                    image = kernels[key] @ states[before]
+                moved[after] = moved.get(after, 0.0) + weight * image
+            states = moved
+        for state in (states or {}).values():
             total += path["probability"] * state
     return np.maximum(total, _FLOOR)
+
+
+def _parts_of(step: Plain, memories: list[int]) -> list[tuple[int, int, float, Plain]]:
+    """Return (memory before, memory after, probability, the maps in between) of a step."""
+    if "from" not in step["maps"][0]:
+        return [(memory, memory, 1.0, step) for memory in memories]
+    found: dict[tuple[int, int], list[Plain]] = {}
+    for phi in step["maps"]:
+        if phi["from"] in memories:
+            found.setdefault((phi["from"], phi["to"]), []).append(phi)
+    parts = []
+    for (before, after), maps in found.items():
+        total = math.fsum(phi["weight"] for phi in maps)
+        shares = [
+            {**phi, "weight": phi["weight"] / total, "from": 0, "to": 0}  # one kernel for many
+            for phi in maps
+        ]
+        parts.append((before, after, total, {**step, "maps": shares}))
+    return parts
 
 
 def _kernel(law: Plain, step: Plain, at: Array, points: Array, weights: Array) -> Array:
@@ -872,9 +897,9 @@ def _follow_chain(law: Plain, rng: np.random.Generator, count: int) -> Array:
     odds = np.array([path["probability"] for path in law["paths"]], dtype=float)
     parts = []
     for path, size in zip(law["paths"], rng.multinomial(count, odds / odds.sum()), strict=True):
-        x = np.full(size, float(law["start"]))
+        x, memory = np.full(size, float(law["start"])), np.zeros(size, dtype=int)
         for step in _steps_of(path):
-            y = _mapped(step, rng, x) + step["noise_std"] * rng.standard_normal(size)
+            y = _mapped(step, rng, x, memory) + step["noise_std"] * rng.standard_normal(size)
             y = np.clip(y, lower, upper)
             if law["lower_wall"] == "absorb":
                 y = np.where(x <= lower, x, y)
@@ -885,8 +910,21 @@ def _follow_chain(law: Plain, rng: np.random.Generator, count: int) -> Array:
     return np.concatenate(parts)
 
 
-def _mapped(step: Plain, rng: np.random.Generator, x: Array) -> Array:
+def _mapped(step: Plain, rng: np.random.Generator, x: Array, memory: NDArray[np.int_]) -> Array:
+    """Draw a map for each state and apply it; the memories move on."""
     maps = step["maps"]
+    if "from" in maps[0]:
+        y, moved = np.empty_like(x), memory.copy()
+        for state in np.unique(memory):
+            here = np.flatnonzero(memory == state)
+            own = [phi for phi in maps if phi["from"] == state]
+            below = np.cumsum([phi["weight"] for phi in own])
+            which = np.searchsorted(below / below[-1], rng.random(here.size), side="right")
+            for k, phi in enumerate(own):
+                y[here[which == k]] = _moved(phi, x[here[which == k]])
+                moved[here[which == k]] = phi["to"]
+        memory[:] = moved
+        return y
     if len(maps) == 1:
         return _moved(maps[0], x)
     below = np.cumsum([phi["weight"] for phi in maps])

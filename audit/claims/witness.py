@@ -19,7 +19,15 @@ from audit.claims.judgement import Evidence
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.claims.wording import described
 from audit.codec import decode, encode
-from audit.constructions import Affine, PiecewiseLinear, Process, Segment, Step, UpdateMap
+from audit.constructions import (
+    Affine,
+    DependentStep,
+    PiecewiseLinear,
+    Process,
+    Segment,
+    Step,
+    UpdateMap,
+)
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 
@@ -38,6 +46,8 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
         " upper) with Z standard normal; null means no wall, and 'absorb' that X stays there.",
         "phi is the broken line through (points[i], values[i]), with slopes[0] to the left of them"
         " and slopes[1] to the right.",
+        "Maps with 'from' and 'to' depend on a memory, 0 at the start: only those whose 'from' it"
+        " is are drawn, and it becomes the 'to' of the one drawn. Then hold a density a memory.",
         "Without walls and with straight lines, mean <- a mean + b and var <- a^2 var + std^2.",
         "Else discretise: hold the density on a fine grid and the mass at either wall; one step is"
         " a product with the normal kernel, the mass beyond a wall goes to the wall.",
@@ -215,11 +225,14 @@ def _segment(segment: Segment) -> dict[str, Any]:
 
 
 def _step(step: Step) -> dict[str, Any]:
+    moves: list[dict[str, int]] = [{}] * len(step.maps)
+    if isinstance(step, DependentStep):
+        moves = [{"from": before, "to": after} for before, after in step.moves]
     return {
         "noise_std": step.noise_std,
         "maps": [
-            {"weight": weight, **_map(phi)}
-            for phi, weight in zip(step.maps, step.weights, strict=True)
+            {"weight": weight, **_map(phi), **move}
+            for phi, weight, move in zip(step.maps, step.weights, moves, strict=True)
             if weight > 0
         ],
     }

@@ -9,7 +9,6 @@ from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
-    BatchUpdate,
     check_position,
     cycle_length,
     cyclic_process,
@@ -18,6 +17,7 @@ from audit.constructions.batches import (
 from audit.constructions.gradient_limits import check_curvature, check_others, record_pushes
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine
 from audit.mechanism import Batching, NoisySGD
 

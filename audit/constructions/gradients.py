@@ -10,7 +10,6 @@ from typing import ClassVar
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     SAMPLERS,
-    BatchUpdate,
     batched_process,
     check_position,
     cycle_length,
@@ -20,6 +19,7 @@ from audit.constructions.batches import (
 from audit.constructions.gradient_limits import SLACK, both_hold_record, check_removable
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
+from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
 from audit.mechanism import Batching, Choice, Relation
 

@@ -216,7 +216,5 @@ class DriftedWalk(Construction):
         m, others = self.mechanism, self._others
         return (
             _linear_process(m, self.start, push, others, self.position),
-            _linear_process(
-                m, self.start, push_prime, others, self.position, both_hold_record(m)
-            ),
+            _linear_process(m, self.start, push_prime, others, self.position, both_hold_record(m)),
         )

@@ -150,9 +150,7 @@ def _absorbed(process: Process, x: Floats) -> NDArray[np.bool_]:
     return gone
 
 
-def _applied(
-    rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]
-) -> Floats:
+def _applied(rng: np.random.Generator, step: Step, x: Floats, memory: NDArray[np.int64]) -> Floats:
     """Apply each walk's map, and set its memory."""
     if isinstance(step, DependentStep):
         chosen = _pick_by_memory(rng, step, memory)

@@ -215,6 +215,18 @@ CHAINS = {
         process(Step((Affine(s),), (1.0,), 0.5), times=4, lower=-1.0, lower_wall=Wall.ABSORB)
         for s in (0.2, -0.2)
     ],
+    "fresh shuffles": TwoSidedWalk(
+        NoisySGD(
+            steps=7,
+            dataset_size=3,
+            batch_size=1,
+            step_size=0.5,
+            noise_std=1.0,
+            lipschitz=0.5,
+            diameter=4.0,
+            batching=Batching.RESHUFFLED,
+        )
+    ).processes(),
     "several lengths": [
         Process(
             0.0,

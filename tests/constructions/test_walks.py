@@ -93,12 +93,12 @@ def test_poisson_divides_by_the_nominal_batch_size() -> None:
 
 
 @pytest.mark.parametrize(("n", "b"), [(1, 1), (3, 3), (1000, 50), (5000, 1)])
-def test_poisson_weights_are_binomial(n: int, b: int) -> None:
+def test_poisson_weights_arebinomial(n: int, b: int) -> None:
     from scipy.stats import binom
 
-    from audit.constructions.batches import _binomial
+    from audit.constructions.sampling import binomial
 
-    weights = np.array(_binomial(n - 1, b / n))
+    weights = np.array(binomial(n - 1, b / n))
     expected = binom.pmf(np.arange(n), n - 1, b / n)
     matters = expected > 1e-250
     np.testing.assert_allclose(weights[matters], expected[matters], rtol=2e-12)

@@ -91,6 +91,19 @@ AFFINE: dict[str, Callable[[], Process]] = {
     "shuffled": lambda: BiasedWalk(
         mechanism(batching=audit.Batching.SHUFFLED, steps=6)
     ).processes()[1],
+    "reshuffled": lambda: BiasedWalk(
+        mechanism(batching=audit.Batching.RESHUFFLED, steps=39)
+    ).processes()[1],
+    "random allocation": lambda: BiasedWalk(
+        mechanism(batching=audit.Batching.RANDOM_ALLOCATION, participations=3, batch_size=2)
+    ).processes()[1],
+    "random allocation, drifted": lambda: DriftedWalk(
+        mechanism(batching=audit.Batching.RANDOM_ALLOCATION, steps=21, dataset_size=3), drift=0.03
+    ).processes()[0],
+    "truncated Poisson": lambda: DriftedWalk(
+        mechanism(batching=audit.Batching.TRUNCATED_POISSON, batch_size=2, max_batch_size=3),
+        drift=0.03,
+    ).processes()[0],
     "schedule": _schedule,
     "one wall": lambda: two_lengths().processes()[1],
     "unbounded": lambda: TwoSidedWalk(mechanism(diameter=None)).processes()[1],

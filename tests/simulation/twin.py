@@ -12,13 +12,14 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
-from audit.constructions import Affine, Process, Step, UpdateMap, Wall
+from audit.constructions import Affine, DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation import rng
 
 LEVEL = 1e-6
 WORDS = 2**64
 Floats = NDArray[np.float64]
+Integers = NDArray[np.int64]
 
 
 class Lane:
@@ -98,14 +99,14 @@ def walk(process: Process, sequence: np.random.SeedSequence, trials: int) -> lis
 
 
 def _walk(process: Process, path: Path | None, lane: Lane, longest: int) -> Walked:
-    x, jumps = process.start, 0
+    x, jumps, memory = process.start, 0, 0
     met = gone = _gone(process, x)
     steps = [] if path is None else list(path.steps())
     for first in range(0, longest, 16):
         pairs = [lane.normals() for _ in range((min(16, longest - first) + 1) // 2)]
         noise = [z for pair in pairs for z in pair]
         for step, z in zip(steps[first : first + 16], noise, strict=False):
-            update = _drawn_map(step, lane)
+            update, memory = _drawn_map(step, lane, memory)
             if gone:
                 continue
             jumps += isinstance(update, Affine) and update.shift != 0
@@ -116,10 +117,17 @@ def _walk(process: Process, path: Path | None, lane: Lane, longest: int) -> Walk
     return x, jumps, met
 
 
-def _drawn_map(step: Step, lane: Lane) -> UpdateMap:
-    choices = [(m, w) for m, w in zip(step.maps, step.weights, strict=True) if w > 0]
+def _drawn_map(step: Step, lane: Lane, memory: int) -> tuple[UpdateMap, int]:
+    moves = step.moves if isinstance(step, DependentStep) else ((memory, memory),) * len(step.maps)
+    choices = [
+        (m, w, after)
+        for m, w, (before, after) in zip(step.maps, step.weights, moves, strict=True)
+        if w > 0 and before == memory
+    ]
     choices.sort(key=lambda c: c[1])
-    return choices[_pick([w for _, w in choices], lane)][0] if len(choices) > 1 else choices[0][0]
+    draws = len(choices) > 1 or isinstance(step, DependentStep)
+    chosen = choices[_pick([w for _, w, _ in choices], lane) if draws else 0]
+    return chosen[0], chosen[2]
 
 
 def _pick(weights: list[float], lane: Lane) -> int:
@@ -141,9 +149,14 @@ def sample(process: Process, trials: int, seed: int) -> Floats:
     for k, path in enumerate(process.paths):
         x = np.full(np.count_nonzero(paths == k), process.start)
         gone = np.array([_gone(process, v) for v in x], dtype=bool)
+        memory = np.zeros(x.size, dtype=np.int64)
         for step in path.steps():
-            which = rng.choice(len(step.maps), x.size, p=step.weights)
-            moved = np.choose(which, [update(x) for update in step.maps])
+            if isinstance(step, DependentStep):
+                which = _chosen(rng, step, memory)
+                memory = np.array(step.moves)[which, 1]
+            else:
+                which = rng.choice(len(step.maps), x.size, p=step.weights)
+            moved = np.array([update(x) for update in step.maps])[which, np.arange(x.size)]
             moved = moved + rng.normal(0.0, step.noise_std, x.size)
             moved = np.minimum(np.maximum(moved, process.lower), process.upper)
             x = np.where(gone, x, moved)
@@ -153,6 +166,17 @@ def sample(process: Process, trials: int, seed: int) -> Floats:
                 gone |= x >= process.upper
         everything.append(x)
     return np.concatenate(everything)
+
+
+def _chosen(rng: np.random.Generator, step: DependentStep, memory: Integers) -> Integers:
+    """The map of every walk, whose memory says which maps there are."""
+    before = np.array([move[0] for move in step.moves])
+    which = np.empty(memory.size, dtype=np.int64)
+    for state in np.unique(memory):
+        here, maps = memory == state, np.flatnonzero(before == state)
+        shares = np.array(step.weights)[maps]
+        which[here] = rng.choice(maps, np.count_nonzero(here), p=shares / shares.sum())
+    return which
 
 
 def is_normal(x: Floats, mean: float, std: float) -> float:
