@@ -31,6 +31,7 @@ from audit.bounds import at22
 from audit.bounds import cl25
 from audit.bounds import survey
 from audit.bounds import bsa24
+from audit.bounds import all_iterates
 from audit.bounds import own
 # isort: on
 
@@ -54,6 +55,7 @@ __all__ = [
     "Source",
     "Status",
     "accounting",
+    "all_iterates",
     "applicable",
     "at22",
     "best",

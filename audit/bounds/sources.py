@@ -121,4 +121,19 @@ MCSHERRY_TALWAR_07 = Source(
     venue="IEEE Symposium on Foundations of Computer Science (FOCS)",
     doi="10.1109/FOCS.2007.66",
 )
+DRS22 = Source(
+    ("Dong, Jinshuo", "Roth, Aaron", "Su, Weijie J."),
+    2022,
+    "Gaussian Differential Privacy",
+    venue="Journal of the Royal Statistical Society Series B",
+    doi="10.1111/rssb.12454",
+    arxiv="1905.02383",
+)
+KJH20 = Source(
+    ("Koskela, Antti", "Jaelkoe, Joonas", "Honkela, Antti"),
+    2020,
+    "Computing Tight Differential Privacy Guarantees Using FFT",
+    venue="International Conference on Artificial Intelligence and Statistics (AISTATS)",
+    arxiv="1906.03049",
+)
 OWN = Source(("this package",), 2026, "Upper bounds by couplings")

@@ -19,3 +19,16 @@ attain the step's pair, whatever came before (the gradient of the record is C, t
 0), and the composition of dominating pairs dominates adaptive compositions (Dong, Roth and Su 2022;
 Zhu, Dong and Wang 2022, Theorem 10).
 """
+
+from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
+from audit.dominating.dispatch import SAMPLERS, dominating_curve
+from audit.dominating.grid import GridPair
+
+__all__ = [
+    "SAMPLERS",
+    "ComposedCurve",
+    "DominatingCurve",
+    "GridPair",
+    "compose",
+    "dominating_curve",
+]

@@ -18,7 +18,6 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
@@ -173,6 +172,8 @@ class Composition:
 
     def _minimizing(self, bound: Callable[[float], float]) -> float:
         """Return the theta > 0 of the least bound, rounded so that near questions share it."""
+        from scipy.optimize import minimize_scalar  # slow to import
+
         span = sum(times * pair.p.size for pair, times in self.parts) * self.interval
         found = minimize_scalar(
             lambda log_theta: bound(math.exp(log_theta)),

@@ -1,15 +1,17 @@
-"""The privacy curve of a composition that is known from both sides."""
+"""Privacy curves of dominating pairs: every value has a bracket."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.curves import Order
+from audit.curves import GaussianCurve, Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.dominating.composition import Composition
@@ -17,34 +19,21 @@ from audit.dominating.grid import GridPair
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
+Moments = Callable[[Array, Order], Array]
 
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
+# Relative error of closed forms.
+_ROUNDING = 1e-12
 
 
-@dataclass(frozen=True, eq=False)
 class DominatingCurve(PrivacyCurve):
-    """The curve of a pair of laws, between a composition below it and one above it.
+    """The curve of a pair of laws (P, Q), P that of X, with a bracket around every value.
 
-    ``epsilon``, ``delta`` and ``beta`` are those of ``upper``: sound for everything that the pair
-    dominates. The true values of the pair lie within the brackets.
-
-    Parameters
-    ----------
-    lower, upper
-        Compositions that the pair dominates, and that dominate it.
-    moments
-        A curve whose Renyi divergences are upper bounds; None if nothing finite is known.
+    ``epsilon``, ``delta`` and ``beta`` are upper ends: sound for everything that the pair
+    dominates.
     """
-
-    lower: Composition
-    upper: Composition
-    moments: PrivacyCurve | None = None
-
-    def __post_init__(self) -> None:
-        if self.lower.above or not self.upper.above:
-            raise ValueError("lower must be dominated and upper must dominate, got them otherwise")
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the least epsilon >= 0 at ``delta``.
@@ -57,7 +46,7 @@ class DominatingCurve(PrivacyCurve):
             Of the pair; None for the worse of both.
         """
         validate.open_unit(delta=delta)
-        return self._bracket(lambda side: side.epsilon(delta), order)
+        return self._worse(lambda one: self._epsilon_ends(float(delta), one), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around delta at ``epsilon``, any real number.
@@ -70,54 +59,149 @@ class DominatingCurve(PrivacyCurve):
             Of the pair; None for the worse of both.
         """
         validate.finite(epsilon=epsilon)
-        return self._bracket(lambda side: side.delta(epsilon), order)
+        return self._worse(lambda one: self._delta_ends(float(epsilon), one), order)
 
-    def _bracket(self, ask: Callable[[Composition], float], order: Order | None) -> Bracket:
-        if order is None:
-            one, other = self._bracket(ask, Order.FORWARD), self._bracket(ask, Order.REVERSE)
-            return max(one[0], other[0]), max(one[1], other[1])
-        validate.instance(Order, order=order)
-        low, high = (ask(_ordered(side, order)) for side in (self.lower, self.upper))
+    @abstractmethod
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket: ...
+
+    @abstractmethod
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket: ...
+
+    def _worse(self, ask: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+        if order is not None:
+            validate.instance(Order, order=order)
+            return ask(order)
+        first = ask(Order.FORWARD)
+        if self.symmetric:
+            return first
+        second = ask(Order.REVERSE)
+        return max(first[0], second[0]), max(first[1], second[1])
+
+
+@dataclass(frozen=True, eq=False)
+class ComposedCurve(DominatingCurve):
+    """The curve of a pair between a composition below it and one above it.
+
+    Parameters
+    ----------
+    lower, upper
+        Compositions that the pair dominates, and that dominate it.
+    moments
+        Upper bounds on Renyi divergences, from orders above 1 and the order of the pair; None if
+        nothing finite is known.
+    same
+        Whether (Q, P) is the same pair as (P, Q), so that one order serves for both.
+    """
+
+    lower: Composition
+    upper: Composition
+    moments: Moments | None = None
+    same: bool = False
+
+    def __post_init__(self) -> None:
+        if self.lower.above or not self.upper.above:
+            raise ValueError("lower must be dominated and upper must dominate, got them otherwise")
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders are the same."""
+        return self.same
+
+    def _sides(self, order: Order) -> tuple[Composition, Composition]:
+        if order is Order.FORWARD or self.same:
+            return self.lower, self.upper
+        return self.lower.swapped, self.upper.swapped
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        low, high = (side.epsilon(delta) for side in self._sides(order))
+        return min(low, high), high
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        low, high = (side.delta(epsilon) for side in self._sides(order))
         return min(low, high), high
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        upper = _ordered(self.upper, order)
+        upper = self._sides(order)[1]
         return np.array([upper.epsilon(float(d)) for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        upper = _ordered(self.upper, order)
+        upper = self._sides(order)[1]
         return np.array([upper.delta(float(e)) for e in epsilon])
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         largest = self.epsilon(_SMALLEST_DELTA)
         points = profile_points(largest, _POINTS)
-        deltas = np.maximum(self._delta(points, Order.FORWARD), self._delta(points, Order.REVERSE))
+        deltas = self._delta(points, Order.FORWARD)
+        if not self.same:
+            deltas = np.maximum(deltas, self._delta(points, Order.REVERSE))
         return tradeoff_from_profile(alpha, points, deltas)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         if self.moments is None:
             return np.full_like(alpha, np.inf)
-        return np.asarray(self.moments.renyi(alpha, order))
+        return np.asarray(self.moments(alpha, order))
+
+
+@dataclass(frozen=True, eq=False)
+class GaussianDominatingCurve(DominatingCurve):
+    """N(mu, 1) against N(0, 1), in closed form.
+
+    Parameters
+    ----------
+    mu
+        Distance of the two means in units of the noise.
+    """
+
+    mu: float
+
+    @property
+    def symmetric(self) -> bool:
+        """Both orders are the same."""
+        return True
+
+    @cached_property
+    def _curve(self) -> GaussianCurve:
+        return GaussianCurve(self.mu)
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        value = self._curve.epsilon(delta)
+        return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        value = self._curve.delta(epsilon)
+        return value * (1 - _ROUNDING), min(value * (1 + _ROUNDING), 1.0)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.asarray(self._curve.epsilon(delta))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return np.asarray(self._curve.delta(epsilon))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self._curve.beta(alpha))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self._curve.renyi(alpha))
 
 
 def compose(
-    parts: Sequence[tuple[GridPair, GridPair, int]], moments: PrivacyCurve | None = None
-) -> DominatingCurve:
+    parts: Sequence[tuple[GridPair, GridPair, int]],
+    moments: Moments | None = None,
+    *,
+    same: bool = False,
+) -> ComposedCurve:
     """Return the curve of independent pairs, run one after another.
 
     Parameters
     ----------
     parts
         (dominated pair, dominating pair, how often it is run), ...; all on one interval.
-    moments
-        See `DominatingCurve`.
+    moments, same
+        See `ComposedCurve`.
     """
-    return DominatingCurve(
+    return ComposedCurve(
         Composition([(lower, times) for lower, _, times in parts]),
         Composition([(upper, times) for _, upper, times in parts]),
         moments,
+        same,
     )
-
-
-def _ordered(side: Composition, order: Order) -> Composition:
-    return side if order is Order.FORWARD else side.swapped

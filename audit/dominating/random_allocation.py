@@ -23,7 +23,7 @@ from scipy.special import gammaln
 from audit import validate
 from audit.curves import GaussianCurve
 from audit.dominating.composition import Composition
-from audit.dominating.curve import DominatingCurve
+from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.grid import GridPair, dominated
 from audit.numerics.convex_order import (
     GridLaw,
@@ -111,8 +111,8 @@ def random_allocation(
         upper = _composed(noise_multiplier, True, runs, cells)
     touched = participations * (epochs + (rest > 0))
     # one Gaussian step for every participation, whose place is then known
-    moments = GaussianCurve(math.sqrt(touched) / noise_multiplier)
-    return DominatingCurve(lower, upper, moments)
+    unamplified = GaussianCurve(math.sqrt(touched) / noise_multiplier)
+    return ComposedCurve(lower, upper, lambda alpha, _: np.asarray(unamplified.renyi(alpha)))
 
 
 def likelihood_ratio(

@@ -1,5 +1,6 @@
 """Laws of the last iterate, computed and not sampled."""
 
+from audit.dominating import DominatingCurve, dominating_curve
 from audit.exact.bracketed import BracketedCurve, MuBracket
 from audit.exact.cells import CellCurve
 from audit.exact.from_pair import curve, curves, law
@@ -10,6 +11,7 @@ from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 __all__ = [
     "BracketedCurve",
     "CellCurve",
+    "DominatingCurve",
     "GaussianPairCurve",
     "Law",
     "LawCurve",
@@ -17,5 +19,6 @@ __all__ = [
     "NormalLaw",
     "curve",
     "curves",
+    "dominating_curve",
     "law",
 ]

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve, Order
 from audit.dominating.composition import Composition
-from audit.dominating.curve import DominatingCurve, compose
+from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
 from audit.dominating.grid import GridPair, dominated, dominating, mixed
 from audit.numerics.normal import log_density
 
@@ -132,4 +132,4 @@ def test_sides_and_intervals_must_match() -> None:
     with pytest.raises(ValueError, match="parts must be on one side and one interval, got 0 parts"):
         Composition([(lower, 0)])
     with pytest.raises(ValueError, match="lower must be dominated and upper must dominate"):
-        DominatingCurve(Composition([(upper, 1)]), Composition([(lower, 1)]))
+        ComposedCurve(Composition([(upper, 1)]), Composition([(lower, 1)]))

@@ -6,10 +6,10 @@ the shifts that make it as strong as it can be.
 
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.iteration import allocation_cost, best_cost
-from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.shift_allocation import HolderModulus, LipschitzShifts, Meetings
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 
 __all__ = [
     "HolderModulus",

@@ -23,7 +23,6 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from audit import validate
-from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import (
     BOUNDED_DOMAIN,
@@ -42,6 +41,7 @@ from audit.bounds.sources import AT22
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]

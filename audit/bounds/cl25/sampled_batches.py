@@ -12,7 +12,6 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.shift_allocation import (
     HolderModulus,
     HolderShifts,
@@ -41,6 +40,7 @@ from audit.bounds.sources import CL25
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]

@@ -18,7 +18,6 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import gammaln, logsumexp
 
 from audit import validate
-from audit.bounds.accounting.sampled_gaussian import sampled_gaussian_renyi
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import (
@@ -35,6 +34,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]

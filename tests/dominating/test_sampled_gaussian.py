@@ -9,7 +9,7 @@ from scipy.special import gammaln, logsumexp
 
 from audit import Order
 from audit.bounds.accounting import sampled_gaussian_renyi
-from audit.bounds.accounting.sampled_gaussian import _of_separate_parts
+from audit.dominating.sampled_gaussian import _of_separate_parts
 
 FORWARD, REVERSE = Order.FORWARD, Order.REVERSE
 

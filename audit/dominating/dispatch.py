@@ -1,0 +1,129 @@
+"""From a mechanism to the privacy curve of its dominating pair."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+
+from audit import validate
+from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
+from audit.dominating.poisson import poisson_curve
+from audit.dominating.random_allocation import random_allocation
+from audit.mechanism import Batching, NoisySGD, Relation, Release
+
+ACCURACY = 3e-7
+"""Relative width of brackets of epsilon that is aimed at where nothing else is asked for."""
+
+_ROUNDING = 1e-12
+
+Sampler = Callable[[NoisySGD, float], DominatingCurve]
+
+
+def _full(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    """Compose Gaussian mechanisms: sqrt(T)/z-GDP (Dong, Roth and Su 2022, Corollary 3.3)."""
+    return GaussianDominatingCurve(m.steps**0.5 / m.noise_multiplier)
+
+
+def _cyclic(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    """Compose the steps that meet a record of the first batch, which is met most often."""
+    if m.relation is Relation.ADD_REMOVE and m.batch_size < m.dataset_size:
+        raise ValueError(
+            "relation must be 'zero out' or 'replace one' for cyclic batches, where a record that "
+            "is missing moves others to other batches, got 'add remove'"
+        )
+    met = -(-m.steps * m.batch_size // m.dataset_size)
+    return GaussianDominatingCurve(met**0.5 / m.noise_multiplier)
+
+
+def _poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    if m.relation is Relation.REPLACE_ONE and m.sampling_rate < 1:
+        bound = m.gradient_bound
+        if bound is None or m.sensitivity < 2 * bound * (1 - _ROUNDING):
+            raise ValueError(
+                "gradient_sensitivity must be left out for replace-one neighbours and Poisson "
+                "batches, and gradients bounded, for the pair is not known otherwise, "
+                f"got {m.gradient_sensitivity!r}"
+            )
+    return poisson_curve(
+        m.noise_multiplier, m.sampling_rate, m.steps, m.relation, accuracy=accuracy
+    )
+
+
+def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    if m.relation is Relation.REPLACE_ONE:
+        raise ValueError(
+            "relation must be 'zero out' or 'add remove' for random allocation, where no pair is "
+            "known for others, got 'replace one'"
+        )
+    return random_allocation(
+        m.noise_multiplier,
+        steps_per_epoch=m.steps_per_epoch,
+        steps=m.steps,
+        participations=m.participations,
+    )
+
+
+SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
+    {
+        Batching.FULL: _full,
+        Batching.CYCLIC: _cyclic,
+        Batching.POISSON: _poisson,
+        Batching.RANDOM_ALLOCATION: _random_allocation,
+    }
+)
+"""For each batching, a function from a mechanism and an accuracy to the curve of its pair."""
+
+
+def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> DominatingCurve:
+    """Return the privacy of a mechanism that releases all iterates, whatever the losses.
+
+    The curve belongs to a pair of laws that dominates every pair of neighbouring datasets, and that
+    some losses attain (linear ones, of all strengths of convexity and smoothness; the noisy
+    gradients are released, so that no domain hides anything). ``epsilon`` is an upper bound for all
+    iterates, and so for the last one; the low ends of brackets are certified lower bounds for all
+    iterates, not for the last one.
+
+    Parameters
+    ----------
+    mechanism
+        With ``release=Release.ALL_ITERATES``. Step sizes and the domain do not matter.
+    accuracy
+        The relative width of brackets of epsilon that is aimed at.
+
+    Returns
+    -------
+    DominatingCurve
+        With ``epsilon_bracket(delta, order=...)`` and ``delta_bracket(epsilon, order=...)``.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism releases something else, or no pair is known for its batches.
+
+    Examples
+    --------
+    >>> from audit.mechanism import Release
+    >>> m = NoisySGD(steps=100, dataset_size=1000, batch_size=10, step_size=0.1, noise_std=0.1,
+    ...              clip_norm=1.0, convex=False, batching=Batching.POISSON,
+    ...              relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)
+    >>> low, high = dominating_curve(m).epsilon_bracket(1e-5)
+    >>> low <= high < low * 1.000001
+    True
+    """
+    validate.instance(NoisySGD, mechanism=mechanism)
+    validate.positive(accuracy=accuracy)
+    if mechanism.release is not Release.ALL_ITERATES:
+        raise ValueError(
+            f"release must be 'all iterates' for a dominating pair, got {mechanism.release.value!r}"
+        )
+    covered = (*SAMPLERS, *Relation, Release.ALL_ITERATES)
+    refusal = mechanism.uncovered(covered)
+    if refusal is not None:
+        raise ValueError(f"dominating_curve {refusal}")
+    if mechanism.batching not in SAMPLERS:
+        known = ", ".join(batching.value for batching in SAMPLERS)
+        raise ValueError(
+            f"batching must be one of {known} for a dominating pair, "
+            f"got {mechanism.batching.value!r}"
+        )
+    return SAMPLERS[mechanism.batching](mechanism, accuracy)

@@ -1,0 +1,176 @@
+"""Poisson batches: brackets against closed forms, quadrature and dp-accounting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from audit.curves import GaussianCurve, Order
+from audit.dominating.poisson import MixturePair, poisson_curve
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
+from audit.mechanism import Relation
+
+ONE_SIDED, TWO_SIDED = Relation.ADD_REMOVE, Relation.REPLACE_ONE
+
+
+def densities(pair: MixturePair, x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    zero = norm.pdf(x, 0, pair.noise)
+    p = (1 - pair.rate) * zero + pair.rate * norm.pdf(x, pair.mean, pair.noise)
+    if not pair.two_sided:
+        return p, zero
+    return p, (1 - pair.rate) * zero + pair.rate * norm.pdf(x, -pair.mean, pair.noise)
+
+
+PAIRS = [
+    MixturePair(0.01, 6.0, 1.0, False),
+    MixturePair(0.3, 0.7, 1.0, False),
+    MixturePair(0.05, 0.4, 0.5, True),
+    MixturePair(0.9, 2.0, 0.5, True),
+    MixturePair(1e-4, 30.0, 0.5, True),
+]
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_losses_and_their_places(pair):
+    x = np.linspace(-8 * pair.noise, 8 * pair.noise + pair.mean, 201)
+    p, q = densities(pair, x)
+    loss = pair.loss(x)
+    np.testing.assert_allclose(loss, np.log(p / q), rtol=1e-9, atol=1e-13)
+    inner = np.abs(x) < 4 * pair.noise
+    steep = np.gradient(loss, x)  # where the loss is flat its place is lost in rounding
+    error = 1e-13 * (1 + np.abs(loss)) / steep
+    assert np.all(np.abs(pair.place(loss) - x)[inner] <= (1e-10 + error)[inner])
+
+
+def test_no_outcome_lies_below_the_least_loss():
+    pair = PAIRS[1]
+    assert pair.place(np.array([math.log(0.69), math.log(0.71)]))[0] == -np.inf
+
+
+@pytest.mark.parametrize("pair", PAIRS)
+def test_masses(pair):
+    edges = np.array([-np.inf, -3.0, -2.9999, 0.0, 1e-7, 0.4, 9.0, np.inf]) * pair.noise
+    p, q = pair.masses(edges)
+    weights = {0.0: 1 - pair.rate, pair.mean: pair.rate}
+    exact = sum(w * np.diff(norm.cdf(edges, m, pair.noise)) for m, w in weights.items())
+    np.testing.assert_allclose(p, exact, rtol=1e-8, atol=1e-17)
+    assert math.isclose(p.sum(), 1, abs_tol=1e-13)
+    assert math.isclose(q.sum(), 1, abs_tol=1e-13)
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("relation", [ONE_SIDED, TWO_SIDED])
+def test_one_step_is_in_closed_form(relation, order):
+    two_sided = relation is TWO_SIDED
+    pair = MixturePair(0.2, 0.8, 0.5 if two_sided else 1.0, two_sided)
+    curve = poisson_curve(0.8, 0.2, 1, relation, accuracy=1e-5)
+    for epsilon in (0.02, 0.15, 0.2, 1.0, 2.5):
+        # the best event is a half-line
+        edge = pair.place(np.array(epsilon if order is Order.FORWARD else -epsilon))
+        p, q = (float(sum(part)) for part in zip(*_halves(pair, float(edge), order), strict=True))
+        exact = max(p - math.exp(epsilon) * q, 0.0)
+        low, high = curve.delta_bracket(epsilon, order)
+        assert low <= exact * (1 + 1e-9) + 1e-15
+        assert exact <= high * (1 + 1e-9) + 1e-15
+        assert high - low <= 1e-3 * high + 1e-5
+
+
+def _halves(pair, edge, order):
+    tail = norm.sf if order is Order.FORWARD else norm.cdf
+    first = [(1 - pair.rate, 0.0), (pair.rate, pair.mean)]
+    second = [(1 - pair.rate, 0.0), (pair.rate, -pair.mean)] if pair.two_sided else [(1.0, 0.0)]
+    laws = (first, second) if order is Order.FORWARD else (second, first)
+    p, q = (sum(w * tail(edge, m, pair.noise) for w, m in law) for law in laws)
+    return [(p, q)]
+
+
+@pytest.mark.parametrize("order", Order)
+def test_two_steps_against_quadrature(order):
+    pair = MixturePair(0.3, 1.0, 1.0, False)
+    x, weights = np.polynomial.legendre.leggauss(400)
+    x, weights = 10 * x + 0.5, 10 * weights
+    p, q = densities(pair, x)
+    first, second = (p, q) if order is Order.FORWARD else (q, p)
+    curve = poisson_curve(1.0, 0.3, 2, ONE_SIDED, accuracy=1e-6)
+    for epsilon in (0.1, 0.6, 2.0):
+        gain = np.multiply.outer(first, first) - math.exp(epsilon) * np.multiply.outer(
+            second, second
+        )
+        exact = float(weights @ np.maximum(gain, 0.0) @ weights)
+        low, high = curve.delta_bracket(epsilon, order)
+        # the quadrature has a kink to cross
+        assert low - 1e-4 * exact - 1e-7 <= exact <= high + 1e-4 * exact + 1e-7
+
+
+@pytest.mark.parametrize(
+    ("noise", "steps", "delta"),
+    [(1.0, 7, 1e-5), (0.6, 40, 1e-12), (2.0, 400, 1e-12), (0.35, 30, 1e-3)],
+)
+def test_a_rate_of_nearly_one_is_a_gaussian(noise, steps, delta):
+    """To tails of 1e-12 and epsilon above 100; the rate changes epsilon by less than 1e-8."""
+    curve = poisson_curve(noise, 1 - 2.0**-52, steps, ONE_SIDED, accuracy=3e-7)
+    exact = GaussianCurve(math.sqrt(steps) / noise).epsilon(delta)
+    low, high = curve.epsilon_bracket(delta)
+    assert low <= exact * (1 + 1e-8)
+    assert exact * (1 - 1e-8) <= high
+    assert high - low <= 1e-6 * exact
+
+
+SETTINGS = [
+    (6.0, 0.01, 10_000, 1e-5),
+    (1.0, 0.01, 1000, 1e-12),
+    (0.5, 0.1, 500, 1e-6),
+]
+
+
+@pytest.mark.parametrize(("noise", "rate", "steps", "delta"), SETTINGS)
+@pytest.mark.parametrize("relation", [ONE_SIDED, TWO_SIDED])
+def test_brackets_are_narrow(noise, rate, steps, delta, relation):
+    curve = poisson_curve(noise, rate, steps, relation, accuracy=1e-5)
+    for order in Order:
+        low, high = curve.epsilon_bracket(delta, order)
+        assert 0 < low <= high <= low * (1 + 4e-5)
+
+
+def test_dp_accounting_lies_inside_up_to_its_own_error():
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    noise, rate, steps, delta = 6.0, 0.01, 1000, 1e-5
+    low, high = poisson_curve(noise, rate, steps, ONE_SIDED, accuracy=1e-6).epsilon_bracket(delta)
+    ends = []
+    for pessimistic in (False, True):
+        one = pld.from_gaussian_mechanism(
+            standard_deviation=noise,
+            sampling_prob=rate,
+            value_discretization_interval=1e-5,
+            pessimistic_estimate=pessimistic,
+            use_connect_dots=pessimistic,
+        )
+        ends.append(one.self_compose(steps).get_epsilon_for_delta(delta))
+    assert ends[0] <= high
+    assert low <= ends[1]
+    assert ends[1] == pytest.approx(high, rel=1e-3)
+
+
+def test_renyi_divergences_are_those_of_the_sampled_gaussian():
+    curve = poisson_curve(2.0, 0.1, 7, ONE_SIDED, accuracy=1e-3)
+    for order in Order:
+        once = sampled_gaussian_renyi(4.0, 0.1, 2.0, order)
+        assert curve.renyi(4.0, order) == pytest.approx(7 * once)
+
+
+def test_a_planted_error_is_caught():
+    """A step less, or one order for the other, leaves the bracket."""
+    low, high = poisson_curve(1.0, 0.1, 100, ONE_SIDED, accuracy=1e-5).epsilon_bracket(1e-6)
+    fewer = poisson_curve(1.0, 0.1, 99, ONE_SIDED, accuracy=1e-5).epsilon_bracket(1e-6)
+    assert fewer[1] < low
+    wrong = poisson_curve(1.0, 0.1, 100, ONE_SIDED, accuracy=1e-5)
+    assert wrong.epsilon_bracket(1e-6, Order.REVERSE)[1] < low <= high
+
+
+def test_losses_beyond_double_precision_are_refused():
+    with pytest.raises(ValueError, match="noise_multiplier must keep the losses of a step below"):
+        poisson_curve(0.01, 0.1, 10, ONE_SIDED, accuracy=1e-5)
