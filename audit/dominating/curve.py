@@ -129,12 +129,16 @@ class ComposedCurve(DominatingCurve):
         return np.array([upper.delta(float(e)) for e in epsilon])
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = self.epsilon(_SMALLEST_DELTA)
-        points = profile_points(largest, _POINTS)
+        return tradeoff_from_profile(alpha, *self._profile)
+
+    @cached_property
+    def _profile(self) -> tuple[Array, Array]:
+        """Epsilons, and the larger delta of both orders at each."""
+        points = profile_points(self.epsilon(_SMALLEST_DELTA), _POINTS)
         deltas = self._delta(points, Order.FORWARD)
         if not self.same:
             deltas = np.maximum(deltas, self._delta(points, Order.REVERSE))
-        return tradeoff_from_profile(alpha, points, deltas)
+        return points, deltas
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         if self.moments is None:
