@@ -39,6 +39,7 @@ from .one_run_scores import GuessesAtShares as GuessesAtShares
 from .one_run_scores import OneRunAudit as OneRunAudit
 from .one_run_scores import PilotGuesses as PilotGuesses
 from .one_run_scores import audit_one_run as audit_one_run
+from .order_statistics import OrderStatistics as OrderStatistics
 from .pilot_split import PilotSplit as PilotSplit
 from .record import AuditRecord as AuditRecord
 from .record import Spent as Spent

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit import validate
 from audit.curves import Order
 from audit.estimation.regions import Counts, Region, rectangle_at
 
@@ -40,6 +42,29 @@ _COMPLEMENT = {
 def opposite(order: Order) -> Order:
     """Return the other order of the pair."""
     return Order.REVERSE if order is Order.FORWARD else Order.FORWARD
+
+
+BOTH = (Order.FORWARD, Order.REVERSE)
+
+
+def checked_orders(favours: Sequence[Order]) -> tuple[Order, ...]:
+    """Return the orders of the pair that high scores may speak for: one, or both."""
+    orders = tuple(favours)
+    for order in orders:
+        validate.instance(Order, favours=order)
+    if not orders or len(set(orders)) < len(orders):
+        raise validate.fail("favours", "one order or two distinct ones", orders)
+    return orders
+
+
+def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
+    """Return the tails whose events may favour the first law of ``order``.
+
+    ``favours`` are the laws that high scores may favour; low ones then favour the other law.
+    """
+    high = (Tail.AT_LEAST,) if order in favours else ()
+    low = (Tail.AT_MOST,) if opposite(order) in favours else ()
+    return (*high, *low)
 
 
 @dataclass(frozen=True)
@@ -83,7 +108,9 @@ class CountedTest:
         Probability, at most, that ``region`` misses the true rates; part of the one budget. For a
         test of a simultaneous band: that any region of the band does.
     region
-        See `Region`.
+        See `Region`; None for a test at an order statistic, which bounds no rate but tests both
+        (`audit.estimation.two_rates`). Its threshold is a score of the second law, whose count is
+        that of the scores beyond.
     planned_delta
         The named delta that the test was chosen for; None for a test that serves all.
     local_levels
@@ -93,7 +120,7 @@ class CountedTest:
     test: ThresholdTest
     counts: Counts
     error: float
-    region: Region
+    region: Region | None
     planned_delta: float | None
     local_levels: tuple[float, float] | None = None
 
@@ -119,7 +146,7 @@ class CountedTest:
             self,
             test=self.test.complement(),
             counts=swapped,
-            region=self.region.complement(),
+            region=self.region and self.region.complement(),
             local_levels=self.local_levels and self.local_levels[::-1],
         )
 
@@ -141,7 +168,8 @@ class Evidence:
         Certifying samples in the event and in all, for the order's first and second law.
     first_rate, second_rate
         The least favourable pair of rates in the confidence region (0.0 and 1.0 say nothing):
-        the bound is what these two rates force.
+        the bound is what these two rates force. For a test at an order statistic: the second
+        law's mean rate there, and the first one's on the edge of what is rejected.
     error_spent
         Part of the error budget that went to this test; to all of a simultaneous band if the
         test is one of it.
@@ -166,9 +194,9 @@ class Evidence:
 
 
 def evidence_of(
-    counted: CountedTest, corner: int, value: float, sampling_limit: float = math.inf
+    counted: CountedTest, rates: tuple[float, float], value: float, limit: float = math.inf
 ) -> Evidence:
-    """Put one bound together with the counts and the corner of the region that it comes from."""
+    """Put one bound together with the counts and the rates that it comes from."""
     return Evidence(
         value=max(0.0, value),
         order=counted.test.order,
@@ -178,10 +206,10 @@ def evidence_of(
         first_total=counted.counts.first_total,
         second_count=int(counted.counts.second),
         second_total=counted.counts.second_total,
-        first_rate=float(counted.region.first[corner]),
-        second_rate=float(counted.region.second[corner]),
+        first_rate=float(rates[0]),
+        second_rate=float(rates[1]),
         error_spent=counted.error,
-        sampling_limit=sampling_limit,
+        sampling_limit=limit,
     )
 
 

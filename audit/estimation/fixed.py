@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, count_event
+from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 
 Array = NDArray[np.float64]
@@ -52,13 +52,8 @@ class FixedThresholds:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "values", _thresholds(self.values))
-        orders = tuple(self.favours)
         validate.instance(Rates, rates=self.rates)
-        for order in orders:
-            validate.instance(Order, favours=order)
-        if not orders or len(set(orders)) < len(orders):
-            raise validate.fail("favours", "one order or two distinct ones", orders)
-        object.__setattr__(self, "favours", orders)
+        object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def tests(self, summary: Summary, error: float) -> tuple[CountedTest, ...]:
         """Return every test with its share of ``error``."""

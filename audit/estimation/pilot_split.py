@@ -15,7 +15,7 @@ from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import Tail, ThresholdTest
+from audit.estimation.evidence import BOTH, Tail, ThresholdTest, checked_orders, tails
 from audit.estimation.regions import (
     Counts,
     JointShape,
@@ -79,6 +79,9 @@ class PilotSplit:
     rates
         How the two rates of a named delta's event are bounded: jointly, or each by itself with
         Clopper and Pearson's limit.
+    favours
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming one of
+        them beforehand keeps the pilot from choosing an event that favours the wrong law.
 
     Raises
     ------
@@ -93,8 +96,10 @@ class PilotSplit:
     band_share: float = 0.05
     lead_share: float = 0.9
     rates: Rates = Rates.JOINT
+    favours: tuple[Order, ...] = BOTH
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "favours", checked_orders(self.favours))
         validate.open_unit(
             fraction=self.fraction, band_share=self.band_share, lead_share=self.lead_share
         )
@@ -124,9 +129,19 @@ class Pilot:
         Pilot scores of the two laws of the pair, any order.
     first_total, second_total
         Sizes of the certifying samples, which predictions are made for.
+    favours
+        The laws that high scores may favour.
     """
 
-    def __init__(self, first: Array, second: Array, first_total: int, second_total: int) -> None:
+    def __init__(
+        self,
+        first: Array,
+        second: Array,
+        first_total: int,
+        second_total: int,
+        favours: tuple[Order, ...] = BOTH,
+    ) -> None:
+        self._favours = favours
         up = np.sort(first), np.sort(second)
         down = -up[0][::-1], -up[1][::-1]
         with np.errstate(over="ignore"):
@@ -156,14 +171,18 @@ class Pilot:
             mass = np.geomspace(0.5, min(least, 0.5), levels)
             threshold = np.max([_upper_quantile(side.scores, mass) for side in sides], axis=0)
             first, second = (side.rate(threshold)[0] for side in sides)
-            for t, forward in zip(threshold.tolist(), (first >= second).tolist(), strict=True):
-                order = Order.FORWARD if forward else Order.REVERSE
+            forward = first >= second
+            if len(self._favours) == 1:
+                forward = np.full(forward.shape, tail in tails(self._favours, Order.FORWARD))
+            for t, forwards in zip(threshold.tolist(), forward.tolist(), strict=True):
+                order = Order.FORWARD if forwards else Order.REVERSE
                 tests[tail, t] = ThresholdTest(order, tail, _unmirror(tail, t))
         return tuple(tests.values())
 
     def plan(self, delta: float, order: Order, error: float, rates: Rates = Rates.JOINT) -> Plan:
         """Return the test whose certified epsilon at ``delta`` is predicted to be largest."""
-        best = max((self._candidate(delta, order, tail, error) for tail in _TAILS), key=_value)
+        allowed = tails(self._favours, order)
+        best = max((self._candidate(delta, order, tail, error) for tail in allowed), key=_value)
         value, test, counts = best
         return Plan(test, _best_shape(counts, delta, error, rates), value)
 

@@ -7,10 +7,11 @@ from dataclasses import dataclass
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Evidence, Tail
 from audit.estimation.fixed import FixedThresholds
+from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.simultaneous_band import SimultaneousBand
 
-Thresholds = PilotSplit | FixedThresholds | SimultaneousBand
+Thresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 from typing import overload
@@ -12,7 +11,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Evidence, evidence_of, opposite
+from audit.estimation.certificates import Certificate, certificate
+from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.record import (
     AuditRecord,
     CountedEvent,
@@ -22,11 +22,8 @@ from audit.estimation.record import (
     TradeoffUpper,
     TradeoffVertices,
 )
-from audit.estimation.regions import Region
-from audit.estimation.tradeoff_hull import hull_renyi, tradeoff_points
 
 Array = NDArray[np.float64]
-Corners = NDArray[np.intp]
 
 
 @dataclass(frozen=True)
@@ -78,21 +75,21 @@ class Audit:
     @overload
     def epsilon_lower(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
     def epsilon_lower(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return a lower confidence bound on the pair's epsilon at ``delta`` in (0, 1); >= 0.
+        """Return a lower confidence bound on the pair's epsilon at ``delta`` in [0, 1); >= 0.
 
         It holds for every mechanism, at all deltas together (class docstring); the rates p and q
         of an event S force epsilon >= log((p - delta) / q) (Kairouz, Oh and Viswanath 2015,
-        Theorem 2.1). Raises ``ValueError`` if a delta is not in (0, 1).
+        Theorem 2.1). Raises ``ValueError`` if a delta is not in [0, 1).
         """
-        d = validate.array_in(0, 1, open_ends=True, delta=delta)
-        return _shaped(self._largest(lambda region: region.epsilons(d.ravel()), order), d)
+        d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
+        _checked(order)
+        return _shaped(self._certificate.epsilons(d.ravel(), order), d)
 
     def evidence(self, delta: float, order: Order | None = None) -> Evidence:
         """Return ``epsilon_lower(delta, order)`` with the counts it rests on."""
-        validate.open_unit(delta=delta)
-        at = np.asarray(float(delta))
-        counted, corner, value = self._best(lambda region: region.epsilons(at), order)
-        return evidence_of(counted, corner, value, counted.epsilon_limit(float(delta)))
+        validate.half_open_unit(delta=delta)
+        _checked(order)
+        return self._certificate.epsilon_evidence(float(delta), order)
 
     def mu_lower(self) -> float:
         """Return mu >= 0 such that "the mechanism is m-GDP" is refuted for every m below it.
@@ -104,8 +101,7 @@ class Audit:
 
     def mu_evidence(self) -> Evidence:
         """Return ``mu_lower()`` with the counts it rests on."""
-        counted, corner, value = self._best(Region.mus, None)
-        return evidence_of(counted, corner, value)
+        return self._certificate.mu_evidence()
 
     @overload
     def renyi_lower(self, alpha: float, order: Order | None = None) -> float: ...
@@ -120,10 +116,8 @@ class Audit:
         region. Raises ``ValueError`` if an order is not a finite number above 1.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
-        flat = a.ravel()
-        one = self._largest(lambda region: region.renyis(flat), order)
-        joined = [hull_renyi(flat, *self.beta_points(o)) for o in _orders(order)]
-        return _shaped(np.max([one, *joined], axis=0), a)
+        _checked(order)
+        return _shaped(self._certificate.renyis(a.ravel(), order), a)
 
     def renyi_evidence(self, alpha: float, order: Order | None = None) -> Evidence:
         """Return the single event that certifies most of ``renyi_lower(alpha, order)``.
@@ -131,9 +125,8 @@ class Audit:
         Its value is what this event certifies by itself; all events joined may certify more.
         """
         validate.above_one(alpha=alpha)
-        at = np.asarray(float(alpha))
-        counted, corner, value = self._best(lambda region: region.renyis(at), order)
-        return evidence_of(counted, corner, value)
+        _checked(order)
+        return self._certificate.renyi_evidence(float(alpha), order)
 
     @overload
     def beta_upper(self, alpha: float, order: Order | None = None) -> float: ...
@@ -147,13 +140,15 @@ class Audit:
         Raises ``ValueError`` if an alpha is not in [0, 1].
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
-        bounds = [np.interp(a.ravel(), *self.beta_points(one)) for one in _orders(order)]
+        _checked(order)
+        orders = tuple(Order) if order is None else (order,)
+        bounds = [np.interp(a.ravel(), *self.beta_points(one)) for one in orders]
         return _shaped(np.min(bounds, axis=0), a)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the vertices ``(alpha, beta)`` of ``beta_upper`` in one order, alpha ascending."""
         validate.instance(Order, order=order)
-        return self._hulls[order]
+        return self._certificate.beta_points(order)
 
     def record(self) -> AuditRecord:
         """Return everything but the regions, as a value that `audit.codec` writes and reads."""
@@ -181,56 +176,13 @@ class Audit:
         return TradeoffVertices(alpha=tuple(alpha.tolist()), beta=tuple(beta.tolist()))
 
     @cached_property
-    def _views(self) -> dict[Order, tuple[CountedTest, ...]]:
-        """Every test serves its own order, and the other one through its complement."""
-        both = [*self.tests, *(counted.complement() for counted in self.tests)]
-        return {o: tuple(c for c in both if c.test.order is o) for o in Order}
-
-    @cached_property
-    def _hulls(self) -> dict[Order, tuple[Array, Array]]:
-        return {o: tradeoff_points(c.region for c in self._views[o]) for o in Order}
-
-    @cached_property
-    def _stacks(self) -> dict[Order, tuple[Region, Corners]]:
-        """All corners of an order's regions, and where each region's begin."""
-        stacks = {}
-        for order, views in self._views.items():
-            regions = [counted.region for counted in views]
-            corners = Region(
-                np.concatenate([region.first for region in regions]),
-                np.concatenate([region.second for region in regions]),
-            )
-            sizes = [region.first.size for region in regions]
-            stacks[order] = corners, np.cumsum([0, *sizes[:-1]])
-        return stacks
-
-    def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
-        """Return the largest over the tests of the least value over a test's corners; >= 0."""
-        bounds = [
-            np.max(np.minimum.reduceat(bound(corners), starts, axis=-1), axis=-1)
-            for corners, starts in (self._stacks[one] for one in _orders(order))
-        ]
-        return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
-
-    def _best(
-        self, bound: Callable[[Region], Array], order: Order | None
-    ) -> tuple[CountedTest, int, float]:
-        """Return the test that has the largest value, its least corner, and the value there."""
-        found = []
-        for one in _orders(order):
-            corners, starts = self._stacks[one]
-            values = np.minimum.reduceat(bound(corners), starts)
-            best = int(np.argmax(values))
-            found.append((float(values[best]), self._views[one][best]))
-        value, counted = max(found, key=lambda pair: pair[0])
-        return counted, int(np.argmin(bound(counted.region))), value
+    def _certificate(self) -> Certificate:
+        return certificate(self.tests)
 
 
-def _orders(order: Order | None) -> tuple[Order, ...]:
-    if order is None:
-        return (Order.FORWARD, opposite(Order.FORWARD))
-    validate.instance(Order, order=order)
-    return (order,)
+def _checked(order: Order | None) -> None:
+    if order is not None:
+        validate.instance(Order, order=order)
 
 
 def _shaped(values: Array, like: Array) -> float | Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,6 +12,7 @@ from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, ThresholdTest, count_event, opposite
 from audit.estimation.fixed import FixedThresholds, Summary
+from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import Pilot, PilotSplit
 from audit.estimation.record import Spent, Thresholds
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
@@ -19,6 +21,8 @@ from audit.estimation.simultaneous_band import SimultaneousBand
 
 Array = NDArray[np.float64]
 
+# With so many scores a pilot is as sharp as all of them at fixed ranks, and sharper with more.
+FEWEST_FOR_PILOT = 20_000
 _FEWEST_SCORES = 4  # two to choose, two to certify
 
 
@@ -29,15 +33,19 @@ def audit_samples(
     confidence: float,
     seed: int | None = None,
     deltas: Sequence[float] = (),
+    favours: Order | None = None,
     thresholds: Thresholds | None = None,
 ) -> Audit:
     """Certify how distinguishable two mechanisms are from independent samples of each.
 
     How thresholds are chosen, and so how the error 1 - confidence is shared, is one of
 
-    - `PilotSplit` (the default): a random part of each sample chooses events {x >= t} and
-      {x <= t} and the law that favours each; the rest is counted. Named deltas share the error
-      equally, within each the two orders of the pair do, and a small part goes to a few
+    - `OrderStatistics` (the default where either sample has fewer than 20,000 scores): fixed ranks
+      of either sample are the thresholds, all scores certify, every delta is served alike. One
+      exact test of two rates a rank; sharpest with few scores.
+    - `PilotSplit` (the default from there on): a random part of each sample chooses events
+      {x >= t} and {x <= t} and the law that favours each; the rest is counted. Named deltas share
+      the error equally, within each the two orders of the pair do, and a small part goes to a few
       thresholds that serve every other delta and every other question. Sharpest for one delta.
     - `SimultaneousBand`: every threshold at once, all scores certify, every delta is served alike.
     - `FixedThresholds`: thresholds that were chosen before; see `Summary` for counts that add up.
@@ -52,37 +60,47 @@ def audit_samples(
     confidence
         In (0, 1): the probability with which everything the result says is right.
     seed
-        Draws the pilot split, which needs one; a whole number of at least 0. To be fixed before
-        looking: trying seeds until one certifies more is choosing after the data.
+        Draws the pilot split, or the lots that break ties at order statistics; both need one, a
+        whole number of at least 0. To be fixed before looking: trying seeds until one certifies
+        more is choosing after the data.
     deltas
-        The deltas, in (0, 1), that the result reports; a pilot split certifies them sharply, and
+        The deltas, in [0, 1), that the result reports; a pilot split certifies them sharply, and
         each is paid for. Any other delta can be asked for as well, and is answered from all the
-        regions together.
+        tests together.
+    favours
+        The law that high scores can only favour, where that is known before anyone looks: FORWARD
+        the first, as where ``samples`` are scores of a record that was in; REVERSE the second. No
+        event against it is tested, so the others get its error. A wrong declaration costs power,
+        never validity. None: either.
     thresholds
-        How thresholds are chosen; `PilotSplit()` by default.
+        How thresholds are chosen; by default `OrderStatistics` or `PilotSplit`, whichever is
+        sharper for this many scores.
 
     Returns
     -------
     An `Audit`. With probability at least ``confidence`` all its lower bounds, for all arguments
     together, are at most the true values. For a pilot split: conditionally on the pilot the tests
     are fixed, the counts are independent binomials, and a union bound over the tests spends
-    1 - confidence. For a band: `simultaneous_band.limits`.
+    1 - confidence. For order statistics: `two_rates`. For a band: `simultaneous_band.limits`.
 
     Raises
     ------
     ValueError
-        If a sample is empty, not one-dimensional, not finite or too short, if ``confidence`` or a
-        delta is not in (0, 1), a delta is named twice, ``seed`` is no whole number >= 0, or a
-        pilot split has none.
+        If a sample is empty, not one-dimensional, not finite or too short, if ``confidence`` is not
+        in (0, 1) or a delta not in [0, 1), a delta is named twice, ``seed`` is no whole number >= 0
+        or missing where one is needed, or ``favours`` contradicts that of ``thresholds``.
     """
-    choice = PilotSplit() if thresholds is None else thresholds
-    if not isinstance(choice, Thresholds):
-        requirement = "a PilotSplit, SimultaneousBand or FixedThresholds"
-        raise validate.fail("thresholds", requirement, choice)
+    if thresholds is not None and not isinstance(thresholds, Thresholds):
+        requirement = "an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds"
+        raise validate.fail("thresholds", requirement, thresholds)
     first, second = (
         validate.real_sample(samples=samples),
         validate.real_sample(samples_prime=samples_prime),
     )
+    size = min(first.size, second.size)
+    choice = default_thresholds(size) if thresholds is None else thresholds
+    if favours is not None:
+        choice = _declared(choice, favours)
     validate.open_unit(confidence=confidence)
     if seed is not None:
         validate.integer(0, seed=seed)
@@ -93,7 +111,10 @@ def audit_samples(
     if isinstance(choice, SimultaneousBand):
         return _band(first, second, choice, float(confidence), named, seed)
     if seed is None:
-        raise validate.fail("seed", "given for a pilot split, a whole number of at least 0", seed)
+        what = "a pilot split" if isinstance(choice, PilotSplit) else "order statistics"
+        raise validate.fail("seed", f"given for {what}, a whole number of at least 0", seed)
+    if isinstance(choice, OrderStatistics):
+        return _ranked(first, second, choice, float(confidence), named, int(seed))
     return _piloted(first, second, choice, float(confidence), named, int(seed))
 
 
@@ -129,6 +150,44 @@ def audit_counts(
     validate.open_unit(confidence=confidence)
     choice = FixedThresholds(summary.thresholds, tuple(favours), rates)
     return _fixed(summary, choice, float(confidence), _named(deltas), None)
+
+
+def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
+    """Return the sharper choice for ``size`` scores, the fewer of the two samples.
+
+    The number alone decides, and it says nothing about the laws.
+    """
+    return OrderStatistics() if size < FEWEST_FOR_PILOT else PilotSplit()
+
+
+def _declared(choice: Thresholds, favours: Order) -> Thresholds:
+    validate.instance(Order, favours=favours)
+    if favours not in choice.favours:
+        named = ", ".join(order.value for order in choice.favours)
+        raise validate.fail("favours", f"one of those of thresholds ({named})", favours.value)
+    return replace(choice, favours=(favours,))
+
+
+def _ranked(
+    first: Array,
+    second: Array,
+    choice: OrderStatistics,
+    confidence: float,
+    named: tuple[float, ...],
+    seed: int,
+) -> Audit:
+    error = 1 - confidence
+    tests = choice.tests(first, second, error, seed)
+    return Audit(
+        confidence=confidence,
+        deltas=named,
+        seed=seed,
+        thresholds=choice,
+        pilot_sizes=(0, 0),
+        certifying_sizes=(first.size, second.size),
+        tests=tests,
+        spent=(Spent(f"{len(tests)} tests at ranks fixed in advance, outer ranks more", error),),
+    )
 
 
 def _fixed(
@@ -193,7 +252,7 @@ def _piloted(
     streams = np.random.SeedSequence(seed).spawn(2)
     first_pilot, first_rest = _split(first, plan, streams[0])
     second_pilot, second_rest = _split(second, plan, streams[1])
-    pilot = Pilot(first_pilot, second_pilot, first_rest.size, second_rest.size)
+    pilot = Pilot(first_pilot, second_pilot, first_rest.size, second_rest.size, plan.favours)
     counter = _Counter(first_rest, second_rest)
 
     error = 1 - confidence
@@ -265,9 +324,9 @@ def _named(deltas: Sequence[float]) -> tuple[float, ...]:
     try:
         values = tuple(deltas)
     except TypeError:
-        raise validate.fail("deltas", "a sequence of numbers in (0, 1)", deltas) from None
+        raise validate.fail("deltas", "a sequence of numbers in [0, 1)", deltas) from None
     for delta in values:
-        validate.open_unit(deltas=delta)
+        validate.half_open_unit(deltas=delta)
     named = tuple(float(delta) for delta in values)
     if len(set(named)) < len(named):
         raise validate.fail("deltas", "distinct", named)

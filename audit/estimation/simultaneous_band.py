@@ -22,7 +22,16 @@ from numpy.typing import NDArray
 from scipy.special import betainc, gammaln
 
 from audit.curves import Order
-from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, count_event, opposite
+from audit.estimation.evidence import (
+    BOTH,
+    CountedTest,
+    Tail,
+    ThresholdTest,
+    checked_orders,
+    count_event,
+    opposite,
+    tails,
+)
 from audit.estimation.regions import Counts, Region, kept_inside, lower_limit, upper_limit
 from audit.estimation.tradeoff_hull import hull_vertices
 
@@ -54,9 +63,26 @@ class SimultaneousBand:
     {x <= t} and {x < t} together, atoms included. The two samples are independent, so each band
     errs with probability 1 - sqrt(confidence). The certified epsilons hold for all delta
     together; a delta named beforehand is served no better than another. See `limits`.
+
+    Attributes
+    ----------
+    favours
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. Where one of
+        them is named beforehand, each law needs one side of its band only, and that side has all
+        of the law's error.
+
+    Raises
+    ------
+    ValueError
+        If no order is named, or one twice.
     """
 
     kind: ClassVar[str] = "SimultaneousBand"
+
+    favours: tuple[Order, ...] = BOTH
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def shares(self, error: float) -> tuple[float, float]:
         """Return what each law's band spends of ``error``: the two parts add up to it.
@@ -82,8 +108,15 @@ class SimultaneousBand:
             Probability, at most, that any limit of the band is wrong.
         """
         laws = {Order.FORWARD: first, Order.REVERSE: second}
-        bounds = {order: limits(scores.size, _each(error)) for order, scores in laws.items()}
-        return tuple(test for order in Order for test in _vertices(order, laws, bounds, error))
+        # `limits` shares its error between two sides
+        sides = 1 if len(self.favours) == 2 else 2
+        each = min(sides * _each(error), _MOST_ERROR)
+        bounds = {order: limits(scores.size, each) for order, scores in laws.items()}
+        return tuple(
+            test
+            for order in Order
+            for test in _vertices(order, laws, bounds, error, tails(self.favours, order))
+        )
 
 
 def _each(error: float) -> float:
@@ -91,7 +124,11 @@ def _each(error: float) -> float:
 
 
 def _vertices(
-    order: Order, laws: dict[Order, Array], bounds: dict[Order, Limits], error: float
+    order: Order,
+    laws: dict[Order, Array],
+    bounds: dict[Order, Limits],
+    error: float,
+    tails: tuple[Tail, ...],
 ) -> list[CountedTest]:
     """Return the tests of one order, upper and lower tails together.
 
@@ -100,8 +137,9 @@ def _vertices(
     """
     first, second = laws[order], laws[opposite(order)]
     least, greatest = bounds[order], bounds[opposite(order)]
-    at_least = np.unique(first[first.size - least.ranks])
-    at_most = np.unique(first[least.ranks - 1])
+    none = np.zeros(0)
+    at_least = np.unique(first[first.size - least.ranks]) if Tail.AT_LEAST in tails else none
+    at_most = np.unique(first[least.ranks - 1]) if Tail.AT_MOST in tails else none
     thresholds = np.concatenate([at_least, at_most])
     counts = [
         np.concatenate(

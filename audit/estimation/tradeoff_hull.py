@@ -27,6 +27,11 @@ def tradeoff_points(regions: Iterable[Region]) -> tuple[Array, Array]:
     """
     corners = np.asarray([(1 - np.min(r.first), np.max(r.second)) for r in regions])
     alpha, beta = corners.reshape(-1, 2).T
+    return hull_points(alpha, beta)
+
+
+def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
+    """Return the lower convex hull of points and of (0, 1) and (1, 0), alpha ascending."""
     kept = hull_vertices(alpha, beta)
     return (
         np.concatenate([[0.0], alpha[kept], [1.0]]),

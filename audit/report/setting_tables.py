@@ -343,7 +343,7 @@ def estimators(setting: ComparedResult) -> Table | None:
     if not rows:
         return None
     return Table(
-        caption="What each estimator certifies, all within one confidence",
+        caption="What the first estimator certifies, and two beside, each confident by itself",
         columns=(
             Column(label="Estimator"),
             Column(label="δ", numeric=True),

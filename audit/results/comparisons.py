@@ -139,6 +139,7 @@ class BoundRow:
 class Estimator(enum.Enum):
     """The estimators that certify an epsilon from scores."""
 
+    ORDER_STATISTICS = "order statistics"
     PILOT_SPLIT = "pilot split"
     SIMULTANEOUS_BAND = "simultaneous band"
     SEQUENTIAL = "sequential"

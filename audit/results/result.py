@@ -113,7 +113,7 @@ class UserMechanismResult:
     deltas
         Epsilon at each delta; exact values are not known.
     audit
-        What the pilot split's part of the error certifies.
+        What the scores certify; the other estimates hold by themselves, not together with it.
     scores
         Histograms of the scores.
     """

@@ -1,8 +1,8 @@
-"""The result of a user-defined mechanism: three estimators on its scores, in one confidence."""
+"""The result of a user-defined mechanism: what its scores certify, and two estimators beside."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,18 +30,23 @@ Array = NDArray[np.float64]
 _FARTHEST, _GRID = 12.0, 61
 _BINS = 80
 
+_ESTIMATORS: dict[type, Estimator] = {
+    estimation.PilotSplit: Estimator.PILOT_SPLIT,
+    estimation.OrderStatistics: Estimator.ORDER_STATISTICS,
+}
+
 
 @dataclass(frozen=True)
 class _Audited:
-    """The three audits; each spends a third of the error, so that all hold together."""
+    """The audit that certifies, with all of the error, and two beside it with an error each."""
 
-    pilot: Audit
+    audit: Audit
     band: Audit
     sequential: dict[float, SequentialAudit]
 
     def lower(self, delta: float) -> dict[Estimator, float]:
         return {
-            Estimator.PILOT_SPLIT: float(self.pilot.epsilon_lower(delta)),
+            _ESTIMATORS[type(self.audit.thresholds)]: float(self.audit.epsilon_lower(delta)),
             Estimator.SIMULTANEOUS_BAND: float(self.band.epsilon_lower(delta)),
             Estimator.SEQUENTIAL: self.sequential[delta].epsilon_lower(delta),
         }
@@ -50,11 +55,13 @@ class _Audited:
 def audit_scores(
     setting: UserMechanismSetting, *, confidence: float, seed: int
 ) -> UserMechanismResult:
-    """Draw or read the scores, certify lower bounds in three ways, and judge the claims.
+    """Draw or read the scores, certify lower bounds, and judge the claims.
 
-    With probability at least ``confidence`` every number certified is at most the true epsilon,
-    at all deltas and by all estimators together, so the largest of them may be used. A claim is
-    refuted if that one exceeds it.
+    The default of `estimation.audit_samples` certifies and judges: with probability at least
+    ``confidence`` its lower bounds are at most the true epsilons, at all deltas together. A claim
+    is refuted if the bound exceeds it. The simultaneous band and the sequential audit are shown
+    beside; each is right with ``confidence`` by itself, the sequential one at each delta by itself,
+    so the largest of the three certifies nothing.
 
     Raises
     ------
@@ -72,7 +79,7 @@ def audit_scores(
         source=setting.source.described,
         trials=int(min(x.size, x_prime.size)),
         deltas=tuple(_at_delta(delta, setting, audited) for delta in setting.all_deltas),
-        audit=audited.pilot.record(),
+        audit=audited.audit.record(),
         scores=score_histograms(x, x_prime),
     )
 
@@ -81,23 +88,20 @@ def _audited(
     setting: UserMechanismSetting, x: Array, x_prime: Array, confidence: float, seed: int
 ) -> _Audited:
     deltas = setting.all_deltas
-    share = 1 - (1 - confidence) / len(Estimator)
     pairs = min(x.size, x_prime.size)
     sequential = {}
     for delta in deltas:
         claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
         grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
-        one = SequentialAudit(
-            [(epsilon, delta) for epsilon in grid], confidence=1 - (1 - share) / len(deltas)
-        )
+        one = SequentialAudit([(epsilon, delta) for epsilon in grid], confidence=confidence)
         one.update(x[:pairs], x_prime[:pairs])
         sequential[delta] = one
     return _Audited(
-        estimation.audit_samples(x, x_prime, confidence=share, deltas=deltas, seed=seed),
+        estimation.audit_samples(x, x_prime, confidence=confidence, deltas=deltas, seed=seed),
         estimation.audit_samples(
             x,
             x_prime,
-            confidence=share,
+            confidence=confidence,
             deltas=deltas,
             thresholds=estimation.SimultaneousBand(),
         ),
@@ -107,16 +111,13 @@ def _audited(
 
 def _at_delta(delta: float, setting: UserMechanismSetting, audited: _Audited) -> AtDelta:
     lower = audited.lower(delta)
-    certified = max(lower.values())
-    # the counts that are shown are the better one's of the two that count
-    band_wins = lower[Estimator.SIMULTANEOUS_BAND] > lower[Estimator.PILOT_SPLIT]
-    shown = audited.band if band_wins else audited.pilot
+    certified = float(audited.audit.epsilon_lower(delta))
     made = [claim for claim in setting.claims if claim.delta == delta]
     rows = tuple(_judged(claim, certified) for claim in made)
     claimed = {row.id: claim.epsilon for row, claim in zip(rows, made, strict=True) if row.stands}
     return AtDelta(
         delta=delta,
-        sampled=replace(sampled_evidence(shown.evidence(delta)), epsilon=certified),
+        sampled=sampled_evidence(audited.audit.evidence(delta)),
         exact=None,
         certified=Certified(epsilon=certified, by="samples"),
         bounds=rows,

@@ -13,8 +13,10 @@ from audit.curves import Order
 from audit.estimation import (
     Audit,
     AuditRecord,
+    OrderStatistics,
     PilotSplit,
     Rates,
+    SimultaneousBand,
     Tail,
     audit_samples,
     rate_lower,
@@ -29,9 +31,20 @@ FIRST, SECOND = GAUSSIAN.draw_first(GENERATOR, 8000), GAUSSIAN.draw_second(GENER
 NAMED = (1e-5, 1e-2)
 
 
+PILOT = PilotSplit()
+CLOSE = 1e-8  # of bounds that are ends of a search
+
+
 @pytest.fixture(scope="module")
-def audit() -> Audit:
-    return audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7)
+def piloted() -> Audit:
+    return audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=PILOT)
+
+
+@pytest.fixture(scope="module", params=[PILOT, OrderStatistics()], ids=["pilot", "ranks"])
+def audit(request: pytest.FixtureRequest) -> Audit:
+    return audit_samples(
+        FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=request.param
+    )
 
 
 def test_answers_floats_and_arrays(audit: Audit) -> None:
@@ -51,15 +64,19 @@ def test_answers_floats_and_arrays(audit: Audit) -> None:
 
 def test_worse_of_two_orders(audit: Audit) -> None:
     orders = [np.asarray(audit.epsilon_lower(DELTAS, order)) for order in Order]
-    assert np.array_equal(audit.epsilon_lower(DELTAS), np.maximum(*orders))
+    both = audit.epsilon_lower(DELTAS)
+    if isinstance(audit.thresholds, PilotSplit):
+        assert np.array_equal(both, np.maximum(*orders))
+    else:  # a claim about both orders is tested as one
+        assert np.all(both > np.maximum(*orders) - CLOSE)
     alpha = np.linspace(0, 1, 11)
     betas = [np.asarray(audit.beta_upper(alpha, order)) for order in Order]
     assert np.array_equal(audit.beta_upper(alpha), np.minimum(*betas))
 
 
 def test_exchanging_the_samples_exchanges_the_orders() -> None:
-    one = audit_samples(FIRST, -FIRST, confidence=0.9, seed=3)
-    other = audit_samples(-FIRST, FIRST, confidence=0.9, seed=3)
+    one = audit_samples(FIRST, -FIRST, confidence=0.9, seed=3, thresholds=PILOT)
+    other = audit_samples(-FIRST, FIRST, confidence=0.9, seed=3, thresholds=PILOT)
     for order, mirrored in ((Order.FORWARD, Order.REVERSE), (Order.REVERSE, Order.FORWARD)):
         assert one.epsilon_lower(1e-2, order) == pytest.approx(
             other.epsilon_lower(1e-2, mirrored), abs=0.3
@@ -69,7 +86,7 @@ def test_exchanging_the_samples_exchanges_the_orders() -> None:
 
 def test_monotone_in_delta_and_renyi_order(audit: Audit) -> None:
     epsilon = np.asarray(audit.epsilon_lower(np.geomspace(1e-12, 0.9, 60)))
-    assert np.all(np.diff(epsilon) <= 0)
+    assert np.all(np.diff(epsilon) <= CLOSE)
     assert np.all(np.diff(np.asarray(audit.renyi_lower(np.linspace(1.01, 50, 60)))) >= -1e-12)
 
 
@@ -110,48 +127,52 @@ def test_other_evidence_agrees_with_its_bound(audit: Audit) -> None:
     assert audit.mu_evidence().value == audit.mu_lower()
     for order in (None, *Order):  # the events joined certify a little more than the best of them
         value, joined = audit.renyi_evidence(4.0, order).value, audit.renyi_lower(4.0, order)
-        assert 0.9 * joined < value <= joined
+        assert 0.85 * joined < value <= joined
 
 
-def test_spends_the_whole_error_and_no_more(audit: Audit) -> None:
+def test_spends_the_whole_error_and_no_more(piloted: Audit) -> None:
+    audit = piloted
     assert sum(one.error for one in audit.tests) == pytest.approx(0.05, rel=1e-12)
     for delta in NAMED:
         planned = [one for one in audit.tests if one.planned_delta == delta]
         assert {one.test.order for one in planned} == set(Order)
         assert sum(one.error for one in planned) == pytest.approx(0.05 * 0.95 / 2, rel=1e-12)
-    band = audit_samples(FIRST, SECOND, confidence=0.95, seed=7)
+    band = audit_samples(FIRST, SECOND, confidence=0.95, seed=7, thresholds=PILOT)
     assert sum(one.error for one in band.tests) == pytest.approx(0.05, rel=1e-12)
 
 
-def test_tests_depend_on_the_pilot_alone(audit: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert audit.pilot_sizes == (800, 600)
-    assert audit.certifying_sizes == (7200, 5400)
+def test_tests_depend_on_the_pilot_alone(piloted: Audit, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert piloted.pilot_sizes == (800, 600)
+    assert piloted.certifying_sizes == (7200, 5400)
     pilots = []
 
     class Spy(Pilot):
-        def __init__(self, first: np.ndarray, second: np.ndarray, *totals: int) -> None:
+        def __init__(self, first: np.ndarray, second: np.ndarray, *totals: Any) -> None:
             pilots.append(first)
             super().__init__(first, second, *totals)
 
     monkeypatch.setattr("audit.estimation.samples.Pilot", Spy)
-    audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7)
+    audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=PILOT)
     changed = np.where(np.isin(FIRST, pilots[0]), FIRST, 10.0)  # the pilot's scores stay
-    other = audit_samples(changed, SECOND, confidence=0.95, deltas=NAMED, seed=7)
-    assert [one.test for one in other.tests] == [one.test for one in audit.tests]
-    assert [one.counts for one in other.tests] != [one.counts for one in audit.tests]
+    other = audit_samples(changed, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=PILOT)
+    assert [one.test for one in other.tests] == [one.test for one in piloted.tests]
+    assert [one.counts for one in other.tests] != [one.counts for one in piloted.tests]
 
 
 def test_same_seed_same_audit_and_json(audit: Audit) -> None:
-    again = audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7)
+    plan = audit.thresholds
+    again, other = (
+        audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=seed, thresholds=plan)
+        for seed in (7, 8)
+    )
     assert again.record() == audit.record()
-    other = audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=8)
     assert other.record() != audit.record()
     stored = json.loads(json.dumps(encode(audit.record()), allow_nan=False))
     assert decode(AuditRecord, stored) == audit.record()
     assert stored["epsilon_lower"][0]["delta"] == 1e-5
     assert stored["epsilon_lower"][0]["evidence"]["value"] == audit.epsilon_lower(1e-5)
     assert stored["beta_upper"]["forward"]["alpha"][0] == 0.0
-    assert stored["tests"][0]["tail"] == "x >= t"
+    assert stored["tests"][0]["tail"] == audit.tests[0].test.tail.value
 
 
 def test_result_is_frozen(audit: Audit) -> None:
@@ -186,12 +207,15 @@ def test_atoms_at_the_ends_are_counted_exactly() -> None:
     ids=["constant", "two points", "four", "huge", "wide", "tiny", "integers", "heavy"],
 )
 @pytest.mark.parametrize("confidence", [1e-300, 0.95, 1 - 1e-15])
+@pytest.mark.parametrize("plan", [PILOT, OrderStatistics()], ids=["pilot", "ranks"])
 def test_hard_samples_give_numbers_and_no_warning(
-    first: np.ndarray, second: np.ndarray, confidence: float
+    first: np.ndarray, second: np.ndarray, confidence: float, plan: PilotSplit | OrderStatistics
 ) -> None:
-    audit = audit_samples(first, second, confidence=confidence, deltas=(1e-9, 0.5), seed=0)
+    audit = audit_samples(
+        first, second, confidence=confidence, deltas=(0.0, 1e-9, 0.5), seed=0, thresholds=plan
+    )
     answers = [
-        audit.epsilon_lower(np.array([1e-300, 1e-9, 0.5, 1 - 1e-12])),
+        audit.epsilon_lower(np.array([0.0, 1e-300, 1e-9, 0.5, 1 - 1e-12])),
         audit.renyi_lower(np.array([1 + 1e-12, 2.0, 1e308])),
         audit.beta_upper(np.linspace(0, 1, 5)),
         audit.mu_lower(),
@@ -239,17 +263,35 @@ GOOD: dict[str, Any] = {"samples": FIRST, "samples_prime": SECOND, "confidence":
         ),
         ({"samples": [None, "a"]}, "samples must be a one-dimensional array of numbers, got"),
         ({"samples": [[1], [1, 2]]}, "samples must be a one-dimensional array of numbers, got"),
-        ({"samples": [1.0, 2.0, 3.0]}, r"samples must hold at least 4 scores .*, got 3"),
+        (
+            {"samples": [1.0, 2.0, 3.0], "thresholds": PILOT},
+            r"samples must hold at least 4 scores .*, got 3",
+        ),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1.0"),
         ({"confidence": math.nan}, r"confidence must be in \(0, 1\), got nan"),
-        ({"deltas": (0.0,)}, r"deltas must be in \(0, 1\), got 0.0"),
-        ({"deltas": (1e-5, 1.0)}, r"deltas must be in \(0, 1\), got 1.0"),
+        ({"deltas": (-0.1,)}, r"deltas must be in \[0, 1\), got -0.1"),
+        ({"deltas": (1e-5, 1.0)}, r"deltas must be in \[0, 1\), got 1.0"),
         ({"deltas": (1e-5, 1e-5)}, r"deltas must be distinct, got \(1e-05, 1e-05\)"),
-        ({"deltas": 1e-5}, r"deltas must be a sequence of numbers in \(0, 1\), got 1e-05"),
+        ({"deltas": 1e-5}, r"deltas must be a sequence of numbers in \[0, 1\), got 1e-05"),
         ({"seed": -1}, r"seed must be a whole number of at least 0, got -1"),
         ({"seed": 1.5}, r"seed must be a whole number of at least 0, got 1.5"),
-        ({"thresholds": 7}, r"must be a PilotSplit, SimultaneousBand or FixedThresholds, got 7"),
-        ({"seed": None}, r"seed must be given for a pilot split, a whole number of at least 0"),
+        (
+            {"thresholds": 7},
+            r"must be an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds, got 7",
+        ),
+        ({"seed": None}, r"seed must be given for order statistics, a whole number of at least 0"),
+        (
+            {"seed": None, "thresholds": PILOT},
+            r"seed must be given for a pilot split, a whole number of at least 0",
+        ),
+        ({"favours": "forward"}, r"favours must be an Order, got 'forward'"),
+        (
+            {
+                "favours": Order.FORWARD,
+                "thresholds": SimultaneousBand(favours=(Order.REVERSE,)),
+            },
+            r"favours must be one of those of thresholds \(reverse\), got 'forward'",
+        ),
     ],
 )
 def test_bad_input_is_one_line(change: dict[str, Any], message: str) -> None:
@@ -275,9 +317,9 @@ def test_bad_plan(change: dict[str, Any], message: str) -> None:
 
 
 def test_bad_questions(audit: Audit) -> None:
-    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 0.0"):
-        audit.epsilon_lower(0.0)
-    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got nan"):
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\), got 1.0"):
+        audit.epsilon_lower(1.0)
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\), got nan"):
         audit.evidence(math.nan)
     with pytest.raises(ValueError, match=r"alpha must be in \(1, inf\), got 1.0"):
         audit.renyi_lower(1.0)
@@ -304,8 +346,8 @@ def test_rates_may_be_bounded_separately() -> None:
         PilotSplit(rates="joint")  # type: ignore[arg-type]
 
 
-def test_tells_how_the_confidence_was_spent(audit: Audit) -> None:
-    record = audit.record()
+def test_tells_how_the_confidence_was_spent(piloted: Audit) -> None:
+    audit, record = piloted, piloted.record()
     assert record.seed == 7
     assert record.thresholds == PilotSplit(fraction=0.1)
     assert record.error_spent == pytest.approx(0.05, rel=1e-12)

@@ -171,5 +171,5 @@ def test_bad_choice_and_bad_counts() -> None:
         audit_counts(Summary(**GOOD), confidence=1.0)
     with pytest.raises(ValueError, match=r"summary must be a Summary, got 3"):
         audit_counts(3, confidence=0.9)  # type: ignore[arg-type]
-    with pytest.raises(ValueError, match=r"seed must be given for a pilot split"):
+    with pytest.raises(ValueError, match=r"seed must be given for order statistics"):
         audit_samples(FIRST, SECOND, confidence=0.9)

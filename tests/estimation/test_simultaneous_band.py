@@ -119,7 +119,10 @@ def test_result_tells_what_it_rests_on() -> None:
     audit = audit_samples(x, y, confidence=0.95, deltas=(1e-2,), thresholds=BAND)
     stored = json.loads(json.dumps(encode(audit.record()), allow_nan=False))
     assert decode(AuditRecord, stored) == audit.record()
-    assert stored["thresholds"] == {"kind": "SimultaneousBand"}
+    assert stored["thresholds"] == {
+        "kind": "SimultaneousBand",
+        "favours": ["forward", "reverse"],
+    }
     assert stored["seed"] is None
     assert stored["pilot_sizes"] == [0, 0]
     assert stored["certifying_sizes"] == [5000, 4000]

@@ -11,6 +11,7 @@ from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
 from audit.curves import GaussianCurve
+from audit.estimation import audit_samples
 from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.run_user_mechanism import audit_scores
@@ -111,14 +112,17 @@ def test_nothing_is_certified_where_nothing_leaks() -> None:
     assert audited(own("identical")).sampled.epsilon < 0.1
 
 
-def test_the_three_estimators_share_one_error() -> None:
-    row = audited(own("shifted"))
-    assert [one.estimator for one in row.estimates] == list(Estimator)
+def test_the_default_strategy_certifies_with_all_of_the_error() -> None:
+    setting = own("shifted")
+    row = audited(setting)
+    first, *beside = row.estimates
+    assert first.estimator in (Estimator.ORDER_STATISTICS, Estimator.PILOT_SPLIT)
+    assert [one.estimator for one in beside] == [Estimator.SIMULTANEOUS_BAND, Estimator.SEQUENTIAL]
     true = GaussianCurve(1.0).epsilon(DELTA)
     assert all(0.5 * true < one.epsilon < true for one in row.estimates)
-    assert row.sampled.epsilon == max(one.epsilon for one in row.estimates)
-    # the pilot split spends a third of 0.05, and of that a part on this delta's test
-    assert row.sampled.error_spent < 0.05 / 3
+    alone = audit_samples(*setting.source.draw(3), confidence=0.95, deltas=(DELTA,), seed=3)
+    assert row.sampled.epsilon == row.certified.epsilon == first.epsilon
+    assert first.epsilon == alone.epsilon_lower(DELTA)
 
 
 def test_files_of_scores(tmp_path: Path) -> None:

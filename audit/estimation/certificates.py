@@ -1,0 +1,324 @@
+"""What counted tests certify: from confidence regions of two rates, or from tests at ranks."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import cached_property
+from typing import Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtr, ndtri
+
+from audit import validate
+from audit.curves import Order
+from audit.estimation.evidence import CountedTest, Evidence, evidence_of, opposite
+from audit.estimation.regions import Region, two_point_renyi
+from audit.estimation.tradeoff_hull import hull_points, hull_renyi, tradeoff_points
+from audit.estimation.two_rates import (
+    Hypothesis,
+    Indices,
+    RankCounts,
+    epsilon_hypothesis,
+    gaussian_hypothesis,
+    largest_rejected,
+    point_hypothesis,
+)
+
+Array = NDArray[np.float64]
+Corners = NDArray[np.intp]
+Key = tuple[int, int, int, int, float, float, bool, bool]
+
+_LARGEST_EPSILON = 700.0
+_LARGEST_MU = 75.0
+# Normal scores of the second rate at which a test at a rank bounds the first rate from below.
+_POINTS = np.array([0.0, 1.0, 2.0, 3.0])
+_KNOWN_AT_MOST = 2**18
+
+
+class Certificate(Protocol):
+    """Lower bounds that hold together; without an order, for the worse one of the pair."""
+
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the certified epsilon at each delta, shape (deltas,); >= 0."""
+        ...
+
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return the one with the counts it rests on."""
+        ...
+
+    def mu_evidence(self) -> Evidence:
+        """Return the certified mu with the counts it rests on."""
+        ...
+
+    def renyis(self, alphas: Array, order: Order | None) -> Array:
+        """Return the certified Renyi divergence at each order alpha > 1; >= 0."""
+        ...
+
+    def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
+        """Return the single event that certifies most of it."""
+        ...
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the vertices of an upper bound on the tradeoff function, alpha ascending."""
+        ...
+
+
+def certificate(tests: Sequence[CountedTest]) -> Certificate:
+    """Return what tests of one kind certify together."""
+    if all(counted.region is None for counted in tests):
+        return RankCertificate(tuple(tests))
+    return RegionCertificate(tuple(tests))
+
+
+class RegionCertificate:
+    """Regions that hold all true rates at once: each bound is a minimum over a region."""
+
+    def __init__(self, tests: tuple[CountedTest, ...]) -> None:
+        self._tests = tests
+
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the largest log((p - delta) / q) that some region forces."""
+        return self._largest(lambda region: region.epsilons(deltas), order)
+
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return it with the region's event and corner."""
+        at = np.asarray(float(delta))
+        counted, rates, value = self._best(lambda region: region.epsilons(at), order)
+        return evidence_of(counted, rates, value, counted.epsilon_limit(float(delta)))
+
+    def mu_evidence(self) -> Evidence:
+        """Return the largest Phi^-1(p) - Phi^-1(q) that some region forces."""
+        return evidence_of(*self._best(Region.mus, None))
+
+    def renyis(self, alphas: Array, order: Order | None) -> Array:
+        """Return the larger one of what one region and all joined force."""
+        one = self._largest(lambda region: region.renyis(alphas), order)
+        joined = [hull_renyi(alphas, *self.beta_points(o)) for o in _orders(order)]
+        return np.asarray(np.max([one, *joined], axis=0))
+
+    def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
+        """Return what one region forces."""
+        at = np.asarray(float(alpha))
+        return evidence_of(*self._best(lambda region: region.renyis(at), order))
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the lower hull of all regions' points."""
+        return self._hulls[order]
+
+    @cached_property
+    def _views(self) -> dict[Order, tuple[tuple[CountedTest, Region], ...]]:
+        """Every test serves its own order, and the other one through its complement."""
+        both = [*self._tests, *(counted.complement() for counted in self._tests)]
+        return {
+            o: tuple((c, c.region) for c in both if c.test.order is o and c.region is not None)
+            for o in Order
+        }
+
+    @cached_property
+    def _hulls(self) -> dict[Order, tuple[Array, Array]]:
+        return {o: tradeoff_points(region for _, region in self._views[o]) for o in Order}
+
+    @cached_property
+    def _stacks(self) -> dict[Order, tuple[Region, Corners]]:
+        """All corners of an order's regions, and where each region's begin."""
+        stacks = {}
+        for order, views in self._views.items():
+            regions = [region for _, region in views]
+            corners = Region(
+                np.concatenate([region.first for region in regions]),
+                np.concatenate([region.second for region in regions]),
+            )
+            sizes = [region.first.size for region in regions]
+            stacks[order] = corners, np.cumsum([0, *sizes[:-1]])
+        return stacks
+
+    def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
+        """Return the largest over the tests of the least value over a test's corners; >= 0."""
+        bounds = [
+            np.max(np.minimum.reduceat(bound(corners), starts, axis=-1), axis=-1)
+            for corners, starts in (self._stacks[one] for one in _orders(order))
+        ]
+        return np.asarray(np.maximum(np.max(bounds, axis=0), 0.0))
+
+    def _best(
+        self, bound: Callable[[Region], Array], order: Order | None
+    ) -> tuple[CountedTest, tuple[float, float], float]:
+        """Return the test of the largest value, the rates where that is least, and the value."""
+        found = []
+        for one in _orders(order):
+            corners, starts = self._stacks[one]
+            values = np.minimum.reduceat(bound(corners), starts)
+            best = int(np.argmax(values))
+            found.append((float(values[best]), *self._views[one][best]))
+        value, counted, region = max(found, key=lambda entry: entry[0])
+        corner = int(np.argmin(bound(region)))
+        return counted, (float(region.first[corner]), float(region.second[corner])), value
+
+
+class RankCertificate:
+    """Tests at order statistics: each bound is the end of the hypotheses that some test rejects.
+
+    Without an order a hypothesis bounds both orders of the pair at once, and a test is made of
+    both bounds together.
+    """
+
+    def __init__(self, tests: tuple[CountedTest, ...]) -> None:
+        self._tests = tests
+        table = np.array([_counts(counted) for counted in tests], dtype=np.int64).reshape(-1, 4)
+        self._counts = RankCounts(*table.T)
+        self._errors = np.array([counted.error for counted in tests])
+        self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
+
+    def epsilons(self, deltas: Array, order: Order | None) -> Array:
+        """Return the largest epsilon below which some test rejects all."""
+        return np.array([np.max(self._epsilons(float(delta), order)) for delta in deltas])
+
+    def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
+        """Return it with the test's counts, at the mean second rate on the edge of the claim."""
+        found = self._epsilons(delta, order)
+        best, value = int(np.argmax(found)), float(np.max(found))
+        counted, mean = self._tests[best], self._mean(best)
+        sides = _sides(order, counted.test.order)
+        edges = [
+            epsilon_hypothesis(np.array([value]), delta, *side).highest(np.array([[mean]]))[0, 0]
+            for side in ((True, False), (False, True))
+        ]
+        own = sides[0] and (not sides[1] or edges[0] <= edges[1])
+        limit = self._sampling_limit(delta, order)
+        if own:
+            # the rate under the first law is 1 at most
+            second = min(mean, (1 - delta) * np.exp(-value))
+            return evidence_of(counted, (delta + np.exp(value) * second, second), value, limit)
+        rest = 1 - mean
+        rates = rest, (rest - delta) * np.exp(-value)
+        return evidence_of(counted.complement(), rates, value, limit)
+
+    def mu_evidence(self) -> Evidence:
+        """Return the largest mu below which some test rejects all."""
+        found = largest_rejected(
+            self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _LARGEST_MU
+        )
+        best, value = int(np.argmax(found)), float(np.max(found))
+        second = self._mean(best)
+        rates = float(ndtr(ndtri(second) + value)), second
+        return evidence_of(self._tests[best], rates, value)
+
+    def renyis(self, alphas: Array, order: Order | None) -> Array:
+        """Return that of the discrete pair whose tradeoff function is `beta_points`."""
+        joined = [hull_renyi(alphas, *self.beta_points(one)) for one in _orders(order)]
+        return np.asarray(np.max(joined, axis=0))
+
+    def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
+        """Return the point of the tradeoff function that certifies most by itself."""
+        at, found = np.asarray(float(alpha)), []
+        rates = zip(self._tests, *(rates.tolist() for rates in self._lowest_rates), strict=True)
+        for counted, second, first in rates:
+            for one in _orders(order):
+                own = counted.test.order is one
+                for q, p in zip(second, first, strict=True):
+                    pair = (p, q) if own else (1 - q, 1 - p)
+                    found.append((_divergence(at, *pair), counted, own, pair))
+        value, counted, own, pair = max(found, key=lambda entry: entry[0])
+        return evidence_of(counted if own else counted.complement(), pair, value)
+
+    def beta_points(self, order: Order) -> tuple[Array, Array]:
+        """Return the lower hull of the points that the tests leave."""
+        second, first = self._lowest_rates
+        own = self._forward == (order is Order.FORWARD)
+        alpha = np.concatenate([(1 - first[own]).ravel(), second[~own].ravel()])
+        beta = np.concatenate([second[own].ravel(), (1 - first[~own]).ravel()])
+        return hull_points(alpha, beta)
+
+    @cached_property
+    def _lowest_rates(self) -> tuple[Array, Array]:
+        """Second rates of events of each test's tail, and least first rates there."""
+        scores = np.append(_POINTS, 0.0)
+        a, b = self._counts.rank, self._counts.second_total - self._counts.rank + 1
+        last = -ndtri(np.minimum(0.5 * self._errors, 0.5))
+        z = np.tile(scores, (a.size, 1))
+        z[:, -1] = last
+        second: Array = np.asarray(betaincinv(a[:, None], b[:, None], ndtr(z)), dtype=np.float64)
+        flat = np.repeat(np.arange(a.size), scores.size)
+        first = largest_rejected(
+            self._counts.take(flat),
+            self._errors[flat],
+            lambda which, rate: point_hypothesis(second.ravel()[which], rate),
+            1.0,
+        )
+        return second, first.reshape(second.shape)
+
+    def _epsilons(self, delta: float, order: Order | None) -> Array:
+        """Return each test's bound; the same counts come again where audits are repeated."""
+        sides = [_sides(order, counted.test.order) for counted in self._tests]
+        counts = self._counts
+        table = zip(
+            counts.rank.tolist(),
+            counts.second_total.tolist(),
+            counts.count.tolist(),
+            counts.first_total.tolist(),
+            self._errors.tolist(),
+            sides,
+            strict=True,
+        )
+        keys: list[Key] = [(*row[:5], delta, *row[5]) for row in table]
+        new = np.array([k for k, key in enumerate(keys) if key not in _KNOWN], dtype=np.intp)
+        if new.size:
+            if len(_KNOWN) > _KNOWN_AT_MOST:
+                _KNOWN.clear()
+                new = np.arange(len(keys))
+            for side in dict.fromkeys(sides[k] for k in new.tolist()):
+                part = np.array([k for k in new.tolist() if sides[k] == side], dtype=np.intp)
+
+                def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
+                    return epsilon_hypothesis(epsilon, delta, *side)
+
+                found = largest_rejected(
+                    counts.take(part), self._errors[part], claim, _LARGEST_EPSILON
+                )
+                for k, value in zip(part.tolist(), found.tolist(), strict=True):
+                    _KNOWN[keys[k]] = value
+        return np.array([_KNOWN[key] for key in keys])
+
+    def _mean(self, index: int) -> float:
+        return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
+
+    def _sampling_limit(self, delta: float, order: Order | None) -> float:
+        """Return what all of the first law in the outermost event would certify."""
+        first = int(np.argmin(self._counts.rank))
+        counts = self._counts.take(np.array([first]))
+        full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
+        side = _sides(order, self._tests[first].test.order)
+        found = largest_rejected(
+            full,
+            self._errors[[first]],
+            lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side),
+            _LARGEST_EPSILON,
+        )
+        return float(found[0])
+
+
+# Bounds of single tests, by counts and question.
+_KNOWN: dict[Key, float] = {}
+
+
+def _counts(counted: CountedTest) -> tuple[int, int, int, int]:
+    c = counted.counts
+    return int(c.second) + 1, c.second_total, int(c.first), c.first_total
+
+
+def _sides(order: Order | None, own: Order) -> tuple[bool, bool]:
+    return order is None or order is own, order is None or order is not own
+
+
+def _divergence(alpha: Array, first: float, second: float) -> float:
+    if not 0 < second < first < 1:
+        return 0.0
+    return float(two_point_renyi(alpha, np.asarray(first), np.asarray(second)))
+
+
+def _orders(order: Order | None) -> tuple[Order, ...]:
+    if order is None:
+        return (Order.FORWARD, opposite(Order.FORWARD))
+    validate.instance(Order, order=order)
+    return (order,)

@@ -1,0 +1,161 @@
+"""Thresholds at order statistics: all scores certify, and few hundreds of them are enough."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.curves import Order
+from audit.estimation.evidence import (
+    BOTH,
+    CountedTest,
+    Tail,
+    ThresholdTest,
+    checked_orders,
+    opposite,
+)
+from audit.estimation.regions import Counts
+
+Array = NDArray[np.float64]
+Ranks = NDArray[np.int64]
+
+# Ranks are whole powers of the first number far out, and fall from half the scores by the second
+# where more than this share of the scores lies beyond.
+_TAIL_STEP, _BODY_STEP, _BODY = 3.0, 1.7, 0.03
+_HALF_STEP = 0.5
+# A rank's share of the error falls like 1 / (this + its place from outside): the limit of a small
+# count depends more on its error than that of a large one.
+_EVENNESS = 6.0
+
+
+@dataclass(frozen=True)
+class OrderStatistics:
+    """Cut the scores at fixed ranks of one sample, and test both rates of each event exactly.
+
+    The upper tails beyond the k-th largest score of one law, and the lower tails beyond the k-th
+    smallest score of the other, for a ladder of ranks k that depends on the number of scores only.
+    The law whose score is the threshold gives the event a rate of known distribution, so the test
+    of the two rates has no unknown left and loses nothing to it (`audit.estimation.two_rates`).
+    The error is shared between the tests beforehand (`ladder`); the certified numbers hold for all
+    delta together. Ties are broken at random, which turns an atom into parts of itself.
+
+    Attributes
+    ----------
+    favours
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming one of
+        them beforehand halves the number of tests.
+
+    Raises
+    ------
+    ValueError
+        If no order is named, or one twice.
+    """
+
+    kind: ClassVar[str] = "OrderStatistics"
+
+    favours: tuple[Order, ...] = BOTH
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "favours", checked_orders(self.favours))
+
+    def tests(
+        self, first: Array, second: Array, error: float, seed: int
+    ) -> tuple[CountedTest, ...]:
+        """Return every test with its share of ``error``; ``seed`` breaks ties."""
+        streams = np.random.SeedSequence(seed).spawn(2)
+        laws = {
+            order: _in_order(scores, stream)
+            for order, scores, stream in zip(BOTH, (first, second), streams, strict=True)
+        }
+        return tuple(
+            test
+            for high in self.favours
+            for upper in (True, False)
+            for test in self._tests_of_tail(laws, high, upper, error)
+        )
+
+    def planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
+        """Return the ranks at which one tail is cut, and the error of each test there.
+
+        In the upper tail ``size`` is that of the law that high scores do not favour, and ranks
+        count from its largest score; in the lower tail that of the favoured one, from its smallest.
+        """
+        ranks, shares = ladder(size, 0.0 if upper else _HALF_STEP)
+        return ranks, shares * (error / (2 * len(self.favours)))
+
+    def _tests_of_tail(
+        self, laws: dict[Order, _Ordered], high: Order, upper: bool, error: float
+    ) -> list[CountedTest]:
+        """Cut one tail, where high scores are suspected to favour the law ``high``.
+
+        The threshold is a score of the other law in the upper tail; in the lower tail the roles of
+        the two laws are exchanged.
+        """
+        order = high if upper else opposite(high)
+        first, second = laws[order], laws[opposite(order)]
+        size = second.scores.size
+        ranks, errors = self.planned(size, upper, error)
+        places = size - ranks if upper else ranks - 1
+        thresholds, lots = second.scores[places], second.lots[places]
+        below = _count_below(first, thresholds, lots)
+        counts = first.scores.size - below if upper else below
+        tail = Tail.ABOVE if upper else Tail.BELOW
+        return [
+            CountedTest(
+                test=ThresholdTest(order, tail, threshold),
+                counts=Counts(count, first.scores.size, rank - 1, size),
+                error=part,
+                region=None,
+                planned_delta=None,
+            )
+            for threshold, count, rank, part in zip(
+                thresholds.tolist(), counts.tolist(), ranks.tolist(), errors.tolist(), strict=True
+            )
+        ]
+
+
+@dataclass(frozen=True, eq=False)
+class _Ordered:
+    """Ascending scores, and a random number beside each that orders ties."""
+
+    scores: Array
+    lots: Array
+
+
+def _in_order(scores: Array, stream: np.random.SeedSequence) -> _Ordered:
+    lots = np.random.default_rng(stream).random(scores.size)
+    places = np.lexsort((lots, scores))
+    return _Ordered(scores[places], lots[places])
+
+
+def _count_below(law: _Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:
+    """Count the scores below each threshold, or level with it and of a smaller lot."""
+    start = np.searchsorted(law.scores, thresholds, side="left")
+    end = np.searchsorted(law.scores, thresholds, side="right")
+    tied = np.flatnonzero(end > start)
+    for k in tied.tolist():
+        start[k] += np.searchsorted(law.lots[start[k] : end[k]], lots[k])
+    return np.asarray(start)
+
+
+@lru_cache(maxsize=256)
+def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
+    """Return the ranks, ascending, at which a sample of ``size`` scores is cut, and their shares.
+
+    The body's steps are short, since an atom that lies between two ranks is met in part only. An
+    ``offset`` of half a step makes one tail meet what the other one misses.
+    """
+    body = [0.5 * size * _BODY_STEP ** -(offset + k) for k in range(64)]
+    body = [rank for rank in body if rank > max(_BODY * size, 1.0)]
+    tail = [_TAIL_STEP**k for k in range(64)]
+    tail = [rank for rank in tail if rank * _TAIL_STEP**0.6 < (body[-1] if body else size)]
+    ranks = np.unique(np.rint([*tail, *body]).astype(np.int64))
+    ranks = ranks[(ranks >= 1) & (ranks <= size)]
+    if not ranks.size:
+        ranks = np.ones(1, dtype=np.int64)
+    shares = 1 / (_EVENNESS + np.arange(ranks.size))
+    return ranks, shares / np.sum(shares)
