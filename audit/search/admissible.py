@@ -14,15 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions.base import Construction, Inadmissible
-from audit.constructions.process import Path, Process, Step
+from audit.constructions.process import DependentStep, Path, Process, Step
 from audit.constructions.updates import UpdateMap
-from audit.mechanism import Batching, NoisySGD
+from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
 _POINTS = 2001
 # Differences over a cell of the grid carry the rounding of two values.
 _ROUNDING = 1e-9
+# Batches whose size is random.
+_VARYING = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
+Mixture = tuple[tuple[UpdateMap, ...], tuple[float, ...]]
 
 
 def check_admissible(pair: Construction) -> None:
@@ -50,12 +53,14 @@ def check_admissible(pair: Construction) -> None:
         if len(one) != len(other) or one.probability != other.probability:
             raise Inadmissible("the processes must have the same paths")
         positions = set()
+        memories = {0: 1.0}  # and their probabilities
         for position, eta, a, b in _together(m, one, other):
             if (a, b) not in seen:
                 seen.add((a, b))
-                _check_step(m, eta, a, b, grid)
+                _check_step(m, eta, a, b, memories, grid)
             if a.maps != b.maps:
                 positions.add(position)
+            memories = _after(a if isinstance(a, DependentStep) else b, memories)
         if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(positions) > 1:
             raise Inadmissible(f"one batch of the cycle holds the record, got {len(positions)}")
 
@@ -76,7 +81,31 @@ def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float,
         begun += len(first)
 
 
-def _check_step(m: NoisySGD, eta: float, a: Step, b: Step, grid: Array) -> None:
+def _after(step: Step, memories: dict[int, float]) -> dict[int, float]:
+    """Return the probabilities of the batches' memories after a step."""
+    if not isinstance(step, DependentStep):
+        return memories
+    result: dict[int, float] = {}
+    for weight, (before, after) in zip(step.weights, step.moves, strict=True):
+        result[after] = result.get(after, 0.0) + weight * memories.get(before, 0.0)
+    return {memory: probability for memory, probability in result.items() if probability > 0}
+
+
+def _in_memory(step: Step, memory: int) -> tuple[tuple[UpdateMap, ...], tuple[float, ...]]:
+    """Return the maps that a step takes in a memory, and their probabilities."""
+    if not isinstance(step, DependentStep):
+        return step.maps, step.weights
+    taken = [
+        (phi, weight)
+        for phi, weight, (before, _) in zip(step.maps, step.weights, step.moves, strict=True)
+        if before == memory
+    ]
+    return tuple(phi for phi, _ in taken), tuple(weight for _, weight in taken)
+
+
+def _check_step(
+    m: NoisySGD, eta: float, a: Step, b: Step, memories: dict[int, float], grid: Array
+) -> None:
     if a.noise_std != b.noise_std:
         raise Inadmissible(f"the noise must be shared, got {a.noise_std:g} and {b.noise_std:g}")
     if abs(a.noise_std / (eta * m.noise_std) - 1) > _ROUNDING:
@@ -84,33 +113,43 @@ def _check_step(m: NoisySGD, eta: float, a: Step, b: Step, grid: Array) -> None:
     for update in (*a.maps, *b.maps):
         _check_update(m, eta, update, grid)
     scale = eta * m.sensitivity / m.batch_size
+    if m.relation is Relation.ADD_REMOVE and m.batching is Batching.WITHOUT_REPLACEMENT:
+        scale *= 2  # another record takes the place of the one that is left out
     differing = 0.0
-    for weight, gap in _gaps(a, b, grid):
-        if gap > scale * (1 + _ROUNDING) + _ROUNDING * 1e-3 * a.noise_std:
-            raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
-        differing += weight * (gap > _ROUNDING * scale)
-    if m.batching is Batching.POISSON:
+    for memory, probability in memories.items():
+        for weight, gap in _gaps(_in_memory(a, memory), _in_memory(b, memory), grid):
+            if gap > scale * (1 + _ROUNDING) + _ROUNDING * 1e-3 * a.noise_std:
+                raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
+            differing += probability * weight * (gap > _ROUNDING * scale)
+    if m.batching in _VARYING:
         return  # batches of several sizes may share an update, which hides how many differ
     rate = 1.0 if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else m.sampling_rate
     if differing > rate * (1 + _ROUNDING):
         raise Inadmissible(f"updates must differ with probability {rate:g}, got {differing:g}")
 
 
-def _gaps(a: Step, b: Step, grid: Array) -> list[tuple[float, float]]:
+def _gaps(a: Mixture, b: Mixture, grid: Array) -> list[tuple[float, float]]:
     """Return how far the updates of the same batches are apart, with their probabilities.
 
     Where equal updates of different batches were merged, batches are matched by the order of their
     updates at each state: no matching has a smaller largest gap in one dimension.
     """
-    first, second = (np.stack([phi(grid) for phi in step.maps]) for step in (a, b))
-    if len(a.weights) == len(b.weights) and np.allclose(a.weights, b.weights, rtol=1e-12, atol=0):
-        return list(zip(a.weights, np.abs(first - second).max(axis=1).tolist(), strict=True))
+    (maps, weights), (maps_prime, weights_prime) = a, b
+    first = np.stack([phi(grid) for phi in maps])
+    second = np.stack([phi(grid) for phi in maps_prime])
+    one_map = 1 in (len(first), len(second))
+    if one_map or (
+        len(weights) == len(weights_prime)
+        and np.allclose(weights, weights_prime, rtol=1e-12, atol=0)
+    ):
+        more = weights if len(weights) > 1 else weights_prime
+        return list(zip(more, np.abs(first - second).max(axis=1).tolist(), strict=True))
     gap = 0.0
     for x, y in zip(first.T, second.T, strict=True):
         order_x, order_y = np.argsort(x), np.argsort(y)
         upto_x, upto_y = (
-            np.cumsum(np.take(a.weights, order_x)),
-            np.cumsum(np.take(b.weights, order_y)),
+            np.cumsum(np.take(weights, order_x)),
+            np.cumsum(np.take(weights_prime, order_y)),
         )
         # slivers of rounding between equal sums of weights are no batches
         levels = np.unique(np.round(np.concatenate([upto_x, upto_y]), 12))
@@ -133,7 +172,7 @@ def _check_update(m: NoisySGD, eta: float, update: UpdateMap, grid: Array) -> No
     factor = _batch_factor(m)
     low = 1 - factor * steepest
     high = 1 - eta * m.strong_convexity / factor if m.convex else 1 + factor * steepest
-    if m.batching is Batching.POISSON:
+    if m.batching in _VARYING:
         high = max(high, 1.0)  # an empty batch does not move
     slack = _ROUNDING * max(1.0, float(np.max(np.abs(slopes))))
     if np.min(slopes) < low - slack or np.max(slopes) > high + slack:
@@ -144,8 +183,11 @@ def _check_update(m: NoisySGD, eta: float, update: UpdateMap, grid: Array) -> No
 
 
 def _batch_factor(m: NoisySGD) -> float:
-    """Return how many times the divisor a batch can hold: Poisson batches vary in size."""
-    return m.dataset_size / m.batch_size if m.batching is Batching.POISSON else 1.0
+    """Return how many times the divisor a batch can hold, where batches vary in size."""
+    if m.batching is Batching.TRUNCATED_POISSON:
+        assert m.max_batch_size is not None  # checked by the mechanism
+        return min(m.max_batch_size, m.dataset_size) / m.batch_size
+    return m.dataset_size / m.batch_size if m.batching in _VARYING else 1.0
 
 
 def _grid(m: NoisySGD, first: Process, second: Process) -> Array:

@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from audit.constructions import GradientPair, PiecewiseLinear
 from audit.constructions.batches import cycle_length
-from audit.constructions.gradient_limits import others_range, record_pushes
+from audit.constructions.epochs import MOST_FOLLOWED
+from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
 from audit.constructions.gradients import ZERO
 from audit.mechanism import Batching, NoisySGD, Relation
 
@@ -53,14 +54,14 @@ class Family:
     def stages(self) -> tuple[tuple[str, ...], ...]:
         """Names of the coordinates that each stage adds."""
         m = self.mechanism
-        alone = m.dataset_size == 1
+        alone = self._alone
         first: list[str] = []
         if not alone:
             first.append("drift")
         if m.diameter is not None:
             first.append("start")
         second = [] if alone else ["curvature", "centre", "split"]
-        if m.strong_convexity > 0 or self._only_sensitivity:
+        if m.strong_convexity > 0 or (self._only_sensitivity and both_hold_record(m)):
             second.append("regulariser")
         if m.batching is Batching.CYCLIC and cycle_length(m) > 1:
             second += ["later drift", "later curvature"]
@@ -87,6 +88,15 @@ class Family:
         if self.mechanism.convex:
             return _log_scale(t)
         return math.copysign(_log_scale(abs(2 * t - 1)), 2 * t - 1)
+
+    @property
+    def _alone(self) -> bool:
+        """Whether no other record moves the iterate: there is none, or processes refuse it."""
+        m = self.mechanism
+        if m.batching is Batching.RANDOM_ALLOCATION:
+            return not 1 < m.dataset_size <= MOST_FOLLOWED + 1 or m.participations > 1
+        cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
+        return m.dataset_size == 1 or (m.batching in cut and not both_hold_record(m))
 
     @property
     def _only_sensitivity(self) -> bool:
@@ -193,7 +203,7 @@ class Family:
         floor: float,
         shift: float,
     ) -> PiecewiseLinear:
-        if self.mechanism.dataset_size == 1:
+        if self._alone:
             return ZERO
         low, high = self._allowed(shift)
         constant = min(max(self._drift(u.get(drift, 0.5)), low), high)
@@ -239,7 +249,7 @@ class Family:
         first, second = -push + shift, -push_prime + shift
         room = self._steepest - floor
         record = self._tilted(first, room * _log_scale(u.get("record tilt", 0.0)), up=True)
-        if m.relation is Relation.ZERO_OUT:
+        if m.relation is not Relation.REPLACE_ONE:
             return record, ZERO, shift
         tilt = room * _log_scale(u.get("other tilt", 0.0))
         return record, self._tilted(second, tilt, up=False), shift

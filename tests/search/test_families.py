@@ -27,6 +27,23 @@ MECHANISMS = {
     "poisson": dataclasses.replace(FULL, batching=Batching.POISSON, batch_size=2),
     "shuffled": dataclasses.replace(CYCLIC, batching=Batching.SHUFFLED),
     "cyclic": CYCLIC,
+    "reshuffled": dataclasses.replace(CYCLIC, batching=Batching.RESHUFFLED),
+    "reshuffled, zero out": dataclasses.replace(
+        CYCLIC, batching=Batching.RESHUFFLED, relation=Relation.ZERO_OUT
+    ),
+    "random allocation": dataclasses.replace(
+        FULL, batching=Batching.RANDOM_ALLOCATION, dataset_size=4, batch_size=2
+    ),
+    "truncated poisson": dataclasses.replace(
+        FULL, batching=Batching.TRUNCATED_POISSON, batch_size=2, max_batch_size=3
+    ),
+    "add remove": dataclasses.replace(FULL, relation=Relation.ADD_REMOVE),
+    "add remove, sampled": dataclasses.replace(
+        FULL, relation=Relation.ADD_REMOVE, batching=Batching.WITHOUT_REPLACEMENT, batch_size=2
+    ),
+    "add remove, reshuffled": dataclasses.replace(
+        CYCLIC, relation=Relation.ADD_REMOVE, batching=Batching.RESHUFFLED
+    ),
     "strongly convex": dataclasses.replace(FULL, strong_convexity=0.5, gradient_sensitivity=1.2),
     "sensitivity only": dataclasses.replace(FULL, lipschitz=None, gradient_sensitivity=1.0),
     "less sensitive": dataclasses.replace(FULL, gradient_sensitivity=1.0),
@@ -99,6 +116,17 @@ def test_the_second_look_finds_what_does_not_fit(changes, message):
     object.__setattr__(pair, "processes", lambda: processes)
     object.__setattr__(pair, "mechanism", dataclasses.replace(FULL, **changes))
     with pytest.raises(Inadmissible, match=message):
+        check_admissible(pair)
+
+
+def test_a_record_that_is_met_too_often_is_found():
+    """Full batches met in every step, promised to be one batch of three of every epoch."""
+    pair = TwoSidedWalk(dataclasses.replace(FULL, lipschitz=0.2))
+    processes = pair.processes()
+    object.__setattr__(pair, "processes", lambda: processes)
+    sampled = dataclasses.replace(FULL, batching=Batching.RESHUFFLED, batch_size=2)
+    object.__setattr__(pair, "mechanism", sampled)
+    with pytest.raises(Inadmissible, match=r"must differ with probability 0.333333, got 1"):
         check_admissible(pair)
 
 
