@@ -48,7 +48,8 @@ class Assumption:
 
 def _full_batches(m: NoisySGD) -> bool:
     # a batch of all n records is the full batch however it is drawn, unless its size is random
-    return m.batch_size == m.dataset_size and m.batching is not Batching.POISSON
+    random = (Batching.POISSON, Batching.TRUNCATED_POISSON)
+    return m.batch_size == m.dataset_size and m.batching not in random
 
 
 def _batching(m: NoisySGD) -> str:
@@ -118,6 +119,11 @@ CONSTANT_STEP_SIZE = Assumption(
 LAST_ITERATE = Assumption(
     "the release of the last iterate",
     lambda m: m.release is Release.LAST_ITERATE,
+    lambda m: f"release={m.release.value!r}",
+)
+LAST_OR_ALL_ITERATES = Assumption(
+    "the release of the last iterate or of all",
+    lambda m: m.release in (Release.LAST_ITERATE, Release.ALL_ITERATES),
     lambda m: f"release={m.release.value!r}",
 )
 UNCLIPPED = Assumption(

@@ -28,7 +28,7 @@ from audit.bounds.assumptions import (
     BOUNDED_DOMAIN,
     CONSTANT_STEP_SIZE,
     CONTRACTING_STEPS,
-    LAST_ITERATE,
+    LAST_OR_ALL_ITERATES,
     ROUNDING,
     STRONGLY_CONVEX,
     WITHOUT_REPLACEMENT,
@@ -42,7 +42,7 @@ from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, Release
 
 Array = NDArray[np.float64]
 
@@ -81,8 +81,9 @@ def renyi_curve(divergence: Callable[[Array], Array]) -> RenyiCurve:
         "batches without replacement, composition, Renyi: D_alpha <= T S_alpha(b/n, "
         "b sigma/(2L)), the larger of both orders of S_alpha"
     ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE, BALL),
+    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES, BALL),
     status=Status.CORRECTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition of sampled Gaussians: T S_alpha(b/n, b sigma/(2L)), the larger of both orders.
@@ -160,8 +161,9 @@ LEMMA_RANGE = Assumption(
         "batches without replacement, composition, Renyi: D_alpha <= T 2 alpha (2L/(n sigma))^2"
         " for orders up to alpha*(b/n, b sigma/(2L))"
     ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE, LEMMA_RANGE),
+    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES, LEMMA_RANGE),
     status=Status.AS_PRINTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def lemma_2_12(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12).

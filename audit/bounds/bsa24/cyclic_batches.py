@@ -20,6 +20,7 @@ from audit.bounds.assumptions import (
     CONVEX,
     CYCLIC,
     LAST_ITERATE,
+    LAST_OR_ALL_ITERATES,
     ROUNDING,
     STRICTLY_CONTRACTIVE_STEPS,
     STRONGLY_CONVEX,
@@ -34,7 +35,7 @@ from audit.bounds.sources import BSA24
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, Release
 
 Array = NDArray[np.float64]
 
@@ -91,8 +92,9 @@ _STRONGLY_CONVEX = (
     id="bsa24.theorem_4_4",
     source=BSA24.at("Theorem 4.4"),
     statement="cyclic batches, composition: mu-GDP with mu = (L/(b sigma)) sqrt(E)",
-    assumes=(LAST_ITERATE, CYCLIC, WHOLE_EPOCHS),
+    assumes=(LAST_OR_ALL_ITERATES, CYCLIC, WHOLE_EPOCHS),
     status=Status.AS_PRINTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).

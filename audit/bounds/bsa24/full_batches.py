@@ -18,6 +18,7 @@ from audit.bounds.assumptions import (
     CONVEX,
     FULL_BATCHES,
     LAST_ITERATE,
+    LAST_OR_ALL_ITERATES,
     ROUNDING,
     STRICTLY_CONTRACTIVE_STEPS,
     STRONGLY_CONVEX,
@@ -29,7 +30,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, Relation, Release
 
 
 def crossing_time(mechanism: NoisySGD, batch: int) -> float:
@@ -72,8 +73,9 @@ ENOUGH_STEPS = Assumption(
     id="bsa24.theorem_4_1",
     source=BSA24.at("Theorem 4.1"),
     statement="full batches, composition: mu-GDP with mu = (L/(n sigma)) sqrt(t)",
-    assumes=(LAST_ITERATE, FULL_BATCHES),
+    assumes=(LAST_OR_ALL_ITERATES, FULL_BATCHES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for full batches (Theorem 4.1): G(S sqrt(t)/(n sigma)).

@@ -24,6 +24,7 @@ from audit.bounds.assumptions import (
     CONTRACTIVE_STEPS,
     CONVEX,
     LAST_ITERATE,
+    LAST_OR_ALL_ITERATES,
     STRICTLY_CONTRACTIVE_STEPS,
     STRONGLY_CONVEX,
     UNCLIPPED,
@@ -34,7 +35,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import NoisySGD, Release
 
 Array = NDArray[np.float64]
 
@@ -254,8 +255,9 @@ TWO_STEPS = Assumption(
         "batches drawn without replacement, composition: f-DP with "
         "f = C_{b/n}(G(L/(b sigma))) composed t times"
     ),
-    assumes=(LAST_ITERATE, WITHOUT_REPLACEMENT),
+    assumes=(LAST_OR_ALL_ITERATES, WITHOUT_REPLACEMENT),
     status=Status.AS_PRINTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for batches drawn without replacement (Theorem 4.8).

@@ -23,7 +23,7 @@ from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import (
     FIXED_BATCHES,
     FULL_BATCHES,
-    LAST_ITERATE,
+    LAST_OR_ALL_ITERATES,
     ROUNDING,
     WITHOUT_REPLACEMENT,
     Assumption,
@@ -35,7 +35,7 @@ from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 Array = NDArray[np.float64]
 
@@ -50,7 +50,7 @@ def _sampling(m: NoisySGD) -> str:
 ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
 POISSON_ZERO_OUT = Assumption(
     "Poisson batches and a record that is left out",
-    lambda m: m.batching is Batching.POISSON and m.relation is Relation.ZERO_OUT,
+    lambda m: m.batching is Batching.POISSON and m.relation is not Relation.REPLACE_ONE,
     _sampling,
 )
 FULL_OR_POISSON = Assumption(
@@ -77,8 +77,9 @@ LARGE_NOISE = Assumption(
         "full batches, one step: (eps, delta)-DP with eps = sqrt(2 ln(1.25/delta))/sigma, "
         "for eps < 1"
     ),
-    assumes=(FULL_BATCHES, ONE_STEP, LAST_ITERATE),
+    assumes=(FULL_BATCHES, ONE_STEP, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on the full batch (Theorem II.2): epsilon = sqrt(2 ln(1.25/delta))/sigma.
@@ -151,8 +152,9 @@ def _step_profile(mechanism: NoisySGD, step_epsilon: float | None) -> tuple[Arra
         "T steps of (eps, delta)-DP each: (sqrt(2T ln(1/delta')) eps + T eps (e^eps - 1), "
         "T delta + delta')-DP"
     ),
-    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = None) -> PrivacyCurve:
     """Composition of (epsilon, delta) guarantees of the steps (Theorem II.3).
@@ -179,8 +181,9 @@ def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = No
         "T steps of (eps, delta)-DP each, eps < 1: (2 sqrt(2T ln(1/delta')) eps, "
         "T delta + delta')-DP"
     ),
-    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
     status=Status.REFUTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def advanced_composition_shortcut(
     mechanism: NoisySGD, *, step_epsilon: float | None = None
@@ -210,8 +213,9 @@ def advanced_composition_shortcut(
     id="survey.subsampling",
     source=SURVEY.at("Theorem II.4"),
     statement="Poisson batches, one step: (log(1 + q (e^eps - 1)), q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_ITERATE),
+    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on a Poisson batch (Theorem II.4): (log(1 + q (e^eps - 1)), q delta)-DP.
@@ -228,8 +232,9 @@ def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
     id="survey.section_iii_a",
     source=SURVEY.at("Section III.A"),
     statement="Poisson batches, one step, eps < 1: (q eps, q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_ITERATE),
+    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
     status=Status.REFUTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on a Poisson batch as section III.A takes it: (q eps, q delta)-DP for eps < 1.
@@ -251,8 +256,9 @@ def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> 
         "full or Poisson batches, moments accountant: alpha(lambda) = T lambda D_(lambda+1) "
         "of the sampled Gaussian, delta = min exp(alpha(lambda) - lambda eps)"
     ),
-    assumes=(FULL_OR_POISSON, LAST_ITERATE),
+    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
@@ -294,8 +300,9 @@ def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
         "fixed batches, Renyi: D_alpha <= k alpha/(2 sigma^2), k the number of steps that meet "
         "the record"
     ),
-    assumes=(FIXED_BATCHES, LAST_ITERATE),
+    assumes=(FIXED_BATCHES, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
     """Adaptive composition of Gaussian mechanisms (Propositions V.1, V.3 and V.4).
@@ -326,8 +333,9 @@ def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Ar
         "alpha <= sigma^2 L/2 - 2 log sigma and alpha <= (sigma^2 L^2/2 - log 5 - 2 log sigma)"
         "/(L + log(q alpha) + 1/(2 sigma^2)), L = log(1 + 1/(q (alpha - 1)))"
     ),
-    assumes=(POISSON_ZERO_OUT, LOW_RATE, LARGE_NOISE, LAST_ITERATE),
+    assumes=(POISSON_ZERO_OUT, LOW_RATE, LARGE_NOISE, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
     """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019): 2 q^2 alpha/sigma^2 a step.
@@ -381,8 +389,9 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
         "batches drawn without replacement, Renyi, T times: log(1 + q^2 C(alpha,2) "
         "min(4(e^D_2 - 1), 2e^D_2) + sum_(j>=3) 2 q^j C(alpha,j) e^((j-1) D_j))/(alpha-1)"
     ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_ITERATE),
+    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES),
     status=Status.AS_PRINTED,
+    covers=(Release.ALL_ITERATES,),
 )
 def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
     """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
