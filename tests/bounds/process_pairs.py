@@ -49,6 +49,7 @@ def random_walks(batching, count, seed, **changes):
             Batching.FULL: (6, 6),
             Batching.CYCLIC: (6, 2),
             Batching.SHUFFLED: (6, 2),
+            Batching.RESHUFFLED: (6, 2),
             Batching.WITHOUT_REPLACEMENT: (6, 2),
             Batching.POISSON: (6, 2),
         }[batching]

@@ -73,7 +73,7 @@ HOLDS = {
     "at22": (
         "proposition_2_17 proposition_3_2 proposition_5_4 lemma_2_12 b_1 theorem_5_6 conversion"
     ),
-    "cl25": "theorem_3_1 theorem_3_7 theorem_a_1 corollary_a_3",
+    "cl25": "theorem_3_1 theorem_3_7 theorem_a_1 corollary_a_3 corollary_a_3_reshuffled",
     "survey": (
         "gaussian_mechanism advanced_composition subsampling moments_accountant rdp_composition "
         "sampled_gaussian_mtz19 subsampled_rdp_wbk19 theorem_vii_1 theorem_vii_2"

@@ -69,6 +69,7 @@ ORDER = (
     "cl25.theorem_3_12_both_orders",
     "cl25.theorem_a_1",
     "cl25.corollary_a_3",
+    "cl25.corollary_a_3_reshuffled",
     "cl25.output_perturbation",
     "cl25.output_perturbation_corrected",
     "survey.gaussian_mechanism",

@@ -2,15 +2,16 @@
 
 See `audit.bounds.cl25.distance_tracking` for the paper's K, L and sigma.
 
-The paper shuffles records anew in every epoch, `NoisySGD` once (``Batching.SHUFFLED``). What
-averages over fresh shuffles is no bound for records that keep their place, so
-`theorem_a_1_sequence` and `corollary_a_3_reshuffled` are no entries of the catalogue. Theorem A.1
-bounds the run for any one sequence of batches, and Corollary A.3 averages over all sequences.
+The paper shuffles records anew in every epoch (``Batching.RESHUFFLED``). Theorem A.1 bounds the run
+for any one sequence of batches, and Corollary A.3 averages over all sequences. For records that are
+shuffled once (``Batching.SHUFFLED``) the average is over one place, and the one over fresh shuffles
+is no bound.
 """
 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ from audit.bounds.assumptions import (
     LAST_ITERATE,
     SMOOTH,
     Assumption,
+    NotApplicable,
 )
 from audit.bounds.cl25.distance_tracking import (
     HOLDER,
@@ -238,7 +240,17 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     return RenyiCurve(divergence, points=101)
 
 
-_FRESH_SHUFFLES = (SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH)
+RESHUFFLED = Assumption(
+    "batches of records that are shuffled anew in every epoch",
+    lambda m: m.batching is Batching.RESHUFFLED,
+    lambda m: f"batching={m.batching.value!r}",
+)
+FEW_SEQUENCES = Assumption(
+    f"at most {_MOST_SEQUENCES} sequences of the record's places",
+    lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MOST_SEQUENCES) + 1e-9,
+    lambda m: "(dataset_size/batch_size)^epochs={}^{}".format(*_epochs(m)),
+)
+_FRESH_SHUFFLES = (RESHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH)
 
 
 def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
@@ -304,7 +316,7 @@ def theorem_a_1_sequence(
     Parameters
     ----------
     mechanism
-        The public parameters, with ``Batching.SHUFFLED``; here each epoch has its own order.
+        The public parameters, with ``Batching.RESHUFFLED``.
     places
         The place of the record's batch in each epoch that is begun, from 0.
     losses
@@ -317,6 +329,9 @@ def theorem_a_1_sequence(
     ValueError
         If ``places`` are not one for each epoch, or no places of an epoch.
     """
+    refusal = mechanism.uncovered((Batching.RESHUFFLED,))
+    if refusal is not None:
+        raise NotApplicable(f"cl25.theorem_a_1_sequence {refusal}")
     for assumption in _FRESH_SHUFFLES:
         assumption.require(mechanism, "cl25.theorem_a_1_sequence")
     period, epochs = _epochs(mechanism)
@@ -331,8 +346,19 @@ def theorem_a_1_sequence(
     return RenyiCurve.linear(_square(mechanism, places, losses) / 2)
 
 
+@bound(
+    id="cl25.corollary_a_3_reshuffled",
+    source=CL25.at("Corollary A.3"),
+    statement=(
+        "a fresh shuffle in every epoch, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
+        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the sequence of batches"
+    ),
+    assumes=(*_FRESH_SHUFFLES, FEW_SEQUENCES),
+    status=Status.AS_PRINTED,
+    covers=(Batching.RESHUFFLED,),
+)
 def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
-    """Return Corollary A.3 with fresh shuffles: Theorem A.1 averaged over all sequences.
+    """Fresh shuffles in every epoch (Corollary A.3): Theorem A.1 averaged over all sequences.
 
     D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), B uniform over the (n/b)^E
     sequences of places of the record's batch in E epochs, by joint convexity.
@@ -340,25 +366,11 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
     Parameters
     ----------
     mechanism
-        The public parameters, with ``Batching.SHUFFLED``; here each epoch has its own order.
+        The public parameters.
     losses
         The branch; by default the one with the smallest Lipschitz constant that applies.
-
-    Raises
-    ------
-    NotApplicable
-        If an assumption fails.
-    ValueError
-        If there are more than 4096 sequences.
     """
-    for assumption in _FRESH_SHUFFLES:
-        assumption.require(mechanism, "cl25.corollary_a_3_reshuffled")
     period, epochs = _epochs(mechanism)
-    if period**epochs > _MOST_SEQUENCES:
-        raise ValueError(
-            f"(dataset_size/batch_size)^epochs must be at most {_MOST_SEQUENCES}, "
-            f"got {period}^{epochs}"
-        )
     squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]
     weights = np.full(len(squares), 1 / len(squares))
     return RenyiCurve(MixedDivergence(np.array(squares) / 2, weights), points=101)

@@ -1,7 +1,6 @@
 """Chien and Li (2025): fresh shuffles in every epoch, and the limit of vanishing Hoelder order."""
 
-import itertools
-import math
+import dataclasses
 
 import numpy as np
 import pytest
@@ -10,24 +9,28 @@ from scipy.optimize import minimize
 from audit import Batching, bounds, exact
 from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
 from audit.bounds.cl25.cyclic_batches import sequences
-from audit.constructions import Affine
-from audit.constructions.process import Path, Process, Segment, Step
+from audit.constructions import QuadraticPair
 from tests.bounds.cl25.settings import figure_1
-from tests.bounds.process_pairs import HandMade
+from tests.bounds.process_pairs import assert_sound, random_walks
 
 
-def shuffled(**changes):
-    values = {"dataset_size": 6, "batch_size": 2, "steps": 9, "batching": Batching.SHUFFLED}
+def reshuffled(**changes):
+    values = {"dataset_size": 6, "batch_size": 2, "steps": 9, "batching": Batching.RESHUFFLED}
     return figure_1(**{**values, **changes})
+
+
+def once(m):
+    """The mechanism with one shuffle for all epochs."""
+    return dataclasses.replace(m, batching=Batching.SHUFFLED)
 
 
 @pytest.mark.parametrize("strong_convexity", [0.0, 1.0])
 @pytest.mark.parametrize("steps", [1, 7, 9, 24, 60])
 def test_the_same_place_in_every_epoch_is_theorem_a_1(steps, strong_convexity):
     """Two codes for one minimum: closed sums over a cycle, and a list of steps."""
-    m = shuffled(steps=steps, strong_convexity=strong_convexity)
+    m = reshuffled(steps=steps, strong_convexity=strong_convexity)
     for place in range(3):
-        cycle = bounds.evaluate("cl25.theorem_a_1", m, position=place).renyi(2.0)
+        cycle = bounds.evaluate("cl25.theorem_a_1", once(m), position=place).renyi(2.0)
         listed = theorem_a_1_sequence(m, [place] * -(-steps // 3)).renyi(2.0)
         if strong_convexity == 0:
             assert listed == pytest.approx(cycle, rel=1e-12)
@@ -36,16 +39,16 @@ def test_the_same_place_in_every_epoch_is_theorem_a_1(steps, strong_convexity):
 
 
 def test_without_convexity_the_list_is_no_better():
-    m = shuffled(convex=False, steps=30)
+    m = reshuffled(convex=False, steps=30)
     for place in range(3):
-        cycle = bounds.evaluate("cl25.theorem_a_1", m, position=place).renyi(2.0)
+        cycle = bounds.evaluate("cl25.theorem_a_1", once(m), position=place).renyi(2.0)
         listed = theorem_a_1_sequence(m, [place] * 10).renyi(2.0)
         assert cycle * (1 - 1e-12) <= listed <= 1.2 * cycle
 
 
 def test_the_least_sum_of_squares_is_a_solvers():
     """The water level against a general optimiser, from every start of one uneven sequence."""
-    m = shuffled(strong_convexity=1.0, steps=9, diameter=0.25)
+    m = reshuffled(strong_convexity=1.0, steps=9, diameter=0.25)
     c, met = 0.9, np.zeros(9)
     met[[2, 4, 6]] = 2 * 0.1 * 2.0 / 2
     distance, found = 0.0, []
@@ -71,31 +74,11 @@ def test_the_least_sum_of_squares_is_a_solvers():
     assert ours == pytest.approx(min(found), rel=1e-6)  # what the optimiser converges to
 
 
-def reshuffled_walk(m, *, curvature=0.0):
-    """The pair of linear (or quadratic) losses whose record is in a fresh place in every epoch."""
-    period, epochs = m.dataset_size // m.batch_size, m.steps // (m.dataset_size // m.batch_size)
-    eta = m.constant_step_size
-
-    def process(push):
-        def step(meets):
-            move = eta * push / m.batch_size if meets else 0.0
-            return Step((Affine(move, 1 - eta * curvature),), (1.0,), m.step_std)
-
-        paths = []
-        for places in sequences(period, epochs):
-            steps = tuple(step(place == t) for place, t in itertools.product(places, range(period)))
-            paths.append(Path(period**-epochs, (Segment(steps),)))
-        half = math.inf if m.diameter is None else m.diameter / 2
-        return Process(0.0, tuple(paths), lower=-half, upper=half)
-
-    return HandMade(m, process(m.sensitivity / 2), process(-m.sensitivity / 2))
-
-
 @pytest.mark.parametrize("curvature", [0.0, 2.0])
 @pytest.mark.parametrize("noise_std", [0.8, 3.0])
 def test_fresh_shuffles_are_bounded_on_the_exact_mixture(curvature, noise_std):
     """27 sequences of 3 epochs: the exact law of the mixture stays below the average."""
-    m = shuffled(
+    m = reshuffled(
         noise_std=noise_std,
         lipschitz=None,
         clip_norm=None,
@@ -103,7 +86,7 @@ def test_fresh_shuffles_are_bounded_on_the_exact_mixture(curvature, noise_std):
         strong_convexity=curvature,
         smoothness=max(curvature, 1.0),
     )
-    law = exact.curve(reshuffled_walk(m, curvature=curvature))
+    law = exact.curve(QuadraticPair(m, curvature))
     mean = corollary_a_3_reshuffled(m)
     worst = max(
         (theorem_a_1_sequence(m, places) for places in sequences(3, 3)),
@@ -117,7 +100,7 @@ def test_fresh_shuffles_are_bounded_on_the_exact_mixture(curvature, noise_std):
 
 def test_half_the_noise_would_be_caught():
     """A planted error: the average computed for twice the noise lies below the exact law."""
-    m = shuffled(
+    m = reshuffled(
         noise_std=3.0,
         lipschitz=None,
         gradient_sensitivity=4.0,
@@ -125,8 +108,8 @@ def test_half_the_noise_would_be_caught():
         smoothness=2.0,
         steps=3,
     )
-    law = exact.curve(reshuffled_walk(m, curvature=2.0))
-    wrong = shuffled(
+    law = exact.curve(QuadraticPair(m, 2.0))
+    wrong = reshuffled(
         noise_std=6.0,
         lipschitz=None,
         gradient_sensitivity=4.0,
@@ -138,17 +121,29 @@ def test_half_the_noise_would_be_caught():
 
 
 def test_late_places_are_the_worst_and_refusals():
-    m = shuffled(steps=12, diameter=0.05)
+    m = reshuffled(steps=12, diameter=0.05)
     values = {places: theorem_a_1_sequence(m, places).renyi(2.0) for places in sequences(3, 4)}
     assert max(values, key=lambda places: values[places])[-1] == 2
-    default = bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0)
+    default = bounds.evaluate("cl25.theorem_a_1", once(m)).renyi(2.0)
     # for whole epochs of convex losses Theorem A.1's default serves every sequence
     assert max(values.values()) <= default * (1 + 1e-12)
     with pytest.raises(ValueError, match="places must be one for each of the 4 epochs, got 1"):
         theorem_a_1_sequence(m, [0])
     with pytest.raises(ValueError, match=r"places must be below .* \(3\), got 3"):
         theorem_a_1_sequence(m, [0, 1, 2, 3])
-    with pytest.raises(bounds.NotApplicable, match="needs batches of records that were shuffled"):
+    with pytest.raises(bounds.NotApplicable, match="needs batches of records that are shuf"):
         theorem_a_1_sequence(figure_1(), [0])
-    with pytest.raises(ValueError, match=r"must be at most 4096, got 3\^20"):
-        corollary_a_3_reshuffled(shuffled(steps=60))
+    with pytest.raises(bounds.NotApplicable, match=r"needs at most 4096 sequences .*=3\^20"):
+        bounds.evaluate("cl25.corollary_a_3_reshuffled", reshuffled(steps=60))
+
+
+def test_the_entry_is_sound_on_exact_laws_of_fresh_shuffles():
+    """Walks with and without drift, both relations, any number of steps."""
+    for m, walk in random_walks(Batching.RESHUFFLED, 25, seed=8):
+        assert "cl25.corollary_a_3_reshuffled" in bounds.applicable(m)
+        assert_sound(["cl25.corollary_a_3_reshuffled"], m, exact.curve(walk))
+
+
+def test_one_shuffle_is_refused():
+    with pytest.raises(bounds.NotApplicable, match="got batching='shuffled'"):
+        bounds.evaluate("cl25.corollary_a_3_reshuffled", once(reshuffled()))
