@@ -40,7 +40,7 @@ from audit.numerics.normal import log_interval
 # Grid points of the law of S; the width of a bracket falls with their square.
 CELLS = 4096
 # Probability and share of the mean that one truncation may move.
-_TAIL = 1e-20
+TAIL = 1e-20
 # Beyond this k the lower side uses the mean of the outputs, not S.
 _MOST_SYMMETRIC = 6
 
@@ -119,22 +119,29 @@ def likelihood_ratio(
     noise_multiplier: float, above: bool, steps: int, of: int, *, cells: int = CELLS
 ) -> GridLaw:
     """Return the law of S under Q for the first ``steps`` of an epoch of ``of`` steps."""
-    law = iid_sum(_summand(noise_multiplier, above, of, cells), steps, cells=cells, tail=_TAIL)
+    law = iid_sum(summand(noise_multiplier, above, of, cells), steps, cells=cells, tail=TAIL)
     if steps < of:
-        law = trimmed(add(law, point(above, law.interval, 1 - steps / of)), _TAIL)
+        law = trimmed(add(law, point(above, law.interval, 1 - steps / of)), TAIL)
     return law
 
 
-def _summand(
-    noise_multiplier: float, above: bool, of: int, cells: int, powers: tuple[int, ...] = ()
+def allocation_side(
+    noise_multiplier: float, above: bool, steps: int, of: int, *, cells: int = CELLS
+) -> GridPair:
+    """Return one side of the pair of the first ``steps`` of an epoch of ``of`` steps."""
+    return _pair(likelihood_ratio(noise_multiplier, above, steps, of, cells=cells))
+
+
+def summand(
+    noise_multiplier: float, above: bool, of: int, cells: int, powers: tuple[float, ...] = ()
 ) -> GridLaw:
     """Return the law of exp(x/z^2 - 1/(2 z^2))/T."""
     scale = 1 / noise_multiplier
-    reach = math.sqrt(2 * math.log(1 / _TAIL))
+    reach = math.sqrt(2 * math.log(1 / TAIL))
     interval = (scale + 2 * reach) * scale / cells
     location = -0.5 * scale * scale - math.log(of)
     try:
-        return normal_exponential(above, interval, location, scale, tail=_TAIL, powers=powers)
+        return normal_exponential(above, interval, location, scale, tail=TAIL, powers=powers)
     except ValueError:
         raise validate.fail(
             "noise_multiplier", "at least about 0.04 for random allocation", noise_multiplier
@@ -183,8 +190,8 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
         log_p, log_q = log_interval(low - mu, high - mu), log_interval(low, high)
         # a cell is at least 1e-3 wide, of numbers up to 20 with 16 digits
         return dominated(log_p, log_q, mu * (mu + 20) / cells, rounding=1e-10)
-    law = symmetric(_summand(noise_multiplier, False, steps, cells), k)
-    law = iid_sum(law, steps, cells=cells, tail=_TAIL)
+    law = symmetric(summand(noise_multiplier, False, steps, cells), k)
+    law = iid_sum(law, steps, cells=cells, tail=TAIL)
     # the likelihood ratio is e_k / C(T, k), e_k the elementary symmetric polynomial
     factor = k * math.log(steps) - (gammaln(steps + 1) - gammaln(k + 1) - gammaln(steps - k + 1))
     with np.errstate(divide="ignore"):

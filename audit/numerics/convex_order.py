@@ -40,7 +40,7 @@ class Algebra:
         The triples (a, b, c).
     """
 
-    degrees: tuple[int, ...]
+    degrees: tuple[float, ...]
     products: tuple[tuple[int, int, int], ...]
 
     @classmethod
@@ -50,7 +50,7 @@ class Algebra:
         return cls(tuple(range(order + 1)), tuple(products))
 
     @classmethod
-    def additive(cls, *degrees: int) -> Algebra:
+    def additive(cls, *degrees: float) -> Algebra:
         """Return that of sums of functions of the summands, the summand itself first."""
         places = range(1, len(degrees) + 2)
         products = [(0, 0, 0), *((0, c, c) for c in places), *((c, 0, c) for c in places)]
@@ -126,7 +126,7 @@ def normal_exponential(
     scale: float,
     *,
     tail: float,
-    powers: tuple[int, ...] = (),
+    powers: tuple[float, ...] = (),
 ) -> GridLaw:
     """Return the law of e^N with N normal, cut where a probability of ``tail`` lies beyond.
 
@@ -332,7 +332,7 @@ class _Sums:
 
         h, stop, degrees = self.interval, self.size, self.algebra.degrees
 
-        def smaller(moment: int, degree: int) -> Array:
+        def smaller(moment: int, degree: float) -> Array:
             """E[f; cell <= i - far] in units of point i."""
             decay = math.exp(-degree * h)
             start = [math.exp(-degree * far * h)]

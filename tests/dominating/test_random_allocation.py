@@ -127,8 +127,8 @@ def test_several_participations() -> None:
 @pytest.mark.parametrize("factor", [0.999, 1.001])
 def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
     """A tenth of a percent of noise, more or less, is outside of the bracket of a Gaussian."""
-    summand = module._summand
-    monkeypatch.setattr(module, "_summand", lambda z, *rest: summand(factor * z, *rest))
+    summand = module.summand
+    monkeypatch.setattr(module, "summand", lambda z, *rest: summand(factor * z, *rest))
     low, high = allocation(1.0, 1, 1, cells=4096).epsilon_bracket(1e-6)
     assert not low <= GaussianCurve(1.0).epsilon(1e-6) <= high
 

@@ -1,0 +1,62 @@
+"""The privacy curve of a mechanism of which only bounds from both sides are known."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.curves import Order
+from audit.curves.base import PrivacyCurve
+from audit.dominating.composition import Composition
+from audit.dominating.curve import Bracket, DominatingCurve
+
+Array = NDArray[np.float64]
+
+
+@dataclass(frozen=True, eq=False)
+class EnclosedCurve(DominatingCurve):
+    """The curve of the worst pair of datasets, between explicit adversaries and an upper bound.
+
+    Parameters
+    ----------
+    adversaries
+        Compositions that pairs of datasets dominate, in the order of the pair.
+    upper
+        A proven bound for every pair of datasets. The lower ends of its brackets count as well, if
+        it is a `DominatingCurve`.
+    """
+
+    adversaries: tuple[Composition, ...]
+    upper: PrivacyCurve
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        low, high = 0.0, self.upper.epsilon(delta, order)
+        if isinstance(self.upper, DominatingCurve):
+            low, high = self.upper.epsilon_bracket(delta, order)
+        found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
+        return max([low, *found]), high
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        low, high = 0.0, self.upper.delta(epsilon, order)
+        if isinstance(self.upper, DominatingCurve):
+            low, high = self.upper.delta_bracket(epsilon, order)
+        found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
+        return max([low, *found]), high
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.asarray(self.upper.epsilon(delta, order))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return np.asarray(self.upper.delta(epsilon, order))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.upper.beta(alpha, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.upper.renyi(alpha, order))
+
+
+def _ordered(side: Composition, order: Order) -> Composition:
+    return side if order is Order.FORWARD else side.swapped

@@ -1,0 +1,184 @@
+"""Truncated Poisson batches: a batch of more than B records is cut to a random B of them.
+
+Whether at least B of the other n - 1 records are sampled is independent of the record, and may be
+revealed (quasi-convexity). Below B the step is a Poisson step at the sampling rate q. From B on, a
+record that is sampled as one of N + 1 is kept with probability B/(N + 1), and takes the place of
+one of B others, which are a uniformly random set of B whatever N is: a Poisson step at the rate
+q' = q E[B/(N + 1) | N >= B], of twice the sensitivity. With probability tau = P(N >= B) the second
+pair, else the first, dominates a step for add/remove: the mixture with a known coin.
+
+`TruncatedSubsampledGaussianDpEvent` of dp-accounting defines the sampler; its accountant takes the
+replace-one pair at rate q' for the second one, whose means are twice as far apart, and so is above
+the upper end here.
+
+The lower end is the best of two adversaries: other gradients of 0, where the step is a Poisson step
+at the rate with which the record takes part; and other gradients of -1 against 1, where it is a
+pair of normal mixtures on the line.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+from scipy.stats import binom
+
+from audit import validate
+from audit.dominating.composition import Composition
+from audit.dominating.curve import ComposedCurve
+from audit.dominating.enclosed import EnclosedCurve
+from audit.dominating.grid import GridPair, dominated, mixed
+from audit.dominating.poisson import MixturePair, grid_width, poisson_curve
+from audit.mechanism import Relation
+from audit.numerics.normal import log_interval
+
+Array = NDArray[np.float64]
+
+# Relative error of masses, with those of the binomial law.
+_ROUNDING = 1e-11
+# Of the second adversary: its sums are spread over the sizes of a batch.
+_MOST_RECORDS = 400
+_CELLS_ON_THE_LINE = 2048
+
+
+@dataclass(frozen=True)
+class Truncation:
+    """How often batches are cut, as the record sees it.
+
+    Parameters
+    ----------
+    rate
+        q, with which each record is sampled.
+    cut
+        tau, the probability that at least B of the other records are sampled.
+    kept
+        q', the probability that the record is sampled and kept if so.
+    """
+
+    rate: float
+    cut: float
+    kept: float
+
+    @classmethod
+    def of(cls, dataset_size: int, rate: float, largest: int) -> Truncation:
+        """Return it for n records, of which batches hold at most B.
+
+        P(sampled, kept, N >= B) = sum_j q P(N = j) B/(j + 1) = (B/n) P(M > B), where N and M are
+        binomial with n - 1 and n trials.
+        """
+        cut = float(binom.sf(largest - 1, dataset_size - 1, rate))
+        if cut == 0:
+            return cls(rate, 0.0, 0.0)
+        both = float(binom.sf(largest, dataset_size, rate)) * largest / dataset_size
+        return cls(rate, cut, min(both / cut, rate))
+
+    @property
+    def participation(self) -> float:
+        """The probability that the record takes part in a step."""
+        return (1 - self.cut) * self.rate + self.cut * self.kept
+
+
+def truncated_poisson(
+    noise_multiplier: float,
+    *,
+    dataset_size: int,
+    sampling_rate: float,
+    max_batch_size: int,
+    steps: int,
+    accuracy: float,
+) -> EnclosedCurve:
+    """Return bounds from both sides on all iterates under truncated Poisson batches.
+
+    For add/remove with a divisor that both datasets share. n is that of the larger dataset; the
+    binomial laws of the other records are those of both.
+
+    Parameters
+    ----------
+    noise_multiplier
+        z, standard deviation of the noise of a step's sum over the clipping norm.
+    dataset_size, sampling_rate, max_batch_size
+        n, q and B.
+    steps
+        Of the run.
+    accuracy
+        The relative width of brackets that is aimed at where batches are hardly ever cut.
+
+    Returns
+    -------
+    EnclosedCurve
+        ``FORWARD`` is removal. ``epsilon`` and the like are those of the upper bound.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of its range.
+
+    Examples
+    --------
+    >>> curve = truncated_poisson(
+    ...     1.0, dataset_size=1000, sampling_rate=0.05, max_batch_size=80, steps=100, accuracy=1e-4
+    ... )
+    >>> [round(end, 3) for end in curve.epsilon_bracket(1e-5)]
+    [2.965, 2.966]
+    """
+    validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+    validate.closed_unit(sampling_rate=sampling_rate)
+    validate.integer(1, dataset_size=dataset_size, max_batch_size=max_batch_size, steps=steps)
+    validate.positive(accuracy=accuracy)
+    cut = Truncation.of(dataset_size, sampling_rate, max_batch_size)
+    z = noise_multiplier
+    if cut.cut == 0:
+        curve = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
+        return EnclosedCurve((), curve)
+    pairs = [
+        (weight, MixturePair(rate, z, mean, two_sided=False))
+        for weight, rate, mean in ((1 - cut.cut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
+        if weight
+    ]
+    spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
+    reaches = [np.ptp(pair.loss(np.array(pair.ends(steps)))) for _, pair in pairs]
+    width = grid_width(spread, steps, float(max(reaches)), accuracy)
+    sides = [(weight, pair.grid_pairs(width, steps)[1]) for weight, pair in pairs]
+    upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
+    others_0 = MixturePair(cut.participation, z, 1.0, two_sided=False).grid_pairs(width, steps)[0]
+    adversaries = [replace(others_0, rounding=_ROUNDING)]
+    if dataset_size <= _MOST_RECORDS:
+        adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
+    lower = [Composition([(pair, steps)]) for pair in adversaries]
+    return EnclosedCurve(tuple(lower[1:]), ComposedCurve(lower[0], Composition([(upper, steps)])))
+
+
+def others_against(
+    noise_multiplier: float, dataset_size: int, largest: int, cut: Truncation, interval: float
+) -> GridPair:
+    """Return the pair, dominated, of one step's sum if the others' gradients are -1.
+
+    Without the record the sum is -min(N, B); with it -N + 1 with probability q if N < B, and
+    -B + 2 with probability q' otherwise.
+    """
+    z = noise_multiplier
+    counts = np.arange(min(largest, dataset_size))
+    weights = binom.pmf(counts, dataset_size - 1, cut.rate)
+    means = -counts.astype(float)
+    if largest < dataset_size:
+        weights, means = np.append(weights, cut.cut), np.append(means, -float(largest))
+    rates = np.where(means > -largest, cut.rate, cut.kept)
+    jumps = np.where(means > -largest, 1.0, 2.0)
+    edges = np.concatenate(
+        [[-np.inf], np.linspace(means[-1] - 10 * z, 2 + 10 * z, _CELLS_ON_THE_LINE), [np.inf]]
+    )
+    with np.errstate(divide="ignore"):
+        log_weights, log_rates, log_rest = np.log(weights), np.log(rates), np.log1p(-rates)
+
+    def cells(means: Array, logs: Array) -> Array:
+        places = (edges[:, None] - means) / z
+        return np.asarray(logsumexp(log_interval(places[:-1], places[1:]) + logs, axis=1))
+
+    log_q = cells(means, log_weights)
+    log_p = np.logaddexp(
+        cells(means, log_weights + log_rest), cells(means + jumps, log_weights + log_rates)
+    )
+    return dominated(log_p, log_q, interval, rounding=_ROUNDING)
