@@ -32,6 +32,7 @@ _UNITS_A_STAGE = 10
 _LARGEST_SIZE = 2**24
 # Tilts are rounded to this in logarithms, and so many are kept.
 _LOG_TILTS = 0.4
+_SMALLEST = 1e-290
 _KEPT = 6
 # Cells of the copy on which tilts and windows are looked for; it proves nothing.
 _COARSE = 1024
@@ -139,9 +140,11 @@ class Composition:
         sets = self._at(self._tilt_of_delta(max(delta, 1e-300)))
         p, q = self._bounds(sets)
         with np.errstate(divide="ignore", invalid="ignore"):
-            roots = np.log((p - delta) / q) + (sets.reference - sets.log_scale)
+            roots = np.log(p - delta) - np.log(q) + (sets.reference - sets.log_scale)
         if not self.above:
-            return max(float(np.max(np.where(p > delta, roots, -np.inf))), 0.0)
+            # what may have underflowed proves nothing
+            certain = (p > delta) & (q > _SMALLEST)
+            return max(float(np.max(roots, where=certain, initial=0.0)), 0.0)
         # the last grid point whose delta is not below the wanted one; the root comes after it
         h = self.interval
         points = (sets.first + np.arange(p.size)) * h
@@ -197,17 +200,15 @@ class Composition:
         return theta if bound(theta) < bound(0.0) else 0.0
 
     def _minimizing(self, bound: Callable[[float], float]) -> float:
-        """Return the theta > 0 of the least bound, rounded so that near questions share it."""
-        from scipy.optimize import minimize_scalar  # slow to import
+        """Return the theta > 0 of the least bound, from a fixed ladder, so that many share it.
 
+        A heavy tail of the loss makes the bound have several minima.
+        """
         span = sum(times * pair.p.size for pair, times in self.parts) * self.interval
-        found = minimize_scalar(
-            lambda log_theta: bound(math.exp(log_theta)),
-            bounds=(math.log(1e-3 / span), math.log(20.0 / self.interval)),
-            method="bounded",
-            options={"xatol": 0.02},
-        )
-        return math.exp(round(float(found.x) / _LOG_TILTS) * _LOG_TILTS)
+        first = math.floor(math.log(1e-3 / span) / _LOG_TILTS)
+        last = math.ceil(math.log(20.0 / self.interval) / _LOG_TILTS)
+        ladder = [math.exp(_LOG_TILTS * rung) for rung in range(first, last + 1)]
+        return min(ladder, key=bound)
 
     def _at(self, theta: float) -> _Sets:
         if theta not in self._sets:

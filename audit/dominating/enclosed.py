@@ -32,16 +32,18 @@ class EnclosedCurve(DominatingCurve):
     upper: PrivacyCurve
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low, high = 0.0, self.upper.epsilon(delta, order)
         if isinstance(self.upper, DominatingCurve):
             low, high = self.upper.epsilon_bracket(delta, order)
+        else:
+            low, high = 0.0, self.upper.epsilon(delta, order)
         found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
         return max([low, *found]), high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        low, high = 0.0, self.upper.delta(epsilon, order)
         if isinstance(self.upper, DominatingCurve):
             low, high = self.upper.delta_bracket(epsilon, order)
+        else:
+            low, high = 0.0, self.upper.delta(epsilon, order)
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         return max([low, *found]), high
 

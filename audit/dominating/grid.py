@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
+# Masses under the other law are normal floating-point numbers.
+_LARGEST_LOSS = 640.0
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,13 +63,14 @@ class GridPair:
 
     def swapped(self) -> GridPair:
         """Return the pair (Q, P)."""
-        fall = np.exp(-self.losses)
+        with np.errstate(divide="ignore"):
+            p, q = (np.exp(np.log(one) - self.losses) for one in (self.p, self.lifted))
         return GridPair(
             self.above,
             self.interval,
             1 - self.first - self.p.size,
-            (self.lifted * fall)[::-1],
-            (self.p * fall)[::-1],
+            q[::-1],
+            p[::-1],
             self.q_only,
             self.p_only,
             self.rounding + 4 * UNIT_ROUNDOFF,
@@ -111,9 +114,19 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
         Distance of two grid points, in nats.
     rounding
         Bound on the relative error of the probabilities.
+
+    Raises
+    ------
+    ValueError
+        If a loss is so large that its probability under the other law would underflow.
     """
     both, p_only, q_only = _split_singular(log_p, log_q)
     loss = log_p[both] - log_q[both]
+    if np.abs(loss).max() > _LARGEST_LOSS:
+        raise ValueError(
+            f"losses must be at most {_LARGEST_LOSS:g} for a dominating pair, "
+            f"got {np.abs(loss).max():g}"
+        )
     index = np.floor(loss / interval).astype(np.int64)
     first = int(index.min())
     rest = np.clip(loss - index * interval, 0.0, interval)

@@ -40,8 +40,11 @@ Array = NDArray[np.float64]
 # Relative error of masses, with those of the binomial law.
 _ROUNDING = 1e-11
 # Of the second adversary: its sums are spread over the sizes of a batch.
-_MOST_RECORDS = 400
+_LARGEST_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
+# The two ends are further apart than this anyway.
+_FINEST = 1e-5
+_LEAST_WEIGHT = 1e-30
 
 
 @dataclass(frozen=True)
@@ -133,6 +136,7 @@ def truncated_poisson(
     if cut.cut == 0:
         curve = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
         return EnclosedCurve((), curve)
+    accuracy = max(accuracy, _FINEST)
     pairs = [
         (weight, MixturePair(rate, z, mean, two_sided=False))
         for weight, rate, mean in ((1 - cut.cut, cut.rate, 1.0), (cut.cut, cut.kept, 2.0))
@@ -145,7 +149,7 @@ def truncated_poisson(
     upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
     others_0 = MixturePair(cut.participation, z, 1.0, two_sided=False).grid_pairs(width, steps)[0]
     adversaries = [replace(others_0, rounding=_ROUNDING)]
-    if dataset_size <= _MOST_RECORDS:
+    if max_batch_size <= _LARGEST_BATCH:
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
     lower = [Composition([(pair, steps)]) for pair in adversaries]
     return EnclosedCurve(tuple(lower[1:]), ComposedCurve(lower[0], Composition([(upper, steps)])))
@@ -165,10 +169,18 @@ def others_against(
     means = -counts.astype(float)
     if largest < dataset_size:
         weights, means = np.append(weights, cut.cut), np.append(means, -float(largest))
+    # sizes that next to never occur are left out under X, and counted everywhere under X'
+    kept = weights > _LEAST_WEIGHT
+    lost = float(weights[~kept].sum())
+    weights, means = weights[kept], means[kept]
     rates = np.where(means > -largest, cut.rate, cut.kept)
     jumps = np.where(means > -largest, 1.0, 2.0)
     edges = np.concatenate(
-        [[-np.inf], np.linspace(means[-1] - 10 * z, 2 + 10 * z, _CELLS_ON_THE_LINE), [np.inf]]
+        [
+            [-np.inf],
+            np.linspace(means.min() - 10 * z, means.max() + 2 + 10 * z, _CELLS_ON_THE_LINE),
+            [np.inf],
+        ]
     )
     with np.errstate(divide="ignore"):
         log_weights, log_rates, log_rest = np.log(weights), np.log(rates), np.log1p(-rates)
@@ -178,6 +190,8 @@ def others_against(
         return np.asarray(logsumexp(log_interval(places[:-1], places[1:]) + logs, axis=1))
 
     log_q = cells(means, log_weights)
+    if lost:
+        log_q = np.logaddexp(log_q, math.log(lost))
     log_p = np.logaddexp(
         cells(means, log_weights + log_rest), cells(means + jumps, log_weights + log_rates)
     )

@@ -1,0 +1,134 @@
+"""Truncated Poisson batches: one step by quadrature of the mixtures, limits, dp-accounting."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.stats import binom, norm
+
+from audit.curves import Order
+from audit.dominating import truncated_poisson as module
+from audit.dominating.composition import Composition
+from audit.dominating.poisson import poisson_curve
+from audit.dominating.truncated_poisson import Truncation, others_against, truncated_poisson
+from audit.mechanism import Relation
+
+Array = NDArray[np.float64]
+
+
+def truncated(z: float, n: int, q: float, largest: int, steps: int, accuracy: float = 1e-4):  # type: ignore[no-untyped-def]
+    return truncated_poisson(
+        z, dataset_size=n, sampling_rate=q, max_batch_size=largest, steps=steps, accuracy=accuracy
+    )
+
+
+def test_how_often_batches_are_cut_against_a_sum() -> None:
+    n, q, largest = 30, 0.3, 8
+    sizes = np.arange(n)
+    weights = binom.pmf(sizes, n - 1, q)
+    cut = Truncation.of(n, q, largest)
+    assert cut.cut == pytest.approx(weights[sizes >= largest].sum(), rel=1e-12)
+    taken = q * weights * np.minimum(1.0, largest / (sizes + 1))
+    assert cut.participation == pytest.approx(taken.sum(), rel=1e-12)
+    assert Truncation.of(n, q, n).cut == 0
+
+
+def mixture(means: list[float], weights: list[float], x: Array, z: float) -> Array:
+    parts = [w * norm.pdf(x, m, z) for m, w in zip(means, weights, strict=True)]
+    return np.asarray(sum(parts))
+
+
+def delta_of(p: Array, q: Array, epsilon: float, width: float) -> float:
+    return float(np.maximum(p - math.exp(epsilon) * q, 0).sum() * width)
+
+
+def test_one_step_of_both_adversaries_by_enumeration() -> None:
+    """Every size of the sample, and every outcome for the record, of five records."""
+    n, q, largest, z = 5, 0.6, 2, 1.0
+    x = np.linspace(-14, 14, 56_001)
+    pairs = {}
+    for others in (0.0, -1.0):
+        means: dict[bool, list[float]] = {True: [], False: []}
+        weights: dict[bool, list[float]] = {True: [], False: []}
+        for size in range(n):
+            weight = float(binom.pmf(size, n - 1, q))
+            means[False].append(others * min(size, largest))
+            weights[False].append(weight)
+            kept = q * min(1.0, largest / (size + 1))
+            means[True] += [1 + others * min(size, largest - 1), others * min(size, largest)]
+            weights[True] += [weight * kept, weight * (1 - kept)]
+        pairs[others] = [mixture(means[held], weights[held], x, z) for held in (True, False)]
+    curve = truncated(z, n, q, largest, 1)
+    for epsilon in (0.1, 0.5, 1.5):
+        for order, first in ((Order.FORWARD, 0), (Order.REVERSE, 1)):
+            exact = max(
+                delta_of(pair[first], pair[1 - first], epsilon, x[1] - x[0])
+                for pair in pairs.values()
+            )
+            low, high = curve.delta_bracket(epsilon, order)
+            # a Riemann sum with a kink, and 2048 cells
+            assert exact - 1e-3 < low < exact + 1e-6
+            assert low < high
+            assert high > exact - 1e-6
+
+
+@pytest.mark.parametrize(
+    ("z", "n", "q", "largest", "steps", "theirs"),
+    [
+        # from_truncated_subsampled_gaussian_mechanism of dp-accounting 0.6.0, interval 1e-3,
+        # add or remove, delta = 1e-5
+        (1.0, 1000, 0.05, 80, 100, 3.549901877036403),
+        (1.0, 1000, 0.05, 60, 100, 8.871385602734936),
+        (1.0, 40, 0.5, 15, 10, 29.671754282224235),
+        (1.0, 20, 0.3, 2, 5, 10.190735896583295),
+    ],
+)
+def test_dp_accounting_is_above_the_bracket(
+    z: float, n: int, q: float, largest: int, steps: int, theirs: float
+) -> None:
+    """Its upper bound has the means of the second pair twice as far apart."""
+    low, high = truncated(z, n, q, largest, steps).epsilon_bracket(1e-5)
+    assert low < high <= theirs * (1 + 1e-3)
+    assert high > 0.8 * theirs
+
+
+def test_what_is_hardly_ever_cut_is_poisson_sampling() -> None:
+    exact = poisson_curve(1.0, 0.05, 50, Relation.ADD_REMOVE, accuracy=1e-4)
+    for largest in (130, 1000):
+        low, high = truncated(1.0, 1000, 0.05, largest, 50).epsilon_bracket(1e-5)
+        known = exact.epsilon_bracket(1e-5)
+        assert low <= known[1]
+        assert high >= known[0]
+        assert high - low < 1e-3
+
+
+def test_what_is_always_cut() -> None:
+    """Batches of always 2 of 20: the pair with others at -1 is a Poisson step of means 2."""
+    z, n, largest, q = 1.0, 20, 2, 0.97
+    cut = Truncation.of(n, q, largest)
+    assert cut.cut == pytest.approx(1, abs=1e-12)
+    assert cut.kept == pytest.approx(largest / n, rel=1e-12)
+    low, high = truncated(z, n, q, largest, 1).epsilon_bracket(1e-5)
+    assert high - low < 2e-3
+
+
+def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A record that takes no other's place: the upper end falls below the lower one."""
+    mixture_pair = module.MixturePair
+    monkeypatch.setattr(
+        module,
+        "MixturePair",
+        lambda rate, z, mean, two_sided: mixture_pair(rate, z, 1.0, two_sided),
+    )
+    low, high = truncated(1.0, 20, 0.97, 2, 1).epsilon_bracket(1e-5)
+    assert low > high
+
+
+def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
+    cut = Truncation.of(20, 0.3, 2)
+    pair = others_against(1.0, 20, 2, cut, 0.01)
+    alone = Composition([(pair, 5)]).epsilon(1e-5)
+    assert alone <= truncated(1.0, 20, 0.3, 2, 5).epsilon_bracket(1e-5, Order.FORWARD)[0] + 1e-2
