@@ -136,4 +136,10 @@ KJH20 = Source(
     venue="International Conference on Artificial Intelligence and Statistics (AISTATS)",
     arxiv="1906.03049",
 )
+FS25 = Source(
+    ("Feldman, Vitaly", "Shenfeld, Moshe"),
+    2025,
+    "Privacy amplification by random allocation",
+    arxiv="2502.08202",
+)
 OWN = Source(("this package",), 2026, "Upper bounds by couplings")

@@ -9,6 +9,8 @@ from audit import validate
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import random_allocation
+from audit.dominating.shuffling import shuffled
+from audit.dominating.truncated_poisson import truncated_poisson
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 ACCURACY = 3e-7
@@ -63,12 +65,47 @@ def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
     )
 
 
+def _shuffled(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    if m.gradient_sensitivity is not None or m.gradient_bound is None:
+        raise ValueError(
+            "gradient_sensitivity must be left out for shuffled batches, whose lower ends have "
+            f"gradients that differ by twice their bound, got {m.gradient_sensitivity!r}"
+        )
+    return shuffled(
+        m.noise_multiplier,
+        steps_per_epoch=m.steps_per_epoch,
+        steps=m.steps,
+        fresh=m.batching is Batching.RESHUFFLED,
+        relation=m.relation,
+    )
+
+
+def _truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    if m.relation is not Relation.ADD_REMOVE:
+        raise ValueError(
+            "relation must be 'add remove' for truncated poisson batches, where a record takes "
+            f"another's place, got {m.relation.value!r}"
+        )
+    assert m.max_batch_size is not None  # checked by the mechanism
+    return truncated_poisson(
+        m.noise_multiplier,
+        dataset_size=m.dataset_size,
+        sampling_rate=m.sampling_rate,
+        max_batch_size=m.max_batch_size,
+        steps=m.steps,
+        accuracy=accuracy,
+    )
+
+
 SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
     {
         Batching.FULL: _full,
         Batching.CYCLIC: _cyclic,
         Batching.POISSON: _poisson,
         Batching.RANDOM_ALLOCATION: _random_allocation,
+        Batching.SHUFFLED: _shuffled,
+        Batching.RESHUFFLED: _shuffled,
+        Batching.TRUNCATED_POISSON: _truncated_poisson,
     }
 )
 """For each batching, a function from a mechanism and an accuracy to the curve of its pair."""
@@ -79,7 +116,9 @@ def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> Domi
 
     The curve belongs to a pair of laws that dominates every pair of neighbouring datasets, and that
     some losses attain (linear ones, of all strengths of convexity and smoothness; the noisy
-    gradients are released, so that no domain hides anything). ``epsilon`` is an upper bound for all
+    gradients are released, so that no domain hides anything). For shuffled and truncated Poisson
+    batches no such pair is known: the two ends of a bracket hold the worst pair of datasets, from
+    explicit adversaries and from a proven bound. ``epsilon`` is an upper bound for all
     iterates, and so for the last one; the low ends of brackets are certified lower bounds for all
     iterates, not for the last one.
 

@@ -105,6 +105,9 @@ ORDER = (
     "bsa24.mcsherry_talwar",
     "accounting.full_batch",
     "accounting.poisson",
+    "accounting.random_allocation",
+    "accounting.shuffled",
+    "accounting.truncated_poisson",
     "own.forgetting",
     "own.coupling",
 )
