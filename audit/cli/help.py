@@ -249,3 +249,45 @@ options:
     -h, --help        print this
     -c, --cfg job     print the configuration, search nothing
 """
+
+
+def of_plan() -> str:
+    """Return the help of ``audit-plan``."""
+    return _PLAN
+
+
+_PLAN = """\
+usage: audit-plan KEY=VALUE ... [--format text|json]
+
+Print how many runs of each of two neighbouring datasets refute "epsilon <= X at delta", if the
+mechanism is a known one: for the audit of audit.estimation.audit_samples, its own choice of
+thresholds included.
+
+examples:
+    audit-plan law=gaussian mu=1 epsilon=2 delta=1e-5 confidence=0.95
+    audit-plan law=laplace pure_epsilon=1 epsilon=0.5 delta=0 confidence=0.99 power=0.9
+
+keys of the claim and the audit:
+    epsilon           number of at least 0: the claim (needed)
+    delta             number in [0, 1): the claim (needed)
+    confidence        number in (0, 1), of the audit (needed)
+    power             the chance to refute that is asked for (default: 0.8)
+    directed          true | false: whether it is known beforehand which dataset has the higher
+                      scores (default: false)
+    largest           no more runs than so many are considered (default: 100000000)
+
+law, the mechanism that is assumed, and its keys:
+    gaussian             mu: distance of the two means over the deviation
+    laplace              pure_epsilon: sensitivity over scale
+    randomised response  pure_epsilon: log odds of the true answer
+    sampled gaussian     sampling_rate and noise_multiplier, of one step
+
+The score of a run is taken to rank outcomes by their likelihood ratio. For other laws, such as
+audit.exact.curve(pair), call audit.estimation.plan.
+
+options:
+    -h, --help        print this
+    --format FORMAT   text (default), or json (a list of objects with law, epsilon, delta,
+                      confidence, power, true_epsilon, trials, reached and strategy)
+    -m, --multirun    several questions: KEY=A,B,C
+"""

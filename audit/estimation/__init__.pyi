@@ -41,6 +41,8 @@ from .one_run_scores import PilotGuesses as PilotGuesses
 from .one_run_scores import audit_one_run as audit_one_run
 from .order_statistics import OrderStatistics as OrderStatistics
 from .pilot_split import PilotSplit as PilotSplit
+from .planner import TrialPlan as TrialPlan
+from .planner import plan as plan
 from .record import AuditRecord as AuditRecord
 from .record import Spent as Spent
 from .regions import Rates as Rates

@@ -83,11 +83,16 @@ def clopper_pearson(
 ) -> tuple[Array, Array]:
     """Return the two-sided interval ``(low, high)`` that holds the true rate with ``confidence``.
 
-    The error is shared equally between the ends: ``rate_lower`` and ``rate_upper`` at half the
-    error each. Same shapes, guarantee and errors as theirs.
+    The error is shared equally between the ends, which are those of `rate_lower` and `rate_upper`
+    at half the error each; same shapes, guarantee and errors as theirs. Computed by statsmodels,
+    which takes a second to import.
     """
-    half = 0.5 * (1 - validate.array_in(0, 1, open_ends=True, confidence=confidence))
-    return rate_lower(count, total, half), rate_upper(count, total, half)
+    from statsmodels.stats.proportion import proportion_confint
+
+    error = 1 - validate.array_in(0, 1, open_ends=True, confidence=confidence)
+    k, n, a = _checked(count, total, error)
+    low, high = proportion_confint(k.ravel(), n.ravel(), a.ravel(), method="beta")
+    return np.reshape(low, k.shape), np.reshape(high, k.shape)
 
 
 def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:

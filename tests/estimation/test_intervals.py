@@ -5,7 +5,6 @@ import time
 import numpy as np
 import pytest
 from scipy.stats import binomtest
-from statsmodels.stats.proportion import proportion_confint
 
 from audit.estimation import clopper_pearson, rate_lower, rate_upper
 
@@ -16,14 +15,21 @@ COUNTS = [
 
 
 @pytest.mark.parametrize("confidence", [0.5, 0.95, 0.999])
-def test_agrees_with_scipy_and_statsmodels(confidence: float) -> None:
+def test_statsmodels_scipy_and_the_one_sided_limits_agree(confidence: float) -> None:
     for k, n in COUNTS:
         low, high = clopper_pearson(k, n, confidence=confidence)
         scipy = binomtest(k, n).proportion_ci(confidence, method="exact")
         # SciPy's root finder stops within about 1e-12.
         assert (low, high) == pytest.approx((scipy.low, scipy.high), rel=1e-8, abs=1e-11)
-        other = proportion_confint(k, n, alpha=1 - confidence, method="beta")
-        assert (low, high) == pytest.approx(other, rel=1e-8)
+        half = (1 - confidence) / 2
+        assert low == pytest.approx(float(rate_lower(k, n, half)), rel=1e-8)
+        assert high == pytest.approx(float(rate_upper(k, n, half)), rel=1e-8)
+
+
+def test_shapes_broadcast() -> None:
+    low, high = clopper_pearson([[0, 3], [5, 10]], 10, confidence=[0.9, 0.95])
+    assert low.shape == high.shape == (2, 2)
+    assert (low[1, 1], high[0, 0]) == (rate_lower(10, 10, 0.025), rate_upper(0, 10, 0.05))
 
 
 def test_exact_at_none_and_all() -> None:

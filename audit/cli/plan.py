@@ -1,0 +1,153 @@
+"""The ``audit-plan`` command: how many runs refute a claim, if the mechanism is a known one."""
+
+from __future__ import annotations
+
+import argparse
+import enum
+import json
+import sys
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from audit import validate
+from audit.cli import help
+from audit.cli.errors import guarded
+from audit.codec import decode, encode
+
+if TYPE_CHECKING:
+    from audit.curves import PrivacyCurve
+    from audit.estimation import TrialPlan
+
+
+class Format(enum.Enum):
+    """How a plan is written."""
+
+    TEXT = "text"
+    JSON = "json"
+
+
+class Law(enum.Enum):
+    """The mechanism that is assumed."""
+
+    GAUSSIAN = "gaussian"
+    LAPLACE = "laplace"
+    RANDOMISED_RESPONSE = "randomised response"
+    SAMPLED_GAUSSIAN = "sampled gaussian"
+
+
+_NEEDED = {
+    Law.GAUSSIAN: ("mu",),
+    Law.LAPLACE: ("pure_epsilon",),
+    Law.RANDOMISED_RESPONSE: ("pure_epsilon",),
+    Law.SAMPLED_GAUSSIAN: ("sampling_rate", "noise_multiplier"),
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class Question:
+    """The claim, the audit that is to refute it, and the law that is assumed."""
+
+    epsilon: float
+    delta: float
+    confidence: float
+    power: float = 0.8
+    largest: int = 10**8
+    directed: bool = False
+    law: Law
+    mu: float | None = None
+    pure_epsilon: float | None = None
+    sampling_rate: float | None = None
+    noise_multiplier: float | None = None
+
+    def __post_init__(self) -> None:
+        needed = _NEEDED[self.law]
+        for name in dict.fromkeys(name for names in _NEEDED.values() for name in names):
+            value = getattr(self, name)
+            if (value is not None) == (name in needed):
+                continue
+            word = "given" if name in needed else "left out"
+            raise validate.fail(name, f"{word} for law={self.law.value}", value)
+
+    @property
+    def described(self) -> str:
+        """The assumed law in words."""
+        values = ", ".join(f"{name} {getattr(self, name):g}" for name in _NEEDED[self.law])
+        return f"{self.law.value} with {values}"
+
+    def curve(self) -> PrivacyCurve:
+        """Return the privacy curve of the assumed law."""
+        from audit.curves import GaussianCurve, LaplaceCurve, PureCurve
+
+        if self.mu is not None:
+            return GaussianCurve(self.mu)
+        if self.pure_epsilon is not None:
+            pure = LaplaceCurve if self.law is Law.LAPLACE else PureCurve
+            return pure(self.pure_epsilon)
+        from audit import exact
+        from audit.constructions.explicit import Mixture, Mixtures
+
+        assert self.sampling_rate is not None  # __post_init__
+        assert self.noise_multiplier is not None
+        validate.open_unit(sampling_rate=self.sampling_rate)
+        validate.positive(noise_multiplier=self.noise_multiplier)
+        rate, std = float(self.sampling_rate), float(self.noise_multiplier)
+        moved = Mixture((1 - rate, rate), (0.0, 1.0), (std, std))
+        return exact.curve(Mixtures(moved, Mixture((1.0,), (0.0,), (std,))))
+
+
+def main() -> None:
+    """Run the ``audit-plan`` command; the claim and the assumed law are given as KEY=VALUE."""
+    guarded(_run, "audit-plan")
+
+
+def _run() -> None:
+    if help.asked_for(sys.argv[1:]):
+        print(help.of_plan(), end="")
+        return
+    from audit.cli.composition import composed  # Hydra takes a while to import
+
+    parser = argparse.ArgumentParser(prog="audit-plan", add_help=False, allow_abbrev=False)
+    parser.add_argument(
+        "--format", choices=[form.value for form in Format], default=Format.TEXT.value
+    )
+    options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
+    questions = [decode(Question, values) for values in composed("audit-plan", Question)]
+    plans = [(question, _planned(question)) for question in questions]
+    if Format(options.format) is Format.JSON:
+        written = [{"law": one.described, **encode(plan)} for one, plan in plans]
+        print(json.dumps(written, indent=1, allow_nan=False))
+        return
+    for question, plan in plans:
+        print(_sentence(question, plan))
+
+
+def _planned(question: Question) -> TrialPlan:
+    from audit.estimation import plan
+
+    return plan(
+        question.curve(),
+        epsilon=question.epsilon,
+        delta=question.delta,
+        confidence=question.confidence,
+        power=question.power,
+        directed=question.directed,
+        largest=question.largest,
+    )
+
+
+def _sentence(question: Question, plan: TrialPlan) -> str:
+    from audit.report.number_format import count, plain
+
+    claim = f'"epsilon <= {plain(plan.epsilon)} at delta {plain(plan.delta)}"'
+    law = f"{question.described}, where epsilon is {plan.true_epsilon:.6g}"
+    if not plan.refutable:
+        return f"No number of runs refutes {claim} for {law}: the claim is true."
+    chance = f"with probability {plan.reached:.3g} at confidence {plan.confidence:g}"
+    if plan.trials is None:
+        runs = f"{count(question.largest)} runs of each dataset"
+        return f"{runs} refute {claim} only {chance}, for {law}."
+    return f"{count(plan.trials)} runs of each dataset refute {claim} {chance}, for {law}."
+
+
+if __name__ == "__main__":
+    main()

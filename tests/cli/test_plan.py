@@ -1,0 +1,102 @@
+"""The ``audit-plan`` command."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+from audit.cli.plan import main
+from audit.curves import PureCurve
+from audit.estimation import plan
+
+from .conftest import Ended
+
+Command = Callable[..., Ended]
+RESPONSE = ["law=randomised_response", "pure_epsilon=1", "delta=0", "confidence=0.95"]
+
+
+def test_a_sentence_for_people_and_json_for_programs(ended: Command) -> None:
+    expected = plan(PureCurve(1.0), epsilon=0.5, delta=0.0, confidence=0.95)
+    done = ended(main, *RESPONSE, "epsilon=0.5")
+    assert (done.status, done.err) == (0, "")
+    assert done.out == (
+        f'{expected.trials} runs of each dataset refute "epsilon <= 0.5 at delta 0" with '
+        f"probability {expected.reached:.3g} at confidence 0.95, for randomised response with "
+        "pure_epsilon 1, where epsilon is 1.\n"
+    )
+    (row,) = json.loads(ended(main, *RESPONSE, "epsilon=0.5", "--format", "json").out)
+    assert row == {
+        "law": "randomised response with pure_epsilon 1",
+        "epsilon": 0.5,
+        "delta": 0.0,
+        "confidence": 0.95,
+        "power": 0.8,
+        "true_epsilon": 1.0,
+        "trials": expected.trials,
+        "reached": expected.reached,
+        "strategy": "OrderStatistics",
+    }
+
+
+def test_true_claims_and_claims_out_of_reach(ended: Command) -> None:
+    done = ended(main, *RESPONSE, "epsilon=1")
+    assert done.out.startswith('No number of runs refutes "epsilon <= 1 at delta 0" for randomised')
+    done = ended(main, *RESPONSE, "epsilon=0.99", "largest=100")
+    assert done.out.startswith('100 runs of each dataset refute "epsilon <= 0.99 at delta 0" only')
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        ["law=gaussian", "mu=1"],
+        ["law=laplace", "pure_epsilon=2"],
+        ["law=sampled gaussian", "sampling_rate=0.3", "noise_multiplier=0.4"],
+    ],
+)
+def test_other_laws(ended: Command, law: list[str]) -> None:
+    words = ["epsilon=0.3", "delta=1e-3", "confidence=0.9", "directed=true", "power=0.7"]
+    done = ended(main, *law, *words, "--format", "json")
+    (row,) = json.loads(done.out)
+    assert row["true_epsilon"] > 0.3
+    assert 10 <= row["trials"] < 2000
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ([], "epsilon must be given, got nothing"),
+        (["epsilon=-1"], "epsilon must be a finite number of at least 0, got -1"),
+        (["epsilon=1", "delta=1"], "delta must be in [0, 1), got 1"),
+        (["epsilon=1", "mu=1"], "mu must be left out for law=randomised response, got 1.0"),
+        (["epsilon=1", "law=gaussian"], "mu must be given for law=gaussian, got None"),
+        (
+            ["epsilon=1", "law=normal"],
+            "law must be one of gaussian, laplace, randomised response, ",
+        ),
+    ],
+)
+def test_bad_input_is_one_line(ended: Command, words: list[str], message: str) -> None:
+    done = ended(main, *RESPONSE, *words)
+    assert done.status == 2
+    assert done.error.startswith("audit-plan: error: ")
+    assert message in done.error
+
+
+def test_help_imports_nothing_heavy() -> None:
+    code = (
+        "import sys\n"
+        "from audit.cli.plan import main\n"
+        "sys.argv = ['audit-plan', '--help']\n"
+        "main()\n"
+        "assert not {'hydra', 'numba', 'scipy', 'matplotlib', 'statsmodels'} & set(sys.modules)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+    )
+    assert done.returncode == 0, done.stderr
+    for law in ("gaussian", "laplace", "randomised response", "sampled gaussian"):
+        assert law in done.stdout

@@ -1,0 +1,198 @@
+"""The number of trials that refutes: against audits that are run, and against sums."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from audit import exact
+from audit.constructions import TwoSidedWalk
+from audit.curves import GaussianCurve, LaplaceCurve, Order, PrivacyCurve, PureCurve
+from audit.estimation import PilotSplit, SimultaneousBand, audit_samples, plan
+from audit.estimation.evidence import Tail, ThresholdTest
+from audit.estimation.pilot_split import Plan
+from audit.estimation.planner import EventRates, _pilot_power, _power_of, _smallest
+from audit.estimation.regions import Counts, JointShape, joint
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+CONFIDENCE = 0.95
+
+
+def gaussian(generator: np.random.Generator, trials: int) -> tuple[Array, Array]:
+    return generator.normal(2.0, 1.0, trials), generator.normal(0.0, 1.0, trials)
+
+
+def response(generator: np.random.Generator, trials: int) -> tuple[Array, Array]:
+    keep = 1 / (1 + np.exp(-1.0))
+    first, second = generator.random(trials) < keep, generator.random(trials) >= keep
+    return first.astype(float), second.astype(float)
+
+
+def laplace(generator: np.random.Generator, trials: int) -> tuple[Array, Array]:
+    return generator.laplace(2.0, 1.0, trials), generator.laplace(0.0, 1.0, trials)
+
+
+@pytest.mark.parametrize(
+    ("curve", "draw", "epsilon", "delta"),
+    [
+        (GaussianCurve(2.0), gaussian, 2.0, 1e-2),
+        (PureCurve(1.0), response, 0.5, 0.0),
+        (LaplaceCurve(2.0), laplace, 1.0, 0.0),
+    ],
+    ids=["gaussian", "randomised response", "laplace"],
+)
+def test_audits_refute_as_often_as_planned(
+    curve: PrivacyCurve, draw: Any, epsilon: float, delta: float
+) -> None:
+    found = plan(curve, epsilon=epsilon, delta=delta, confidence=CONFIDENCE)
+    assert found.trials is not None
+    assert found.strategy == "OrderStatistics"
+    repeats = 150
+
+    def refuted(trials: int) -> float:
+        generator = np.random.default_rng(11)
+        lower = [
+            audit_samples(
+                *draw(generator, trials), confidence=CONFIDENCE, deltas=(delta,), seed=seed
+            ).epsilon_lower(delta)
+            for seed in range(repeats)
+        ]
+        return float(np.mean(np.array(lower) > epsilon))
+
+    # three standard errors of 150 audits and of the planner's own draws
+    assert refuted(found.trials) == pytest.approx(0.8, abs=3 * np.hypot(0.033, 0.01))
+    assert refuted(round(0.6 * found.trials)) < 0.8 - 0.1  # a plan of too few trials is seen
+
+
+def test_the_sum_over_counts_is_what_drawn_counts_show() -> None:
+    rates = EventRates.of(GaussianCurve(1.0))
+    test = Plan(ThresholdTest(Order.FORWARD, Tail.AT_LEAST, 1.8), JointShape(1.0, 0.1), 0.0)
+    trials, claim, error = 1500, (1.38, 1e-3), 0.04
+    p, q = rates.above(1.8)
+    assert q == pytest.approx(0.0359303191, rel=1e-8)
+    assert p == pytest.approx(0.2118553986, rel=1e-8)
+    generator = np.random.default_rng(3)
+    drawn = [
+        Counts(
+            int(generator.binomial(trials, p)), trials, int(generator.binomial(trials, q)), trials
+        )
+        for _ in range(1000)
+    ]
+    refuted = [
+        float(joint(one, error, test.shape, 32).epsilon(np.asarray(claim[1]))[0]) > claim[0]
+        for one in drawn
+    ]
+    power = _power_of(test, rates, trials, claim, error)
+    assert 0.2 < power < 0.95
+    assert power == pytest.approx(np.mean(refuted), abs=3 * 0.0158)  # at most 1/2 sqrt(1/1000)
+
+
+def test_a_pilot_s_plan_is_that_of_its_audits() -> None:
+    trials, epsilon, delta = 30_000, 2.05, 1e-2
+    rates = EventRates.of(GaussianCurve(1.0))
+    power = _pilot_power(rates, trials, PilotSplit(), (epsilon, delta), 1 - CONFIDENCE)
+    assert 0.2 < power < 0.98
+    generator = np.random.default_rng(5)
+    refuted = [
+        audit_samples(
+            generator.normal(1.0, 1.0, trials),
+            generator.normal(0.0, 1.0, trials),
+            confidence=CONFIDENCE,
+            deltas=(delta,),
+            seed=seed,
+        ).epsilon_lower(delta)
+        > epsilon
+        for seed in range(60)
+    ]
+    assert power == pytest.approx(np.mean(refuted), abs=3 * 0.065 + 0.02)
+
+
+def test_a_true_claim_is_refuted_by_no_number() -> None:
+    found = plan(PureCurve(1.0), epsilon=1.0, delta=0.0, confidence=CONFIDENCE)
+    assert (found.refutable, found.trials, found.reached) == (False, None, 0.0)
+    assert found.true_epsilon == 1.0
+
+
+def test_too_many_are_not_asked_for() -> None:
+    found = plan(PureCurve(1.0), epsilon=0.99, delta=0.0, confidence=CONFIDENCE, largest=1000)
+    assert found.refutable
+    assert found.trials is None
+    assert found.reached < 0.8
+
+
+def test_what_asks_for_more_needs_more() -> None:
+    def trials(**changes: Any) -> int:
+        asked = {"epsilon": 0.5, "delta": 0.0, "confidence": 0.95, **changes}
+        found = plan(PureCurve(1.0), **asked)
+        assert found.trials is not None
+        assert found.reached >= changes.get("power", 0.8)
+        return found.trials
+
+    usual = trials()
+    assert trials(directed=True) < usual
+    assert usual < trials(confidence=0.99)
+    assert usual < trials(power=0.9)
+    assert usual < trials(epsilon=0.6)
+
+
+def test_the_rates_are_those_of_the_curve() -> None:
+    for curve in (GaussianCurve(1.0), PureCurve(1.0), LaplaceCurve(3.0)):
+        rates = EventRates.of(curve)
+        for threshold in (-4.0, -0.7, 0.0, 1.3, 4.0):
+            first, second = rates.above(threshold)
+            assert 1 - curve.beta(second, Order.REVERSE) == pytest.approx(first, rel=2e-3)
+        for masses in rates.cells:
+            assert np.sum(masses) == pytest.approx(1.0)
+
+
+def test_the_exact_law_of_a_pair_is_planned_for() -> None:
+    m = NoisySGD(
+        steps=4, dataset_size=1, batch_size=1, step_size=1.0, noise_std=1.0, lipschitz=0.5,
+        diameter=200.0,
+    )  # fmt: skip
+    law = exact.curve(TwoSidedWalk(m))  # unclamped: N(0, 1) against N(2, 1)
+    asked = {"epsilon": 2.0, "delta": 1e-2, "confidence": CONFIDENCE}
+    found, known = plan(law, **asked).trials, plan(GaussianCurve(2.0), **asked).trials
+    assert found == pytest.approx(known, rel=0.02)
+
+
+def test_the_smallest_that_is_enough() -> None:
+    asked: list[int] = []
+
+    def power(trials: int) -> float:
+        asked.append(trials)
+        return float(ndtr(0.03 * math.sqrt(trials) - 2.0))  # 0.8 at 8972.4
+
+    assert 8973 <= (_smallest(power, 0.8, 10**6) or 0) <= 8973 * 1.01
+    assert len(asked) < 14
+    assert _smallest(power, 0.8, 8900) is None
+    assert _smallest(lambda n: 0.5 if n < 10 else 0.9, 0.8, 10**6) == 10
+    jump = _smallest(lambda n: 0.0 if n < 7777 else 1.0, 0.8, 10**6)
+    assert 7777 <= (jump or 0) <= 7777 * 1.01
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"assumed": 1.0}, "assumed must be a PrivacyCurve, got 1.0"),
+        ({"epsilon": -1}, "epsilon must be a finite number of at least 0, got -1"),
+        ({"delta": 1.0}, r"delta must be in \[0, 1\), got 1.0"),
+        ({"confidence": 1}, r"confidence must be in \(0, 1\), got 1"),
+        ({"power": 0}, r"power must be in \(0, 1\), got 0"),
+        ({"largest": 3}, "largest must be a whole number of at least 10, got 3"),
+        (
+            {"thresholds": SimultaneousBand()},
+            "thresholds must be an OrderStatistics or a PilotSplit, got SimultaneousBand",
+        ),
+    ],
+)
+def test_refusals(changes: dict[str, Any], message: str) -> None:
+    asked = {"assumed": PureCurve(1.0), "epsilon": 0.5, "delta": 0.0, "confidence": 0.95, **changes}
+    with pytest.raises(ValueError, match=message):
+        plan(asked.pop("assumed"), **asked)
