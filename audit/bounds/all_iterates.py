@@ -122,7 +122,7 @@ def poisson(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound(
     id="accounting.random_allocation",
-    source=FS25,
+    source=FS25.at("dominating pair of the allocation of 1 in t steps"),
     statement=(
         "random allocation to 1 of T steps, all iterates: composition over the epochs of the mean "
         "of N(e_t, z^2 I), t = 1, ..., T, against N(0, z^2 I)"

@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
-from scipy.stats import binom
+from scipy.special import betainc, logsumexp
 
 from audit import validate
 from audit.dominating.composition import Composition
@@ -72,16 +71,21 @@ class Truncation:
         P(sampled, kept, N >= B) = sum_j q P(N = j) B/(j + 1) = (B/n) P(M > B), where N and M are
         binomial with n - 1 and n trials.
         """
-        cut = float(binom.sf(largest - 1, dataset_size - 1, rate))
+        cut = _at_least(largest, dataset_size - 1, rate)
         if cut == 0:
             return cls(rate, 0.0, 0.0)
-        both = float(binom.sf(largest, dataset_size, rate)) * largest / dataset_size
+        both = _at_least(largest + 1, dataset_size, rate) * largest / dataset_size
         return cls(rate, cut, min(both / cut, rate))
 
     @property
     def participation(self) -> float:
         """The probability that the record takes part in a step."""
         return (1 - self.cut) * self.rate + self.cut * self.kept
+
+
+def _at_least(count: int, trials: int, rate: float) -> float:
+    """Probability of at least ``count`` successes."""
+    return float(betainc(count, trials - count + 1, rate)) if count <= trials else 0.0
 
 
 def truncated_poisson(
@@ -163,6 +167,8 @@ def others_against(
     Without the record the sum is -min(N, B); with it -N + 1 with probability q if N < B, and
     -B + 2 with probability q' otherwise.
     """
+    from scipy.stats import binom  # slow to import
+
     z = noise_multiplier
     counts = np.arange(min(largest, dataset_size))
     weights = binom.pmf(counts, dataset_size - 1, cut.rate)
