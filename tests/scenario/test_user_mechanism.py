@@ -196,7 +196,7 @@ FUNCTION = {"function": "m:f"}
         ),
         (
             {"own": FUNCTION, "claims": CLAIMS, "trials": 1000, "renyi_orders": [2.0]},
-            r"renyi_orders must be left out of an? UserMechanismSetting, got \[2.0\]",
+            r"renyi_orders must be left out of a setting with the key own, got \[2.0\]",
         ),
         (
             {"own": FUNCTION, "claims": CLAIMS, "trails": 1000},
