@@ -36,7 +36,7 @@ def assert_bound_holds(
     loose_by: float | None = None,
     error: float = 0.01,
     trials: int = 0,
-    seconds: float = 60.0,
+    seconds: float = Budget.seconds,
     seed: int = 0,
     name: str | None = None,
 ) -> Judgement:
@@ -61,7 +61,7 @@ def assert_bound_holds(
     trials
         Samples a side where no exact law is at hand; 0 is exact only.
     seconds
-        The time after which no further construction is tried.
+        The estimated time of exact laws; constructions beyond it are not tried.
     seed
         Of all samples.
     name

@@ -73,6 +73,7 @@ def check(
     seed: int | None = None,
     search: int | None = None,
     jobs: int = 1,
+    exhaustive: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Checked:
     """Judge every claim of the files that can be read.
@@ -89,6 +90,9 @@ def check(
         How many pairs the worst-case search tries for every claim, instead of what the files say.
     jobs
         How many claims are judged at a time.
+    exhaustive
+        Whether all pairs are tried, also after one has refuted a claim: the best certified number
+        is then the best of all pairs.
     progress
         Called with (done, total) as claims are done.
 
@@ -106,7 +110,7 @@ def check(
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:
         claims = tuple(_with_search(claim, search) for claim in claims)
-    judgements = _judged(claims, loaded.files, error, jobs, progress)
+    judgements = _judged(claims, loaded.files, error, jobs, exhaustive, progress)
     return Checked(
         judgements,
         (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
@@ -136,6 +140,7 @@ def _judged(
     files: Sequence[Path],
     error: float,
     jobs: int,
+    exhaustive: bool,
     progress: Callable[[int, int], None] | None,
 ) -> tuple[Judgement, ...]:
     if not claims:
@@ -150,7 +155,10 @@ def _judged(
             progress(len(done), len(claims))
 
     # what constructions of users print is no outcome
-    with Shared(files) as shared, contextlib.redirect_stdout(sys.stderr):
+    with (
+        Shared(files, exhaustive=exhaustive) as shared,
+        contextlib.redirect_stdout(sys.stderr),
+    ):
         return judge_all(claims, error=error, jobs=jobs, progress=advance, shared=shared)
 
 

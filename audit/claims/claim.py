@@ -172,13 +172,13 @@ class Budget:
     """How much work the judge may spend on a claim.
 
     ``trials`` is the number of samples a side where no exact law is at hand (0: exact only),
-    ``seconds`` the time after which no further construction is tried, ``seed`` that of all samples.
-    A callable may take ``callable_seconds`` for all deltas together, and ``callable_gigabytes`` of
-    memory.
+    ``seconds`` the time for exact laws, by estimates that are the same on every machine: pairs
+    beyond it are not tried. ``seed`` is that of all samples. A callable may take
+    ``callable_seconds`` for all deltas together, and ``callable_gigabytes`` of memory.
     """
 
     trials: int = 0
-    seconds: float = 60.0
+    seconds: float = 2.5
     seed: int = 0
     callable_seconds: float = 30.0
     callable_gigabytes: float = 4.0

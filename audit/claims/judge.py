@@ -2,64 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import queue
 import threading
 import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self, TypeVar
 
-from audit import bounds, exact, validate
-from audit.claims.candidates import candidate_pairs
-from audit.claims.claim import CatalogueBound, Claim
+from audit import bounds, validate
+from audit.claims.claim import Budget, CatalogueBound, Claim
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
+from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
+from audit.claims.known_pairs import KnownPair, KnownPairs, Pair
 from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction, HolderPair
-from audit.constructions.explicit import ExplicitPair, Repeated
-from audit.curves import Order
-from audit.exact.from_pair import exact_seconds
+from audit.constructions.explicit import Repeated
 from audit.mechanism import NoisySGD
 from audit.results import Verdict
 
-Pair = Construction | ExplicitPair
 Progress = Callable[[Judgement], None]
-Compute = Callable[[Pair], exact.BracketedCurve]
 
 _Task = TypeVar("_Task")
 _Outcome = TypeVar("_Outcome")
-
-_MOST_LAWS = 64  # exact laws that are kept while a file is judged
-
-
-@dataclass(frozen=True)
-class _Finding:
-    """What one pair certifies of one claimed number, in one order."""
-
-    number: ClaimedNumber
-    low: float
-    high: float
-    order: Order
-    pair: Pair
-    evidence: Evidence
-    curve: exact.BracketedCurve | None = None  # of exact evidence
-
-    @property
-    def refutes(self) -> bool:
-        return self.number.refuted_by(self.low)
-
-    @property
-    def tightness(self) -> tuple[bool, float]:
-        """Sorts refutations first, then what comes closest to the claimed number."""
-        return not self.refutes, self.number.ratio(self.low)
 
 
 class Shared:
@@ -69,12 +38,14 @@ class Shared:
     ----------
     files
         The claims files, beside which modules of users are looked for too.
+    exhaustive
+        Whether all pairs are tried, also after one has refuted a claim.
     """
 
-    def __init__(self, files: Iterable[Path] = ()) -> None:
-        # claims often share a mechanism, and then all its pairs
-        self.law: Compute = lru_cache(maxsize=_MOST_LAWS)(exact.curve)
+    def __init__(self, files: Iterable[Path] = (), *, exhaustive: bool = False) -> None:
+        self.pairs = KnownPairs()
         self.workers = workers_for(files)
+        self.exhaustive = exhaustive
 
     def __enter__(self) -> Self:
         return self
@@ -222,19 +193,28 @@ def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
 
 def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
     numbers = claimed_numbers(claim, shared.workers)
-    findings, untried, spent = _evidence(claim, numbers, error, shared.law)
-    if not findings:
-        reason = untried or "no pair of neighbouring datasets is at hand for this mechanism"
+    found = evidence(
+        _pairs(claim, shared.pairs),
+        numbers,
+        claim.budget,
+        error=error,
+        exhaustive=shared.exhaustive,
+        search=lambda number: _searched(claim, number, shared.pairs),
+        always_search=claim.search is not None,
+    )
+    if not found.findings:
+        reason = "; ".join(dict.fromkeys(found.reasons))
         return Judgement(
             claim=claim,
             verdict=Verdict.INCONCLUSIVE,
             claimed=numbers[0].value,
             quantity=numbers[0].quantity,
             numbers=numbers,
-            message=reason,
+            pairs_left=found.left,
+            message=reason or "no pair of neighbouring datasets is at hand for this mechanism",
         )
-    closest = min(findings, key=lambda finding: finding.tightness)
-    verdict, message = _verdict(claim, closest)
+    closest = found.closest
+    verdict, message = _verdict(claim, found)
     witness = None
     if verdict is Verdict.REFUTED and closest.refutes:
         witness, lack = _witness(claim, closest)
@@ -246,23 +226,26 @@ def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
         certified=closest.low,
         quantity=closest.number.quantity,
         order=closest.order,
-        pair=described(closest.pair),
+        pair=described(closest.known.pair),
+        pairs_tried=found.tried,
+        pairs_left=found.left,
         evidence=closest.evidence,
-        error=spent,
+        error=found.error,
         numbers=numbers,
         witness=witness,
         message=message,
     )
 
 
-def _verdict(claim: Claim, closest: _Finding) -> tuple[Verdict, str]:
+def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
+    closest = found.closest
     quantity, claimed = closest.number.quantity, closest.number.value
     place = f" at {quantity.where}" if quantity.where else ""
     numbers = f"certified {quantity.name} {closest.low:.6g}{place}, claimed {claimed:.6g}"
     if not claim.statement.is_lower_bound:
         if closest.refutes:
             return Verdict.REFUTED, numbers
-        return Verdict.CONSISTENT, f"no pair tried refutes it: {numbers}"
+        return Verdict.CONSISTENT, f"{_in_vain(found, claim.budget, 'refute')}: {numbers}"
     if closest.refutes:  # the number that the claim says is exceeded
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
     assert claim.mechanism is not None or claim.pair is not None
@@ -272,7 +255,16 @@ def _verdict(claim: Claim, closest: _Finding) -> tuple[Verdict, str]:
             Verdict.REFUTED,
             f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{place}",
         )
-    return Verdict.INCONCLUSIVE, f"no pair tried exceeds it: {numbers}"
+    return Verdict.INCONCLUSIVE, f"{_in_vain(found, claim.budget, 'exceed')}: {numbers}"
+
+
+def _in_vain(found: Found, budget: Budget, verb: str) -> str:
+    """Return how many pairs were tried in vain, and how many were not for lack of time."""
+    within = f" within {budget.seconds:g} s" if found.left else ""
+    left = f" ({found.left} more were left)" if found.left else ""
+    if found.tried == 1:
+        return f"the pair tried{within} does not {verb} it{left}"
+    return f"none of the {found.tried} pairs tried{within} {verb}s it{left}"
 
 
 def _least_upper_bound(
@@ -294,109 +286,35 @@ def _least_upper_bound(
     return id, value
 
 
-def _evidence(
-    claim: Claim, numbers: Sequence[ClaimedNumber], error: float, compute: Compute
-) -> tuple[list[_Finding], str, float]:
-    """Return all findings, why pairs were left out, and the error that was spent."""
-    deadline = time.perf_counter() + claim.budget.seconds
-    findings: list[_Finding] = []
-    costly: list[Construction] = []
-    failures: list[str] = []
-    reached: dict[ClaimedNumber, float] = {}
-    for pair in _pairs(claim):
-        left = deadline - time.perf_counter()
-        if (findings or costly) and left <= 0:
-            break
-        if isinstance(pair, Construction) and exact_seconds(pair) > claim.budget.seconds:
-            costly.append(pair)
-            continue
-        try:
-            curve = compute(pair)
-        except ValueError as reason:  # no law to be had at this precision
-            failures.append(" ".join(str(reason).split()))
-            continue
-        findings += _exact_findings(pair, curve, numbers, reached)
-    if not any(finding.refutes for finding in findings):
-        in_time = time.perf_counter() < deadline
-        for pair in _searched(claim, numbers, findings) if in_time or claim.search else ():
-            with contextlib.suppress(ValueError):
-                findings += _exact_findings(pair, compute(pair), numbers, reached)
-    if not costly or claim.budget.trials == 0:
-        if costly:
-            failures.append("exact laws would take longer than the budget's seconds")
-        return findings, "; ".join(dict.fromkeys(failures)), 0.0
-    # which pairs are sampled is settled by their sizes, before any sample is drawn
-    share = error / len(costly)
-    enough = claim.budget.trials >= FEWEST_FOR_INTERVALS
-    evidence = Evidence.SAMPLED if enough else Evidence.SEQUENTIAL
-    for index, pair in enumerate(costly):
-        lows = sampled_bounds(
-            pair,
-            numbers,
-            trials=claim.budget.trials,
-            error=share,
-            seed=claim.budget.seed + 2 * index,
-        )
-        findings += [
-            _Finding(number, low, math.inf, order, pair, evidence)
-            for number, (low, order) in zip(numbers, lows, strict=True)
-        ]
-    return findings, "", error
-
-
-def _exact_findings(
-    pair: Pair,
-    curve: exact.BracketedCurve,
-    numbers: Sequence[ClaimedNumber],
-    reached: dict[ClaimedNumber, float],
-) -> list[_Finding]:
-    """Return what a pair certifies; nothing where another one has ``reached`` more."""
-    findings = []
-    for number in numbers:
-        quantity = number.quantity
-        for order in Order:
-            if number in reached and not quantity.may_exceed(curve, order, reached[number]):
-                continue
-            low, high = quantity.bracket(curve, order)
-            reached[number] = max(low, reached.get(number, 0.0))
-            findings.append(_Finding(number, low, high, order, pair, Evidence.EXACT, curve))
-    return findings
-
-
-def _pairs(claim: Claim) -> Iterator[Pair]:
-    """Yield the pairs that may speak about the claim: the one that it names, or all that fit."""
+def _pairs(claim: Claim, known: KnownPairs) -> Sequence[KnownPair]:
+    """Return the pairs that may speak about the claim: the one that it names, or all that fit."""
     mechanism = claim.mechanism
     entry, options = _bound_of(claim)
     batches = _allowed_batches(claim)
     if claim.pair is not None:
         runs = 1 if entry is None else entry.released_runs(options)
-        yield _checked_pair(claim, claim.pair, batches, runs)
-        return
+        return [known.one(_checked_pair(claim, claim.pair, batches, runs))]
     if mechanism is None:
         raise BadClaim("mechanism or pair must be given, got neither")
     for name in () if entry is None else entry.other_runs:
         if name in options:
             raise BadClaim(f"pair must be named for a bound with the option {name!r}")
-    seen: set[Pair | None] = {None}
-    for candidate in candidate_pairs(mechanism):
-        pair = _placed(candidate, batches)
-        if pair is not None and pair not in seen:
-            seen.add(pair)
-            yield pair
+
+    def placed(pairs: Iterable[Pair]) -> Iterable[Pair]:
+        found = (_placed(pair, batches) for pair in pairs)
+        return dict.fromkeys(pair for pair in found if pair is not None)
+
+    return known.candidates(mechanism, batches, placed)
 
 
-def _searched(
-    claim: Claim, numbers: Sequence[ClaimedNumber], findings: Sequence[_Finding]
-) -> Iterator[Pair]:
-    """Yield the pair of a worst-case search for the number that comes closest to being refuted."""
-    closest = min(findings, key=lambda finding: finding.tightness, default=None)
+def _searched(claim: Claim, number: ClaimedNumber, known: KnownPairs) -> KnownPair | None:
+    """Return the pair that the worst-case search finds for a number; None for no search."""
     entry, options = _bound_of(claim)
     if entry is not None and any(name in options for name in entry.other_runs):
-        return
-    found = searched_pair(claim, (closest.number if closest else numbers[0]).quantity)
+        return None
+    found = searched_pair(claim, number.quantity)
     placed = None if found is None else _placed(found, _allowed_batches(claim))
-    if placed is not None:
-        yield placed
+    return None if placed is None else known.one(placed)
 
 
 def _bound_of(claim: Claim) -> tuple[bounds.Entry | None, Mapping[str, int | float]]:
@@ -449,13 +367,15 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
     return pair if position in batches else None
 
 
-def _witness(claim: Claim, finding: _Finding) -> tuple[Witness | None, str]:
+def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
+    exact = finding.evidence is Evidence.EXACT
     try:
+        curve = finding.known.law() if exact else None
         witness = witness_of(
             claim,
             finding.number,
-            at=finding.number.quantity.witness_at(finding.curve, finding.order),
-            pair=finding.pair,
+            at=finding.number.quantity.witness_at(curve, finding.order),
+            pair=finding.known.pair,
             order=finding.order,
             bracket=(finding.low, finding.high),
             evidence=finding.evidence,

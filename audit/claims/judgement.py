@@ -43,6 +43,8 @@ class Judgement:
         Which law of the pair comes first there.
     pair
         The construction that certifies.
+    pairs_tried, pairs_left
+        How many pairs were tried, and how many were not as the budget ended.
     evidence
         What the certified bound rests on; None where there is none.
     error
@@ -64,6 +66,8 @@ class Judgement:
     quantity: Quantity | None = None
     order: Order | None = None
     pair: str = ""
+    pairs_tried: int = 0
+    pairs_left: int = 0
     evidence: Evidence | None = None
     error: float = 0.0
     numbers: tuple[ClaimedNumber, ...] = ()

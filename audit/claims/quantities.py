@@ -33,10 +33,13 @@ class Quantity(ABC):
         What the number is called.
     place
         What ``at`` is called.
+    rises
+        Whether the number of any pair rises or falls with ``at``; None where there is no ``at``.
     """
 
     name: ClassVar[str]
     place: ClassVar[str] = ""
+    rises: ClassVar[bool | None] = None
 
     @property
     @abstractmethod
@@ -91,6 +94,7 @@ class EpsilonAtDelta(Quantity):
 
     name = "epsilon"
     place = "delta"
+    rises = False
 
     @property
     def at(self) -> float:
@@ -135,6 +139,7 @@ class RenyiAtOrder(Quantity):
 
     name = "Renyi divergence"
     place = "order"
+    rises = True
 
     @property
     def at(self) -> float:
@@ -217,6 +222,7 @@ class PowerAtAlpha(Quantity):
 
     name = "1 - beta"
     place = "alpha"
+    rises = True
 
     @property
     def at(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import math
 from collections.abc import Mapping
@@ -178,8 +179,13 @@ def witness_of(
         construction=described(pair),
         pair=plain,
         recipe=(head, *_LAWS[plain["kind"]], *number.quantity.recipe(at, number.value)),
-        version=version("noisy-sgd-audit"),
+        version=_version(),
     )
+
+
+@functools.cache
+def _version() -> str:
+    return version("noisy-sgd-audit")
 
 
 def _cited(claim: Claim) -> str:

@@ -29,7 +29,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     parser.add_argument("--out", type=Path, default=FOLDER, help="where the table goes")
     options = parser.parse_args(arguments)
-    checked = check([CLAIMS], error=_ERROR)
+    checked = check([CLAIMS], error=_ERROR, exhaustive=True)
     for wrong in (*checked.complaints, *(judgement.message for judgement in checked.failures)):
         print(f"error: {wrong}", file=sys.stderr)
     if checked.complaints:

@@ -1,0 +1,225 @@
+"""What pairs certify of a claim's numbers, within the claim's budget."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from audit.claims.claim import Budget
+from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.judgement import Evidence
+from audit.claims.known_pairs import KnownPair, TooLong
+from audit.claims.quantities import Quantity
+from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
+from audit.claims.wording import described
+from audit.constructions import Construction
+from audit.curves import Order
+
+# Estimates settle which pairs are tried, so that they are the same on every machine; a clock ends
+# the work where an estimate was wrong by this factor.
+_PATIENCE = 3.0
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What one pair certifies of one claimed number, in one order."""
+
+    number: ClaimedNumber
+    low: float
+    high: float
+    order: Order
+    known: KnownPair
+    evidence: Evidence
+
+    @property
+    def refutes(self) -> bool:
+        """Whether the claimed number is contradicted."""
+        return self.number.refuted_by(self.low)
+
+    @property
+    def tightness(self) -> tuple[bool, float]:
+        """Sorts refutations first, then what comes closest to the claimed number."""
+        return not self.refutes, self.number.ratio(self.low)
+
+
+@dataclass
+class Found:
+    """All findings on a claim, and what they cost.
+
+    Attributes
+    ----------
+    findings
+        At least one where any pair could be tried.
+    tried, left
+        How many pairs were tried, and how many were left as the budget ended.
+    error
+        The error that was spent on samples.
+    reasons
+        Why pairs say nothing.
+    """
+
+    findings: list[Finding] = field(default_factory=list)
+    tried: int = 0
+    left: int = 0
+    error: float = 0.0
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def closest(self) -> Finding:
+        """What refutes, or comes closest to it."""
+        return min(self.findings, key=lambda finding: finding.tightness)
+
+    @property
+    def refuted(self) -> bool:
+        """Whether a number is contradicted."""
+        return any(finding.refutes for finding in self.findings)
+
+
+def evidence(
+    pairs: Iterable[KnownPair],
+    numbers: Sequence[ClaimedNumber],
+    budget: Budget,
+    *,
+    error: float,
+    exhaustive: bool,
+    search: Callable[[ClaimedNumber], KnownPair | None],
+    always_search: bool,
+) -> Found:
+    """Return what the pairs certify, up to the first that refutes a number.
+
+    Parameters
+    ----------
+    pairs
+        In the order in which they are tried.
+    numbers
+        What is claimed.
+    budget
+        Exact laws are computed while their estimated times together are within its seconds. A pair
+        that alone takes longer is sampled where there are trials.
+    error
+        What samples may spend.
+    exhaustive
+        Whether the other pairs are tried too after one refutes.
+    search
+        Looks for one more pair, against the number that comes closest to being refuted.
+    always_search
+        Whether that is done also where the budget left pairs out.
+    """
+    pairs = list(pairs)
+    found = Found()
+    costly: list[KnownPair] = []
+    planned = 0.0
+    deadline = time.perf_counter() + _PATIENCE * budget.seconds
+    floors = {number: _floor(pairs, number.quantity) for number in numbers}
+    reached: dict[ClaimedNumber, float] = {}
+    for known in pairs:
+        if known.seconds > budget.seconds:
+            costly.append(known)
+            continue
+        planned += known.seconds
+        ended = planned > budget.seconds or time.perf_counter() > deadline
+        if found.findings and ended:
+            found.left += 1
+            continue
+        try:
+            until = deadline if found.findings else math.inf
+            findings = _exact(known, floors, reached, until)
+        except TooLong:
+            found.left += 1
+            continue
+        except ValueError as reason:
+            found.reasons.append(" ".join(str(reason).split()))
+            continue
+        found.tried += 1
+        found.findings += findings
+        if found.refuted and not exhaustive:
+            return found
+    if always_search or not found.left:
+        number = found.closest.number if found.findings else numbers[0]
+        more = search(number)
+        if more is not None:
+            with contextlib.suppress(ValueError):
+                found.findings += _exact(more, floors, reached, math.inf)
+                found.tried += 1
+        if found.refuted and not exhaustive:
+            return found
+    if costly and budget.trials == 0:
+        found.left += len(costly)
+        found.reasons.append(_too_long(costly, budget))
+    elif costly:
+        _sample(found, costly, numbers, budget, error, exhaustive)
+    return found
+
+
+def _floor(pairs: Sequence[KnownPair], quantity: Quantity) -> float:
+    """Return what some pair is known to reach."""
+    return max(known.about(quantity, order)[0] for known in pairs for order in Order)
+
+
+def _exact(
+    known: KnownPair,
+    floors: Mapping[ClaimedNumber, float],
+    reached: dict[ClaimedNumber, float],
+    until: float,
+) -> list[Finding]:
+    """Return what a pair certifies; nothing where another one reaches more."""
+    findings = []
+    for number, floor in floors.items():
+        quantity = number.quantity
+        for order in Order:
+            bracket = known.known(quantity, order)
+            if bracket is None:
+                level = reached.get(number)
+                most = known.about(quantity, order)[1]
+                weaker = most < floor or (level is not None and most <= level)
+                if weaker and not number.refuted_by(most):
+                    continue
+                curve = known.law(until)
+                if level is not None and not known.may_exceed(quantity, order, level, curve):
+                    continue
+                bracket = known.bracket(quantity, order, curve)
+            low, high = bracket
+            reached[number] = max(low, reached.get(number, 0.0))
+            findings.append(Finding(number, low, high, order, known, Evidence.EXACT))
+    return findings
+
+
+def _sample(
+    found: Found,
+    costly: Sequence[KnownPair],
+    numbers: Sequence[ClaimedNumber],
+    budget: Budget,
+    error: float,
+    exhaustive: bool,
+) -> None:
+    # which pairs are sampled is settled by their sizes, before any sample is drawn
+    share = error / len(costly)
+    enough = budget.trials >= FEWEST_FOR_INTERVALS
+    kind = Evidence.SAMPLED if enough else Evidence.SEQUENTIAL
+    found.error = error
+    for index, known in enumerate(costly):
+        pair = known.pair
+        assert isinstance(pair, Construction)  # explicit laws take no time
+        lows = sampled_bounds(
+            pair, numbers, trials=budget.trials, error=share, seed=budget.seed + 2 * index
+        )
+        found.tried += 1
+        found.findings += [
+            Finding(number, low, math.inf, order, known, kind)
+            for number, (low, order) in zip(numbers, lows, strict=True)
+        ]
+        if found.refuted and not exhaustive:
+            return
+
+
+def _too_long(costly: Sequence[KnownPair], budget: Budget) -> str:
+    least = min(costly, key=lambda known: known.seconds)
+    if math.isinf(least.seconds):
+        return f"{described(least.pair)} has no exact law to be had, and the budget has no trials"
+    return (
+        f"the exact law of {described(least.pair)} would take about {least.seconds:.2g} s, "
+        f"more than the budget's {budget.seconds:g} s, and the budget has no trials"
+    )
