@@ -6,6 +6,7 @@ import enum
 import json
 import math
 import re
+from collections import Counter
 from collections.abc import Callable
 from xml.etree import ElementTree
 
@@ -73,13 +74,8 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
 
 
 def summary(checked: Checked) -> tuple[str, ...]:
-    """Return a line for every unexpected verdict, then the counts and the error budget."""
+    """Return a line for every unexpected verdict, then the error budget and the counts."""
     found = checked.judgements
-    unread = f", {_count(len(checked.complaints), 'complaint')}" if checked.complaints else ""
-    counts = (
-        f"{_count(len(found), 'claim')}: {sum(j.as_expected for j in found)} as expected, "
-        f"{len(checked.failures)} not, {_count(len(checked.warnings), 'warning')}{unread}"
-    )
     spent = sum(j.error for j in found)
     budget = (
         f"error budget {checked.error:g}: the chance that samples refute any true claim here is at "
@@ -87,7 +83,27 @@ def summary(checked: Checked) -> tuple[str, ...]:
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
     lines = (wording.line(j) for j in (*checked.failures, *checked.warnings))
-    return (*lines, counts, budget, *fresh)
+    hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
+    left = (
+        (f"{_count(hurried, 'claim')} with pairs that were left as the budget's seconds ended",)
+        if hurried
+        else ()
+    )
+    return (*lines, budget, *fresh, *left, counts(checked))
+
+
+def counts(checked: Checked) -> str:
+    """Return how many claims there are of each verdict: ``7 claims: 3 consistent, 4 errors``."""
+    found = checked.judgements
+    verdicts = Counter(judgement.verdict for judgement in found)
+    words = {Verdict.ERROR: "error" if verdicts[Verdict.ERROR] == 1 else "errors"}
+    each = [f"{verdicts[v]} {words.get(v, v.value)}" for v in Verdict if verdicts[v]]
+    unread = f", {_count(len(checked.complaints), 'complaint')}" if checked.complaints else ""
+    return (
+        f"{_count(len(found), 'claim')}: {', '.join(each) or 'none judged'}; "
+        f"{sum(j.as_expected for j in found)} as expected, "
+        f"{len(checked.failures)} not, {_count(len(checked.warnings), 'warning')}{unread}"
+    )
 
 
 def _count(number: int, thing: str) -> str:
@@ -171,6 +187,8 @@ def properties(judgement: Judgement) -> dict[str, object]:
         "tightness": _finite(judgement.tightness),
         "where": wording.where(judgement),
         "pair": judgement.pair,
+        "pairs_tried": judgement.pairs_tried,
+        "pairs_left": judgement.pairs_left,
         "evidence": "" if judgement.evidence is None else judgement.evidence.value,
     }
 

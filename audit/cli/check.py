@@ -28,7 +28,12 @@ changed; 2 a file or a claim is broken (the others are judged all the same)
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-check`` command and exit with its status."""
-    sys.exit(exit_status(lambda: run(arguments)))
+    status = exit_status(lambda: run(arguments))
+    if status == _INTERRUPTED:  # a thread may still be at a law, which nobody waits for
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(status)
+    sys.exit(status)
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
@@ -80,6 +85,11 @@ def _parser() -> argparse.ArgumentParser:
         help="pairs that the worst-case search tries for a claim, instead of what the files say",
     )
     add("--jobs", type=int, default=1, metavar="N", help="claims judged at a time (default 1)")
+    add(
+        "--exhaustive",
+        action="store_true",
+        help="try all pairs, also after one has refuted a claim",
+    )
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
     add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
     add("--lock", type=Path, metavar="FILE", help="fail where a number differs from this file")
@@ -101,11 +111,15 @@ def _check(options: argparse.Namespace) -> int:
             seed=seed,
             search=options.search,
             jobs=options.jobs,
+            exhaustive=options.exhaustive,
             progress=bars.stage("claims"),
         )
-    _show(checked, Format(options.format), options.output)
+    form = Format(options.format)
+    _show(checked, form, options.output)
     for complaint in checked.complaints:
         print(complaint, file=sys.stderr)
+    if options.output is not None or form in (Format.JSON, Format.JUNIT):
+        print(formats.counts(checked), file=sys.stderr)
     if options.witnesses is not None:
         _write_witnesses(checked, options.witnesses)
     status = checked.status

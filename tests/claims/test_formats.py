@@ -153,10 +153,12 @@ def test_text_states_everything() -> None:
     lines = below.splitlines()
     assert lines[0] == wording.line(REFUTED)
     assert lines[1] == wording.line(WARNED)
-    assert lines[2] == "4 claims: 1 as expected, 1 not, 1 warning, 2 complaints"
-    assert lines[3].startswith("error budget 0.01: ")
-    assert "0.004 of it is spent" in lines[3]
-    assert lines[4] == "all samples from seed 17"
+    assert lines[-1] == (
+        "4 claims: 2 consistent, 1 refuted, 1 error; 1 as expected, 1 not, 1 warning, 2 complaints"
+    )
+    assert lines[2].startswith("error budget 0.01: ")
+    assert "0.004 of it is spent" in lines[2]
+    assert lines[3] == "all samples from seed 17"
 
 
 def test_json_holds_the_numbers() -> None:

@@ -43,7 +43,7 @@ def test_all_as_expected(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     expected = GOOD + FALSE.replace("}", ", expected: refuted}")
     assert run(write(tmp_path, expected)) == 0
     shown = capsys.readouterr()
-    assert "2 claims: 2 as expected, 0 not, 0 warnings" in shown.out
+    assert "2 claims: 1 consistent, 1 refuted; 2 as expected, 0 not, 0 warnings" in shown.out
     assert "error budget 0.01: " in shown.out
     assert shown.err == ""  # no progress bars where there is no terminal
 
@@ -116,14 +116,14 @@ def test_a_broken_claim_is_one_line_and_the_others_are_judged(
 
 
 def test_what_a_callable_prints_is_no_outcome(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "my_calls.py").write_text(CALLABLES)
     path = write(tmp_path, "- {id: x, callable: 'my_calls:talks', deltas: [1e-5]}\n")
     assert run(path, "--format", "json") == 0
-    shown = capsys.readouterr()
+    shown = capfd.readouterr()
     assert json.loads(shown.out)["status"] == 0
-    assert shown.err == "looking it up\n"
+    assert shown.err == ("looking it up\n1 claim: 1 consistent; 1 as expected, 0 not, 0 warnings\n")
 
 
 def test_a_callable_cannot_end_the_run_well(
@@ -143,7 +143,7 @@ def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     absent, circle = shown.err.splitlines()
     assert absent == f"{path}:1: include must be a file that exists, got 'absent.yaml'"
     assert circle.startswith(f"{path}:1: include makes a circle")
-    assert "1 claim: 1 as expected" in shown.out
+    assert "1 claim: 1 consistent; 1 as expected" in shown.out
 
 
 @pytest.mark.parametrize(
