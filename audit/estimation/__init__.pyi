@@ -12,8 +12,10 @@ from .evidence import Tail as Tail
 from .evidence import ThresholdTest as ThresholdTest
 from .fixed import FixedThresholds as FixedThresholds
 from .fixed import Summary as Summary
+from .group import Group as Group
+from .group import PerRecordEpsilon as PerRecordEpsilon
 from .group import group_claim as group_claim
-from .group import record_epsilon as record_epsilon
+from .group import per_record_epsilon as per_record_epsilon
 from .independent_canaries import IndependentCanariesBound as IndependentCanariesBound
 from .independent_canaries import (
     independent_canaries_curve_p_value as independent_canaries_curve_p_value,

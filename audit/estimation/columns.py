@@ -137,6 +137,11 @@ class CombinedColumns:
     weights: tuple[float, ...] | None
     choosing: tuple[int, int]
 
+    @property
+    def towards_first(self) -> bool:
+        """Whether the score was chosen so that high values speak for the first law."""
+        return any(self.choosing) and not isinstance(self.choice, BestColumn)
+
 
 def combine(
     samples: ArrayLike,
@@ -179,6 +184,12 @@ def combine(
             validate.sample(**{f"the weighted sum of {name}": one})
         return *scores, CombinedColumns(
             choice=columns, number=number, weights=columns.weights, choosing=(0, 0)
+        )
+    if number == 1 and not isinstance(columns, LearnedColumns):
+        return (
+            first[:, 0],
+            second[:, 0],
+            CombinedColumns(choice=columns, number=1, weights=(1.0,), choosing=(0, 0)),
         )
     if seed is None:
         raise validate.fail("seed", "given to choose from columns", seed)

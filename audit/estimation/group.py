@@ -14,9 +14,61 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from audit import validate
+from audit.estimation.evidence import Evidence
 from audit.numerics.roots import bracketed_root
+
+# Epsilon of one record for which a pair's delta is planned: the scaled delta depends on it.
+_PLANNED_EPSILON = 1.0
+
+
+@dataclass(frozen=True)
+class Group:
+    """How many records a pair differs in, and the deltas of claims about one of them.
+
+    Attributes
+    ----------
+    size
+        k, at least 1.
+    deltas
+        The deltas, for one record, that a result reports.
+    """
+
+    size: int
+    deltas: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        validate.integer(1, group_size=self.size)
+
+    def pair_deltas(self) -> tuple[float, ...]:
+        """Return the deltas at which the pair should be sharp, where each is paid for."""
+        scaled = (group_claim(_PLANNED_EPSILON, delta, self.size)[1] for delta in self.deltas)
+        return tuple(dict.fromkeys(min(delta, 0.5) for delta in scaled))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PerRecordEpsilon:
+    """What a pair that differs in several records certifies of each of them.
+
+    Parameters
+    ----------
+    epsilon, delta
+        The certified epsilon of one record at this delta.
+    group_size
+        How many records the pair differs in.
+    pair_delta
+        The delta of the scaled claim, where the pair was looked at.
+    evidence
+        The pair's epsilon at that delta, and the counts.
+    """
+
+    epsilon: float
+    delta: float
+    group_size: int
+    pair_delta: float
+    evidence: Evidence
 
 
 def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, float]:
@@ -49,7 +101,7 @@ def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, f
     return float(group_size * epsilon), min(1.0, delta * factor)
 
 
-def record_epsilon(lower: Callable[[float], float], delta: float, group_size: int) -> float:
+def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size: int) -> float:
     """Turn lower bounds for a pair that differs in k records into one for a single record.
 
     Parameters
@@ -72,7 +124,7 @@ def record_epsilon(lower: Callable[[float], float], delta: float, group_size: in
     A pure bound of 3 for pairs that differ in 2 records is one of 1.5 for each; with delta > 0 the
     pair is looked at where its epsilon is smaller.
 
-    >>> record_epsilon(lambda delta: 3.0 - delta, 0.0, 2)
+    >>> per_record_epsilon(lambda delta: 3.0 - delta, 0.0, 2)
     1.5
     """
     validate.closed_unit(delta=delta)

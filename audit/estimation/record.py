@@ -5,8 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from audit.curves import Order
+from audit.estimation.columns import CombinedColumns
 from audit.estimation.evidence import CountedTest, Evidence, Tail
 from audit.estimation.fixed import FixedThresholds
+from audit.estimation.group import PerRecordEpsilon
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.simultaneous_band import SimultaneousBand
@@ -104,6 +106,12 @@ class AuditRecord:
         Every test that was counted.
     beta_upper
         Upper bounds on the tradeoff functions.
+    columns
+        How several numbers a run became one score; None where there was one.
+    group_size
+        In how many records the pair differs. All other bounds are for the pair.
+    per_record
+        What is certified of one record where the pair differs in several.
     """
 
     confidence: float
@@ -118,3 +126,6 @@ class AuditRecord:
     mu_lower: Evidence
     tests: tuple[CountedEvent, ...]
     beta_upper: TradeoffUpper
+    columns: CombinedColumns | None = None
+    group_size: int = 1
+    per_record: tuple[PerRecordEpsilon, ...] = ()

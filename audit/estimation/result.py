@@ -12,7 +12,9 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves import Order
 from audit.estimation.certificates import Certificate, certificate
+from audit.estimation.columns import CombinedColumns
 from audit.estimation.evidence import CountedTest, Evidence
+from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
 from audit.estimation.record import (
     AuditRecord,
     CountedEvent,
@@ -58,6 +60,10 @@ class Audit:
         What the error 1 - confidence was spent on; the parts add up to it.
     sources
         Names of the blocks that the counts come from, where they were named.
+    columns
+        How several numbers a run became one score; None where there was one.
+    group
+        How many records the pair differs in; None for one.
     """
 
     confidence: float
@@ -69,6 +75,8 @@ class Audit:
     tests: tuple[CountedTest, ...]
     spent: tuple[Spent, ...]
     sources: tuple[str, ...] = ()
+    columns: CombinedColumns | None = None
+    group: Group | None = None
 
     @overload
     def epsilon_lower(self, delta: float, order: Order | None = None) -> float: ...
@@ -91,11 +99,40 @@ class Audit:
         _checked(order)
         return self._certificate.epsilon_evidence(float(delta), order)
 
+    def per_record_epsilon_lower(self, delta: float) -> float:
+        """Return a lower confidence bound on the epsilon of one record at ``delta``; >= 0.
+
+        Where the pair differs in k records it is the largest epsilon whose claim, scaled to k
+        records (`audit.estimation.group_claim`), the pair refutes; for k = 1, ``epsilon_lower``.
+        """
+        return self.per_record_evidence(delta).epsilon
+
+    def per_record_evidence(self, delta: float) -> PerRecordEpsilon:
+        """Return ``per_record_epsilon_lower(delta)`` with the evidence of the pair."""
+        validate.half_open_unit(delta=delta)
+        size = self.group_size
+        epsilon = per_record_epsilon(self.epsilon_lower, delta, size)
+        scaled = group_claim(epsilon, delta, size)[1]
+        return PerRecordEpsilon(
+            epsilon=epsilon,
+            delta=float(delta),
+            group_size=size,
+            pair_delta=scaled,
+            evidence=self.evidence(min(scaled, 1 - 2.0**-53)),
+        )
+
+    @property
+    def group_size(self) -> int:
+        """In how many records the pair differs."""
+        return 1 if self.group is None else self.group.size
+
     def mu_lower(self) -> float:
         """Return mu >= 0 such that "the mechanism is m-GDP" is refuted for every m below it.
 
         It refutes Gaussian claims and nothing else: a mechanism that is not Gaussian may have a
-        smaller epsilon than a mu-GDP one, and this number is never turned into an epsilon.
+        smaller epsilon than a mu-GDP one, and this number is never turned into an epsilon. Claims
+        about one record are refuted below a k-th of it where the pair differs in k records (Dong,
+        Roth and Su 2022, Theorem 2.14).
         """
         return self.mu_evidence().value
 
@@ -168,6 +205,12 @@ class Audit:
             tests=tuple(CountedEvent.of(counted) for counted in self.tests),
             beta_upper=TradeoffUpper(
                 forward=self._vertices(Order.FORWARD), reverse=self._vertices(Order.REVERSE)
+            ),
+            columns=self.columns,
+            group_size=self.group_size,
+            per_record=tuple(
+                self.per_record_evidence(delta)
+                for delta in (self.group.deltas if self.group else ())
             ),
         )
 

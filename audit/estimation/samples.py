@@ -10,8 +10,10 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves import Order
+from audit.estimation.columns import Columns, LinearScore, combine
 from audit.estimation.evidence import CountedTest, ThresholdTest, count_event, opposite
 from audit.estimation.fixed import FixedThresholds, Summary
+from audit.estimation.group import Group
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import Pilot, PilotSplit
 from audit.estimation.record import Spent, Thresholds
@@ -35,6 +37,8 @@ def audit_samples(
     deltas: Sequence[float] = (),
     favours: Order | None = None,
     thresholds: Thresholds | None = None,
+    columns: Columns | None = None,
+    group_size: int = 1,
 ) -> Audit:
     """Certify how distinguishable two mechanisms are from independent samples of each.
 
@@ -75,6 +79,13 @@ def audit_samples(
     thresholds
         How thresholds are chosen; by default `OrderStatistics` or `PilotSplit`, whichever is
         sharper for this many scores.
+    columns
+        How several numbers a run, shapes (n, d) and (n', d), become one score: `LinearScore()` by
+        default, `BestColumn`, `LearnedColumns` or `WeightedColumns`. All but the last choose on a
+        part of the runs, which then certifies nothing, and need a seed.
+    group_size
+        In how many records the two datasets differ. Bounds are for the pair; what they say of one
+        record is `Audit.per_record_epsilon_lower`, and ``deltas`` are those of one record.
 
     Returns
     -------
@@ -93,6 +104,36 @@ def audit_samples(
     if thresholds is not None and not isinstance(thresholds, Thresholds):
         requirement = "an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds"
         raise validate.fail("thresholds", requirement, thresholds)
+    validate.integer(1, group_size=group_size)
+    if group_size > 1:
+        group = Group(int(group_size), _named(deltas))
+        found = audit_samples(
+            samples,
+            samples_prime,
+            confidence=confidence,
+            seed=seed,
+            deltas=group.pair_deltas(),
+            thresholds=thresholds,
+            columns=columns,
+            favours=favours,
+        )
+        return replace(found, group=group)
+    if columns is not None or _several(samples):
+        delta = min(_named(deltas), default=0.0)
+        *scores, combined = combine(
+            samples, samples_prime, columns=columns or LinearScore(), seed=seed, delta=delta
+        )
+        if favours is None and thresholds is None and combined.towards_first:
+            favours = Order.FORWARD
+        found = audit_samples(
+            *scores,
+            confidence=confidence,
+            seed=seed,
+            deltas=deltas,
+            favours=favours,
+            thresholds=thresholds,
+        )
+        return replace(found, columns=combined)
     first, second = (
         validate.real_sample(samples=samples),
         validate.real_sample(samples_prime=samples_prime),
@@ -318,6 +359,14 @@ def _named_tests(
         counter.joint(one.test, error * share, one.shape, delta)
         for one, share in zip(plans, shares, strict=True)
     ]
+
+
+def _several(samples: ArrayLike) -> bool:
+    """Whether a sample holds several numbers a run; what is no array is refused later."""
+    try:
+        return np.ndim(samples) == 2
+    except ValueError:  # ragged
+        return False
 
 
 def _named(deltas: Sequence[float]) -> tuple[float, ...]:

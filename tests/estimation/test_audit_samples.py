@@ -246,7 +246,14 @@ GOOD: dict[str, Any] = {"samples": FIRST, "samples_prime": SECOND, "confidence":
             r"samples_prime must hold finite numbers only, got inf",
         ),
         ({"samples": []}, r"samples must be a non-empty one-dimensional array, got shape \(0,\)"),
-        ({"samples": np.zeros((5, 2))}, r"samples must be a non-empty .*, got shape \(5, 2\)"),
+        (
+            {"samples": np.zeros((5, 2))},
+            r"samples_prime must be of dimension 2 like samples, got 1",
+        ),
+        (
+            {"samples": np.zeros((5, 2, 2))},
+            r"samples must be a non-empty .*, got shape \(5, 2, 2\)",
+        ),
         ({"samples": "abc"}, "samples must be an array of real numbers, got one of <U3"),
         ({"samples": ["1", "2"]}, "samples must be an array of real numbers, got one of <U1"),
         (

@@ -141,6 +141,21 @@ def test_bad_input(arguments: dict, message: str) -> None:
         combine(given.pop("samples"), given.pop("samples_prime"), **given)
 
 
+def test_audit_samples_takes_columns() -> None:
+    generator = np.random.default_rng(6)
+    x, y = generator.normal(size=(2, 3000, 5))
+    x[:, 2] += 2
+    for choice in (None, BestColumn(), WeightedColumns((0, 0, 1, 0, 0))):
+        found = audit_samples(x, y, confidence=0.95, seed=1, deltas=(0.01,), columns=choice)
+        assert found.epsilon_lower(0.01) > 1.5
+        chosen = found.columns.choosing[0]
+        assert found.pilot_sizes[0] + found.certifying_sizes[0] == 3000 - chosen
+        assert found.record().columns == found.columns
+    alone = audit_samples(x[:, 2:3], y[:, 2:3], confidence=0.95, seed=1, deltas=(0.01,))
+    same = audit_samples(x[:, 2], y[:, 2], confidence=0.95, seed=1, deltas=(0.01,))
+    assert alone.epsilon_lower(0.01) == same.epsilon_lower(0.01)
+
+
 def test_bad_choices() -> None:
     with pytest.raises(ValueError, match=r"weights must be not all 0, got \(0.0, 0.0\)"):
         WeightedColumns((0, 0))

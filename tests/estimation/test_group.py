@@ -7,8 +7,10 @@ import math
 import numpy as np
 import pytest
 
+from audit.codec import decode, encode
 from audit.curves import GaussianCurve
-from audit.estimation.group import group_claim, record_epsilon
+from audit.estimation import AuditRecord, FixedThresholds, LinearScore, audit_samples
+from audit.estimation.group import group_claim, per_record_epsilon
 
 
 def test_scaled_claim_is_attained_step_by_step() -> None:
@@ -35,7 +37,7 @@ def test_record_is_never_above_the_truth(size: int, mu: float) -> None:
     pair = GaussianCurve(size * mu)
     for delta in (1e-9, 1e-5, 1e-2):
         truth = float(GaussianCurve(mu).epsilon(delta))
-        found = record_epsilon(lambda d: float(pair.epsilon(d)), delta, size)
+        found = per_record_epsilon(lambda d: float(pair.epsilon(d)), delta, size)
         assert found <= truth + 1e-9
         if size == 1:
             assert found == pytest.approx(truth, abs=1e-9)
@@ -53,22 +55,56 @@ def test_planted_division_by_the_size_is_wrong() -> None:
 
 def test_pure_claims_are_divided() -> None:
     # Laplace noise: the privacy loss of k records is k times that of one.
-    assert record_epsilon(lambda _: 3.6, 0.0, 3) == pytest.approx(1.2)
-    assert record_epsilon(lambda _: 0.0, 0.0, 3) == 0.0
-    assert record_epsilon(lambda _: 3.0, 1.0, 2) == 0.0
-    assert record_epsilon(lambda d: 1e-3 if d < 0.5 else 0.0, 0.3, 2) == 0.0  # 2 delta > 0.5
+    assert per_record_epsilon(lambda _: 3.6, 0.0, 3) == pytest.approx(1.2)
+    assert per_record_epsilon(lambda _: 0.0, 0.0, 3) == 0.0
+    assert per_record_epsilon(lambda _: 3.0, 1.0, 2) == 0.0
+    assert per_record_epsilon(lambda d: 1e-3 if d < 0.5 else 0.0, 0.3, 2) == 0.0  # 2 delta > 0.5
 
 
 def test_falls_with_delta_and_with_the_size() -> None:
     def found(delta: float, size: int) -> float:
-        return record_epsilon(lambda d: float(GaussianCurve(2.0).epsilon(d)), delta, size)
+        return per_record_epsilon(lambda d: float(GaussianCurve(2.0).epsilon(d)), delta, size)
 
     assert np.all(np.diff([found(d, 3) for d in (1e-9, 1e-6, 1e-3, 0.05, 0.3)]) < 0)
     assert np.all(np.diff([found(1e-5, k) for k in (1, 2, 3, 5, 9)]) < 0)
 
 
+def test_audit_of_a_group() -> None:
+    # Three records, each moves a coordinate of its own by mu: the pair is Gaussian, mu sqrt(3).
+    generator = np.random.default_rng(4)
+    x, y = generator.normal(size=(2, 20_000, 3))
+    found = audit_samples(x + 0.8, y, confidence=0.95, deltas=(1e-4,), seed=2, group_size=3)
+    assert found.group_size == 3
+    assert isinstance(found.columns.choice, LinearScore)
+    one = found.per_record_evidence(1e-4)
+    assert one.group_size == 3
+    assert 0.5 < one.epsilon == found.per_record_epsilon_lower(1e-4)
+    assert one.epsilon < float(GaussianCurve(0.8).epsilon(1e-4))
+    assert one.pair_delta == group_claim(one.epsilon, 1e-4, 3)[1]
+    assert one.evidence.value == found.epsilon_lower(one.pair_delta)
+    assert one.evidence.value == pytest.approx(3 * one.epsilon, rel=1e-9)
+    record = found.record()
+    assert record.per_record == (one,)
+    assert record.group_size == 3
+    assert decode(AuditRecord, encode(record)) == record
+
+
+def test_a_pair_of_one_record_is_itself() -> None:
+    generator = np.random.default_rng(5)
+    x, y = generator.normal(size=(2, 400))
+    found = audit_samples(
+        x + 2, y, confidence=0.9, thresholds=FixedThresholds((1.0,)), deltas=(1e-3,)
+    )
+    assert found.per_record_epsilon_lower(1e-3) == pytest.approx(found.epsilon_lower(1e-3))
+    assert found.record().per_record == ()
+
+
 def test_bad_input() -> None:
     with pytest.raises(ValueError, match="group_size must be a whole number of at least 1, got 0"):
         group_claim(1.0, 0.1, 0)
+    with pytest.raises(
+        ValueError, match=r"group_size must be a whole number of at least 1, got 1\.5"
+    ):
+        audit_samples([1, 2, 3, 4], [1, 2, 3, 4], confidence=0.9, seed=1, group_size=1.5)
     with pytest.raises(ValueError, match=r"delta must be in \[0, 1\], got 2.0"):
-        record_epsilon(lambda _: 1.0, 2.0, 2)
+        per_record_epsilon(lambda _: 1.0, 2.0, 2)

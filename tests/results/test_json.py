@@ -34,7 +34,17 @@ from audit.constructions import (
     encode_pair,
     kinds,
 )
-from audit.estimation import FixedThresholds, PilotSplit, Rates
+from audit.estimation import (
+    BestColumn,
+    CombinedColumns,
+    FixedThresholds,
+    Histogram,
+    LearnedColumns,
+    LinearScore,
+    PilotSplit,
+    Rates,
+    WeightedColumns,
+)
 from audit.results import (
     SCHEMA_FILE,
     AtDelta,
@@ -189,6 +199,12 @@ def findings() -> st.SearchStrategy[Any]:
     return record(Findings, charts=charts)
 
 
+COLUMNS = (
+    LinearScore(),
+    BestColumn(0.3),
+    WeightedColumns((1.0, -0.5)),
+    LearnedColumns(Histogram(cells=16)),
+)
 OWN: dict[Any, Any] = {
     Number: numbers,
     AtDelta: at_deltas,
@@ -199,6 +215,7 @@ OWN: dict[Any, Any] = {
     PairResult: pair_results,
     UserMechanismResult: lambda: record(UserMechanismResult, deltas=rows()),
     PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
+    CombinedColumns: lambda: record(CombinedColumns, choice=st.sampled_from(COLUMNS)),
     FixedThresholds: lambda: st.just(FixedThresholds((-1.0, 0.5), rates=Rates.JOINT)),
     ScenarioHeading: lambda: record(ScenarioHeading, name=st.text(min_size=1, max_size=3)),
 }
