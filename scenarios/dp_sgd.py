@@ -1,5 +1,7 @@
 """DP-SGD as it should be, and four ways in which it is broken: the worked example of own scores.
 
+`two_canaries` audits two records at once, with two numbers a run.
+
 Each function can be named in a scenario: ``function(dataset, trials, seed)`` trains ``trials``
 times on dataset 0 or 1 and returns one score a run, the first coordinate of the last iterate. The
 two datasets differ in one record, far to the right or far to the left, which is in the last batch.
@@ -72,6 +74,11 @@ def wrong_sensitivity(dataset: int, trials: int, seed: int) -> Array:
     return _trained(privatised, dataset, trials, seed)
 
 
+def two_canaries(dataset: int, trials: int, seed: int) -> Array:
+    """Train as one should on datasets that differ in two records, and return both coordinates."""
+    return _final(_correct, _records(dataset, canaries=2), trials, seed)
+
+
 def _noise_std() -> float:
     """Noise deviation of a sum of clipped gradients: the multiplier times C = sensitivity / 2."""
     return NOISE_MULTIPLIER * CLIP_NORM
@@ -87,20 +94,26 @@ def _clipped(gradients: Array) -> Array:
     return np.asarray(gradients * np.minimum(1.0, CLIP_NORM / np.maximum(norms, 1e-300)))
 
 
-def _records(dataset: int) -> Array:
-    """Return the records, shape (n, d): all at the origin but for the last one."""
+def _records(dataset: int, canaries: int = 1) -> Array:
+    """Return the records, shape (n, d): at the origin but for the last ones, each on its axis."""
     records = np.zeros((DATASET_SIZE, DIMENSIONS))
-    records[-1, 0] = _FAR if dataset == 0 else -_FAR
+    for axis in range(canaries):
+        records[-1 - axis, axis] = _FAR if dataset == 0 else -_FAR
     return records
 
 
 def _trained(privatised: Privatised, dataset: int, trials: int, seed: int) -> Array:
+    return np.asarray(_final(privatised, _records(dataset), trials, seed)[:, 0])
+
+
+def _final(privatised: Privatised, records: Array, trials: int, seed: int) -> Array:
+    """Return the last iterates, shape (trials, d)."""
     generator = np.random.default_rng(seed)
-    batches = _records(dataset).reshape(-1, BATCH_SIZE, DIMENSIONS)
+    batches = records.reshape(-1, BATCH_SIZE, DIMENSIONS)
     x = np.zeros((trials, DIMENSIONS))
     for _ in range(EPOCHS):
         for number, batch in enumerate(batches):
             gradients = x[:, None, :] - batch
             noise = generator.standard_normal((trials, DIMENSIONS))
             x = x - STEP_SIZE * privatised(gradients, noise, number)
-    return np.asarray(x[:, 0])
+    return x

@@ -4,6 +4,7 @@ from .columns import CombinedColumns as CombinedColumns
 from .columns import LearnedColumns as LearnedColumns
 from .columns import LinearScore as LinearScore
 from .columns import WeightedColumns as WeightedColumns
+from .columns import combine as combine
 from .credible import CredibleStatement as CredibleStatement
 from .credible import credible_epsilon as credible_epsilon
 from .evidence import CountedTest as CountedTest

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,6 +87,8 @@ class Histogram:
         If ``cells`` is below 2 or, when fitted, too small to cut every coordinate in two.
     """
 
+    kind: ClassVar[str] = "Histogram"
+
     cells: int = 64
 
     def __post_init__(self) -> None:
@@ -128,6 +130,8 @@ class Logistic:
         Inverse of the penalty, positive (scikit-learn's ``C``).
     """
 
+    kind: ClassVar[str] = "Logistic"
+
     squares: bool = True
     strength: float = 1.0
 
@@ -152,6 +156,8 @@ class NearestNeighbours:
     neighbours
         How many are looked at, at least 1; all training draws where there are fewer.
     """
+
+    kind: ClassVar[str] = "NearestNeighbours"
 
     neighbours: int = 101
 
@@ -185,6 +191,8 @@ class GradientBoosting:
     leaves
         Leaves of a tree, at least 2.
     """
+
+    kind: ClassVar[str] = "GradientBoosting"
 
     rounds: int = 100
     learning_rate: float = 0.1

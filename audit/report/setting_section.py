@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from audit.estimation import BestColumn, CombinedColumns, LearnedColumns, WeightedColumns
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.report import queries, setting_tables
 from audit.report.document import Gallery, Part, Picture, Section, Table, Text
 from audit.report.figures import laws, positions, renyi, scores, steps, tradeoff
 from audit.report.figures.style import Look
-from audit.report.number_format import Rounding, number, plain
+from audit.report.number_format import Rounding, count, number, plain
 from audit.report.queries import ComparedResult
 from audit.results import Derived, PairResult
 
+_MOST_WEIGHTS = 6  # listed
 _BATCHES = {
     Batching.FULL: "all {n} records in every step",
     Batching.CYCLIC: ("batches of {b} of the {n} records, always the same ones in the same order"),
@@ -44,10 +46,12 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
     parts.append(Text(_subject(setting)))
     parts.append(Gallery(_pictures(setting, stem, looks), setting_tables.parameters(setting)))
     parts += [table for table in _tables(setting) if table is not None]
-    mu = number(setting.audit.mu_lower.value, 4, Rounding.DOWN)
+    size = setting.audit.group_size
+    mu = number(setting.audit.mu_lower.value / size, 4, Rounding.DOWN)
+    whose = "mu-GDP" if size == 1 else "mu-GDP about one record"
     parts.append(
         Text(
-            f"The samples refute every claim of mu-GDP with mu below {mu}. "
+            f"The samples refute every claim of {whose} with mu below {mu}. "
             "This number says nothing of epsilon."
         )
     )
@@ -57,7 +61,7 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
 def _tables(setting: ComparedResult) -> tuple[Table | None, ...]:
     judged = setting_tables.claims(setting), setting_tables.inapplicable(setting)
     if not isinstance(setting, PairResult):
-        return *judged, setting_tables.estimators(setting)
+        return *judged, setting_tables.estimators(setting), setting_tables.per_record(setting)
     return (
         *judged,
         setting_tables.positions(setting),
@@ -87,7 +91,45 @@ def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tup
 def _subject(setting: ComparedResult) -> str:
     if isinstance(setting, PairResult):
         return mechanism_in_words(setting.mechanism, setting.derived)
-    return f"The scores are those of {setting.source}: nothing else is known of the mechanism."
+    sentences = [
+        f"The scores are those of {setting.source}: nothing else is known of the mechanism.",
+        columns_in_words(setting.audit.columns),
+        group_in_words(setting.audit.group_size),
+    ]
+    return " ".join(sentence for sentence in sentences if sentence)
+
+
+def columns_in_words(columns: CombinedColumns | None) -> str:
+    """Return how several numbers a run became one score; nothing where there was one."""
+    if columns is None or columns.number == 1:
+        return ""
+    choice, weights = columns.choice, columns.weights or ()
+    if isinstance(choice, LearnedColumns):
+        how = f"by a score that was learned ({choice.learner.kind})"
+    elif isinstance(choice, BestColumn):
+        how = f"by taking number {weights.index(1.0) + 1}, which tells the laws apart best"
+    else:
+        listed = ", ".join(number(weight, 3) for weight in weights[:_MOST_WEIGHTS])
+        how = f"by a sum with the weights {listed}" + (
+            f" and {len(weights) - _MOST_WEIGHTS} more" if len(weights) > _MOST_WEIGHTS else ""
+        )
+    if isinstance(choice, WeightedColumns):
+        chosen = "The weights were given beforehand."
+    else:
+        first, second = (count(size) for size in columns.choosing)
+        chosen = f"This was chosen on {first} runs of X and {second} of X', which certify nothing."
+    return f"Each run gives {columns.number} numbers, made into one score {how}. {chosen}"
+
+
+def group_in_words(size: int) -> str:
+    """Return what it means that the datasets differ in several records; nothing for one."""
+    if size == 1:
+        return ""
+    return (
+        f"The two datasets differ in {size} records. Claims are about one record: (ε, δ) is held "
+        f"against the samples as ({size}ε, δ (e^({size}ε) - 1) / (e^ε - 1)), and certified numbers "
+        "are what the samples say of one record."
+    )
 
 
 def mechanism_in_words(m: NoisySGD, derived: Derived) -> str:

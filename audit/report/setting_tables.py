@@ -354,6 +354,33 @@ def estimators(setting: ComparedResult) -> Table | None:
     )
 
 
+def per_record(setting: ComparedResult) -> Table | None:
+    """Return what a pair that differs in several records certifies of one, and where it looks."""
+    rows = [
+        (
+            parameter_cell(row.delta),
+            lower_cell(row.epsilon),
+            Cell.number(plain(row.group_size), row.group_size),
+            Cell.number(number(row.pair_delta, 4, Rounding.UP), row.pair_delta),
+            lower_cell(row.evidence.value),
+        )
+        for row in setting.audit.per_record
+    ]
+    if not rows:
+        return None
+    return Table(
+        caption="What datasets that differ in several records say of one record",
+        columns=(
+            Column(label="δ of one record", numeric=True),
+            Column(label="Certified lower bound for one record", numeric=True),
+            Column(label="Records that differ", numeric=True),
+            Column(label="δ of the pair", numeric=True),
+            Column(label="Certified lower bound for the pair", numeric=True),
+        ),
+        rows=tuple(rows),
+    )
+
+
 def _refuted_after(estimate: Estimate) -> str:
     return "; ".join(
         f"{one.claim}: "

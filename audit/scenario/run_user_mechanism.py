@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import estimation
+from audit.curves import Order
 from audit.estimation import Audit, SequentialAudit
 from audit.results import (
     AtDelta,
@@ -45,11 +46,23 @@ class _Audited:
     sequential: dict[float, SequentialAudit]
 
     def lower(self, delta: float) -> dict[Estimator, float]:
+        """Return what each certifies of one record."""
         return {
-            _ESTIMATORS[type(self.audit.thresholds)]: float(self.audit.epsilon_lower(delta)),
-            Estimator.SIMULTANEOUS_BAND: float(self.band.epsilon_lower(delta)),
-            Estimator.SEQUENTIAL: self.sequential[delta].epsilon_lower(delta),
+            _ESTIMATORS[type(self.audit.thresholds)]: self.audit.per_record_epsilon_lower(delta),
+            Estimator.SIMULTANEOUS_BAND: self.band.per_record_epsilon_lower(delta),
+            Estimator.SEQUENTIAL: _sequential_lower(self.sequential[delta], self.audit.group_size),
         }
+
+
+def _sequential_lower(audited: SequentialAudit, group_size: int) -> float:
+    """Return the largest epsilon that is refuted together with all smaller ones; one delta."""
+    bound = 0.0
+    by_epsilon = sorted(zip(audited.claims, audited.evidence, strict=True), key=lambda one: one[0])
+    for (epsilon, _), evidence in by_epsilon:
+        if evidence.refuted_after is None:
+            break
+        bound = epsilon / group_size
+    return bound
 
 
 def audit_scores(
@@ -69,7 +82,18 @@ def audit_scores(
         If the scores cannot be had, or are not finite numbers.
     """
     x, x_prime = setting.source.draw(seed)
-    audited = _audited(setting, x, x_prime, confidence, seed)
+    trials = min(len(x), len(x_prime))
+    columns = None
+    if x.ndim > 1 or x_prime.ndim > 1 or setting.columns is not None:
+        x, x_prime, columns = estimation.combine(
+            x,
+            x_prime,
+            columns=setting.columns or estimation.LinearScore(),
+            seed=seed,
+            delta=min(setting.all_deltas),
+        )
+    favours = Order.FORWARD if columns is not None and columns.towards_first else None
+    audited = _audited(setting, x, x_prime, favours, confidence, seed)
     return UserMechanismResult(
         name=setting.name,
         title=setting.title,
@@ -77,15 +101,20 @@ def audit_scores(
         seed=seed,
         wall_seconds=None,
         source=setting.source.described,
-        trials=int(min(x.size, x_prime.size)),
+        trials=trials,
         deltas=tuple(_at_delta(delta, setting, audited) for delta in setting.all_deltas),
-        audit=audited.audit.record(),
+        audit=replace(audited.audit, columns=columns).record(),
         scores=score_histograms(x, x_prime),
     )
 
 
 def _audited(
-    setting: UserMechanismSetting, x: Array, x_prime: Array, confidence: float, seed: int
+    setting: UserMechanismSetting,
+    x: Array,
+    x_prime: Array,
+    favours: Order | None,
+    confidence: float,
+    seed: int,
 ) -> _Audited:
     deltas = setting.all_deltas
     pairs = min(x.size, x_prime.size)
@@ -93,17 +122,29 @@ def _audited(
     for delta in deltas:
         claimed = {claim.epsilon for claim in setting.claims if claim.delta == delta}
         grid = sorted({*np.linspace(0.0, _FARTHEST, _GRID).tolist(), *claimed})
-        one = SequentialAudit([(epsilon, delta) for epsilon in grid], confidence=confidence)
+        one = SequentialAudit(
+            [estimation.group_claim(epsilon, delta, setting.group_size) for epsilon in grid],
+            confidence=confidence,
+        )
         one.update(x[:pairs], x_prime[:pairs])
         sequential[delta] = one
     return _Audited(
-        estimation.audit_samples(x, x_prime, confidence=confidence, deltas=deltas, seed=seed),
+        estimation.audit_samples(
+            x,
+            x_prime,
+            confidence=confidence,
+            deltas=deltas,
+            seed=seed,
+            favours=favours,
+            group_size=setting.group_size,
+        ),
         estimation.audit_samples(
             x,
             x_prime,
             confidence=confidence,
             deltas=deltas,
             thresholds=estimation.SimultaneousBand(),
+            group_size=setting.group_size,
         ),
         sequential,
     )
@@ -111,13 +152,18 @@ def _audited(
 
 def _at_delta(delta: float, setting: UserMechanismSetting, audited: _Audited) -> AtDelta:
     lower = audited.lower(delta)
-    certified = float(audited.audit.epsilon_lower(delta))
+    certified = audited.audit.per_record_epsilon_lower(delta)
+    sampled = sampled_evidence(audited.audit.per_record_evidence(delta).evidence)
     made = [claim for claim in setting.claims if claim.delta == delta]
     rows = tuple(_judged(claim, certified) for claim in made)
     claimed = {row.id: claim.epsilon for row, claim in zip(rows, made, strict=True) if row.stands}
     return AtDelta(
         delta=delta,
-        sampled=sampled_evidence(audited.audit.evidence(delta)),
+        sampled=replace(
+            sampled,
+            epsilon=certified,
+            largest_certifiable=sampled.largest_certifiable / setting.group_size,
+        ),
         exact=None,
         certified=Certified(epsilon=certified, by="samples"),
         bounds=rows,
@@ -141,11 +187,15 @@ def _refuted_after(
     setting: UserMechanismSetting, audited: SequentialAudit, delta: float
 ) -> tuple[RefutedAfter, ...]:
     after = {
-        epsilon: evidence.refuted_after
-        for (epsilon, _), evidence in zip(audited.claims, audited.evidence, strict=True)
+        claim: evidence.refuted_after
+        for claim, evidence in zip(audited.claims, audited.evidence, strict=True)
     }
+    size = setting.group_size
     return tuple(
-        RefutedAfter(claim=claim.name, pairs=after[claim.epsilon])
+        RefutedAfter(
+            claim=claim.name,
+            pairs=after[estimation.group_claim(claim.epsilon, claim.delta, size)],
+        )
         for claim in setting.claims
         if claim.delta == delta
     )

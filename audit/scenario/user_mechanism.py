@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec import decode, encode
+from audit.estimation.columns import Columns
 from audit.isolation import call
 from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
 from audit.scenario.user_code import load
@@ -42,8 +43,9 @@ class DrawnScores:
     """Scores from ``package.module:function``, called as ``function(dataset, trials, seed)``.
 
     The function runs the mechanism ``trials`` times on dataset 0 or 1 of a neighbouring pair and
-    returns one number a run, shape (trials,). Runs are independent, all randomness comes from the
-    seed, and the score of a run is fixed beforehand. The two datasets get seeds of their own.
+    returns one number a run, shape (trials,), or several, shape (trials, d). Runs are independent,
+    all randomness comes from the seed, and the score of a run is fixed beforehand. The two datasets
+    get seeds of their own.
     """
 
     function: str
@@ -66,7 +68,7 @@ class DrawnScores:
         Raises
         ------
         ValueError
-            If there is no such function, or what it returns is not one finite number a run.
+            If there is no such function, or what it returns is not finite numbers for each run.
         """
         sampler = load(self.function)
         if not callable(sampler):
@@ -81,18 +83,18 @@ class DrawnScores:
         return first, second
 
     def _checked(self, returned: Any) -> Array:
-        scores = validate.sample(**{f"what {self.function} returns": returned})
-        if scores.size != self.trials:
+        scores = _one_or_more(f"what {self.function} returns", returned)
+        if len(scores) != self.trials:
             raise ValueError(
                 f"{self.function} must return one score for each of the {self.trials} trials, "
-                f"got {scores.size}"
+                f"got {len(scores)}"
             )
         return scores
 
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Scores from two files, .npy or .csv (numbers in one column or row, no header)."""
+    """Scores from two files, .npy or .csv without a header: a row for each run."""
 
     scores: Path
     scores_prime: Path
@@ -130,7 +132,16 @@ def _read(name: str, path: Path) -> Array:
         raise ValueError(f"{name} must hold numbers only, got {str(path)!r} ({error})") from None
     if loaded.ndim == 2 and 1 in loaded.shape:
         loaded = loaded.ravel()
-    return validate.sample(**{name: loaded})
+    return _one_or_more(name, loaded)
+
+
+def _one_or_more(name: str, value: Any) -> Array:
+    """Return one number a run, shape (n,), or several, shape (n, d); checked."""
+    if getattr(value, "ndim", 1) != 2:
+        return validate.sample(**{name: value})
+    rows = np.asarray(value, dtype=np.float64)
+    validate.sample(**{name: rows.ravel()})
+    return rows
 
 
 def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores:
@@ -171,6 +182,10 @@ class UserMechanismSetting(Setting):
         What is claimed, one or more.
     deltas
         Where epsilons are certified; those of the claims by default.
+    columns
+        How several numbers a run become one score; `LinearScore` by default.
+    group_size
+        In how many records the two datasets differ. Claims are about one record.
     """
 
     key: ClassVar[str] = "own"
@@ -178,8 +193,11 @@ class UserMechanismSetting(Setting):
     source: DrawnScores | StoredScores
     claims: tuple[UserClaim, ...]
     deltas: tuple[float, ...] = ()
+    columns: Columns | None = None
+    group_size: int = 1
 
     def __post_init__(self) -> None:
+        validate.integer(1, group_size=self.group_size)
         names = [claim.name for claim in self.claims]
         if not names or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
@@ -194,7 +212,8 @@ class UserMechanismSetting(Setting):
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
         where = f"settings.{name}"
-        values = known_keys(cls, name, plain, ("own", "claims", "deltas", "trials"))
+        known = ("own", "claims", "deltas", "trials", "columns", "group_size")
+        values = known_keys(cls, name, plain, known)
         own, trials = needed(cls, name, values, "own"), values.pop("trials", None)
         given = {"name": name, "source": _source(own, trials, where)}
         setting: Self = decode(cls, values, where, given=given)
@@ -210,6 +229,8 @@ class UserMechanismSetting(Setting):
             "own": source,
             "claims": encode(self.claims),
             "deltas": encode(self.deltas),
+            "columns": encode(self.columns),
+            "group_size": self.group_size,
             **trials,
         }
 

@@ -273,7 +273,8 @@ SHIPPED: dict[str, list[str]] = {
         "~settings.noise_divided_twice",
         "~settings.clipped_after_averaging",
         "~settings.noise_once_an_epoch",
-        "settings.wrong_sensitivity.trials=2000",
+        "~settings.wrong_sensitivity",
+        "settings.two_canaries.trials=2000",
     ],
     "papers/published_figures": [],
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,7 @@ from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
 from audit.curves import GaussianCurve
-from audit.estimation import audit_samples
+from audit.estimation import BestColumn, audit_samples, per_record_epsilon
 from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.run_user_mechanism import audit_scores
@@ -125,6 +126,66 @@ def test_the_default_strategy_certifies_with_all_of_the_error() -> None:
     assert first.epsilon == alone.epsilon_lower(DELTA)
 
 
+def two_records(dataset: int, trials: int, seed: int) -> Any:
+    """Two records, each moves a coordinate of its own by 1; a third coordinate is noise."""
+    return np.random.default_rng(seed).standard_normal((trials, 3)) + (dataset == 0) * np.array(
+        [1.0, 1.0, 0.0]
+    )
+
+
+def test_a_group_of_records_and_several_numbers_a_run() -> None:
+    true = float(GaussianCurve(1.0).epsilon(DELTA))
+    claims = UserClaim("true", true * (1 + 1e-9), DELTA), UserClaim("small", 0.5 * true, DELTA)
+    setting = replace(own("two_records", *claims), group_size=2)
+    result = audit_scores(setting, confidence=0.95, seed=3)
+    (row,) = result.deltas
+    assert [bound.verdict for bound in row.bounds] == [Verdict.CONSISTENT, Verdict.REFUTED]
+    # sqrt(2)-GDP at the scaled delta, divided by 2: the most that the pair says of a record
+    most = per_record_epsilon(lambda d: float(GaussianCurve(2**0.5).epsilon(d)), DELTA, 2)
+    assert all(0.5 * most < one.epsilon < most < true for one in row.estimates)
+    assert result.audit.group_size == 2
+    assert result.audit.per_record[0].delta == DELTA
+    assert result.audit.columns.number == 3
+    assert result.audit.columns.choosing == (TRIALS // 5, TRIALS // 5)
+    assert result.trials == TRIALS
+    # planted: the same samples as if they were a pair of one record refute the true claim
+    mistaken = audit_scores(replace(setting, group_size=1), confidence=0.95, seed=3)
+    assert mistaken.deltas[0].bounds[0].verdict is Verdict.REFUTED
+
+
+def test_files_of_several_numbers_a_run(tmp_path: Path) -> None:
+    x = two_records(0, 50, 1)
+    np.savetxt(tmp_path / "a.csv", x, delimiter=",")
+    np.save(tmp_path / "b.npy", x)
+    read, same = StoredScores(tmp_path / "a.csv", tmp_path / "b.npy").draw(0)
+    assert read.shape == (50, 3)
+    assert np.array_equal(same, x)
+
+
+def test_columns_and_group_size_are_read_and_written() -> None:
+    plain = {
+        "own": FUNCTION,
+        "claims": CLAIMS,
+        "trials": 1000,
+        "group_size": 3,
+        "columns": {"kind": "BestColumn", "fraction": 0.3},
+    }
+    setting = read_setting("a", plain)
+    assert setting.group_size == 3
+    assert setting.columns == BestColumn(0.3)
+    assert read_setting("a", setting.to_plain()) == setting
+    for change, message in (
+        ({"group_size": 0}, "group_size must be a whole number of at least 1, got 0"),
+        ({"columns": {"kind": "Mean"}}, "columns.kind must be one of"),
+        (
+            {"columns": {"kind": "BestColumn", "fraction": 2}},
+            r"fraction must be in \(0, 1\), got 2",
+        ),
+    ):
+        with pytest.raises(ValueError, match=message):
+            read_setting("a", {**plain, **change})
+
+
 def test_files_of_scores(tmp_path: Path) -> None:
     x, x_prime = shifted(0, TRIALS, 1), shifted(1, TRIALS, 2)
     np.save(tmp_path / "a.npy", x)
@@ -140,7 +201,7 @@ def test_files_of_scores(tmp_path: Path) -> None:
     [
         (b"1.0\nup\n", "scores must hold numbers only"),
         (b"1.0\nnan\n", "scores must hold finite numbers only, got nan at position 1"),
-        (b"1,2\n3,4\n", r"scores must be a non-empty one-dimensional array, got shape \(2, 2\)"),
+        (b"1,2\n3,inf\n", "scores must hold finite numbers only, got inf at position 3"),
     ],
 )
 def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
