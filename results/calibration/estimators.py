@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve
 from audit.estimation import (
+    BestColumn,
     Betting,
     Canaries,
     FixedThresholds,
@@ -222,6 +223,45 @@ def unpaid_guesses(x: Array, y: Array, confidence: float, seed: int, mechanism: 
         correct = int(np.sum(by_score[-k:]) + np.sum(~by_score[:k]))
         values.append(_independent(correct, 2 * k, size, confidence))
     return np.asarray(np.max(values, axis=0))
+
+
+def columns_learned(
+    x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism
+) -> Array:
+    """Three numbers a run, two of them noise alone: a part of the runs learns how to weigh them."""
+    found = audit_samples(*_wide(x, y, seed, 2), confidence=confidence, deltas=(1e-2,), seed=seed)
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
+def best_column(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """Five numbers a run, four of them noise alone: a part of the runs finds the one."""
+    found = audit_samples(
+        *_wide(x, y, seed, 4),
+        confidence=confidence,
+        deltas=(1e-2,),
+        seed=seed,
+        columns=BestColumn(),
+    )
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
+def unpaid_columns(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The best of five columns on the very runs that certify: nothing is paid."""
+    columns = zip(*(sample.T for sample in _wide(x, y, seed, 4)), strict=True)
+    choice = FixedThresholds((0.0,))
+    bounds = [
+        audit_samples(a, b, confidence=confidence, thresholds=choice).epsilon_lower(DELTAS)
+        for a, b in columns
+    ]
+    return np.asarray(np.max(bounds, axis=0))
+
+
+def _wide(x: Array, y: Array, seed: int, noise: int) -> tuple[Array, Array]:
+    generator = np.random.default_rng([seed, 2])
+    first, second = (
+        np.column_stack([sample, generator.normal(size=(sample.size, noise))]) for sample in (x, y)
+    )
+    return first, second
 
 
 @cache
