@@ -246,14 +246,11 @@ def best_column(x: Array, y: Array, confidence: float, seed: int, mechanism: Mec
 
 
 def unpaid_columns(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
-    """The best of five columns on the very runs that certify: nothing is paid."""
-    columns = zip(*(sample.T for sample in _wide(x, y, seed, 4)), strict=True)
-    choice = FixedThresholds((0.0,))
-    bounds = [
-        audit_samples(a, b, confidence=confidence, thresholds=choice).epsilon_lower(DELTAS)
-        for a, b in columns
-    ]
-    return np.asarray(np.max(bounds, axis=0))
+    """Forty columns are weighed on the very runs that certify: nothing is paid."""
+    a, b = _wide(x, y, seed, 39)
+    weights = np.mean(a, axis=0) - np.mean(b, axis=0)
+    found = audit_samples(a @ weights, b @ weights, confidence=confidence, seed=seed)
+    return np.asarray(found.epsilon_lower(DELTAS))
 
 
 def _wide(x: Array, y: Array, seed: int, noise: int) -> tuple[Array, Array]:
@@ -310,6 +307,15 @@ PAIRED = (
     Estimator("sequential, delta 1e-2", sequential),
     Estimator("one run, delta 1e-5", one_run),
     Estimator("one run, independent canaries", independent_canaries),
+    Estimator("three columns, learned weights", columns_learned, only=_BESIDE, share=0.1),
+    Estimator("best of five columns", best_column, only=_BESIDE, share=0.1),
+    Estimator(
+        "planted: columns unpaid",
+        unpaid_columns,
+        planted=True,
+        only=("identical normal",),
+        share=0.05,
+    ),
     Estimator("planted: guesses unpaid", unpaid_guesses, planted=True, only=("identical normal",)),
     Estimator(
         "credible quantile (claims no coverage)", credible, beside=True, only=_BESIDE, share=0.1
