@@ -34,6 +34,7 @@ from audit.constructions import (
     encode_pair,
     kinds,
 )
+from audit.curves import Order
 from audit.estimation import (
     BestColumn,
     CombinedColumns,
@@ -41,8 +42,10 @@ from audit.estimation import (
     Histogram,
     LearnedColumns,
     LinearScore,
+    OrderStatistics,
     PilotSplit,
     Rates,
+    SimultaneousBand,
     WeightedColumns,
 )
 from audit.results import (
@@ -216,6 +219,10 @@ OWN: dict[Any, Any] = {
     UserMechanismResult: lambda: record(UserMechanismResult, deltas=rows()),
     PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
     CombinedColumns: lambda: record(CombinedColumns, choice=st.sampled_from(COLUMNS)),
+    OrderStatistics: lambda: st.sampled_from(
+        [OrderStatistics(), OrderStatistics((Order.FORWARD,))]
+    ),
+    SimultaneousBand: lambda: st.just(SimultaneousBand()),
     FixedThresholds: lambda: st.just(FixedThresholds((-1.0, 0.5), rates=Rates.JOINT)),
     ScenarioHeading: lambda: record(ScenarioHeading, name=st.text(min_size=1, max_size=3)),
 }
