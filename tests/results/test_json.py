@@ -220,7 +220,7 @@ OWN: dict[Any, Any] = {
     PilotSplit: lambda: st.sampled_from([PilotSplit(), PilotSplit(fraction=0.3)]),
     CombinedColumns: lambda: record(CombinedColumns, choice=st.sampled_from(COLUMNS)),
     OrderStatistics: lambda: st.sampled_from(
-        [OrderStatistics(), OrderStatistics((Order.FORWARD,))]
+        [OrderStatistics(), OrderStatistics(favours=(Order.FORWARD,))]
     ),
     SimultaneousBand: lambda: st.just(SimultaneousBand()),
     FixedThresholds: lambda: st.just(FixedThresholds((-1.0, 0.5), rates=Rates.JOINT)),
