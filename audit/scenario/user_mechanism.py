@@ -229,8 +229,8 @@ class UserMechanismSetting(Setting):
             "own": source,
             "claims": encode(self.claims),
             "deltas": encode(self.deltas),
-            "columns": encode(self.columns),
-            "group_size": self.group_size,
+            **({} if self.columns is None else {"columns": encode(self.columns)}),
+            **({} if self.group_size == 1 else {"group_size": self.group_size}),
             **trials,
         }
 
