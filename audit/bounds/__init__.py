@@ -10,6 +10,7 @@ function as a bound.
 """
 
 from audit.bounds.assumptions import Assumption, NotApplicable
+from audit.bounds.batching_gap import BatchingGap, batching_gap
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import (
     REGISTRY,
@@ -46,6 +47,7 @@ table = REGISTRY.table
 __all__ = [
     "CATALOGUE",
     "Assumption",
+    "BatchingGap",
     "BestBound",
     "Catalogue",
     "Entry",
@@ -58,6 +60,7 @@ __all__ = [
     "all_iterates",
     "applicable",
     "at22",
+    "batching_gap",
     "best",
     "bound",
     "bsa24",

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from audit.cli import help
 from audit.cli.errors import guarded
 from audit.codec import decode, encode
-from audit.mechanism import NoisySGD, decode_mechanism
+from audit.mechanism import Batching, NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
     from audit.bounds import Row
@@ -34,10 +34,14 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked beside the mechanism: delta, and whether slow bounds are computed."""
+    """What is asked beside the mechanism: delta, and whether slow bounds are computed.
+
+    With ``assumed`` the mechanism is compared with an accountant that assumes these batches.
+    """
 
     delta: float
     slow: bool = False
+    assumed: Batching | None = None
 
 
 @dataclass(frozen=True)
@@ -78,6 +82,10 @@ def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool)
     """Print one row a bound, the tightest on top; those that do not apply last, or counted."""
     from audit import bounds
 
+    if question.assumed is not None:
+        gap = bounds.batching_gap(mechanism, assumed=question.assumed, delta=question.delta)
+        print(json.dumps(encode(gap), indent=1) if form is Format.JSON else gap)
+        return
     rows = bounds.table(mechanism, question.delta, slow=question.slow)
     rows = tuple(sorted(rows, key=lambda row: math.inf if row.value is None else row.value))
     shown = [row for row in rows if every or row.value is not None]

@@ -199,6 +199,8 @@ example:
 keys:
     delta             number in [0, 1) (needed)
     slow              true | false: whether to compute bounds that take seconds (default: false)
+    assumed           a value of batching: instead of the bounds, compare the mechanism (with
+                      release=all_iterates) with an accountant that assumes these batches
 
 the fields of audit.NoisySGD:
 {mechanism}

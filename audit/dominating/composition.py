@@ -18,7 +18,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 from scipy import fft
-from scipy.special import logsumexp
+from scipy.special import erfcx, logsumexp
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 
@@ -31,8 +31,10 @@ _LOG_OUTSIDE = math.log(1e-18)
 _UNITS_A_STAGE = 10
 _LARGEST_SIZE = 2**24
 # Tilts are rounded to this in logarithms, and so many are kept.
-_LOG_TILTS = 0.4
+_LOG_TILTS = 0.2
 _SMALLEST = 1e-290
+# Deviations of the tilted loss within which its tilt serves.
+_NEAR = 2.5
 _KEPT = 6
 # Cells of the copy on which tilts and windows are looked for; it proves nothing.
 _COARSE = 1024
@@ -86,20 +88,30 @@ class Composition:
         """Log masses, losses and times of a copy with few cells."""
         copies = []
         for pair, times in self.parts:
-            starts = np.arange(0, pair.p.size, -(-pair.p.size // _COARSE))
+            # half of the cells evenly, half where the masses are
+            even = np.arange(0, pair.p.size, -(-pair.p.size // _COARSE))
+            ranks = np.cumsum(np.sqrt(np.sqrt(pair.p)))
+            massy = np.searchsorted(ranks, np.linspace(0, ranks[-1], _COARSE, endpoint=False))
+            starts = np.union1d(even, massy)
             p = np.add.reduceat(pair.p, starts)
             kept = p > 0
             losses = np.add.reduceat(pair.p * pair.losses, starts)[kept] / p[kept]
             copies.append((np.log(p[kept]), losses, times))
         return tuple(copies)
 
-    def _coarse_log_moment(self, theta: float) -> float:
-        total = 0.0
+    def _coarse_cumulants(self, theta: float) -> tuple[float, float, float]:
+        """Log of the moment generating function, and mean and variance of the tilted loss."""
+        log, mean, variance = 0.0, 0.0, 0.0
         for log_p, losses, times in self._coarse:
             exponents = log_p + theta * losses
             top = float(exponents.max())
-            total += times * (top + math.log(float(np.exp(exponents - top).sum())))
-        return total
+            weights = np.exp(exponents - top)
+            total = float(weights.sum())
+            one = float(weights @ losses) / total
+            log += times * (top + math.log(total))
+            mean += times * one
+            variance += times * float(weights @ (losses - one) ** 2) / total
+        return log, mean, variance
 
     @cached_property
     def swapped(self) -> Composition:
@@ -122,6 +134,15 @@ class Composition:
         """Log of the sum of p e^(theta loss): the moment generating function under P."""
         return self._log_moment(self._log_p, theta)
 
+    def _mean(self, theta: float) -> float:
+        """Return the mean of the tilted loss."""
+        total = 0.0
+        for (pair, times), log_p in zip(self.parts, self._log_p, strict=True):
+            exponents = log_p + theta * pair.losses
+            weights = np.exp(exponents - exponents.max())
+            total += times * float(weights @ pair.losses) / float(weights.sum())
+        return total
+
     def _log_moment(self, logs: Sequence[Array], theta: float) -> float:
         return float(
             sum(
@@ -137,7 +158,19 @@ class Composition:
         """
         if self.above and delta <= self.p_only * (1 + self.rounding):
             return math.inf
-        sets = self._at(self._tilt_of_delta(max(delta, 1e-300)))
+        theta = self._tilt_of_delta(max(delta, 1e-300))
+        found: list[float] = []
+        for _ in range(3):
+            found.append(self._epsilon_at(self._at(theta), delta))
+            _, mean, variance = self._coarse_cumulants(theta)
+            near = abs(found[-1] - mean) < _NEAR * math.sqrt(variance)
+            again = self._tilt_of_epsilon(found[-1]) if math.isfinite(found[-1]) else theta / 2
+            if near or again == theta:
+                break
+            theta = again
+        return min(found) if self.above else max(found)
+
+    def _epsilon_at(self, sets: _Sets, delta: float) -> float:
         p, q = self._bounds(sets)
         with np.errstate(divide="ignore", invalid="ignore"):
             roots = np.log(p - delta) - np.log(q) + (sets.reference - sets.log_scale)
@@ -186,29 +219,29 @@ class Composition:
         return p * (1 + side * rounding), q * (1 - side * rounding)
 
     def _tilt_of_delta(self, delta: float) -> float:
-        """Return the theta of Chernoff's bound on epsilon, (K(theta) - log delta)/theta."""
-        goal = math.log(delta)
-        return self._minimizing(lambda theta: (self._coarse_log_moment(theta) - goal) / theta)
+        """Return the theta at the epsilon of ``delta``, by the saddle point method."""
+
+        def excess(theta: float) -> float:
+            log, mean, variance = self._coarse_cumulants(theta)
+            spread = math.sqrt(variance / 2)
+            share = 0.5 * float(erfcx(theta * spread) - erfcx((theta + 1) * spread))
+            return theta * mean - log - math.log(max(share, 1e-300)) + math.log(delta)
+
+        return self._rising_root(excess)
 
     def _tilt_of_epsilon(self, epsilon: float) -> float:
-        """Return the theta of Chernoff's bound on P(loss >= epsilon), or 0."""
+        """Return the theta under which the mean loss is ``epsilon``, at least 0."""
+        return self._rising_root(lambda theta: self._coarse_cumulants(theta)[1] - epsilon)
 
-        def bound(theta: float) -> float:
-            return self._coarse_log_moment(theta) - theta * epsilon
-
-        theta = self._minimizing(bound)
-        return theta if bound(theta) < bound(0.0) else 0.0
-
-    def _minimizing(self, bound: Callable[[float], float]) -> float:
-        """Return the theta > 0 of the least bound, from a fixed ladder, so that many share it.
-
-        A heavy tail of the loss makes the bound have several minima.
-        """
-        span = sum(times * pair.p.size for pair, times in self.parts) * self.interval
-        first = math.floor(math.log(1e-3 / span) / _LOG_TILTS)
-        last = math.ceil(math.log(20.0 / self.interval) / _LOG_TILTS)
-        ladder = [math.exp(_LOG_TILTS * rung) for rung in range(first, last + 1)]
-        return min(ladder, key=bound)
+    def _rising_root(self, function: Callable[[float], float]) -> float:
+        """Return a root of at least 0, rounded down so that near questions share it."""
+        if function(0.0) >= 0:
+            return 0.0
+        low, high = math.log(1e-6), math.log(1e6)
+        while high - low > 0.1 * _LOG_TILTS:
+            middle = 0.5 * (low + high)
+            low, high = (middle, high) if function(math.exp(middle)) < 0 else (low, middle)
+        return math.exp(math.floor(low / _LOG_TILTS) * _LOG_TILTS)
 
     def _at(self, theta: float) -> _Sets:
         if theta not in self._sets:
@@ -227,7 +260,8 @@ class Composition:
             )
         p = self._convolved(self._log_p, theta, low, size)
         q = p if self.above else self._convolved(self._log_lifted, theta, low, size)
-        middle = (low + high) // 2
+        # at the mean of the tilted law the scale below is at most 1
+        middle = min(max(round(self._mean(theta) / self.interval), low), high)
         steps = (np.arange(low, low + size) - middle) * self.interval
         # weights stay finite; sets that start further left are not looked at
         kept = (theta + 1) * steps > -600
@@ -263,12 +297,12 @@ class Composition:
         first = sum(times * pair.first for pair, times in self.parts)
         last = sum(times * (pair.first + pair.p.size - 1) for pair, times in self.parts)
         steps = np.geomspace(10.0 / ((last - first + 1) * self.interval), 20.0 / self.interval, 60)
-        here, rough = self.log_moment(theta), self._coarse_log_moment(theta)
+        here, rough = self.log_moment(theta), self._coarse_cumulants(theta)[0]
 
         def reach(sign: int) -> float:
             """Cells beyond which Chernoff leaves next to nothing, on one side."""
             found = [
-                (self._coarse_log_moment(theta + sign * step) - rough - _LOG_OUTSIDE) / step
+                (self._coarse_cumulants(theta + sign * step)[0] - rough - _LOG_OUTSIDE) / step
                 for step in steps
             ]
             step = steps[int(np.argmin(found))]

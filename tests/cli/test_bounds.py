@@ -184,3 +184,15 @@ def test_a_process_of_its_own() -> None:
     command = [sys.executable, "-m", "audit.cli.bounds", *CLIPPED, "batching=poisson"]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_batches_that_an_accountant_assumes(ended: Command) -> None:
+    words = [*CLIPPED, "release=all_iterates", "batching=cyclic", "assumed=poisson"]
+    done = ended(main, *words)
+    assert (done.status, done.err) == (0, "")
+    assert done.out.count("\n") == 1
+    assert "poisson batches: false for cyclic batches" in done.out
+    told = json.loads(ended(main, *words, "--format", "json").out)
+    assert told["claimed"] < told["certified"] <= told["proven"]
+    done = ended(main, *CLIPPED, "batching=cyclic", "assumed=poisson")
+    assert done.err.startswith("audit-bounds: error: a comparison of batches needs release='all it")

@@ -1,0 +1,166 @@
+"""What an accountant claims for batches that are drawn in another way than it assumes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+from audit import validate
+from audit.bounds.assumptions import NotApplicable
+from audit.dominating import dominating_curve
+from audit.mechanism import Batching, NoisySGD, Release
+from audit.numerics.roots import bracketed_root
+
+_ACCURACY = 1e-4  # relative, of the curves
+_TOLERANCE = 1e-3  # relative, of the noise multipliers
+_WIDEST = 1e3  # how far from the mechanism's own noise is looked, as a factor
+
+
+@dataclass(frozen=True)
+class BatchingGap:
+    """The privacy of all iterates beside what an accountant says that assumes other batches.
+
+    Attributes
+    ----------
+    mechanism
+        As it runs.
+    assumed
+        The batches that the accountant assumes.
+    delta
+        Where epsilons are compared.
+    claimed
+        The accountant's epsilon: exact for the assumed batches, up to 1e-4, from above.
+    certified
+        Lower bound on the epsilon of the mechanism as it runs, attained by some losses.
+    proven
+        Upper bound on it.
+    needed
+        No smaller noise multiplier makes the claim true, up to 1e-3 (relative); None where the
+        claim is true for any noise that was looked at.
+    enough
+        A noise multiplier that makes the claim true; None if no noise within a factor of 1000
+        does, as far as is proven.
+    """
+
+    mechanism: NoisySGD
+    assumed: Batching
+    delta: float
+    claimed: float
+    certified: float
+    proven: float
+    needed: float | None
+    enough: float | None
+
+    @property
+    def refuted(self) -> bool:
+        """Whether some losses are less private than claimed: a certainty, no estimate."""
+        return self.certified > self.claimed
+
+    def __str__(self) -> str:
+        name, assumed = self.mechanism.batching.value, self.assumed.value
+        claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {assumed} batches"
+        if self.refuted:
+            verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
+        elif self.proven <= self.claimed:
+            verdict = f"true for {name} batches, where it is at most {self.proven:.6g}"
+        else:
+            between = f"between {self.certified:.6g} and {self.proven:.6g}"
+            verdict = f"open for {name} batches, where it is {between}"
+        noise = [f"noise multiplier {self.mechanism.noise_multiplier:.4g}"]
+        if self.needed is not None:
+            noise.append(f"below {self.needed:.4g} the claim is false")
+        if self.enough is not None:
+            noise.append(f"from {self.enough:.4g} on it is true")
+        return f"{claim}: {verdict} ({'; '.join(noise)})"
+
+
+def batching_gap(mechanism: NoisySGD, *, assumed: Batching, delta: float) -> BatchingGap:
+    """Return how private training is whose batches are not those that the accountant assumes.
+
+    A loader that shuffles under an accountant for Poisson batches is the common case. Both numbers
+    are for all iterates and the worst losses.
+
+    Parameters
+    ----------
+    mechanism
+        As it runs, with ``release=Release.ALL_ITERATES``.
+    assumed
+        The batches that the accountant assumes; all other parameters are the mechanism's.
+    delta
+        In (0, 1).
+
+    Returns
+    -------
+    BatchingGap
+        The accountant's number, a certified lower bound and a proven upper bound on the true one,
+        and the noise multipliers that the claim needs.
+
+    Raises
+    ------
+    NotApplicable
+        If nothing is known of one of the two.
+    ValueError
+        If an argument is out of its range.
+
+    Examples
+    --------
+    >>> m = NoisySGD(steps=100, dataset_size=1000, batch_size=10, step_size=0.1, noise_std=0.05,
+    ...              clip_norm=1.0, convex=False, batching=Batching.RANDOM_ALLOCATION,
+    ...              relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)
+    >>> gap = batching_gap(m, assumed=Batching.POISSON, delta=1e-6)
+    >>> gap.refuted, gap.claimed > gap.proven
+    (False, True)
+    """
+    validate.instance(NoisySGD, mechanism=mechanism)
+    validate.instance(Batching, assumed=assumed)
+    validate.open_unit(delta=delta)
+    if mechanism.release is not Release.ALL_ITERATES:
+        raise NotApplicable(
+            "a comparison of batches needs release='all iterates', "
+            f"got release={mechanism.release.value!r}"
+        )
+    told = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
+
+    def bracket(m: NoisySGD) -> tuple[float, float]:
+        try:
+            return dominating_curve(m, accuracy=_ACCURACY).epsilon_bracket(delta)
+        except ValueError as reason:
+            raise NotApplicable(str(reason)) from None
+
+    claimed = bracket(told)[1]
+    certified, proven = bracket(mechanism)
+
+    def gap(end: int) -> Callable[[float], float]:
+        def of_log_factor(log_factor: float) -> float:
+            noisier = replace(mechanism, noise_std=mechanism.noise_std * math.exp(log_factor))
+            return bracket(noisier)[end] - claimed
+
+        return of_log_factor
+
+    low, high = _crossing(gap(0), certified - claimed), _crossing(gap(1), proven - claimed)
+    z = mechanism.noise_multiplier
+    return BatchingGap(
+        mechanism=mechanism,
+        assumed=assumed,
+        delta=float(delta),
+        claimed=claimed,
+        certified=certified,
+        proven=proven,
+        needed=None if low is None else z * math.exp(low - _TOLERANCE),
+        enough=None if high is None else z * math.exp(high + _TOLERANCE),
+    )
+
+
+def _crossing(gap: Callable[[float], float], here: float) -> float | None:
+    """Return the logarithm of the factor on the noise at which a falling gap is 0."""
+    step = math.log(1.5) * (1 if here > 0 else -1)
+    end, value = step, gap(step)
+    while (value > 0) == (here > 0):
+        step *= 2
+        if abs(end + step) > math.log(_WIDEST):
+            return None
+        end += step
+        value = gap(end)
+    low, high = sorted((end - step, end))
+    return bracketed_root(gap, low, high, xtol=_TOLERANCE / 4)

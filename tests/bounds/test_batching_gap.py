@@ -1,0 +1,64 @@
+"""An accountant's number beside the privacy under the batches that are really drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+
+from audit import Batching, NoisySGD, Relation, Release, bounds
+from audit.exact import dominating_curve
+
+MADE: dict[str, Any] = {
+    "steps": 20,
+    "dataset_size": 50,
+    "batch_size": 5,
+    "step_size": 0.1,
+    "noise_std": 0.2,
+    "clip_norm": 1.0,
+    "convex": False,
+    "batching": Batching.CYCLIC,
+    "relation": Relation.ZERO_OUT,
+    "release": Release.ALL_ITERATES,
+}
+
+
+def test_an_accountant_for_poisson_batches_is_refuted_by_a_fixed_order():
+    m = NoisySGD(**MADE)
+    gap = bounds.batching_gap(m, assumed=Batching.POISSON, delta=1e-6)
+    poisson = dataclasses.replace(m, batching=Batching.POISSON)
+    low, high = dominating_curve(poisson).epsilon_bracket(1e-6)
+    assert low <= gap.claimed <= high * (1 + 2e-4)
+    assert gap.certified == pytest.approx(dominating_curve(m).epsilon(1e-6))
+    assert gap.refuted
+    assert "poisson batches: false for cyclic batches, where it is at least" in str(gap)
+
+
+@pytest.mark.parametrize(
+    ("batching", "assumed"),
+    [(Batching.CYCLIC, Batching.POISSON), (Batching.POISSON, Batching.CYCLIC)],
+)
+def test_the_noise_that_makes_the_claim_true(batching: Batching, assumed: Batching):
+    m = NoisySGD(**{**MADE, "batching": batching})
+    gap = bounds.batching_gap(m, assumed=assumed, delta=1e-6)
+    assert gap.needed is not None
+    assert gap.enough is not None
+    assert gap.needed < gap.enough < gap.needed * 1.004
+
+    def epsilon(multiplier: float) -> float:
+        noise = m.noise_std * multiplier / m.noise_multiplier
+        return dominating_curve(dataclasses.replace(m, noise_std=noise)).epsilon(1e-6)
+
+    assert epsilon(gap.enough) <= gap.claimed < epsilon(gap.needed)
+
+
+def test_what_cannot_be_compared_is_refused():
+    m = NoisySGD(**MADE)
+    last = dataclasses.replace(m, release=Release.LAST_ITERATE)
+    with pytest.raises(bounds.NotApplicable, match=r"needs release='all iterates', got release='l"):
+        bounds.batching_gap(last, assumed=Batching.POISSON, delta=1e-6)
+    with pytest.raises(bounds.NotApplicable, match=r"batching must be one of full, .* got 'with"):
+        bounds.batching_gap(m, assumed=Batching.WITHOUT_REPLACEMENT, delta=1e-6)
+    with pytest.raises(ValueError, match="delta must be in"):
+        bounds.batching_gap(m, assumed=Batching.POISSON, delta=0.0)
