@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -141,8 +142,9 @@ def _many(number_of: int, word: str) -> str:
 
 
 def _tightness(row: EpsilonRow) -> float | None:
-    """Return the ratio of a claim that stands."""
-    return row.ratio if row.verdict is Verdict.CONSISTENT else None
+    """Return the ratio of a claim that stands and is finite."""
+    known = row.ratio is not None and math.isfinite(row.ratio)
+    return row.ratio if known and row.verdict is Verdict.CONSISTENT else None
 
 
 def _least_to_largest(standing: Sequence[tuple[float, str]]) -> str:

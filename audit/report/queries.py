@@ -124,9 +124,11 @@ def shown_claims(
 ) -> list[BoundRow] | list[None]:
     """Return the bounds that a table shows: every refuted one, then the tightest that stands.
 
-    The list holds None alone where there is neither.
+    An infinite one stands for all where none is finite, as at delta = 0. The list holds None alone
+    where no bound applies.
     """
-    standing = tightest(bounds, best)
+    infinite = (bound for bound in bounds if bound.stands and bound.value == math.inf)
+    standing = tightest(bounds, best) or next(infinite, None)
     shown = [*refuted(bounds), *([standing] if standing else [])]
     return shown or [None]
 

@@ -79,7 +79,7 @@ def _pictures(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> tup
         laws.draw(setting.laws, setting.trials, stem),
         tradeoff.draw(setting.tradeoff, stem, looks, unsound),
     ]
-    if len(setting.epsilon_against_steps.steps) > 1:
+    if steps.has_curve(setting.epsilon_against_steps):
         pictures.append(steps.draw(setting.epsilon_against_steps, stem, looks, unsound))
     if renyi.has_curve(setting.renyi):
         pictures.append(renyi.draw(setting.renyi, stem, looks))

@@ -76,7 +76,7 @@ def _show_epsilons(console: Console, result: Result) -> None:
     for setting in queries.compared(result.settings):
         for row in setting.deltas:
             best = queries.tightest(row.bounds, row.best)
-            none = "none stands" if row.bounds else "none applies"
+            none = _without_finite(row)
             claimed_by = none if best is None else best.id
             verdicts = _verdicts(row)
             table.add_row(
@@ -118,6 +118,14 @@ def _worst_pair(row: AtDelta, between: str) -> str:
 
 
 def _number(value: float | None) -> str:
-    if value is None or not math.isfinite(value):
+    if value is None or math.isnan(value):
         return "-"
     return plain(float(f"{value:.4g}"))
+
+
+def _without_finite(row: AtDelta) -> str:
+    """Return why there is no tightest claim."""
+    if queries.shown_claims(row.bounds)[-1] is None:
+        return "none applies"
+    standing = any(bound.stands for bound in row.bounds)
+    return "none is finite" if standing else "none stands"

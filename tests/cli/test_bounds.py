@@ -116,6 +116,13 @@ def test_csv_has_the_same_columns(ended: Command) -> None:
     ]
 
 
+def test_at_delta_zero_most_bounds_are_infinite(ended: Command) -> None:
+    rows = rows_of(ended(main, *WORDS, "delta=0", "--format", "json").out)
+    assert rows["bsa24.theorem_4_3"]["epsilon"] == "inf"
+    assert all(row["ratio"] is None for row in rows.values())  # there is no tightest one
+    assert "inf" in ended(main, *WORDS, "delta=0").out
+
+
 def test_refuted_bounds_have_no_ratio(ended: Command) -> None:
     rows = rows_of(ended(main, *WORDS, "delta=1e-5", "--format", "json").out)
     refuted = [row for row in rows.values() if row["status"] == bounds.Status.REFUTED.value]

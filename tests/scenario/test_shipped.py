@@ -64,6 +64,7 @@ SHORTER = {
     ],
     "shuffled_batches": ["settings.four_epochs.steps_shown=[]"],
     "own_dp_sgd": ["~settings.noise_divided_twice", "~settings.clipped_after_averaging"],
+    "own_pure_dp": ["~settings.laplace", "~settings.coins"],
     "two_sided_walk": ["settings.full_batch.steps_shown=[]"],
     "drifted_walk": ["settings.full_batch.steps_shown=[]"],
     "one_pass": ["settings.linear.positions=[0,19]"],

@@ -11,6 +11,7 @@ import pytest
 from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
+import pure_dp
 from audit.curves import GaussianCurve
 from audit.estimation import BestColumn, audit_samples, per_record_epsilon
 from audit.results import AtDelta, Estimator, Verdict
@@ -301,3 +302,20 @@ def test_what_a_function_raises_is_told_in_one_line(
         DrawnScores("mine_raises:scores", 1000).draw(1)
     with pytest.raises(ValueError, match=r"of \(dataset, trials, seed\) .*, got TypeError: "):
         DrawnScores("mine_raises:no_seed", 1000).draw(1)
+
+
+@pytest.mark.parametrize(
+    ("function", "true", "caught"),
+    [
+        ("laplace_sum", pure_dp.EPSILON, False),
+        ("randomised_response", pure_dp.EPSILON, False),
+        ("laplace_mean_noise", 2 * pure_dp.EPSILON, True),
+        ("coin_response", np.log(3.0), False),  # too close to 1 for so few trials
+    ],
+)
+def test_pure_differential_privacy(function: str, true: float, caught: bool) -> None:
+    claim = UserClaim("pure", pure_dp.EPSILON, 0.0)
+    row = audited(own(f"pure_dp:{function}", claim, trials=4000))
+    assert row.delta == 0
+    assert 0.7 * true < row.certified.epsilon <= true
+    assert (row.bounds[0].verdict is Verdict.REFUTED) is caught

@@ -177,6 +177,8 @@ def _bar(axes: Axes, scale: _Scale, row: AtDelta, y: float, looks: dict[str, Loo
             scale.place(exact), y, marker="|", ms=17, mew=3, color=style.EXACT, clip_on=False,
             zorder=6,
         )  # fmt: skip
+        if math.isinf(exact):
+            _infinite(axes, scale.place(exact), y)
     if other:
         axes.plot(
             [scale.place(exact), scale.place(strongest)], [y, y], color="#8FC1E8", lw=2, zorder=3
@@ -191,12 +193,19 @@ def _bar(axes: Axes, scale: _Scale, row: AtDelta, y: float, looks: dict[str, Loo
     _call_refuted(axes, scale, marks, y)
 
 
+def _infinite(axes: Axes, x: float, y: float) -> None:
+    """Say that a marker at the end of the axis stands for an infinite value."""
+    axes.annotate(
+        "inf", (x, y), (-8, 0), textcoords="offset points", ha="right", va="center", fontsize=8
+    )
+
+
 def _draw_mark(axes: Axes, scale: _Scale, mark: _Mark, y: float, look: Look) -> None:
     x = scale.place(mark.epsilon)
     axes.plot(x, y, marker=look.marker, ms=7, color=look.colour, mec="white", mew=0.8,
               clip_on=False, zorder=7)  # fmt: skip
     if math.isinf(mark.epsilon):
-        axes.annotate("inf", (x, y), (4, -7), textcoords="offset points", ha="right", va="top")
+        _infinite(axes, x, y)
     if mark.refuted:
         axes.plot(
             x, y, "o", ms=13, mfc="none", mec=_WRONG, mew=_RING_WIDTH, clip_on=False, zorder=8

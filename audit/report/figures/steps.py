@@ -22,6 +22,12 @@ _WIDE = 20.0  # numbers of steps spread further than this are drawn on a logarit
 _LINE = 0.064  # of the axes' height: the distance of two labels
 
 
+def has_curve(data: EpsilonAgainstSteps) -> bool:
+    """Tell whether there is something to draw: more than one step, and a finite number."""
+    numbers = [_exact(data).ravel(), *_bounds(data).values()]
+    return len(data.steps) > 1 and bool(np.any(np.isfinite(np.concatenate(numbers))))
+
+
 def draw(
     data: EpsilonAgainstSteps, stem: str, looks: dict[str, Look], unsound: Collection[str]
 ) -> Picture:

@@ -38,7 +38,7 @@ def draw(rows: Sequence[EpsilonRow]) -> Picture | None:
     known = [
         (row.bound.ratio, row)
         for row in rows
-        if row.bound is not None and row.bound.ratio is not None
+        if row.bound is not None and row.bound.ratio is not None and math.isfinite(row.bound.ratio)
     ]
     if not known:
         return None

@@ -1,0 +1,77 @@
+"""Reports at delta = 0, where most bounds and many exact values are infinite."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+
+from audit.report import queries, setting_tables
+from audit.report.figures import sandwich, steps, style
+from audit.report.terminal import show
+from audit.results import Number, PairResult, from_json, schema, to_json
+
+from .example import at_delta, bound, pair_settings, result
+
+
+def infinite(exact: float = math.inf) -> PairResult:
+    """A setting at delta = 0 whose claims are infinite."""
+    setting = pair_settings()[0]
+    value = Number(exact, exact, exact)
+    claims = tuple(
+        replace(bound(name, math.inf, 1.0), ratio=None)
+        for name in ("bsa24.theorem_4_1", "bsa24.theorem_4_3")
+    )
+    row = at_delta(0.0, 0.8, value, value, claims, 7.0)
+    against = setting.epsilon_against_steps
+    endless = replace(
+        against,
+        delta=0.0,
+        exact=tuple(Number(exact, exact, exact) for _ in against.steps),
+        bounds=tuple(
+            replace(curve, values=(math.inf,) * len(against.steps)) for curve in against.bounds
+        ),
+    )
+    return replace(setting, deltas=(row,), epsilon_against_steps=endless)
+
+
+@pytest.mark.parametrize("exact", [2.0, math.inf])
+def test_an_infinite_claim_is_shown_as_the_tightest_where_none_is_finite(exact: float) -> None:
+    setting = infinite(exact)
+    ((_, delta, _, cell, claimed, ratio, verdict),) = setting_tables.summary([(setting, "s")]).rows
+    assert (delta.text, claimed.text, verdict.text) == ("0", "inf", "consistent")
+    assert cell.text == ("inf" if exact == math.inf else "2.00000")
+    assert ratio.text != "1.000"
+    (shown,) = queries.shown_claims(setting.deltas[0].bounds)
+    assert shown is not None
+    assert queries.tightest(setting.deltas[0].bounds) is None
+
+
+@pytest.mark.parametrize("exact", [2.0, math.inf])
+def test_the_sandwich_marks_what_is_infinite(exact: float) -> None:
+    setting = infinite(exact)
+    picture = sandwich.draw([setting], style.looks(queries.bound_ids([setting])))
+    assert picture.svg.decode().count("<!-- inf -->") == (2 if exact == 2.0 else 3)
+
+
+def test_what_is_infinite_throughout_is_not_drawn_against_steps() -> None:
+    assert not steps.has_curve(infinite().epsilon_against_steps)
+    assert steps.has_curve(infinite(2.0).epsilon_against_steps)
+    assert steps.has_curve(pair_settings()[0].epsilon_against_steps)
+
+
+def test_it_is_stored_and_read_again_and_fits_the_schema() -> None:
+    stored = result(infinite())
+    text = to_json(stored)
+    jsonschema.Draft202012Validator(schema()).validate(json.loads(text))
+    assert from_json(text) == stored
+
+
+def test_the_terminal_says_that_none_is_finite(capsys: pytest.CaptureFixture[str]) -> None:
+    show(result(infinite()))
+    shown = capsys.readouterr().out
+    assert "inf TwoSidedWalk" in shown
+    assert "none is finite" in shown
