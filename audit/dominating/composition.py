@@ -328,7 +328,10 @@ class Composition:
             shift = theta * pair.losses
             tilted = np.exp(log + (shift - logsumexp(log_p + shift)))
             wrapped = np.zeros(size)
-            np.add.at(wrapped, (pair.first + np.arange(tilted.size)) % size, tilted)
+            start = pair.first % size
+            for begin in range(-start, tilted.size, size):  # once around a circle of cells
+                part = tilted[max(begin, 0) : begin + size]
+                wrapped[max(-begin, 0) : max(-begin, 0) + part.size] += part
             one = fft.rfft(wrapped)
             moduli = np.abs(one)
             moduli = moduli * (1 + 8 * UNIT_ROUNDOFF) + stages * float(tilted.sum())

@@ -24,6 +24,8 @@ Moments = Callable[[Array, Order], Array]
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
+# How often a grid is made finer, and how wide a bracket may be in units of what is aimed at.
+_ROUNDS, _TOLERATED = 4, 1.5
 # Relative error of closed forms.
 _ROUNDING = 1e-12
 
@@ -144,6 +146,65 @@ class ComposedCurve(DominatingCurve):
         if self.moments is None:
             return np.full_like(alpha, np.inf)
         return np.asarray(self.moments(alpha, order))
+
+
+@dataclass(frozen=True, eq=False)
+class RefinedCurve(DominatingCurve):
+    """The curve of a composition on a grid that is made finer where a bracket of epsilon is wide.
+
+    Parameters
+    ----------
+    composed
+        Maps the share of the first grid's interval, in (0, 1], to the curve on that grid.
+    accuracy
+        The relative width of brackets of epsilon that is aimed at.
+    finest
+        The least share to ask for.
+    """
+
+    composed: Callable[[float], ComposedCurve]
+    accuracy: float
+    finest: float
+
+    @cached_property
+    def _first(self) -> ComposedCurve:
+        return self.composed(1.0)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders are the same."""
+        return self._first.symmetric
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        low, high = self._first._epsilon_ends(delta, order)
+        share = 1.0
+        for _ in range(_ROUNDS):
+            wide = (high - low) / (self.accuracy * high) if 0 < high < np.inf else 0.0
+            if wide <= _TOLERATED or share <= self.finest:
+                break
+            # the width of a bracket goes with the square of the interval
+            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
+            try:
+                ends = self.composed(share)._epsilon_ends(delta, order)
+            except ValueError:  # a heavy tail needs more cells than a transform may have
+                break
+            low, high = max(low, ends[0]), min(high, ends[1])
+        return low, high
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        return self._first._delta_ends(epsilon, order)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.array([self._epsilon_ends(float(d), order)[1] for d in delta])
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return self._first._delta(epsilon, order)
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return self._first._beta(alpha, order)
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return self._first._renyi(alpha, order)
 
 
 @dataclass(frozen=True, eq=False)

@@ -14,6 +14,7 @@ For q = 1 both are N(1, z^2) against N(0, z^2), whose T-fold composition has a c
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 
@@ -23,7 +24,13 @@ from scipy.special import log_ndtr, ndtr
 
 from audit import validate
 from audit.curves import Order
-from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve, compose
+from audit.dominating.curve import (
+    ComposedCurve,
+    DominatingCurve,
+    GaussianDominatingCurve,
+    RefinedCurve,
+    compose,
+)
 from audit.dominating.grid import GridPair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
@@ -34,6 +41,7 @@ _UNIT = 2.0**-53
 _LOG_TAIL = math.log(1e-26)  # mass of all steps under P beyond the grid, on each side
 _DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
 _MOST_CELLS = 1 << 22
+_REFINED_CELLS = 1 << 18
 _LARGEST_LOSS = 640.0  # e^loss and its inverse are normal floating-point numbers
 _NARROW, _WIDE = 5, 12  # Gauss-Legendre nodes of a cell
 _QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
@@ -285,11 +293,18 @@ def poisson_curve(
             f"got {noise_multiplier!r}"
         )
     width = grid_width(pair.spread(), steps, high - low, accuracy)
-    lower, upper = pair.grid_pairs(width, steps)
+    # a second's work, or several times that of the first grid
+    finest = min(max(4 * (high - low) / width, _REFINED_CELLS), _MOST_CELLS)
+    finest = min((high - low) / width / finest, 1.0)
 
     def moments(alpha: Array, order: Order) -> Array:
         once = sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, order)
         return steps * np.asarray(once)
 
-    parts = [(lower, upper, steps)]
-    return compose(parts, None if two_sided else moments, same=two_sided)
+    @functools.lru_cache(maxsize=2)
+    def composed(share: float) -> ComposedCurve:
+        lower, upper = pair.grid_pairs(share * width, steps)
+        parts = [(lower, upper, steps)]
+        return compose(parts, None if two_sided else moments, same=two_sided)
+
+    return RefinedCurve(composed, accuracy, finest)

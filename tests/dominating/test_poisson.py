@@ -174,3 +174,13 @@ def test_a_planted_error_is_caught():
 def test_losses_beyond_double_precision_are_refused():
     with pytest.raises(ValueError, match="noise_multiplier must keep the losses of a step below"):
         poisson_curve(0.01, 0.1, 10, ONE_SIDED, accuracy=1e-5)
+
+
+def test_a_grid_is_refined_where_a_bracket_is_wide():
+    """A small delta in the order whose losses are bounded, by -T log(1 - q)."""
+    curve = poisson_curve(0.5, 0.03, 7, ONE_SIDED, accuracy=1e-3)
+    low, high = curve.epsilon_bracket(1e-11, Order.REVERSE)
+    assert 0 < low <= high < low * 1.0016
+    wide = curve.composed(1.0).epsilon_bracket(1e-11, Order.REVERSE)
+    assert wide[0] <= low <= high <= wide[1]
+    assert wide[1] - wide[0] > 2 * (high - low)
