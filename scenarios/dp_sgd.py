@@ -79,6 +79,31 @@ def two_canaries(dataset: int, trials: int, seed: int) -> Array:
     return _final(_correct, _records(dataset, canaries=2), trials, seed)
 
 
+def one_training(number: int, seed: int) -> tuple[Array, Array]:
+    """Train once with canaries that are in by fair coins; their scores, and the coins.
+
+    The gradient of each canary has the clipping norm and a coordinate of its own, which the noise
+    of the last iterate hits by itself: canaries are independent. Four steps on all records at
+    noise multiplier 2 are 1-GDP for one canary in or out.
+    """
+    return _one_training(number, seed, NOISE_MULTIPLIER)
+
+
+def one_training_half_the_noise(number: int, seed: int) -> tuple[Array, Array]:
+    """Train with half the noise that is claimed."""
+    return _one_training(number, seed, NOISE_MULTIPLIER / 2)
+
+
+def _one_training(number: int, seed: int, noise_multiplier: float) -> tuple[Array, Array]:
+    generator = np.random.default_rng(seed)
+    coins = generator.integers(0, 2, number).astype(float)
+    x = np.zeros(number)
+    for _ in range(4):
+        gradient = -CLIP_NORM * coins + noise_multiplier * CLIP_NORM * generator.normal(size=number)
+        x = x - STEP_SIZE * gradient
+    return x, coins
+
+
 def _noise_std() -> float:
     """Noise deviation of a sum of clipped gradients: the multiplier times C = sensitivity / 2."""
     return NOISE_MULTIPLIER * CLIP_NORM

@@ -10,7 +10,12 @@ from typing import Any
 
 from audit import validate
 from audit.codec import decode, did_you_mean, encode
-from audit.scenario import pair, study_setting, user_mechanism  # noqa: F401 each registers its kind
+from audit.scenario import (  # noqa: F401 each registers its kind
+    one_run,
+    pair,
+    study_setting,
+    user_mechanism,
+)
 from audit.scenario.definition import Scenario
 from audit.scenario.kinds import KINDS, Setting
 from audit.scenario.user_code import load, reference

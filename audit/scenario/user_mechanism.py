@@ -112,10 +112,11 @@ class StoredScores:
         ValueError
             If a file cannot be read or holds anything but finite numbers.
         """
-        return _read("scores", self.scores), _read("scores_prime", self.scores_prime)
+        return read_scores("scores", self.scores), read_scores("scores_prime", self.scores_prime)
 
 
-def _read(name: str, path: Path) -> Array:
+def read_scores(name: str, path: Path) -> Array:
+    """Return the numbers of a .npy or .csv file, a row for each run; ``name`` is for messages."""
     try:
         if path.suffix == ".npy":
             loaded = np.load(path, allow_pickle=False)

@@ -68,7 +68,8 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         ),
         (
             ["settings.papr.trials=5000"],
-            "settings.papr must hold one of own, pair, study, got trials; did you mean 'paper'?",
+            "settings.papr must hold one of one_run, own, pair, study, got trials; "
+            "did you mean 'paper'?",
         ),
         (
             ["settings.paper.pair.strat=5"],

@@ -1,0 +1,186 @@
+"""One training run with many canaries, audited from their scores and coins."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.estimation.one_run import Canaries
+from audit.isolation import call
+from audit.scenario.kinds import RunContext, Setting, setting_kind
+from audit.scenario.user_code import load
+from audit.scenario.user_mechanism import UserClaim, read_scores
+
+if TYPE_CHECKING:
+    from audit.results import Findings, StudyResult
+
+Array = NDArray[np.float64]
+
+_SOURCE = "function", "number", "scores", "coins"
+ASSUMED = {
+    Canaries.ARBITRARY: "Nothing is assumed of how canaries depend on each other.",
+    Canaries.INDEPENDENT: (
+        "These numbers assume that canaries are independent: what is seen of one depends on its "
+        "own coin and on noise of its own, and on no other's. For a mechanism of which that is not "
+        "true they are no bounds."
+    ),
+}
+
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class OneRunSetting(Setting):
+    """Scores of canaries of one run, the coins that included them, and what is claimed.
+
+    Parameters
+    ----------
+    name, title, summary
+        A short name for files, and words for people.
+    claims
+        What is claimed of one canary in or out, one or more.
+    canaries
+        What is assumed of how canaries depend on each other.
+    function, number
+        ``package.module:function``, called as ``function(number, seed)``: it tosses so many fair
+        coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
+    scores, coins
+        Two files, .npy or .csv, instead of a function.
+    delta
+        Where the guesses are chosen to be sharp; by default the delta of the first claim.
+    """
+
+    key: ClassVar[str] = "one_run"
+
+    claims: tuple[UserClaim, ...]
+    canaries: Canaries
+    function: str | None = None
+    number: int | None = None
+    scores: Path | None = None
+    coins: Path | None = None
+    delta: float | None = None
+
+    def __post_init__(self) -> None:
+        names = [claim.name for claim in self.claims]
+        if not names or len(set(names)) < len(names):
+            raise validate.fail("claims", "one or more, each with a name of its own", names)
+        given = [name for name in _SOURCE if getattr(self, name) is not None]
+        if given not in (["function", "number"], ["scores", "coins"]):
+            raise ValueError(
+                "one_run must hold function and number, or scores and coins, and not both, "
+                f"got {', '.join(given) or 'nothing'}"
+            )
+        if self.number is not None:
+            validate.integer(4, number=self.number)
+        if self.delta is not None:
+            validate.closed_unit(delta=self.delta)
+
+    def draw(self, seed: int) -> tuple[Any, Any]:
+        """Return scores and coins.
+
+        Raises
+        ------
+        ValueError
+            If there is no such function or file, or it gives something else.
+        """
+        if self.scores is not None and self.coins is not None:
+            return read_scores("scores", self.scores), read_scores("coins", self.coins)
+        function = str(self.function)
+        kind = "a function of (number, seed) that returns scores and coins"
+        message = f"{function} must be {kind}, got"
+        drawn = call(load(function), self.number, seed, message=message)
+        try:
+            scores, coins = drawn
+        except (TypeError, ValueError):
+            named = f"what {function} returns"
+            raise validate.fail(named, "scores and coins", type(drawn).__name__) from None
+        return scores, coins
+
+    def run(self, context: RunContext) -> StudyResult:
+        """Audit the run, and judge the claims."""
+        from audit.results import StudyResult  # takes a while to import
+
+        context.progress.stage(f"{self.name}: canaries of one run")
+        scores, coins = self.draw(context.seed)
+        return StudyResult(
+            name=self.name,
+            title=self.title,
+            summary=self.summary,
+            seed=context.seed,
+            wall_seconds=None,
+            function="audit.estimation:audit_one_run",
+            parameters={
+                "scores of": self.function or str(self.scores),
+                "canaries": self.canaries.value,
+                "confidence": context.confidence,
+            },
+            findings=self.found(scores, coins, context.confidence, context.seed),
+        )
+
+    def found(self, scores: Any, coins: Any, confidence: float, seed: int) -> Findings:
+        """Return the bounds and the verdicts as findings."""
+        from audit.estimation import audit_one_run
+        from audit.results import Findings, FoundTable, Statement, judge_upper_bound
+
+        planned = self.claims[0].delta if self.delta is None else self.delta
+        audited = audit_one_run(
+            scores, coins, delta=planned, confidence=confidence, seed=seed, canaries=self.canaries
+        )
+        deltas = dict.fromkeys(claim.delta for claim in self.claims)
+        bounds = {delta: audited.evidence(delta) for delta in deltas}
+        independent = " of independent canaries" if self.canaries is Canaries.INDEPENDENT else ""
+        return Findings(
+            statements=tuple(
+                Statement(
+                    claim=f"{claim.name}: epsilon{independent} at delta {claim.delta:g}",
+                    citation="claimed by the mechanism's author",
+                    expected=claim.epsilon,
+                    found=_rounded_down(bounds[claim.delta].value),
+                    verdict=judge_upper_bound(claim.epsilon, bounds[claim.delta].value),
+                )
+                for claim in self.claims
+            ),
+            tables=(
+                FoundTable(
+                    caption="What the guesses certify",
+                    columns=(
+                        "delta",
+                        "Certified lower bound on epsilon",
+                        "Right guesses",
+                        "Guesses",
+                        "Canaries",
+                        "Error spent",
+                        "Most so many guesses could certify",
+                    ),
+                    rows=tuple(
+                        (
+                            delta,
+                            _rounded_down(bound.value),
+                            bound.correct,
+                            bound.guesses,
+                            bound.canaries,
+                            1 - bound.confidence,
+                            bound.sampling_limit,
+                        )
+                        for delta, bound in bounds.items()
+                    ),
+                ),
+            ),
+            notes=(
+                ASSUMED[self.canaries],
+                f"The coins of {audited.canaries} canaries are guessed from their scores; "
+                f"{audited.pilot} others chose how many are. What is found is a certified lower "
+                "bound, and a claim below it is refuted.",
+            ),
+            numbers={"canaries": self.canaries.value, "mu_lower": audited.mu_lower()},
+        )
+
+
+def _rounded_down(value: float) -> float:
+    """Round a lower bound so that it is still one when it is printed."""
+    return math.floor(value * 1e5) / 1e5
