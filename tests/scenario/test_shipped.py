@@ -21,6 +21,7 @@ from audit.results import (
     Verdict,
 )
 from audit.scenario import Scenario, run
+from audit.scenario.one_run import OneRunSetting
 from audit.scenario.shipped import scenario_names
 from audit.scenario.study_setting import StudySetting
 
@@ -133,7 +134,7 @@ def result(name: str) -> Result:
     kept = [
         setting.name
         for setting in composed(name, *SHORTER.get(name, ())).settings
-        if not isinstance(setting, StudySetting)
+        if not isinstance(setting, StudySetting | OneRunSetting)
     ]
     fewer = [f"settings.{setting}.trials=2000" for setting in kept]
     scenario = composed(name, *SHORTER.get(name, ()), *fewer)
