@@ -18,8 +18,6 @@ from audit import validate
 from audit.constructions.registry import construction
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
-_MOST_OUTCOMES = 1_000_000
-
 
 @dataclass(frozen=True)
 class ExplicitPair(ABC):
@@ -36,7 +34,7 @@ class ExplicitPair(ABC):
         return type(self).__name__
 
     @abstractmethod
-    def distributions(self) -> Mixtures | Finite | Densities:
+    def distributions(self) -> Distributions:
         """Return the two distributions by their numbers."""
 
 
@@ -63,12 +61,48 @@ class Mixture:
 @construction
 @dataclass(frozen=True)
 class Mixtures(ExplicitPair):
-    """Two mixtures of normals."""
+    """``times`` independent draws from one of two mixtures of normals."""
 
     first: Mixture
     second: Mixture
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        validate.integer(1, times=self.times)
 
     def distributions(self) -> Mixtures:
+        """Return the pair itself."""
+        return self
+
+
+@construction
+@dataclass(frozen=True)
+class LaplaceMixtures(ExplicitPair):
+    """``times`` independent draws from one of two mixtures of Laplace laws.
+
+    The laws share their ``scale`` and ``means``; ``first`` and ``second`` are their weights.
+    """
+
+    scale: float
+    means: tuple[float, ...]
+    first: tuple[float, ...]
+    second: tuple[float, ...]
+    times: int = 1
+
+    def __post_init__(self) -> None:
+        validate.positive(scale=self.scale)
+        validate.integer(1, times=self.times)
+        object.__setattr__(self, "means", _checked_numbers("means", self.means))
+        for name in ("first", "second"):
+            object.__setattr__(self, name, _checked_numbers(name, getattr(self, name)))
+            _check_probabilities(name, getattr(self, name))
+            if len(getattr(self, name)) != len(self.means):
+                raise ValueError(
+                    f"{name} must have one weight for each of the {len(self.means)} means, "
+                    f"got {len(getattr(self, name))}"
+                )
+
+    def distributions(self) -> LaplaceMixtures:
         """Return the pair itself."""
         return self
 
@@ -92,10 +126,11 @@ class Finite(ExplicitPair):
                 f"second must have one probability for each of the {len(self.first)} outcomes, "
                 f"got {len(self.second)}"
             )
-        if math.comb(self.times + len(self.first) - 1, len(self.first) - 1) > _MOST_OUTCOMES:
-            raise ValueError(
-                f"times must leave at most {_MOST_OUTCOMES} different counts, got {self.times}"
-            )
+
+    @property
+    def counts(self) -> int:
+        """How many different counts of the outcomes the draws can have."""
+        return math.comb(self.times + len(self.first) - 1, len(self.first) - 1)
 
     def distributions(self) -> Finite:
         """Return the pair itself."""
@@ -213,6 +248,9 @@ def _check_covered(name: str, mechanism: NoisySGD) -> None:
     refusal = mechanism.uncovered()
     if refusal is not None:
         raise ValueError(f"{name} {refusal}")
+
+
+Distributions = Mixtures | LaplaceMixtures | Finite | Densities
 
 
 def _checked_numbers(name: str, values: object) -> tuple[float, ...]:

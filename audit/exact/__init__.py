@@ -3,6 +3,7 @@
 from audit.dominating import DominatingCurve, dominating_curve
 from audit.exact.bracketed import BracketedCurve, MuBracket
 from audit.exact.cells import CellCurve
+from audit.exact.explicit_curves import RepeatedCurve
 from audit.exact.from_pair import curve, curves, law
 from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
@@ -17,6 +18,7 @@ __all__ = [
     "LawCurve",
     "MuBracket",
     "NormalLaw",
+    "RepeatedCurve",
     "curve",
     "curves",
     "dominating_curve",

@@ -8,6 +8,7 @@ cells are.
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -18,7 +19,14 @@ from numpy.typing import NDArray
 from scipy.special import gammaln, log_ndtr, logsumexp
 
 from audit import validate
-from audit.constructions.explicit import Densities, ExplicitPair, Finite, Mixture, Mixtures
+from audit.constructions.explicit import (
+    Densities,
+    Distributions,
+    Finite,
+    LaplaceMixtures,
+    Mixture,
+    Mixtures,
+)
 from audit.curves import Order
 from audit.exact.bracketed import (
     EPSILONS,
@@ -30,7 +38,6 @@ from audit.exact.bracketed import (
 )
 from audit.exact.largest_ratio import largest_ratio
 from audit.exact.law_curve import worse_bracket
-from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
@@ -170,7 +177,7 @@ class CellCurve(BracketedCurve):
     have no other cells, and an estimate for continuous ones.
     """
 
-    pair: Mixtures | Finite | Densities
+    pair: Distributions
 
     @cached_property
     def _fine(self) -> DiscreteLaws:
@@ -266,25 +273,12 @@ class CellCurve(BracketedCurve):
         return np.array([self._fine.renyi(float(a), order) for a in alpha])
 
 
-def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve:
-    """Return the curve of an explicit pair; the closed form for two normals of one variance."""
-    distributions = pair.distributions()
-    if isinstance(distributions, Mixtures):
-        mixtures = distributions.first, distributions.second
-        normals = [
-            NormalLaw(mean, std)
-            for law in mixtures
-            for mean, std in zip(law.means, law.stds, strict=True)
-        ]
-        if len(normals) == 2 and normals[0].std == normals[1].std:
-            distance = abs(normals[0].mean - normals[1].mean)
-            return GaussianPairCurve(distance / normals[0].std, *normals)
-    return CellCurve(distributions)
-
-
 @functools.singledispatch
-def cells(pair: Mixtures | Finite | Densities, refinement: int = 1) -> DiscreteLaws:
-    """Return the laws of the cells of a pair; ``refinement`` times as many of them."""
+def cells(pair: Distributions, refinement: int = 1) -> DiscreteLaws:
+    """Return the laws of the cells of a pair; ``refinement`` times as many of them.
+
+    Of one draw where the pair is drawn several times, unless it is finite.
+    """
     raise TypeError(f"pair must be of explicit distributions, got {pair!r}")
 
 
@@ -349,6 +343,29 @@ def _counts_error(pair: Finite) -> float:
     largest = float(gammaln(pair.times + 1)) - pair.times * math.log(min(given))
     sums = max(abs(math.fsum(law) - 1) for law in (pair.first, pair.second))
     return PROBABILITY_ERROR + 8 * _UNIT_ROUNDOFF * largest + 2 * pair.times * sums
+
+
+@cells.register
+def _of_laplace_mixtures(pair: LaplaceMixtures, refinement: int = 1) -> DiscreteLaws:
+    """Cut what lies between the outermost means; beyond, the log-likelihood ratio is constant."""
+    means = np.array(pair.means)
+    kinks = np.unique(means)
+    count = max(2, 10_000 // max(kinks.size - 1, 1)) * refinement
+    between = (np.linspace(a, b, count + 1)[1:] for a, b in itertools.pairwise(kinks))
+    edges = np.concatenate([kinks[:1], *between])
+    scaled = (edges[:, None] - means) / pair.scale
+    width = np.diff(edges)[:, None] / pair.scale
+    with np.errstate(divide="ignore"):
+        # of each Laplace law: what lies below, cell by cell, and what lies above
+        below = -math.log(2) + scaled[:1]
+        near = np.minimum(np.abs(scaled[:-1]), np.abs(scaled[1:]))
+        inner = -math.log(2) - near + np.log(-np.expm1(-width))
+        above = -math.log(2) - scaled[-1:]
+        parts = np.concatenate([below, inner, above])
+        laws = [
+            logsumexp(parts, axis=1, b=np.array(weights)) for weights in (pair.first, pair.second)
+        ]
+    return DiscreteLaws(laws[0], laws[1])
 
 
 @cells.register

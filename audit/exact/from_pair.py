@@ -13,7 +13,8 @@ from audit import validate
 from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
-from audit.exact.cells import CellCurve, explicit_curve
+from audit.exact.cells import CellCurve
+from audit.exact.explicit_curves import RepeatedCurve, explicit_curve
 from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
 from audit.exact.noise_reach import LARGEST_REACH, needed, push_apart
@@ -94,7 +95,7 @@ def curve(
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
-) -> LawCurve | GaussianPairCurve | CellCurve: ...
+) -> LawCurve | GaussianPairCurve | CellCurve | RepeatedCurve: ...
 def curve(
     pair: Construction | ExplicitPair,
     *,
@@ -102,7 +103,7 @@ def curve(
     tail: float = TAIL,
     threads: int = 1,
     progress: Progress | None = None,
-) -> LawCurve | GaussianPairCurve | CellCurve:
+) -> LawCurve | GaussianPairCurve | CellCurve | RepeatedCurve:
     """Compute the exact privacy curve of a pair's last iterates.
 
     Parameters

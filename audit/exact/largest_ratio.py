@@ -11,7 +11,14 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
-from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
+from audit.constructions.explicit import (
+    Densities,
+    Distributions,
+    Finite,
+    LaplaceMixtures,
+    Mixture,
+    Mixtures,
+)
 from audit.curves import Order
 from audit.numerics.normal import log_density
 
@@ -23,7 +30,7 @@ _REACH = 60.0  # standard deviations
 
 
 @functools.singledispatch
-def largest_ratio(pair: Mixtures | Finite | Densities, order: Order) -> float:
+def largest_ratio(pair: Distributions, order: Order) -> float:
     """Return the supremum of log p - log q, infinite where it has no bound.
 
     P is the first law in the order FORWARD. The density at one point is enough to show a ratio, as
@@ -58,7 +65,7 @@ def _log_integral(pair: Densities, slope: float) -> float:
 
 @largest_ratio.register
 def _of_mixtures(pair: Mixtures, order: Order) -> float:
-    """Compare the tails, then look for the maximum of a smooth function."""
+    """Compare the tails of one draw, then look for the maximum of a smooth function."""
     first, second = _in_order(order, pair.first, pair.second)
     limits = [_tail_limit(first, second, side) for side in (1, -1)]
     if math.inf in limits:
@@ -74,7 +81,20 @@ def _of_mixtures(pair: Mixtures, order: Order) -> float:
         method="bounded",
         options={"xatol": 1e-9 * (ends[1] - ends[0])},
     )
-    return max(-float(found.fun), float(_ratio(first, second, x[[best]])[0]), *limits)
+    largest = max(-float(found.fun), float(_ratio(first, second, x[[best]])[0]), *limits)
+    return pair.times * largest
+
+
+@largest_ratio.register
+def _of_laplace_mixtures(pair: LaplaceMixtures, order: Order) -> float:
+    """Return the largest ratio at a mean: between two of them it is monotone, beyond all constant.
+
+    There both densities are a e^(x/scale) + b e^(-x/scale).
+    """
+    first, second = _in_order(order, pair.first, pair.second)
+    gaps = -np.abs(np.subtract.outer(pair.means, pair.means)) / pair.scale
+    logs = [logsumexp(gaps, axis=1, b=np.array(weights)) for weights in (first, second)]
+    return pair.times * float(np.max(logs[0] - logs[1]))
 
 
 def _tail_limit(first: Mixture, second: Mixture, side: int) -> float:

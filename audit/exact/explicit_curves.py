@@ -1,0 +1,180 @@
+"""Curves of explicit pairs: the closed form, the cells of one draw, or a composition of draws."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.constructions.explicit import Distributions, ExplicitPair, Finite, Mixtures
+from audit.curves import Order
+from audit.dominating.curve import DominatingCurve, compose
+from audit.dominating.grid import dominated, dominating
+from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
+from audit.exact.cells import CellCurve, cells
+from audit.exact.largest_ratio import largest_ratio
+from audit.exact.law_curve import worse_bracket
+from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
+
+Array = NDArray[np.float64]
+
+_MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one by one
+# Points of the losses of one draw in a standard deviation of them, and losses that are kept.
+_POINTS, _MOST_POINTS = 150, 1_000_000
+_NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are merged
+_ROUNDING = 1e-9
+# Where a tradeoff function is looked for: e^epsilon.
+_SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
+
+
+@dataclass(frozen=True, eq=False)
+class RepeatedCurve(BracketedCurve):
+    """The curve of independent draws of a pair, from compositions below it and above it.
+
+    The low end of a bracket is certified. So is the high end where ``dominating`` dominates the
+    pair; for draws of a continuous law it composes cells, and the high end is an estimate.
+
+    Parameters
+    ----------
+    dominating
+        The compositions.
+    pure
+        Maps an order to (low, high) around epsilon at delta = 0.
+    divergence
+        Maps a Renyi order and an order of the pair to (low, high) around the divergence.
+    """
+
+    dominating: DominatingCurve
+    pure: Callable[[Order], Bracket]
+    divergence: Callable[[float, Order], Bracket]
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true epsilon at ``delta``."""
+        validate.half_open_unit(delta=delta)
+        if delta == 0:
+            return worse_bracket(self.pure, order)
+        return self.dominating.epsilon_bracket(delta, order)
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true delta at ``epsilon``."""
+        return self.dominating.delta_bracket(epsilon, order)
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+        """Return (low, high) around the true Renyi divergence of order ``alpha``."""
+        validate.above_one(alpha=alpha)
+        return worse_bracket(lambda o: self.divergence(alpha, o), order)
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) around the power 1 - beta of the best test at ``alpha``.
+
+        It is the least delta(log t) + alpha t of the other order over all t > 0. Between two t the
+        first term falls and the second one rises: (delta at the larger, alpha t at the smaller) is
+        below.
+        """
+        validate.open_unit(alpha=alpha)
+        other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
+
+        def deltas(slopes: Array) -> Array:
+            return np.array([self.delta_bracket(float(e), other) for e in np.log(slopes)])
+
+        slopes = _SLOPES
+        found = deltas(slopes)
+        for _ in range(2):  # finer around the least one
+            best = int(np.argmin(found[:, 1] + alpha * slopes))
+            ends = slopes[max(best - 1, 0)], slopes[min(best + 1, slopes.size - 1)]
+            finer = np.geomspace(*ends, 14)[1:-1]
+            slopes, found = np.append(slopes, finer), np.concatenate([found, deltas(finer)])
+            rank = np.argsort(slopes)
+            slopes, found = slopes[rank], found[rank]
+        lows, highs = found.T
+        between = lows[1:] + alpha * slopes[:-1]
+        least = min(float(np.min(between)), float(lows[0]), alpha * float(slopes[-1]), 1.0)
+        return max(least - _ROUNDING, 0.0), min(float(np.min(highs + alpha * slopes)), 1.0)
+
+    def mu_bracket(self, order: Order) -> MuBracket:
+        """Return a bracket of the least mu of the pair in one order, open above."""
+        low, epsilon = gaussian_mu(lambda e: self.delta_bracket(e, order)[0], EPSILONS[:25:2])
+        return MuBracket(low, math.inf, epsilon)
+
+    def _pure_epsilon(self, order: Order) -> float:
+        return self.pure(order)[1]
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.epsilon(delta, order))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.delta(epsilon, order))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.beta(alpha, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.array([self.renyi_bracket(float(a), order)[1] for a in alpha])
+
+
+def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | RepeatedCurve:
+    """Return the curve of an explicit pair; the closed form for two normals of one variance."""
+    distributions = pair.distributions()
+    if isinstance(distributions, Mixtures):
+        mixtures = distributions.first, distributions.second
+        normals = [
+            NormalLaw(mean, std)
+            for law in mixtures
+            for mean, std in zip(law.means, law.stds, strict=True)
+        ]
+        if len(normals) == 2 and normals[0].std == normals[1].std and distributions.times == 1:
+            distance = abs(normals[0].mean - normals[1].mean)
+            return GaussianPairCurve(distance / normals[0].std, *normals)
+    few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
+    if few or getattr(distributions, "times", 1) == 1:
+        return CellCurve(distributions)
+    return _composed(distributions)
+
+
+def _composed(pair: Distributions) -> RepeatedCurve:
+    """Return the curve of several draws of a pair of laws."""
+    times: int = pair.times  # type: ignore[union-attr]
+    once = replace(pair, times=1)  # type: ignore[call-arg]
+    single = CellCurve(once)
+    laws = cells(once, 1 if isinstance(pair, Finite) else 2)
+    log_p, log_q = laws.log_first, laws.log_second
+    # losses that hardly ever happen may be far from all others
+    far = np.maximum(log_p, log_q) < _NEGLIGIBLE
+    rest = [float(np.logaddexp.reduce(logs[far], initial=-np.inf)) for logs in (log_p, log_q)]
+    log_p, log_q = log_p[~far], log_q[~far]
+    interval, rounding = _interval(log_p, log_q), laws.relative_error
+    lower = dominated(
+        np.append(log_p, rest[0]), np.append(log_q, rest[1]), interval, rounding=rounding
+    )
+    upper = dominating(
+        np.append(log_p, [rest[0], -np.inf]),
+        np.append(log_q, [-np.inf, rest[1]]),
+        interval,
+        rounding=rounding,
+    )
+
+    def pure(order: Order) -> Bracket:
+        value = largest_ratio(pair, order)
+        error = _ROUNDING * max(1.0, abs(value)) if math.isfinite(value) else 0.0
+        return max(value - error, 0.0), max(value, 0.0) + error
+
+    def divergence(alpha: float, order: Order) -> Bracket:
+        low, high = single.renyi_bracket(alpha, order)
+        return times * low, times * high
+
+    return RepeatedCurve(compose([(lower, upper, times)]), pure, divergence)
+
+
+def _interval(log_p: Array, log_q: Array) -> float:
+    """Return a grid's interval: a small part of the standard deviation of the losses."""
+    both = np.isfinite(log_p) & np.isfinite(log_q)
+    losses, weights = (log_p - log_q)[both], np.exp(log_p[both]) + np.exp(log_q[both])
+    if losses.size == 0:
+        return 1.0
+    mean = float(np.average(losses, weights=weights))
+    spread = math.sqrt(float(np.average((losses - mean) ** 2, weights=weights)))
+    return max(spread / _POINTS, float(np.ptp(losses)) / _MOST_POINTS, 1e-9)
