@@ -11,14 +11,17 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.constructions.explicit import Distributions, ExplicitPair, Finite, Mixtures
+from audit.constructions.explicit_laws import Gaussian
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.grid import dominated, dominating
+from audit.dominating.poisson import poisson_curve
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.cells import CellCurve, cells
 from audit.exact.largest_ratio import largest_ratio
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
+from audit.mechanism import Relation
 
 Array = NDArray[np.float64]
 
@@ -27,6 +30,7 @@ _MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one
 _POINTS, _MOST_POINTS = 150, 1_000_000
 _NEGLIGIBLE = math.log(1e-60)  # log probability of a draw's losses that are merged
 _ROUNDING = 1e-9
+_ACCURACY = 1e-6  # of epsilon for subsampled Gaussian mechanisms, relative
 # Where a tradeoff function is looked for: e^epsilon.
 _SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
 
@@ -71,9 +75,7 @@ class RepeatedCurve(BracketedCurve):
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return (low, high) around the power 1 - beta of the best test at ``alpha``.
 
-        It is the least delta(log t) + alpha t of the other order over all t > 0. Between two t the
-        first term falls and the second one rises: (delta at the larger, alpha t at the smaller) is
-        below.
+        It is the least delta(log t) + alpha t of the other order over all t > 0.
         """
         validate.open_unit(alpha=alpha)
         other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
@@ -83,17 +85,14 @@ class RepeatedCurve(BracketedCurve):
 
         slopes = _SLOPES
         found = deltas(slopes)
-        for _ in range(2):  # finer around the least one
+        for _ in range(3):  # finer around the least one
             best = int(np.argmin(found[:, 1] + alpha * slopes))
             ends = slopes[max(best - 1, 0)], slopes[min(best + 1, slopes.size - 1)]
             finer = np.geomspace(*ends, 14)[1:-1]
             slopes, found = np.append(slopes, finer), np.concatenate([found, deltas(finer)])
             rank = np.argsort(slopes)
             slopes, found = slopes[rank], found[rank]
-        lows, highs = found.T
-        between = lows[1:] + alpha * slopes[:-1]
-        least = min(float(np.min(between)), float(lows[0]), alpha * float(slopes[-1]), 1.0)
-        return max(least - _ROUNDING, 0.0), min(float(np.min(highs + alpha * slopes)), 1.0)
+        return _least_sum(slopes, *found.T, alpha)
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""
@@ -116,6 +115,24 @@ class RepeatedCurve(BracketedCurve):
         return np.array([self.renyi_bracket(float(a), order)[1] for a in alpha])
 
 
+def _least_sum(slopes: Array, lows: Array, highs: Array, alpha: float) -> Bracket:
+    """Return (low, high) around the least delta + alpha t, with delta in [low, high] at each t.
+
+    Delta falls in t: between two slopes, the one at the larger and alpha t at the smaller are
+    below. The sum is convex: where it has risen, it is larger farther out.
+    """
+    below, above = lows + alpha * slopes, highs + alpha * slopes
+    right = np.flatnonzero(below[1:] >= np.minimum.accumulate(above)[:-1]) + 1
+    left = np.flatnonzero(below[:-1] >= np.minimum.accumulate(above[::-1])[::-1][1:])
+    first = int(left[-1]) if left.size else 0
+    last = int(right[0]) if right.size else slopes.size - 1
+    between = lows[first + 1 : last + 1] + alpha * slopes[first:last]
+    ends = [] if left.size else [float(lows[0])]
+    ends += [] if right.size else [alpha * float(slopes[-1])]
+    least = min(float(np.min(between, initial=1.0)), *ends, 1.0)
+    return max(least - _ROUNDING, 0.0), min(float(np.min(above)), 1.0)
+
+
 def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | RepeatedCurve:
     """Return the curve of an explicit pair; the closed form for two normals of one variance."""
     distributions = pair.distributions()
@@ -129,6 +146,13 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
         if len(normals) == 2 and normals[0].std == normals[1].std and distributions.times == 1:
             distance = abs(normals[0].mean - normals[1].mean)
             return GaussianPairCurve(distance / normals[0].std, *normals)
+    if isinstance(pair, Gaussian) and pair.times > 1:
+        rate, relation = float(pair.sampling_rate), Relation.ZERO_OUT
+        noise_multiplier = pair.noise_std / pair.sensitivity
+        return _repeated(
+            distributions,
+            poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
+        )
     few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
     if few or getattr(distributions, "times", 1) == 1:
         return CellCurve(distributions)
@@ -139,7 +163,6 @@ def _composed(pair: Distributions) -> RepeatedCurve:
     """Return the curve of several draws of a pair of laws."""
     times: int = pair.times  # type: ignore[union-attr]
     once = replace(pair, times=1)  # type: ignore[call-arg]
-    single = CellCurve(once)
     laws = cells(once, 1 if isinstance(pair, Finite) else 2)
     log_p, log_q = laws.log_first, laws.log_second
     # losses that hardly ever happen may be far from all others
@@ -156,6 +179,13 @@ def _composed(pair: Distributions) -> RepeatedCurve:
         interval,
         rounding=rounding,
     )
+    return _repeated(pair, compose([(lower, upper, times)]))
+
+
+def _repeated(pair: Distributions, dominating: DominatingCurve) -> RepeatedCurve:
+    """Return the curve of several draws of a pair; all but epsilon and delta from one draw."""
+    times: int = pair.times  # type: ignore[union-attr]
+    single = CellCurve(replace(pair, times=1))  # type: ignore[call-arg]
 
     def pure(order: Order) -> Bracket:
         value = largest_ratio(pair, order)
@@ -166,7 +196,7 @@ def _composed(pair: Distributions) -> RepeatedCurve:
         low, high = single.renyi_bracket(alpha, order)
         return times * low, times * high
 
-    return RepeatedCurve(compose([(lower, upper, times)]), pure, divergence)
+    return RepeatedCurve(dominating, pure, divergence)
 
 
 def _interval(log_p: Array, log_q: Array) -> float:
