@@ -23,6 +23,7 @@ from audit.claims.claim import (
 )
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.claims.user_code import epsilon_function
+from audit.constructions.explicit import ExplicitPair
 from audit.curves.base import PrivacyCurve
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import NoisySGD
@@ -185,12 +186,13 @@ def _of_bound(statement: CatalogueBound, mechanism: NoisySGD | None) -> list[Cla
 
 
 def _of_callable(statement: CallableBound, claim: Claim, workers: Workers) -> list[ClaimedNumber]:
-    if claim.mechanism is None:
-        raise BadClaim("mechanism must be given for a bound, got none")
+    subject = claim.pair if claim.mechanism is None else claim.mechanism
+    if not isinstance(subject, NoisySGD | ExplicitPair):
+        raise BadClaim("mechanism or laws must be given for a callable, got neither")
     if not statement.deltas:
         raise BadClaim("deltas must be given for a callable, got none")
     try:
-        with epsilon_function(statement.target, claim.mechanism, claim.budget, workers) as epsilon:
+        with epsilon_function(statement.target, subject, claim.budget, workers) as epsilon:
             return [epsilon_of(epsilon, delta) for delta in statement.deltas]
     except UserCodeError as error:
         raise BadClaim(str(error)) from None

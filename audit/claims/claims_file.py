@@ -51,7 +51,7 @@ if TYPE_CHECKING:
 
 _FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 # what defaults may say too
-_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair", "search")
+_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair", "laws", "search")
 _BASE = "base"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -207,7 +207,7 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: W
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=_read_budget(defaults.get("budget"), own.get("budget")),
         search=_read_optional("search", found, Search | None, None),
-        pair=_read_pair(found.get("pair"), mechanism, node, "pair" in own, workers),
+        pair=_read_subject(found, mechanism, node, own, workers),
         location=node.location,
     )
 
@@ -233,13 +233,32 @@ def _read_budget(*nodes: Node | None) -> Budget:
     return budget
 
 
+def _read_subject(
+    found: Fields, mechanism: NoisySGD | None, claim: Node, own: Fields, workers: Workers
+) -> Pair | None:
+    """Return the pair that a claim names under ``pair`` or ``laws``, None where it names none.
+
+    ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
+    """
+    laws = found.get("laws")
+    if laws is None or is_nothing(laws):
+        return _read_pair(found.get("pair"), mechanism, claim, "pair" in own, workers)
+    from audit.constructions.registry import decode_laws
+
+    for key in ("mechanism", "pair"):
+        if not is_nothing(found.get(key)):
+            raise broken(laws.location, f"'laws' do not go with {key!r}")
+    used = laws if "laws" in own else yaml_tree.moved(laws, claim.location)
+    return yaml_tree.decoded(used, decode_laws)
+
+
 def _read_pair(
     node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool, workers: Workers
 ) -> Pair | None:
     """Return the pair that a claim names, None where it names none."""
     if node is None or is_nothing(node):
         if mechanism is None:
-            raise broken(claim.location, "a claim needs 'mechanism'")
+            raise broken(claim.location, "a claim needs 'mechanism' or 'laws'")
         return None
     # what does not fit a pair of the defaults is wrong where it is used
     used = node if own else yaml_tree.moved(node, claim.location)

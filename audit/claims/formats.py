@@ -158,12 +158,14 @@ def _finite(number: float | None) -> float | None:
 
 def _entry(judgement: Judgement) -> dict[str, object]:
     claim = judgement.claim
+    plain = encode_claim(claim)
     return {
         "id": claim.id,
         "file": str(claim.location.file) if claim.location else None,
         "line": claim.location.line if claim.location else None,
         "citation": claim.citation,
-        **encode_claim(claim),
+        **plain,
+        "laws": plain["pair"] if claim.mechanism is None else None,
         "severity": claim.severity.value,
         "expected": wording.expectation(claim.expected),
         "as_expected": judgement.as_expected,

@@ -50,6 +50,8 @@ _REACH = 14.0  # standard deviations of an unbounded line that are kept
 _PANELS = 150
 _CELLS = 8  # of a panel
 _CELL_FLOOR = 1e-9  # of a panel's densest cell
+_MOST_COUNTS = 300_000  # of the outcomes of several draws, that are listed one by one
+_FFT_ERROR = 1e-15  # of the largest entry
 _MOST_NODES, _MOST_WORK = 5000, 4e11
 _MOST_BRANCHES = 256  # sequences of maps of a short chain
 _STAY: Motion = (1.0, 1.0, 0.0, 0.0)
@@ -173,7 +175,12 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         pair, swap = content["pair"], content["order"] == "reverse"
         order = "second against first law" if swap else "first against second law"
         title = f"{content['claim']}: {quantity.title}, {content['construction']}, {order}"
-        fine, coarse = (nodes_of(pair, swap, order) for order in (_FINE, _COARSE))
+        fine, coarse = (
+            _alike(pair, swap, order)
+            if _is_composed(pair) and quantity.at == 0
+            else nodes_of(pair, swap, order)
+            for order in (_FINE, _COARSE)
+        )
     except OutOfReach as reason:
         why = "no law by quadrature to choose events from"
         return Recomputed(
@@ -428,13 +435,13 @@ def _quantity_of(content: Plain) -> _Quantity:
     return kinds[name](float(content["at"]), float(content["claimed"]) + float(content["slack"]))
 
 
-def cells_of(nodes: Nodes, raised_by_p: bool = True) -> Nodes:
+def cells_of(nodes: Nodes, raised_by_p: bool | None = True) -> Nodes:
     """Return the laws of which cell of the line, or which wall, a point lies in.
 
     Cells are no easier to tell apart than points, so that their numbers are never too large. Their
     probabilities are integrals of smooth densities: there is no kink between two nodes. What is too
     small beside its panel to have digits is left out of the law whose mass raises the number, and
-    counted in full in the other.
+    counted in full in the other; with None it is counted in both.
     """
     points, weights = np.polynomial.legendre.leggauss(nodes.order)
     edges = np.linspace(-1, 1, _CELLS + 1)
@@ -447,7 +454,10 @@ def cells_of(nodes: Nodes, raised_by_p: bool = True) -> Nodes:
         lagrange[..., j] *= (x - points[k]) / (points[j] - points[k])
     shares = np.einsum("cij,ci->cj", lagrange, half * inner_weights) / weights
     logs = []
-    for log_masses, raises in ((nodes.log_p, raised_by_p), (nodes.log_q, not raised_by_p)):
+    for log_masses, raises in (
+        (nodes.log_p, raised_by_p is True),
+        (nodes.log_q, raised_by_p is False),
+    ):
         ends = log_masses[[0, -1]] if nodes.atoms else log_masses[:0]
         inside = (log_masses[1:-1] if nodes.atoms else log_masses).reshape(-1, points.size)
         largest = np.max(inside, axis=1, keepdims=True)
@@ -505,7 +515,7 @@ def epsilon_at(nodes: Nodes, delta: float) -> float:
 
 def largest_ratio(nodes: Nodes) -> float:
     """Return the largest log-likelihood ratio that is sure: of points, or else of events."""
-    if nodes.x is None or nodes.far is not None:
+    if nodes.x is None or nodes.far is not None:  # masses and densities that are formulas
         far = -math.inf if nodes.far is None else float(np.max(nodes.far))
         return max(float(np.max(nodes.ratio)), far, 0.0)
     rank = np.argsort(-nodes.ratio, kind="stable")
@@ -549,8 +559,12 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
     kind = pair.get("kind")
     x: Array | None = None
     atoms, lost = False, 0.0
-    if kind == "finite":
+    if _is_composed(pair):
+        first, second = _composed_masses(pair, order)
+    elif kind == "finite":
         first, second = _finite_masses(pair)
+    elif kind == "laplacemixtures":
+        first, second = _laplace_masses(pair)
     elif kind == "densities":
         x, weights = _panels(np.linspace(float(pair["low"]), float(pair["high"]), 401), order)
         slope = float(pair["slope"])
@@ -570,6 +584,87 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
     log_p, log_q = (second, first) if swap else (first, second)
     far = None if x is None else _far_ratios(pair, swap, x)
     return Nodes(log_p, log_q, x, atoms, order, lost, far)
+
+
+def _is_composed(pair: Plain) -> bool:
+    """Whether the laws are of several draws, other than of counts that can be listed."""
+    times = int(pair.get("times", 1))
+    return times > 1 and (pair["kind"] != "finite" or _counts(pair) > _MOST_COUNTS)
+
+
+def _counts(pair: Plain) -> int:
+    return math.comb(int(pair["times"]) + len(pair["first"]) - 1, len(pair["first"]) - 1)
+
+
+def _once(pair: Plain) -> Plain:
+    """Return the pair of one draw."""
+    return {**pair, "times": 1}
+
+
+def _alike(pair: Plain, swap: bool, order: int) -> Nodes:
+    """Return the events that all draws are alike: the largest ratio of several draws is theirs."""
+    nodes, times = nodes_of(_once(pair), swap, order), int(pair["times"])
+    far = None if nodes.far is None else times * nodes.far
+    return Nodes(times * nodes.log_p, times * nodes.log_q, far=far)
+
+
+def _composed_masses(pair: Plain, order: int) -> tuple[Array, Array]:
+    """Return the laws of the sum of the losses log p - log q of several draws, on a grid.
+
+    Losses of one draw that round to the same point of the grid are merged, and so are sums: what
+    is merged is no easier to tell apart. P and Q are convolved by FFT; Q times e^loss, so that it
+    is as large as P. The rounding of the FFT is counted against the difference of the two.
+    """
+    nodes = nodes_of(_once(pair), False, order)
+    if nodes.x is not None:
+        nodes = cells_of(nodes, None)
+    seen = np.isfinite(nodes.log_p) & np.isfinite(nodes.log_q)
+    if not seen.all():
+        raise OutOfReach("draws of laws that do not overlap everywhere are not composed")
+    times, loss = int(pair["times"]), nodes.log_p - nodes.log_q
+    p, q = np.exp(nodes.log_p), np.exp(nodes.log_q)
+    kept = np.maximum(p, q) > 1e-40 / times
+    mean = float(np.average(loss[kept], weights=p[kept] + q[kept]))
+    spread = math.sqrt(float(np.average((loss[kept] - mean) ** 2, weights=p[kept] + q[kept])))
+    span = float(np.ptp(loss[kept]))
+    step = max(spread / 200, span * times / 2**22, 1e-12)
+    index = np.round(loss[kept] / step).astype(np.int64)
+    first = int(index.min())
+    size = int(index.max() - first) * times + 1
+    if size > 2**23:
+        raise OutOfReach(f"the sums of the losses would take a grid of {size} points")
+    length = 1 << (size - 1).bit_length()
+    laws = []
+    for masses in (p[kept], np.exp(nodes.log_q[kept] + index * step)):
+        once = np.bincount(index - first, weights=masses)
+        laws.append(np.fft.irfft(np.fft.rfft(once, length) ** times, length)[:size])
+    losses = (np.arange(size) + first * times) * step
+    error = _FFT_ERROR * max(float(np.max(law)) for law in laws)
+    with np.errstate(divide="ignore"):
+        log_p = np.log(np.where(laws[0] > 10 * error, laws[0] - error, 0.0))
+        log_q = np.log(np.maximum(laws[1], 0.0) + error) - losses
+    return log_p, log_q
+
+
+def _laplace_masses(pair: Plain) -> tuple[Array, Array]:
+    """Return the log probabilities of narrow cells between the outermost means, and beyond them.
+
+    There the log-likelihood ratio is constant.
+    """
+    means, scale = np.array(pair["means"], dtype=float), float(pair["scale"])
+    kinks = np.unique(means)
+    edges = [np.linspace(a, b, 4001)[1:] for a, b in itertools.pairwise(kinks)]
+    x = np.concatenate([[-np.inf], kinks[:1], *edges, [np.inf]])[:, None]
+    # of every Laplace law, the side of its mean with the smaller probabilities
+    low, high = (x[:-1] - means) / scale, (x[1:] - means) / scale
+    low, high = np.where(low >= 0, -high, low), np.where(low >= 0, -low, high)
+    with np.errstate(divide="ignore"):
+        logs = high - math.log(2) + np.log(-np.expm1(low - high))
+        found = [
+            np.asarray(logsumexp(logs, axis=1, b=np.array(pair[name])))
+            for name in ("first", "second")
+        ]
+    return found[0], found[1]
 
 
 def _far_ratios(pair: Plain, swap: bool, x: Array) -> Array | None:
@@ -594,8 +689,6 @@ def _panels(edges: Array, order: int) -> tuple[Array, Array]:
 def _finite_masses(pair: Plain) -> tuple[Array, Array]:
     """Return the log probabilities of all counts of ``times`` draws."""
     times, outcomes = int(pair["times"]), len(pair["first"])
-    if math.comb(times + outcomes - 1, outcomes - 1) > 1_000_000:
-        raise OutOfReach("too many different counts of the outcomes")
     # bars between stars: every way to share the draws among the outcomes
     bars = np.array(list(itertools.combinations(range(times + outcomes - 1), outcomes - 1)))
     ends = np.full((len(bars), 1), times + outcomes - 1)
@@ -846,8 +939,12 @@ def drawing(pair: Plain, name: str, *, follow: bool = True) -> Draw:
     in closed form. Of a finite law the value is the log-likelihood ratio of the draws.
     """
     kind = pair["kind"]
+    if _is_composed(pair):
+        return _composed_drawing(pair, name)
     if kind == "finite":
         return _finite_drawing(pair, name)
+    if kind == "laplacemixtures":
+        return _laplace_drawing(pair, name)
     if kind == "densities":
         slope = float(pair["slope"]) * (1 if name == "first" else -1)
         low, width = float(pair["low"]), float(pair["high"]) - float(pair["low"])
@@ -876,19 +973,48 @@ def _normal_drawing(normals: Normals) -> Draw:
     return draw
 
 
+def _composed_drawing(pair: Plain, name: str) -> Draw:
+    """Draw the sum of first against second log-likelihood ratios of several draws."""
+    times, once = int(pair["times"]), drawing(_once(pair), name)
+    ratio = closed_ratio(_once(pair), False)
+    assert ratio is not None  # of all kinds that have times
+
+    def draw(rng: np.random.Generator, count: int) -> Array:
+        total = np.zeros(count)
+        for _ in range(times):
+            total += ratio(once(rng, count))
+        return total
+
+    return draw
+
+
+def _laplace_drawing(pair: Plain, name: str) -> Draw:
+    means, weights = np.array(pair["means"], dtype=float), np.array(pair[name], dtype=float)
+
+    def draw(rng: np.random.Generator, count: int) -> Array:
+        which = rng.choice(means.size, size=count, p=weights / weights.sum())
+        return np.asarray(means[which] + rng.laplace(scale=float(pair["scale"]), size=count))
+
+    return draw
+
+
 def _finite_drawing(pair: Plain, name: str) -> Draw:
     first, second = np.array(pair["first"], dtype=float), np.array(pair["second"], dtype=float)
     with np.errstate(divide="ignore"):
         gains = np.log(first) - np.log(second)
     own = first if name == "first" else second
     possible = own > 0
+    below = np.cumsum(own) / own.sum()
+
+    def draw_once(rng: np.random.Generator, count: int) -> Array:
+        return np.asarray(gains[np.searchsorted(below[:-1], rng.random(count), side="right")])
 
     def draw(rng: np.random.Generator, count: int) -> Array:
         counts = rng.multinomial(int(pair["times"]), own / own.sum(), size=count)
         gained = np.where(counts[:, possible] > 0, counts[:, possible] * gains[possible], 0.0)
         return np.asarray(gained.sum(axis=1))
 
-    return draw
+    return draw_once if int(pair["times"]) == 1 else draw
 
 
 def _follow_chain(law: Plain, rng: np.random.Generator, count: int) -> Array:
@@ -939,8 +1065,10 @@ def _mapped(step: Plain, rng: np.random.Generator, x: Array, memory: NDArray[np.
 def closed_ratio(pair: Plain, swap: bool) -> Ratio | None:
     """Return log p - log q as a formula of the value that is drawn, or None without a formula."""
     sign = -1.0 if swap else 1.0
-    if pair["kind"] == "finite":
+    if pair["kind"] == "finite" or _is_composed(pair):
         return lambda value: sign * value
+    if pair["kind"] == "laplacemixtures":
+        return lambda value: sign * _laplace_ratio(pair, value)
     if pair["kind"] == "densities":
         slope, ends = float(pair["slope"]), np.array([float(pair["low"]), float(pair["high"])])
         # both densities are exponentials over their integrals
@@ -950,6 +1078,17 @@ def closed_ratio(pair: Plain, swap: bool) -> Ratio | None:
     if first is None or second is None:
         return None
     return lambda value: sign * (log_density(first, value) - log_density(second, value))
+
+
+def _laplace_ratio(pair: Plain, x: Array) -> Array:
+    means = np.array(pair["means"], dtype=float)
+    logs = [np.full(x.shape, -np.inf), np.full(x.shape, -np.inf)]
+    for mean, *weights in zip(means, pair["first"], pair["second"], strict=True):
+        gap = -np.abs(x - mean) / float(pair["scale"])
+        for which, weight in enumerate(weights):
+            if weight > 0:
+                logs[which] = np.logaddexp(logs[which], gap + math.log(weight))
+    return logs[0] - logs[1]
 
 
 def _table(nodes: Nodes) -> Ratio:
@@ -1094,7 +1233,8 @@ def _means(
     values = log_value(nodes.ratio)
     how = "draws of one law, log p - log q by formula"
     plain = _Mean(draw, lambda state: log_value(ratio(state)), values, nodes.log_p, how)
-    normals = normals_of(pair, name) if pair["kind"] in ("mixtures", "process") else None
+    single = pair["kind"] in ("mixtures", "process") and not _is_composed(pair)
+    normals = normals_of(pair, name) if single else None
     if nodes.x is None or normals is None or not np.isfinite(np.max(nodes.log_p + values)):
         return [plain]
     shares = np.exp(nodes.log_p + values - logsumexp(nodes.log_p + values))
@@ -1129,10 +1269,12 @@ def _by_draws(pair: Plain, swap: bool, quantity: _Quantity, nodes: Nodes, seed: 
     steps = 1
     if pair["kind"] == "process":
         steps = max(_length(path) for name in names for path in pair[name]["paths"])
+    elif _is_composed(pair):
+        steps = 20 * int(pair["times"])
     most = min(_MOST_DRAWS, _MOST_STEPS // steps)
     follow = most >= _FEWEST_DRAWS
     if not follow:
-        if closed is None:
+        if closed is None or _is_composed(pair):
             return _unsampleable(quantity, f"a draw takes {steps} steps")
         most = _MOST_DRAWS
     draws = [drawing(pair, name, follow=follow) for name in names]

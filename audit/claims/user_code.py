@@ -6,7 +6,7 @@ import contextlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -14,6 +14,9 @@ from audit import validate
 from audit.claims.claim import Budget
 from audit.isolation import Limits, UserCodeError, Workers
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
+
+if TYPE_CHECKING:
+    from audit.constructions.explicit import ExplicitPair
 
 
 def workers_for(files: Iterable[Path]) -> Workers:
@@ -28,23 +31,28 @@ def limits(budget: Budget) -> Limits:
 
 @contextlib.contextmanager
 def epsilon_function(
-    target: str, mechanism: NoisySGD, budget: Budget, workers: Workers
+    target: str, subject: NoisySGD | ExplicitPair, budget: Budget, workers: Workers
 ) -> Iterator[Callable[[float], float]]:
-    """Return epsilon as a function of delta, as ``target(mechanism, delta)`` gives it.
+    """Return epsilon as a function of delta, as ``target(subject, delta)`` gives it.
+
+    The subject is a mechanism or, for claims without one, explicit laws.
 
     Raises
     ------
     UserCodeError
         From here or from the function: whatever goes wrong with the user's one.
     """
-    plain = encode_mechanism(mechanism)
+    from audit.constructions import encode_pair
+
+    is_mechanism = isinstance(subject, NoisySGD)
+    plain = encode_mechanism(subject) if is_mechanism else encode_pair(subject)
     with workers.function(
         target, task=f"{__name__}:epsilon", limits=limits(budget), name="callable"
     ) as function:
 
         def asked(delta: float) -> float:
             try:
-                return float(function(target, plain, delta))
+                return float(function(target, plain, is_mechanism, delta))
             except UserCodeError as error:
                 raise UserCodeError(f"{error}, at delta {delta:g}") from None
 
@@ -94,12 +102,17 @@ def number_of(value: object, name: str) -> float:
 # what runs in the worker
 
 
-def epsilon(function: Any, target: str, mechanism: Mapping[str, Any], delta: float) -> float:
-    """Return what a user's function gives for a mechanism and delta."""
+def epsilon(
+    function: Any, target: str, subject: Mapping[str, Any], is_mechanism: bool, delta: float
+) -> float:
+    """Return what a user's function gives for a mechanism, or for explicit laws, and delta."""
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
-    given = decode_mechanism(mechanism, "mechanism")
-    return number_of(function(given, delta), target)
+    if is_mechanism:
+        return number_of(function(decode_mechanism(subject, "mechanism"), delta), target)
+    from audit.constructions import decode_any_pair
+
+    return number_of(function(decode_any_pair(subject, None), delta), target)
 
 
 def make_pair(cls: Any, plain: Mapping[str, Any], mechanism: Mapping[str, Any] | None) -> None:

@@ -53,7 +53,14 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
         "Else discretise: hold the density on a fine grid and the mass at either wall; one step is"
         " a product with the normal kernel, the mass beyond a wall goes to the wall.",
     ),
-    "mixtures": ("Each law is a mixture of normals: weights[i] of N(means[i], stds[i]^2).",),
+    "mixtures": (
+        "Each law is that of 'times' independent draws from a mixture of normals: weights[i] of"
+        " N(means[i], stds[i]^2).",
+    ),
+    "laplacemixtures": (
+        "Each law is that of 'times' independent draws from a mixture of Laplace laws of the same"
+        " scale: first[i] (second[i]) of density exp(-|x - means[i]|/scale)/(2 scale).",
+    ),
     "finite": (
         "Each law is that of 'times' independent draws from the listed probabilities; only the"
         " counts of the outcomes matter (multinomial).",

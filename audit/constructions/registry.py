@@ -21,6 +21,7 @@ from __future__ import annotations
 import dataclasses
 import importlib
 import pkgutil
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -136,6 +137,57 @@ def decode_any_pair(
     filled = {**_defaults(known), **fields}
     pair: Construction | ExplicitPair = codec.decode(known, filled, name, given=given)
     return pair
+
+
+def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
+    """Return the explicit laws that plain data stands for, spelled by the words of their kind.
+
+    ``{"randomised response": {"epsilon": 1}}`` is ``{"kind": "RandomisedResponse", "epsilon": 1}``,
+    which is understood, too.
+
+    Raises
+    ------
+    ValueError
+        As `decode_pair`; kinds that take a mechanism are no laws by themselves.
+    """
+    from audit.constructions.explicit import ExplicitPair
+
+    known = {
+        kind_in_words(kind): kind
+        for kind, cls in all_kinds().items()
+        if issubclass(cls, ExplicitPair) and "mechanism" not in cls.__dataclass_fields__
+    }
+    if not isinstance(plain, Mapping) or ("kind" not in plain and len(plain) != 1):
+        raise validate.fail(name, "a mapping of one kind of laws to its fields", plain)
+    if "kind" in plain:
+        word, fields, prefix = str(plain["kind"]), plain, ()
+    else:
+        ((word, fields),) = plain.items()
+        prefix = (str(word),)
+    kinds = {_bare(words): kind for words, kind in known.items()}
+    if _bare(str(word)) not in kinds:
+        close = codec.did_you_mean(word, known)
+        problem = f"must be one of {', '.join(known)}, got {validate.shown(word)}{close}"
+        raise codec.DecodeError.at(f"{name}.kind", prefix, problem, " ")
+    if not isinstance(fields, Mapping):
+        raise codec.DecodeError.at(
+            name, prefix, f"must be a mapping of its fields, got {validate.shown(fields)}"
+        )
+    try:
+        pair = decode_any_pair({**fields, "kind": kinds[_bare(str(word))]}, None, name)
+    except codec.DecodeError as error:
+        raise codec.DecodeError(str(error), (*prefix, *error.path), error.problem) from None
+    assert isinstance(pair, ExplicitPair)
+    return pair
+
+
+def kind_in_words(kind: str) -> str:
+    """Return the name of a class in lower-case words: ``"randomised response"``."""
+    return re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"[\s_-]", "", word).lower()
 
 
 def _defaults(kind: type[Any]) -> dict[str, Any]:

@@ -1,0 +1,190 @@
+"""Claims about explicit laws: closed forms are never refuted, false ones always are."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+from scipy.stats import binom
+
+from audit import exact
+from audit.claims import formats, lock
+from audit.claims.checking import Checked, check
+from audit.claims.claim import Claim, EpsilonDelta, Renyi
+from audit.claims.judge import judge
+from audit.claims.judgement import Verdict
+from audit.claims.recompute import recompute
+from audit.constructions.explicit import ExplicitPair
+from audit.constructions.explicit_laws import (
+    DiscreteGaussian,
+    DiscreteLaplace,
+    Gaussian,
+    Laplace,
+    RandomisedResponse,
+)
+from audit.constructions.registry import decode_laws
+from audit.curves import GaussianCurve, Order, PureCurve
+
+
+def laplace_delta(sensitivity: float, scale: float, epsilon: float) -> float:
+    """1 - e^((epsilon - sensitivity/scale)/2): Balle, Barthe and Gaboardi 2020, Theorem 3."""
+    return max(-math.expm1((epsilon - sensitivity / scale) / 2), 0.0)
+
+
+def repeated_delta(epsilon0: float, times: int, epsilon: float) -> float:
+    """Randomised response, ``times`` times: the hockey-stick divergence of two binomials."""
+    p = math.exp(epsilon0) / (1 + math.exp(epsilon0))
+    k = np.arange(times + 1)
+    gains = binom.pmf(k, times, p) - math.exp(epsilon) * binom.pmf(k, times, 1 - p)
+    return float(np.maximum(gains, 0).sum())
+
+
+def true_claims(rng: np.random.Generator) -> list[tuple[ExplicitPair, float, float]]:
+    """Random (laws, epsilon, delta) with delta(epsilon) = delta by a formula; delta = 0 too."""
+    loss, times = float(rng.uniform(0.05, 3)), int(rng.integers(1, 12))
+    size, scale = float(rng.uniform(0.5, 2)), float(rng.uniform(0.3, 3))
+    whole, mu = int(rng.integers(1, 4)), float(rng.uniform(0.1, 3))
+    share, rate = float(rng.uniform(0.05, 0.9)), float(rng.uniform(0.02, 0.6))
+    claims: list[tuple[ExplicitPair, float, float]] = []
+    epsilon = share * loss * times
+    repeated = RandomisedResponse(epsilon=loss, times=times)
+    claims += [(repeated, epsilon, repeated_delta(loss, times, epsilon))]
+    claims += [(repeated, loss * times, 0.0)]
+    laplace = Laplace(sensitivity=size, scale=scale)
+    claims += [(laplace, size / scale, 0.0)]
+    claims += [(laplace, share * size / scale, laplace_delta(size, scale, share * size / scale))]
+    # subsampling a pair that is its own reverse (Balle, Barthe and Gaboardi 2018, Theorem 8)
+    sampled = Laplace(sensitivity=size, scale=scale, sampling_rate=rate)
+    larger = math.log1p(rate * math.expm1(share * size / scale))
+    claims += [(sampled, larger, rate * laplace_delta(size, scale, share * size / scale))]
+    claims += [(DiscreteLaplace(sensitivity=whole, scale=scale), whole / scale, 0.0)]
+    gaussian = Gaussian(sensitivity=size, noise_std=size / mu, times=times)
+    delta = float(10 ** rng.uniform(-10, -1))
+    claims += [(gaussian, GaussianCurve(mu * math.sqrt(times)).epsilon(delta), delta)]
+    return claims
+
+
+def verdict(pair: ExplicitPair, epsilon: float, delta: float) -> Verdict:
+    claim = Claim(id="x", mechanism=None, pair=pair, statement=EpsilonDelta(((epsilon, delta),)))
+    return judge(claim).verdict
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_true_claims_are_never_refuted_and_false_ones_always(seed: int) -> None:
+    for pair, epsilon, delta in true_claims(np.random.default_rng(seed)):
+        assert verdict(pair, epsilon * (1 + 1e-8), delta * (1 + 1e-9)) is Verdict.CONSISTENT
+        assert verdict(pair, 0.99 * epsilon, 0.99 * delta) is Verdict.REFUTED
+        assert verdict(pair, epsilon * (1 + 1e-8) + 1e-3, delta) is Verdict.CONSISTENT
+
+
+@pytest.mark.parametrize(
+    "pair",
+    [
+        Laplace(sensitivity=1, scale=1, times=4),
+        RandomisedResponse(epsilon=0.2, outcomes=4, times=300),
+        DiscreteGaussian(sensitivity=1, noise_std=2.0, times=9),
+        Gaussian(sensitivity=1, noise_std=1.5, sampling_rate=0.2, times=12),
+    ],
+)
+def test_compositions_by_two_ways(pair: ExplicitPair) -> None:
+    """The bracket of the package holds the number of the program that shares nothing with it."""
+    delta = 1e-4
+    low, high = exact.curve(pair).epsilon_bracket(delta)
+    assert high - low < 1e-3 * high
+    assert verdict(pair, high * (1 + 1e-9), delta) is Verdict.CONSISTENT
+    claim = Claim(id="x", mechanism=None, pair=pair, statement=EpsilonDelta(((0.9 * low, delta),)))
+    found = judge(claim)
+    assert found.verdict is Verdict.REFUTED
+    again = recompute(found.witness)
+    assert again.stands
+    assert again.exact.value == pytest.approx(low, rel=1e-4)
+
+
+def test_divergences_and_powers_of_compositions() -> None:
+    curve = exact.curve(DiscreteGaussian(sensitivity=2, noise_std=6.0, times=9))
+    # a discrete Gaussian has the divergences of the continuous one (Canonne et al. 2020, Prop. 5)
+    low, high = curve.renyi_bracket(3.0)
+    assert low <= 3 * 9 * (2 / 6) ** 2 / 2 <= high
+    for order in Order:
+        low, high = curve.power_bracket(0.05, order)
+        assert low - 2e-3 <= ndtr(1.0 - 1.6448536) <= high + 2e-3
+        assert high - low < 2e-3
+        assert curve.mu_bracket(order).low == pytest.approx(1.0, abs=2e-3)
+    claim = Claim(
+        id="x",
+        mechanism=None,
+        pair=Laplace(sensitivity=1, scale=2),
+        statement=Renyi(((2.0, PureCurve(0.5).renyi(2.0)),)),
+    )
+    assert judge(claim).verdict is Verdict.CONSISTENT
+
+
+FILE = """
+claims:
+  - {id: laplace, laws: {laplace: {sensitivity: 1, scale: 2}}, epsilon: .5, delta: 0}
+  - {id: too_small, laws: {laplace: {sensitivity: 1, scale: 2}}, epsilon: .49, delta: 0, expected: refuted}
+  - id: response
+    laws: {randomised response: {epsilon: 1, times: 3}}
+    points: [{epsilon: 3, delta: 0}, {epsilon: 2.9, delta: .1}]
+  - {id: finite, laws: {finite: {first: [.75, .25], second: [.25, .75]}}, renyi: {2: .85}}
+  - {id: by_kind, laws: {kind: DiscreteLaplace, sensitivity: 1, scale: 1}, tradeoff: {.05: .8}}
+  - {id: function, laws: {gaussian: {sensitivity: 1, noise_std: 2}}, callable: "accountant:claimed", deltas: [1.0e-5]}
+"""  # noqa: E501
+
+
+def checked(tmp_path: Path, text: str) -> Checked:
+    (tmp_path / "accountant.py").write_text(
+        "from audit.curves import GaussianCurve\n"
+        "def claimed(laws, delta):\n"
+        "    return GaussianCurve(laws.sensitivity / laws.noise_std).epsilon(delta)\n"
+    )
+    file = tmp_path / "laws.claims.yaml"
+    file.write_text(text, encoding="utf-8")
+    return check([file], error=0.01)
+
+
+def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
+    found = checked(tmp_path, FILE)
+    assert found.complaints == ()
+    assert [j.as_expected for j in found.judgements] == [True] * 6
+    entries = json.loads(formats.write(found, formats.Format.JSON))["claims"]
+    assert entries[0]["mechanism"] is None
+    assert entries[0]["laws"] == {"kind": "Laplace", "sensitivity": 1.0, "scale": 2.0}
+    for form in formats.Format:
+        assert "too_small" in formats.write(found, form)
+    path = tmp_path / "laws.lock"
+    lock.write(
+        path, lock.accept(lock.Lock(), lock.entries(found.judgements), reason="new", date="")
+    )
+    assert lock.changes(lock.read(path), lock.entries(found.judgements)) == ()
+
+
+@pytest.mark.parametrize(
+    ("written", "message"),
+    [
+        ("{laplace: {sensitivity: 1, scale: 0}}", "scale must be a positive finite number, got 0"),
+        ("{laplace: {scale: 1}}", "laws.sensitivity must be given for a Laplace, got nothing"),
+        ("{laplce: {scale: 1}}", "got 'laplce'; did you mean 'laplace'?"),
+        ("{laplace: {sensitivity: 1, scale: 1, time: 2}}", "did you mean 'times'?"),
+        ("{laplace: 1}", "laws must be a mapping of its fields, got 1"),
+        ("laplace", "laws must be a mapping of one kind of laws to its fields, got 'laplace'"),
+        ("{discrete gaussian: {sensitivity: 50, noise_std: 1}}", "noise_std must be at least"),
+        ("{repeated: {times: 2}}", "must be one of densities, discrete gaussian"),
+        ("{laplace: {sensitivity: 1, scale: 1}}, pair: {kind: Finite}", "do not go with 'pair'"),
+    ],
+)
+def test_bad_laws_are_one_line(tmp_path: Path, written: str, message: str) -> None:
+    found = checked(tmp_path, f"claims: [{{id: x, epsilon: 1, delta: .1, laws: {written}}}]")
+    (complaint,) = found.complaints
+    assert complaint.line == 1
+    assert message in complaint.message
+
+
+def test_kinds_are_understood_in_any_spelling() -> None:
+    fields = {"epsilon": 1.0}
+    for word in ("randomised response", "randomised_response", "RandomisedResponse"):
+        assert decode_laws({word: fields}) == RandomisedResponse(epsilon=1.0)
