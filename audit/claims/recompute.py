@@ -177,7 +177,7 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         title = f"{content['claim']}: {quantity.title}, {content['construction']}, {order}"
         fine, coarse = (
             _alike(pair, swap, order)
-            if _is_composed(pair) and quantity.at == 0
+            if _is_composed(pair) and quantity.is_pure
             else nodes_of(pair, swap, order)
             for order in (_FINE, _COARSE)
         )
@@ -193,11 +193,11 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
             f"pair must be plain numbers as this package writes them: {fault!r}"
         ) from None
     value, error = _with_error(quantity, fine, coarse)
-    if fine.x is not None and quantity.at > 0:
-        by_cells = _with_error(
-            quantity, *(cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
-        )
-        value, error = max((value, error), by_cells, key=lambda found: found[0] - found[1])
+    if fine.x is not None and not quantity.is_pure:
+        # cells have a lower number and no kinks: the higher lower end counts
+        cells = (cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
+        least, off = _with_error(quantity, *cells)
+        error = max(min(error, value - (least - off)), 0.0)
     above = value - error > quantity.threshold
     outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
     exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
@@ -264,6 +264,11 @@ class _Quantity(ABC):
         self.at, self.threshold = at, threshold
 
     @property
+    def is_pure(self) -> bool:
+        """Whether it is the largest log-likelihood ratio, epsilon at delta = 0."""
+        return False
+
+    @property
     @abstractmethod
     def title(self) -> str:
         """The quantity in words."""
@@ -297,6 +302,10 @@ class _Epsilon(_Quantity):
         self.least = threshold
 
     @property
+    def is_pure(self) -> bool:
+        return self.at == 0
+
+    @property
     def title(self) -> str:
         return f"epsilon at delta {self.at:g}"
 
@@ -305,7 +314,7 @@ class _Epsilon(_Quantity):
 
     def error(self, nodes: Nodes, value: float) -> float:
         """Divide the error of delta by its slope: it falls by e^epsilon Q(S) for each unit."""
-        if self.at == 0:
+        if self.is_pure:
             return 0.0  # events and points of a known ratio, not where a difference vanishes
         chosen = nodes.ratio > value
         if not chosen.any():

@@ -170,7 +170,7 @@ def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
         ("{laplace: {scale: 1}}", "laws.sensitivity must be given for a Laplace, got nothing"),
         ("{laplce: {scale: 1}}", "got 'laplce'; did you mean 'laplace'?"),
         ("{laplace: {sensitivity: 1, scale: 1, time: 2}}", "did you mean 'times'?"),
-        ("{laplace: 1}", "laws must be a mapping of its fields, got 1"),
+        ("{laplace: 1}", "laws.laplace must be a mapping of its fields, got 1"),
         ("laplace", "laws must be a mapping of one kind of laws to its fields, got 'laplace'"),
         ("{discrete gaussian: {sensitivity: 50, noise_std: 1}}", "noise_std must be at least"),
         ("{repeated: {times: 2}}", "must be one of densities, discrete gaussian"),
