@@ -252,9 +252,10 @@ def audit_one_run(
     ----------
     scores
         What is seen of each canary, shape (n,), at least 4, finite: the higher, the more likely it
-        was included. May depend on the release in any way, but on no coin otherwise.
+        was included. May depend on the release in any way, but on no coin otherwise. Several runs,
+        each with coins of its own, are one run of all of them: shape (runs, n).
     coins
-        Shape (n,), True or 1 where the canary was included; each a fair coin of its own.
+        The same shape, True or 1 where the canary was included; each a fair coin of its own.
     delta
         In [0, 1]: where the bound shall be sharp. Any other delta can be asked for as well.
     confidence
@@ -294,8 +295,10 @@ def audit_one_run(
     arbitrary 0.65
     independent 1.66
     """
-    seen = validate.real_sample(scores=scores)
-    tossed = _coins(coins, seen.size)
+    given = validate.real_numbers(scores=scores)
+    flat = np.ravel(given) if isinstance(given, np.ndarray) and given.ndim == 2 else given
+    seen = validate.real_sample(scores=flat)
+    tossed = _coins(coins, np.shape(given))
     validate.closed_unit(delta=delta)
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
@@ -347,13 +350,13 @@ def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -
     return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
 
 
-def _coins(coins: ArrayLike, size: int) -> NDArray[np.bool_]:
+def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     array = np.asarray(coins)
-    if array.shape != (size,):
-        raise ValueError(f"coins must have the shape of scores ({size},), got {array.shape}")
+    if array.shape != shape:
+        raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
     if array.dtype.kind not in "biuf" or not np.all((array == 0) | (array == 1)):
         raise ValueError("coins must be True or False, 1 or 0, one a canary")
-    return array.astype(np.bool_)
+    return array.astype(np.bool_).ravel()
 
 
 def _correct(by_score: NDArray[np.bool_], guesses: Guesses) -> int:

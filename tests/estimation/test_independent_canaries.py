@@ -6,6 +6,7 @@ that errs exactly as stated fails one of them with probability 0.2%.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import replace
 
 import numpy as np
@@ -110,6 +111,49 @@ def test_integral_over_the_cut_agrees_with_the_sum(counts: tuple[int, int, int])
         )
         assert by_sum == pytest.approx(twin, rel=1e-9)
         assert integral == pytest.approx(by_sum, rel=1e-8)
+
+
+class Finite:
+    """The privacy profile of a pair of finite laws that is its own mirror image."""
+
+    def __init__(self, first: np.ndarray) -> None:
+        self.first, self.second = first, first[::-1]
+
+    def delta(self, epsilon: np.ndarray, /) -> np.ndarray:
+        gap = self.first - np.exp(np.asarray(epsilon)[..., None]) * self.second
+        return np.asarray(np.sum(np.maximum(gap, 0.0), axis=-1))
+
+
+def most_adaptive(errors: tuple[float, ...], guesses: int, wrong: int) -> float:
+    """The largest P[T <= wrong] of anybody who is told after each guess whether it was right."""
+    if wrong < 0:
+        return 0.0
+    if guesses == 0:
+        return 1.0
+    best = 0.0
+    for i, error in enumerate(errors):
+        left = (*errors[:i], *errors[i + 1 :])
+        value = error * most_adaptive(left, guesses - 1, wrong - 1)
+        best = max(best, value + (1 - error) * most_adaptive(left, guesses - 1, wrong))
+    return best
+
+
+@pytest.mark.parametrize(("guesses", "wrong"), [(1, 0), (2, 0), (2, 1), (3, 1), (4, 1)])
+def test_no_adaptive_guesser_does_better(guesses: int, wrong: int) -> None:
+    # Four independent canaries, all outcomes and all ways to go on enumerated.
+    pair = Finite(np.array([0.01, 0.05, 0.1, 0.2, 0.24, 0.4]))
+    mixture = (pair.first + pair.second)[:3]
+    errors = np.minimum(pair.first, pair.second)[:3] / mixture
+    exact = sum(
+        np.prod([mixture[i] for i in seen])
+        * most_adaptive(tuple(errors[i] for i in seen), guesses, wrong)
+        for seen in itertools.product(range(3), repeat=4)
+    )
+    ratios = np.append(0.0, np.log(pair.first / pair.second)[3:])
+    bound = independent_canaries_curve_p_value(
+        guesses - wrong, guesses, canaries=4, curve=pair, epsilons=ratios
+    )
+    assert bound == pytest.approx(exact, rel=1e-9)
 
 
 def test_supporting_lines_say_what_the_tradeoff_function_says() -> None:
@@ -314,6 +358,18 @@ def test_scores_and_coins() -> None:
     mirrored = audit_one_run(-scores, 1 - coins, delta=0.0, confidence=0.95, seed=3)
     straight = audit_one_run(scores, coins, delta=0.0, confidence=0.95, seed=3)
     assert mirrored.epsilon_lower(0.0) == pytest.approx(straight.epsilon_lower(0.0), rel=1e-12)
+
+
+def test_several_runs_are_one_run_of_the_product() -> None:
+    generator = np.random.default_rng(7)
+    coins = generator.integers(0, 2, (40, 25))
+    scores = coins + generator.normal(size=(40, 25))
+    for canaries in Canaries:
+        together, flat = (
+            audit_one_run(a, b, delta=0.0, confidence=0.95, seed=1, canaries=canaries)
+            for a, b in ((scores, coins), (scores.ravel(), coins.ravel()))
+        )
+        assert together == flat
 
 
 def test_ties_are_broken_at_random_and_tell_nothing() -> None:
