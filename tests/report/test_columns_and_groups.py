@@ -39,7 +39,7 @@ def test_how_columns_were_combined() -> None:
         ),
         (combined(LearnedColumns(Histogram())), "by a score that was learned (Histogram)"),
     ):
-        expected = f"Each run gives 3 numbers, made into one score by {how}. {chosen}"
+        expected = f"Each run gives 3 numbers, made into one score {how}. {chosen}"
         assert columns_in_words(columns) == expected
     given = combined(WeightedColumns((1.0, 1.0, 1.0)), 1.0, 1.0, 1.0)
     assert columns_in_words(given).endswith("The weights were given beforehand.")
