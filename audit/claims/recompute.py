@@ -908,7 +908,7 @@ def _parts_of(step: Plain, memories: list[int]) -> list[tuple[int, int, float, P
     for phi in step["maps"]:
         if phi["from"] in memories:
             found.setdefault((phi["from"], phi["to"]), []).append(phi)
-    parts = []
+    parts: list[tuple[int, int, float, Plain]] = []
     for (before, after), maps in found.items():
         total = math.fsum(phi["weight"] for phi in maps)
         shares = [

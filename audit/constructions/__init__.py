@@ -5,6 +5,7 @@ from audit.constructions.batches import batched_process
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
+from audit.constructions.lattice import LatticeWalk
 from audit.constructions.process import DependentStep, Process, Segment, Step, Wall
 from audit.constructions.quadratics import QuadraticPair
 from audit.constructions.registry import (
@@ -22,6 +23,7 @@ from audit.constructions.updates import (
     PiecewiseLinear,
     PolynomialUpdate,
     PowerUpdate,
+    Staircase,
     UpdateMap,
 )
 from audit.constructions.walks import BiasedWalk, DriftedWalk, TwoSidedWalk
@@ -37,6 +39,7 @@ __all__ = [
     "HolderForm",
     "HolderPair",
     "Inadmissible",
+    "LatticeWalk",
     "Mapped",
     "PiecewiseLinear",
     "PolynomialUpdate",
@@ -45,6 +48,7 @@ __all__ = [
     "QuadraticPair",
     "ResetWalk",
     "Segment",
+    "Staircase",
     "Step",
     "TwoSidedWalk",
     "UpdateMap",

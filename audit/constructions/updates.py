@@ -177,6 +177,53 @@ class PiecewiseLinear(UpdateMap):
 
 
 @dataclass(frozen=True)
+class Staircase(UpdateMap):
+    """x -> ``values[i]`` for x from ``edges[i]`` up to ``edges[i + 1]``: gradients with jumps.
+
+    Beyond the first and the last edge x moves by ``stride`` toward them, as far as a clipped
+    gradient goes.
+
+    Raises
+    ------
+    ValueError
+        If the edges do not ascend, the values are not one for each interval, or a number is not
+        finite.
+    """
+
+    edges: tuple[float, ...]
+    values: tuple[float, ...]
+    stride: float
+
+    def __post_init__(self) -> None:
+        validate.nonnegative(stride=self.stride)
+        for name in ("edges", "values"):
+            numbers = np.array(getattr(self, name), dtype=np.float64)
+            if not np.isfinite(numbers).all():
+                raise validate.fail(name, "finite numbers", getattr(self, name))
+        if len(self.edges) != len(self.values) + 1 or not self.values:
+            raise ValueError(
+                "values must be one for each interval between edges, "
+                f"got {len(self.edges)} edges and {len(self.values)} values"
+            )
+        if any(a >= b for a, b in itertools.pairwise(self.edges)):
+            raise ValueError("edges must ascend, got two that do not")
+
+    def __call__(self, x: Array) -> Array:
+        """Apply the map to an array of states, entry by entry."""
+        states = np.asarray(x, dtype=np.float64)
+        index = np.searchsorted(self.edges, states, side="right") - 1
+        inside = np.array(self.values)[np.clip(index, 0, len(self.values) - 1)]
+        outside = np.where(index < 0, states + self.stride, states - self.stride)
+        within = (index >= 0) & (index < len(self.values))
+        return np.asarray(np.where(within, inside, outside))
+
+    @property
+    def kinks(self) -> tuple[float, ...]:
+        """Points where the map jumps."""
+        return self.edges
+
+
+@dataclass(frozen=True)
 class PolynomialUpdate:
     """x -> the sum of ``coefficients[k] (x - centre)^k``: a double well, for example.
 

@@ -30,6 +30,7 @@ from audit.exact.propagation import (
     laws_on,
     steepest,
 )
+from audit.exact.staircases import is_staircase
 from audit.numerics.panels import Panels
 
 # Standard deviations kept of a line without walls: beyond, less than 1e-300 is lost a step.
@@ -43,6 +44,9 @@ _DENSE_FLOOR = -640.0
 
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
+
+# Seconds of a step between the stairs of a few hundred cells.
+_STAIRCASE_SECONDS = 3e-3
 
 # Steps of processes on a line, beyond which no exact law is tried.
 _MOST_STEPS = 100_000
@@ -280,6 +284,8 @@ def laws_after(
     The reach is taken as it is given.
     """
     laws = laws_on(process, panels, resolution, steps=steps, progress=progress)
+    if is_staircase(process):
+        return laws
     dense = [law for law, n in zip(laws, steps, strict=True) if n > 1 and math.isinf(law.reach)]
     if any(law.least < _DENSE_FLOOR for law in dense):
         laws = laws_on(process, panels, resolution, steps=steps, progress=progress, banded=True)
@@ -300,6 +306,8 @@ def exact_seconds(pair: Construction) -> float:
     processes = pair.processes()
     if all(normal_law(process) is not None for process in processes):
         return 0.0
+    if all(is_staircase(process) for process in processes):
+        return _STAIRCASE_SECONDS * sum(len(path) for p in processes for path in p.paths)
     endless = any(math.isinf(end) for p in processes for end in (p.lower, p.upper))
     if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
         return math.inf  # even how far the line is needed would take long

@@ -16,6 +16,7 @@ from audit.constructions.updates import Affine, UpdateMap
 from audit.exact.law import Law
 from audit.exact.memories import BandedMemories, DenseMemories, after_first_step
 from audit.exact.noise_reach import followed
+from audit.exact.staircases import is_staircase, staircase_laws, staircase_panels
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
 
@@ -64,6 +65,8 @@ def domain_panels(processes: Sequence[Process], resolution: Resolution, tail: fl
     noiseless process can reach.
     """
     check_domain(processes)
+    if all(is_staircase(process) for process in processes):
+        return staircase_panels(processes, resolution.order, resolution.width)
     lower, upper = processes[0].lower, processes[0].upper
     if math.isinf(lower) or math.isinf(upper):
         ranges = [_range(process, tail) for process in processes]
@@ -120,6 +123,8 @@ def laws_on(
         Use panels with exponents of their own even where plain doubles look sufficient.
     """
     wanted = [len(process)] if steps is None else list(steps)
+    if is_staircase(process):
+        return staircase_laws(process, panels, wanted)
     total = wanted[-1] * len(process.paths)
     runner = _Runner(process, panels, resolution, banded, _Counter(progress, total))
     runs = [runner.run(path, wanted) for path in process.paths]

@@ -198,7 +198,10 @@ def _grid(m: NoisySGD, first: Process, second: Process) -> Array:
         spread = float(np.max(m.step_sizes)) * m.noise_std * math.sqrt(m.steps)
         half = abs(first.start) + 10 * spread
     steps = [*first.distinct_steps(), *second.distinct_steps()]
-    bends = {x for step in steps for phi in step.maps for x in phi.kinks if abs(x) < half}
+    kinks = {x for step in steps for phi in step.maps for x in phi.kinks}
+    if m.diameter is None:
+        half = max([half, *(1.1 * abs(x) for x in kinks)])
+    bends = {x for x in kinks if abs(x) < half}
     grid = np.unique(np.concatenate([np.linspace(-half, half, _POINTS), sorted(bends)]))
     # of two points closer than this, differences are all rounding
     keep = np.concatenate([[True], np.diff(grid) > 1e-7 * half])

@@ -199,9 +199,14 @@ def look_up(
     for i in _lanes(first, last):
         x = numbers[X + i]
         k = counts[CHOICE + i] * pieces
-        beyond = k + pieces
-        while k + 1 < beyond and x >= edge[k + 1]:
-            k += 1
+        size = pieces  # of what is left to look through
+        while size > 1:
+            half = size // 2
+            if x >= edge[k + half]:
+                k += half
+                size -= half
+            else:
+                size = half
         t = x - origin[k]
         value = coefficients[degree, k]
         for d in range(degree - 1, -1, -1):

@@ -19,7 +19,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions import Affine, DependentStep, Process, Step, UpdateMap, Wall
-from audit.constructions.updates import Mapped, PiecewiseLinear, PolynomialUpdate, PowerUpdate
+from audit.constructions.updates import (
+    Mapped,
+    PiecewiseLinear,
+    PolynomialUpdate,
+    PowerUpdate,
+    Staircase,
+)
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -65,6 +71,16 @@ def _(update: PiecewiseLinear) -> tuple[Piece, ...]:
             Piece((value, slope), edge=point, origin=point)
             for (point, value), slope in zip(corners, [*inner, right], strict=True)
         ),
+    )
+
+
+@pieces.register
+def _(update: Staircase) -> tuple[Piece, ...]:
+    steps = zip(update.values, update.edges, strict=False)
+    return (
+        Piece((float(update.stride), 1.0)),
+        *(Piece((float(value),), edge=float(edge)) for value, edge in steps),
+        Piece((-float(update.stride), 1.0), edge=float(update.edges[-1])),
     )
 
 

@@ -55,6 +55,16 @@ HOLDER = audit.NoisySGD(
     holder=(2 ** (2 / 3), 1 / 3),
     diameter=1.0,
 )
+CLIPPED = audit.NoisySGD(
+    steps=3,
+    dataset_size=160,
+    batch_size=16,
+    step_size=0.5,
+    noise_std=1 / 32,
+    clip_norm=1.0,
+    convex=False,
+    batching=audit.Batching.WITHOUT_REPLACEMENT,
+)
 LINE = PiecewiseLinear((-1.0, 1.0), (-1.0, 1.0), (0.0, 0.0))
 
 PAIRS = [
@@ -68,6 +78,7 @@ PAIRS = [
     GradientPair(M, others=LINE, record=PiecewiseLinear.constant(1.0)),
     GradientPair(M, others_after=LINE),
     HolderPair(HOLDER, scale=0.5, form=HolderForm.SIGNED),
+    constructions.LatticeWalk(CLIPPED, spacing=9.0, down=2),
 ]
 
 

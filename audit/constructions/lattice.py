@@ -1,0 +1,278 @@
+"""Non-convex losses under which the last iterate keeps the evidence of all steps."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr
+
+from audit import validate
+from audit.codec import REQUIRED
+from audit.constructions.base import Construction, Inadmissible
+from audit.constructions.batches import batched_process, check_position
+from audit.constructions.gradient_limits import both_hold_record
+from audit.constructions.process import Process
+from audit.constructions.registry import construction
+from audit.constructions.updates import Staircase
+from audit.mechanism import Batching, Choice, NoisySGD, Relation
+
+Array = NDArray[np.float64]
+
+_WIDEST = 1.0  # of a stair, in standard deviations: the record pushes with what its stair leaves
+_MOST_CELLS = 400
+_DEVIATIONS = 7.0  # of the sum of all steps' evidence that the lattice holds
+
+
+@construction
+@dataclass(frozen=True)
+class LatticeWalk(Construction):
+    """Records whose gradients move the iterate between lattice points, by the evidence of a step.
+
+    One noisy step tells the two datasets apart by its log-likelihood ratio; for sampled batches
+    that is no linear function of the noise, so that the sum of the steps, which a walk releases,
+    says less than all steps do. Here the iterate is on a lattice before the noise comes. The noise
+    moves it by some u within its cell, and the next gradient takes it to the lattice point that is
+    ``round(l(u)/resolution)`` cells away, with l the log-likelihood ratio of a step. So the
+    position counts the rounded log-likelihood ratios of all steps, and nothing of it is lost in
+    later noise. Every gradient keeps the norm C to which it is clipped; the losses are neither
+    convex nor smooth. The more a batch of b gradients can move the iterate against the noise,
+    C/sigma = b/(noise multiplier), the finer the rounding and the wider the cells may be: the curve
+    then rises to that of the composition of all steps.
+
+    The differing record has the gradient of the others and pushes with what the clipping norm
+    leaves of its own: to the right in X, to the left in X' (``REPLACE_ONE``); X' has another record
+    in its place for ``ADD_REMOVE``. A batch therefore always sends the iterate to a lattice point,
+    but for the push.
+
+    Parameters
+    ----------
+    spacing
+        Distance between lattice points, in standard deviations of a step's noise.
+    below
+        How much of it belongs to the upper point's cell.
+    resolution
+        Log-likelihood ratio for which the iterate moves by a cell.
+    down, up
+        Lattice points below and above the start; the last ones hold what goes farther.
+    position
+        The batch of the cycle that holds the record, for cyclic batches.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=50, dataset_size=25600, batch_size=256, step_size=1.0,
+    ...                    noise_std=1 / 128, clip_norm=1.0, convex=False,
+    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
+    >>> linear = audit.exact.curve(audit.constructions.TwoSidedWalk(m)).epsilon(1e-5)
+    >>> audit.exact.curve(audit.constructions.LatticeWalk.suited(m)).epsilon(1e-5) > 1.5 * linear
+    True
+    """
+
+    spacing: float = field(default=8.0, metadata=REQUIRED)
+    below: float = field(default=4.0, metadata=REQUIRED)
+    resolution: float = field(default=0.1, metadata=REQUIRED)
+    down: int = field(default=10, metadata=REQUIRED)
+    up: int = field(default=10, metadata=REQUIRED)
+    position: int | None = None
+
+    citation: ClassVar[str] = (
+        "this package; the losses of Annamalai 2024 and Cebere, Bellet and Papernot 2025 likewise "
+        "keep what every step leaks"
+    )
+    covers: ClassVar[tuple[Choice, ...]] = (Batching.RESHUFFLED, Relation.ADD_REMOVE)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        m = self.mechanism
+        validate.positive(spacing=self.spacing, below=self.below, resolution=self.resolution)
+        validate.integer(0, down=self.down, up=self.up)
+        check_position(m, self.position)
+        if self.below >= self.spacing:
+            raise ValueError(
+                f"below must be less than spacing ({self.spacing:g}), got {self.below!r}"
+            )
+        if self.down + self.up >= _MOST_CELLS:
+            raise ValueError(
+                f"down + up must be less than {_MOST_CELLS}, got {self.down + self.up}"
+            )
+        self._check_losses()
+        self._check_batches()
+        if self._reach <= max(self.below, self.spacing - self.below):
+            raise Inadmissible(
+                f"{self.name} needs gradients that move the iterate farther than a cell's side, "
+                f"got clip_norm/noise_std={self._reach:g} for below={self.below:g} and "
+                f"spacing={self.spacing:g}"
+            )
+
+    def _check_losses(self) -> None:
+        m = self.mechanism
+        if m.convex or m.smoothness is not None:
+            raise Inadmissible(
+                f"{self.name} needs convex=False and smoothness=None because its gradients jump, "
+                f"got convex={m.convex}, smoothness={m.smoothness!r}"
+            )
+        if m.gradient_bound is None or m.gradient_sensitivity is not None:
+            raise Inadmissible(
+                f"{self.name} needs clip_norm or lipschitz, and no gradient_sensitivity, "
+                f"got gradient_sensitivity={m.gradient_sensitivity!r}"
+            )
+        if m.diameter is not None:
+            raise Inadmissible(f"{self.name} needs diameter=None, got {m.diameter!r}")
+        if m.dataset_size == 1:
+            raise Inadmissible(f"{self.name} needs other records, got dataset_size=1")
+        if isinstance(m.step_size, tuple) and len(set(m.step_size)) > 1:
+            raise Inadmissible(f"{self.name} needs one step size, got a schedule that varies")
+
+    def _check_batches(self) -> None:
+        m = self.mechanism
+        if m.batching is Batching.POISSON:
+            raise Inadmissible(f"{self.name} needs batches of a fixed size, got batching='poisson'")
+        if m.relation is Relation.ZERO_OUT:
+            raise Inadmissible(
+                f"{self.name} needs another record in place of the differing one, "
+                "got relation='zero out'"
+            )
+        if not both_hold_record(m) and m.batching is not Batching.WITHOUT_REPLACEMENT:
+            raise Inadmissible(
+                f"{self.name} needs batching='without replacement' where X' does not hold the "
+                f"record, got batching={m.batching.value!r}"
+            )
+
+    @classmethod
+    def suited(
+        cls, mechanism: NoisySGD, *, spacing: float = 11.0, below: float | None = None
+    ) -> LatticeWalk:
+        """Return a lattice whose resolution and size suit a mechanism.
+
+        The resolution is the finest for which the largest move is within a gradient's reach and
+        the lattice holds seven standard deviations of the sum of all steps' evidence.
+        """
+        symmetric = both_hold_record(mechanism)
+        low = spacing / 2 if below is None else below
+        rough = cls(mechanism, spacing, low, 1e9, 0, 0)
+        u = np.linspace(-low, spacing - low, 2001)
+        ratios = rough._ratio(u)
+        edges = np.concatenate([[-np.inf], (u[1:] + u[:-1]) / 2, [np.inf]])
+        rate, s = mechanism.sampling_rate, rough._signal
+        far = []
+        for push in (s, -s if symmetric else 0.0):
+            p = (1 - rate) * np.diff(ndtr(edges)) + rate * np.diff(ndtr(edges - push))
+            mean = float(p @ ratios)
+            std = math.sqrt(float(p @ (ratios - mean) ** 2) * mechanism.steps)
+            far += [mechanism.steps * mean + side * _DEVIATIONS * std for side in (-1, 1)]
+        largest = float(np.max(np.abs(ratios)))
+        top, bottom = max(far) + largest, min(far) - largest
+        cells = max(math.floor(rough._reach / spacing), 1)
+        resolution = max(largest / (cells + 0.5), (top - bottom) / (_MOST_CELLS - 4))
+        return cls(
+            mechanism, spacing, low, resolution,
+            math.ceil(max(-bottom, 0.0) / resolution), math.ceil(max(top, 0.0) / resolution),
+        )  # fmt: skip
+
+    @property
+    def _std(self) -> float:
+        return self.mechanism.step_std
+
+    @property
+    def _bound(self) -> float:
+        bound = self.mechanism.gradient_bound
+        assert bound is not None  # checked at construction
+        return bound
+
+    @property
+    def _reach(self) -> float:
+        """How far a batch of clipped gradients moves the iterate, in standard deviations."""
+        return self._bound / self.mechanism.noise_std
+
+    @property
+    def _signal(self) -> float:
+        """How far the differing record moves it."""
+        return self._reach / self.mechanism.batch_size
+
+    def _ratio(self, u: Array) -> Array:
+        """Log-likelihood ratio of a step whose noise (and push) moved the iterate by ``u``."""
+        rate, s = self.mechanism.sampling_rate, self._signal
+        towards = np.log1p(rate * np.expm1(s * u - s * s / 2))
+        if not both_hold_record(self.mechanism):
+            return np.asarray(towards)
+        return np.asarray(towards - np.log1p(rate * np.expm1(-s * u - s * s / 2)))
+
+    def _place(self, ratio: float) -> float:
+        """Return the u at which a step's log-likelihood ratio is ``ratio``; may be infinite."""
+        rate, s = self.mechanism.sampling_rate, self._signal
+        if not both_hold_record(self.mechanism):
+            grown = math.expm1(ratio) / rate + 1
+            return (math.log(grown) + s * s / 2) / s if grown > 0 else -math.inf
+        k, half = rate * math.exp(-s * s / 2), -(1 - rate) * math.expm1(ratio) / 2
+        root = math.hypot(half, k * math.exp(ratio / 2))
+        e = (root - half) / k if half < 0 else k * math.exp(ratio) / (root + half)
+        return math.log(e) / s
+
+    @cached_property
+    def _stairs(self) -> tuple[tuple[float, float, int], ...]:
+        """(from, to, cells moved) within a cell around 0, in standard deviations."""
+        above = self.spacing - self.below
+        first, last = (
+            round(float(self._ratio(np.array(u))) / self.resolution) for u in (-self.below, above)
+        )
+        jumps = [self._place((j + 0.5) * self.resolution) for j in range(first, last)]
+        pieces = math.ceil(self.spacing / _WIDEST)
+        grid = [-self.below + self.spacing * k / pieces for k in range(pieces + 1)]
+        inner = sorted({*grid, *(u for u in jumps if -self.below < u < above)})
+        # jumps that are nearly on the grid would make stairs of no width
+        kept = [inner[0], *(b for a, b in itertools.pairwise(inner) if b - a > 1e-6)]
+        stairs = []
+        for a, b in itertools.pairwise([*kept[:-1], above]):
+            ratio = float(self._ratio(np.array((a + b) / 2)))
+            low = math.ceil((b - self._reach) / self.spacing)
+            high = math.floor((a + self._reach) / self.spacing)
+            stairs.append((a, b, min(max(round(ratio / self.resolution), low), high)))
+        return tuple(stairs)
+
+    def _staircase(self, side: float) -> Staircase:
+        """Return the update of a batch whose record pushes to a side, or not (0)."""
+        edges, values = [], []
+
+        def add(low: float, high: float, target: float) -> None:
+            farthest = max(abs(target - low), abs(target - high))
+            push = side * self._signal * max(1 - farthest / self._reach, 0.0)
+            edges.append(low)
+            values.append(target + push)
+
+        ends = -self.down * self.spacing, self.up * self.spacing
+        add(ends[0] - self._reach, ends[0] - self.below, ends[0])
+        for k in range(-self.down, self.up + 1):
+            for low, high, moved in self._stairs:
+                target = min(max(k + moved, -self.down), self.up) * self.spacing
+                add(k * self.spacing + low, k * self.spacing + high, target)
+        top = ends[1] + self.spacing - self.below
+        add(top, ends[1] + self._reach, ends[1])
+        edges.append(ends[1] + self._reach)
+        scale = self._std
+        return Staircase(
+            tuple(edge * scale for edge in edges),
+            tuple(value * scale for value in values),
+            self._reach * scale,
+        )
+
+    def processes(self) -> tuple[Process, Process]:
+        """Return the processes whose record pushes right, and left (or is another record)."""
+        still, right, left = (self._staircase(side) for side in (0.0, 1.0, -1.0))
+        present = both_hold_record(self.mechanism)
+
+        def process(pushed: Staircase, present: bool) -> Process:
+            return batched_process(
+                self.mechanism,
+                0.0,
+                lambda eta, holds, count: pushed if holds else still,
+                self.position,
+                present,
+            )
+
+        return process(right, True), process(left, present)

@@ -1,0 +1,166 @@
+"""Laws of processes on a line whose maps are constant between jumps: finite chains.
+
+After a map the state is one of finitely many points, so that the law before the last step is a
+vector, and the law after it a mixture of normals. What lands beyond the last jumps, where the maps
+are not constant, is counted as lost.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.special import logsumexp, ndtr
+
+from audit.constructions.process import DependentStep, Path, Process, Step
+from audit.constructions.updates import Staircase
+from audit.exact.law import Law
+from audit.numerics.normal import log_density
+from audit.numerics.panels import Panels
+from audit.numerics.transfer import State
+
+Array = NDArray[np.float64]
+Masses = dict[int, Array]  # on the stairs, by memory of the batches
+
+_UNIT_ROUNDOFF = 2.0**-53
+_TAIL = 38.0  # standard deviations: beyond, less than 1e-300
+_TINY = float(np.finfo(np.float64).tiny)
+
+
+def is_staircase(process: Process) -> bool:
+    """Whether every map of a process on the whole line is a staircase."""
+    return (
+        math.isinf(process.lower)
+        and math.isinf(process.upper)
+        and all(isinstance(phi, Staircase) for s in process.distinct_steps() for phi in s.maps)
+    )
+
+
+def staircase_panels(processes: Sequence[Process], order: int, width: float) -> Panels:
+    """Cover the values of all maps; the last step's noise makes the densities smooth."""
+    steps = [step for process in processes for step in process.distinct_steps()]
+    values = [
+        v for step in steps for phi in step.maps if isinstance(phi, Staircase) for v in phi.values
+    ]
+    std = max(step.noise_std for step in steps)
+    low, high = min(values) - _TAIL * std, max(values) + _TAIL * std
+    return Panels.covering(low, high, width * min(step.noise_std for step in steps), order)
+
+
+def staircase_laws(process: Process, panels: Panels, wanted: Sequence[int]) -> list[Law]:
+    """Compute the laws of a process after numbers of steps, rising."""
+    chain = _Chain(process)
+    runs = [chain.run(path, panels, wanted) for path in process.paths]
+    shares = [math.log(path.probability) for path in process.paths]
+    laws = []
+    for k, steps in enumerate(wanted):
+        logs = logsumexp(
+            [run[k][0] + share for run, share in zip(runs, shares, strict=True)], axis=0
+        )
+        lost = sum(
+            run[k][1] * path.probability for run, path in zip(runs, process.paths, strict=True)
+        )
+        state = State(logs, np.full(2, -np.inf))
+        laws.append(Law(panels, state, max(float(lost), _TINY), steps * chain.step_error))
+    return laws
+
+
+class _Chain:
+    """The chain between the stairs: the intervals between all jumps of all maps."""
+
+    def __init__(self, process: Process) -> None:
+        self.process = process
+        steps = process.distinct_steps()
+        maps = list(dict.fromkeys(phi for step in steps for phi in step.maps))
+        self.edges = np.unique(np.concatenate([phi.kinks for phi in maps]))
+        self.middles = (self.edges[1:] + self.edges[:-1]) / 2
+        std = min(step.noise_std for step in steps)
+        shortest = float(np.min(np.diff(self.edges))) / std
+        farthest = float(np.max(np.abs(self.edges))) / std
+        # differences of distribution functions over a stair, and positions that are rounded
+        self.step_error = _UNIT_ROUNDOFF * (64 + 32 / min(shortest, 1.0) + 4 * _TAIL * farthest)
+        self.kernel = lru_cache(maxsize=64)(self._kernel)
+
+    def run(self, path: Path, panels: Panels, wanted: Sequence[int]) -> list[tuple[Array, float]]:
+        """Return log densities at the panels' nodes, and the lost mass, after numbers of steps."""
+        start = np.zeros(self.middles.size)
+        start[np.searchsorted(self.edges, self.process.start, side="right") - 1] = 1.0
+        masses: Masses = {0: start}
+        lost, found = 0.0, []
+        for done, step in enumerate(path.steps(), start=1):
+            sources = self._sources(step, masses)
+            if done in wanted:
+                found.append((self._log_density(sources, step.noise_std, panels), lost))
+                if done == wanted[-1]:
+                    break
+            masses = {}
+            for after, points, weights in sources:
+                kernel, beyond = self.kernel(points, step.noise_std)
+                lost += float(beyond @ weights)
+                image = kernel @ weights
+                masses[after] = masses[after] + image if after in masses else image
+        return found
+
+    def _sources(self, step: Step, masses: Masses) -> list[tuple[int, tuple[float, ...], Array]]:
+        """Return (memory afterwards, points that the maps lead to, masses there)."""
+        sources: list[tuple[int, tuple[float, ...], Array]] = []
+        moves = step.moves if isinstance(step, DependentStep) else None
+        for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
+            points, index = self._values(phi)
+            for memory, mass in masses.items():
+                if moves is not None and moves[k][0] != memory:
+                    continue
+                after = memory if moves is None else moves[k][1]
+                if weight > 0:
+                    gathered: Array = np.bincount(index, weight * mass, len(points)).astype(
+                        np.float64
+                    )
+                    sources.append((after, points, gathered))
+        return sources
+
+    @lru_cache(maxsize=64)  # noqa: B019 - as long as the chain
+    def _values(self, phi: Staircase) -> tuple[tuple[float, ...], NDArray[np.intp]]:
+        points, index = np.unique(phi(self.middles), return_inverse=True)
+        return tuple(points.tolist()), index.reshape(-1)
+
+    def _kernel(self, points: tuple[float, ...], std: float) -> tuple[sparse.csr_array, Array]:
+        """Return the probabilities of each stair from each point, and of landing beyond them."""
+        at = np.array(points)
+        beyond = ndtr((self.edges[0] - at) / std) + ndtr((at - self.edges[-1]) / std)
+        rows, columns, values = [], [], []
+        for column, point in enumerate(at):
+            low = max(int(np.searchsorted(self.edges, point - _TAIL * std)) - 1, 0)
+            high = min(int(np.searchsorted(self.edges, point + _TAIL * std)) + 1, self.edges.size)
+            z = (self.edges[low:high] - point) / std
+            a, b = z[:-1], z[1:]
+            right = a > 0  # the side where the tail is short keeps the relative accuracy
+            p = np.where(right, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a))
+            rows.append(np.arange(low, low + p.size))
+            columns.append(np.full(p.size, column))
+            values.append(p)
+        shape = (self.middles.size, at.size)
+        entries = np.concatenate(values), (np.concatenate(rows), np.concatenate(columns))
+        return sparse.csr_array(entries, shape=shape), beyond
+
+    def _log_density(
+        self, sources: list[tuple[int, tuple[float, ...], Array]], std: float, panels: Panels
+    ) -> Array:
+        gathered: dict[float, float] = {}
+        for _, points, weights in sources:
+            for point, weight in zip(points, weights.tolist(), strict=True):
+                if weight > 0:
+                    gathered[point] = gathered.get(point, 0.0) + weight
+        at = np.array(sorted(gathered))
+        logs = np.log([gathered[point] for point in at.tolist()]) - math.log(std)
+        # of points farther from a panel than the nearest one and a tail, nothing is seen there
+        result = np.empty(panels.nodes.shape)
+        for row, nodes in zip(result, panels.nodes, strict=True):
+            near = float(np.min(np.abs(at - nodes.mean()))) + _TAIL * std + float(np.ptp(nodes))
+            low, high = np.searchsorted(at, [nodes[0] - near, nodes[-1] + near])
+            z = (nodes[:, None] - at[low:high]) / std
+            row[:] = logsumexp(logs[low:high] + log_density(z), axis=1)
+        return result
