@@ -189,8 +189,8 @@ def properties(judgement: Judgement) -> dict[str, object]:
         "tightness": _finite(judgement.tightness),
         "where": wording.where(judgement),
         "pair": judgement.pair,
-        "pairs_tried": judgement.pairs_tried,
-        "pairs_left": judgement.pairs_left,
+        "pairs_tried": judgement.pairs_tried or None,
+        "pairs_left": judgement.pairs_left or None,
         "evidence": "" if judgement.evidence is None else judgement.evidence.value,
     }
 

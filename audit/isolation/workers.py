@@ -298,7 +298,7 @@ class _Worker:
             except (ValueError, AttributeError, RecursionError):
                 raise _Ended("sent what is no answer") from None
             if ended is not None:
-                raise _Ended(_how(ended))
+                raise _Ended(self._how(ended))
             found: dict[str, Any] = reply
             return found
 
@@ -316,11 +316,11 @@ class _Worker:
                 received = self._socket.recv(1 << 16)
             except TimeoutError:
                 if gone is not None:
-                    raise _Ended(_how({"signal": max(-gone, 0)})) from None
+                    raise _Ended(self._how({"signal": max(-gone, 0)})) from None
                 continue
             if not received:
                 gone = self._keeper.wait(_PATIENCE)
-                raise _Ended(_how({"signal": max(-gone, 0)}))
+                raise _Ended(self._how({"signal": max(-gone, 0)}))
             self._received += received
         line, _, self._received = self._received.partition(b"\n")
         return line
@@ -339,14 +339,14 @@ class _Worker:
         self._keeper.wait()
         self._socket.close()
 
-
-def _how(ended: dict[str, int]) -> str:
-    """Return in words how a process ended."""
-    if "memory" in ended:
-        taken = ended["memory"] / _GIGABYTE
-        return f"needed more memory than its limit ({taken:.2g} GB)"
-    number = ended.get("signal", 0)
-    if number:
-        name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
-        return f"crashed its process: {name} ({signal.strsignal(number)})"
-    return f"ended its process with status {ended.get('status', 0)}"
+    def _how(self, ended: dict[str, int]) -> str:
+        """Return in words how the process ended."""
+        if "memory" in ended:
+            taken = ended["memory"] / _GIGABYTE
+            limit = self.kind.gigabytes
+            return f"needed {taken:.3g} GB of memory, more than its limit of {limit:g} GB"
+        number = ended.get("signal", 0)
+        if number:
+            name = signal.Signals(number).name if number in set(signal.Signals) else str(number)
+            return f"crashed its process: {name} ({signal.strsignal(number)})"
+        return f"ended its process with status {ended.get('status', 0)}"
