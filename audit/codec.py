@@ -38,7 +38,7 @@ from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
 import numpy as np
 
-from audit.validate import with_article
+from audit.validate import shown, with_article
 
 _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 _MISSING = dataclasses.MISSING
@@ -358,7 +358,7 @@ class _Decoder:
         self.name = name
 
     def error(self, path: _Path, requirement: str, plain: Any, hint: str = "") -> DecodeError:
-        return DecodeError.at(self.name, path, f"must be {requirement}, got {plain!r}{hint}")
+        return DecodeError.at(self.name, path, f"must be {requirement}, got {shown(plain)}{hint}")
 
     def decode(self, hint: Any, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
         match _form(hint):

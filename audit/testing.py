@@ -19,6 +19,7 @@ from audit.claims import (
     Verdict,
 )
 from audit.claims.claimed_numbers import epsilon_of, renyi_of
+from audit.claims.user_code import number_of
 from audit.claims.wording import line
 from audit.curves import PrivacyCurve
 from audit.mechanism import NoisySGD
@@ -144,11 +145,9 @@ def _epsilon(
     def asked(at: float) -> float:
         if isinstance(bound, PrivacyCurve):
             return bound.epsilon(at)
-        epsilon = bound(mechanism, at) if callable(bound) else bound
-        try:
-            return float(epsilon)
-        except (TypeError, ValueError):
-            raise validate.fail("bound", f"a number at delta {delta:g}", epsilon) from None
+        if not callable(bound):
+            return number_of(bound, "bound")
+        return number_of(bound(mechanism, at), "bound", f" at delta {delta:g}")
 
     number = epsilon_of(asked, delta)
     if math.isnan(number.value) or number.value < 0:

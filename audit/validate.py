@@ -113,8 +113,20 @@ def integer(minimum: int, **named: Any) -> None:
 def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64]:
     try:
         given = np.asarray(value)
-        if np.iscomplexobj(given):  # a cast would drop the imaginary part
-            raise fail(name, requirement, value)
+    except Exception as error:
+        if isinstance(value, list | tuple):
+            raise fail(name, requirement, value) from None
+        # a tensor's own code, which says why: it requires grad, or is of a type NumPy lacks
+        kind, reason = with_article(type(value).__name__), " ".join(str(error).split())
+        raise ValueError(f"{name} must be {requirement}, got {kind} ({reason})") from None
+    if given.dtype.kind not in _REAL_KINDS:  # a cast would drop imaginary parts, and read strings
+        raise fail(name, requirement, value)
+    if given.dtype.kind == "O":
+        for place, entry in enumerate(given.flat):
+            if isinstance(entry, str | bytes):
+                problem = f"{name} must be {requirement}, got {shown(entry)} at position {place}"
+                raise ValueError(problem)
+    try:
         return np.asarray(given, dtype=np.float64)
     except (TypeError, ValueError, OverflowError):
         raise fail(name, requirement, value) from None
@@ -180,8 +192,8 @@ def real_numbers(**named: ArrayLike) -> ArrayLike:
         raise ValueError(f"{name} must be an array without a mask, got a masked one")
     try:
         array = np.asarray(value)
-    except (TypeError, ValueError):
-        return value  # ragged: refused where it is turned into floats
+    except Exception:  # ragged, or a tensor: refused where it is turned into floats
+        return value
     if array.dtype.kind not in _REAL_KINDS:
         raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype}")
     return array

@@ -107,3 +107,61 @@ def test_choices_and_kinds() -> None:
 )
 def test_articles(noun: str, shown: str) -> None:
     assert validate.with_article(noun) == shown
+
+
+class Tensor:
+    """What NumPy cannot take, and why, as PyTorch says it."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+    def __array__(self, dtype: object = None, copy: object = None) -> np.ndarray:
+        raise self.error
+
+
+GRAD = "Can't call numpy() on Tensor that requires grad. Use tensor.detach().numpy() instead."
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (Tensor(RuntimeError(GRAD)), f"a one-dimensional array of numbers, got a Tensor ({GRAD})"),
+        (
+            Tensor(TypeError("Got unsupported ScalarType\nBFloat16")),
+            "a one-dimensional array of numbers, got a Tensor "
+            "(Got unsupported ScalarType BFloat16)",
+        ),
+        ({1.5}, "a one-dimensional array of numbers, got {1.5}"),
+        ({"a": 1.5}, "a one-dimensional array of numbers, got {'a': 1.5}"),
+        (
+            np.array([1.5, "2.5"], dtype=object),
+            "a one-dimensional array of numbers, got '2.5' at position 1",
+        ),
+        (["1.5"], "a one-dimensional array of numbers, got ['1.5']"),
+        (np.array(["1.5"] * 99), "a one-dimensional array of numbers, got array(["),
+        ([[1.0], 2.0], "a one-dimensional array of numbers, got [[1.0], 2.0]"),
+    ],
+)
+def test_what_is_no_sample_is_one_line(value: object, message: str) -> None:
+    with pytest.raises(ValueError) as refused:
+        validate.sample(scores=value)
+    text = str(refused.value)
+    assert text.startswith(f"scores must be {message}")
+    assert "\n" not in text
+    assert len(text) < 250
+
+
+class Wordless:
+    """It cannot be shown."""
+
+    def __repr__(self) -> str:
+        raise RuntimeError
+
+
+def test_long_values_are_cut() -> None:
+    assert validate.shown(10**200) == f"1{'0' * 99}..."
+    assert validate.shown(10**6000) == "an int that cannot be shown"
+    assert validate.shown(Wordless()) == "a Wordless that cannot be shown"
+    assert "\n" not in validate.shown(np.zeros((30, 30)))
+    with pytest.raises(ValueError, match=r"^eta must be in \(0, 1\), got 10{99}\.\.\.$"):
+        validate.open_unit(eta=10**400)

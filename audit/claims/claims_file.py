@@ -45,11 +45,13 @@ from audit.claims.yaml_tree import (
 from audit.codec import did_you_mean
 from audit.isolation import Workers
 from audit.mechanism import NoisySGD, decode_mechanism
+from audit.validate import shown
 
 if TYPE_CHECKING:
     from audit.claims.claim import Pair
 
 _FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
+_FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(_FILE_KEYS)})[\"']?\s*:")
 # what defaults may say too
 _COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair", "laws", "search")
 _BASE = "base"
@@ -135,10 +137,12 @@ class _Reader:
         target = Path(os.path.normpath(path.parent / name))
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
-            shown = " -> ".join(file.name for file in (*circle, target))
-            raise broken(node.location, f"include makes a circle: {shown}")
+            files = " -> ".join(file.name for file in (*circle, target))
+            raise broken(node.location, f"include makes a circle: {files}")
         if not target.is_file():
-            raise broken(node.location, f"include must be a file that exists, got {name!r}")
+            raise broken(node.location, f"include must be a file that exists, got {shown(name)}")
+        if not _is_claims_file(target):  # of which nothing is quoted
+            raise broken(node.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
     def _claims(self, block: Node, defaults: Fields, named: _Named, workers: Workers) -> None:
@@ -147,7 +151,9 @@ class _Reader:
                 name = _read_id(node)
                 if name in self._locations:
                     first = self._locations[name]
-                    raise broken(node.location, f"duplicate id {name!r}, first used at {first}")
+                    raise broken(
+                        node.location, f"duplicate id {shown(name)}, first used at {first}"
+                    )
                 self._locations[name] = node.location
                 self.claims.append(_read_claim(name, node, defaults, named, workers))
             except Broken as error:
@@ -158,6 +164,15 @@ def _included(node: Node | None) -> tuple[Node, ...]:
     if node is None:
         return ()
     return yaml_tree.items("include", node) if isinstance(node, ListNode) else (node,)
+
+
+def _is_claims_file(path: Path) -> bool:
+    """Whether a line of a file begins with a key of claims files; also where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8-sig") as lines:
+            return any(_FIRST_KEY.match(line) for line in lines)
+    except (OSError, UnicodeDecodeError):
+        return True  # which is what reading it will complain of
 
 
 def _text(path: Path) -> str:
@@ -281,7 +296,7 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path, workers: Wo
         places = [Path.cwd(), file.resolve().parent]
         found = isolation.load(kind, name="pair.kind", folders=places)
         if found not in all_kinds().values():
-            raise ValueError(f"pair.kind must name a registered construction, got {kind!r}")
+            raise ValueError(f"pair.kind must name a registered construction, got {shown(kind)}")
         fields = {**fields, "kind": kind.partition(":")[2]}
     return decode_any_pair(fields, mechanism)
 
@@ -304,7 +319,7 @@ def _read_named(
         return found
     for name in written:
         if name in inherited:
-            wrong = f"mechanism {name!r} is already defined in an included file"
+            wrong = f"mechanism {shown(name)} is already defined in an included file"
             complaints.extend(broken(written[name].location, wrong).complaints)
     own = {name: value for name, value in written.items() if name not in inherited}
     resolved: set[str] = set()
@@ -356,7 +371,7 @@ def _look_up(node: Scalar, named: _Named) -> MappingNode:
     name = str(node.value)
     if name not in named:
         hint = did_you_mean(name, named)
-        raise broken(node.location, f"unknown mechanism {name!r}{hint}")
+        raise broken(node.location, f"unknown mechanism {shown(name)}{hint}")
     found = named[name]
     if found is None:
         raise Broken()
@@ -561,7 +576,7 @@ def _check_bound(written: Fields, location: Location) -> None:
     bound = yaml_tree.text("bound", written["bound"])
     if bound not in CATALOGUE:
         hint = did_you_mean(bound, CATALOGUE)
-        raise broken(written["bound"].location, f"unknown bound {bound!r}{hint}")
+        raise broken(written["bound"].location, f"unknown bound {shown(bound)}{hint}")
     if "deltas" not in written and "orders" not in written:
         raise broken(location, "a claim of a bound needs 'deltas' or 'orders'")
     if "options" in written:

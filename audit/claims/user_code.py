@@ -12,6 +12,7 @@ import numpy as np
 
 from audit import validate
 from audit.claims.claim import Budget
+from audit.claims.wording import tidy
 from audit.isolation import Limits, UserCodeError, Workers
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
 
@@ -54,7 +55,7 @@ def epsilon_function(
             try:
                 return float(function(target, plain, is_mechanism, delta))
             except UserCodeError as error:
-                raise UserCodeError(f"{error}, at delta {delta:g}") from None
+                raise UserCodeError(tidy(f"{error}, at delta {delta:g}")) from None
 
         yield asked
 
@@ -75,7 +76,7 @@ def check_pair(kind: str, plain: Any, mechanism: NoisySGD | None, workers: Worke
         function(plain, mechanism_plain)
 
 
-def number_of(value: object, name: str) -> float:
+def number_of(value: object, name: str, place: str = "") -> float:
     """Return what a user's function returned as a float.
 
     Real numbers of any type are taken, also arrays and tensors without dimensions.
@@ -96,7 +97,7 @@ def number_of(value: object, name: str) -> float:
             return math.inf if value > 0 else -math.inf  # type: ignore[operator]
         except (TypeError, ValueError):
             pass
-    raise UserCodeError(f"{name} must return a number, got {validate.shown(value)}")
+    raise UserCodeError(f"{name} must return a number{place}, got {validate.shown(value)}")
 
 
 # what runs in the worker

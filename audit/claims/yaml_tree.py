@@ -8,7 +8,7 @@ object: a claims file holds data only. `decode` turns a part of the tree into ty
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 import yaml
 
 from audit import codec
+from audit.validate import shown
 
 _Value = TypeVar("_Value")
 
@@ -121,7 +122,7 @@ def fields(
             wrong_keys.extend(broken(key.location, wrong).complaints)
         elif known is not None and key.value not in known:
             hint = codec.did_you_mean(key.value, known) or f"; known: {', '.join(known)}"
-            wrong = f"unknown key {key.value!r} in {name}{hint}"
+            wrong = f"unknown key {shown(key.value)} in {name}{hint}"
             wrong_keys.extend(broken(key.location, wrong).complaints)
         else:
             found[key.value] = value
@@ -158,7 +159,7 @@ def _shown(node: Node) -> str:
         return "a list"
     if isinstance(node, MappingNode):
         return "a mapping"
-    return "nothing" if node.value is None else repr(node.value)
+    return "nothing" if node.value is None else shown(node.value)
 
 
 # typed values
@@ -262,6 +263,7 @@ def _place(node: Node, path: tuple[str | int, ...]) -> Location:
 
 
 _STANDARD = "tag:yaml.org,2002:"
+_MERGE = "<<"  # of YAML 1.1: the key whose value's entries are taken in
 
 
 class _Loader(yaml.SafeLoader):
@@ -343,10 +345,11 @@ class _Converter:
 
     def _check_tag(self, source: yaml.Node, location: Location, name: str) -> None:
         if source.tag != _STANDARD + name:
-            raise broken(location, f"tags must be left out, got {source.tag!r}")
+            raise broken(location, f"tags must be left out, got {shown(source.tag)}")
 
     def _entries(self, source: yaml.MappingNode) -> tuple[tuple[Scalar, Node], ...]:
         entries: list[tuple[Scalar, Node]] = []
+        merged: list[tuple[Scalar, Node]] = []
         seen: dict[object, int] = {}
         for key_source, value_source in source.value:
             key = self.node(key_source)
@@ -355,11 +358,27 @@ class _Converter:
             if key.value in seen:
                 first = seen[key.value]
                 raise broken(
-                    key.location, f"key {key.value!r} is here twice, first on line {first}"
+                    key.location, f"key {shown(key.value)} is here twice, first on line {first}"
                 )
             seen[key.value] = key.location.line
-            entries.append((key, self.node(value_source)))
+            value = self.node(value_source)
+            if key.value == _MERGE and key_source.style is None:
+                merged += _merged(value)
+            else:
+                entries.append((key, value))
+        for key, value in merged:  # own keys come first, then earlier mappings
+            if key.value not in seen:
+                seen[key.value] = key.location.line
+                entries.append((key, value))
         return tuple(entries)
+
+
+def _merged(node: Node) -> Iterator[tuple[Scalar, Node]]:
+    """Yield the entries that ``<<`` takes from a mapping, or from each of a list of mappings."""
+    for mapped in node.items if isinstance(node, ListNode) else (node,):
+        if not isinstance(mapped, MappingNode):
+            raise bad(_MERGE, "a mapping or a list of mappings", mapped)
+        yield from mapped.entries
 
 
 def _scalar(source: yaml.Node, location: Location) -> str | int | float | bool | None:
@@ -378,4 +397,4 @@ def _scalar(source: yaml.Node, location: Location) -> str | int | float | bool |
             return float(re.sub(r"^([-+]?)\.(inf|nan)$", r"\1\2", written.lower()))
     except ValueError:
         raise broken(location, f"not readable as a number: {written[:40]!r}") from None
-    raise broken(location, f"tags must be left out, got {source.tag!r}")
+    raise broken(location, f"tags must be left out, got {shown(source.tag)}")

@@ -418,6 +418,36 @@ def test_a_longer_circle_and_a_broken_part_leave_the_rest(tmp_path: Path) -> Non
     assert bad.startswith(f"{tmp_path / 'bad.yaml'}:2: not YAML")
 
 
+SECRETS = {
+    "passwd": "root:x:0:0:root:/root:/bin/bash\nhidden:x:1:1\n",
+    "secret.yaml": "apiVersion: v1\nkind: Secret\ndata: {hidden: aGlkZGVu}\n",
+    "key.pem": "-----BEGIN hidden-----\n\thidden: [\n",
+    "word.txt": "hidden",
+}
+
+
+@pytest.mark.parametrize("name", SECRETS)
+def test_nothing_is_quoted_of_an_included_file_that_is_no_claims_file(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / name).write_text(SECRETS[name])
+    main = tmp_path / "main.yaml"
+    main.write_text(f"include: {name}\nmechanisms: {{m: {ONE_STEP}}}\n")
+    (complaint,) = map(str, load([main]).complaints)
+    assert complaint == f"{main}:1: include must be a claims file, got {name!r}"
+
+
+def test_long_values_are_cut(tmp_path: Path) -> None:
+    claims = f"""\
+- {{id: digits, mu: -{"7" * 400}}}
+- {{id: word, mechanism: {"x" * 400}, mu: 1}}
+- {{id: key, {"y" * 400}: 1, mu: 1}}
+"""
+    for complaint in map(str, load([write(tmp_path, claims)]).complaints):
+        assert "..." in complaint
+        assert len(complaint.partition(":")[2]) < 400
+
+
 def test_a_name_taken_by_an_include(tmp_path: Path) -> None:
     (tmp_path / "b.yaml").write_text(f"mechanisms: {{m: {ONE_STEP}}}\n")
     main = tmp_path / "a.yaml"
@@ -484,7 +514,7 @@ def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
     assert done.returncode == 2, done.stderr
     (judged,) = json.loads(done.stdout)["claims"]
     assert (judged["verdict"], judged["pair"]) == ("refuted", "MyWalk(start=1)")
-    first, second = done.stderr.splitlines()
+    first, second, _ = done.stderr.splitlines()
     assert first == (
         f"{path}:{HEAD_LINES + 2}: pair.kind must name a function or class of my_walks, "
         "got 'YourWalk'; did you mean 'MyWalk'?"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 from dataclasses import replace
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -23,9 +24,11 @@ from audit.claims.claim import (
     NotPrivate,
     NotRenyi,
     Renyi,
+    Search,
     Tradeoff,
 )
-from audit.claims.judge import error_shares, judge, judge_all
+from audit.claims.judge import Shared, error_shares, judge, judge_all
+from audit.claims.known_pairs import KnownPairs
 from audit.constructions import HolderForm, HolderPair, TwoSidedWalk, decode_any_pair
 from audit.constructions.explicit import Finite, Repeated
 from audit.curves import GaussianCurve
@@ -88,6 +91,42 @@ def leaving(mechanism, delta):
     raise SystemExit(0)
 
 
+class NumpyLike:
+    """A number of another library; what is in it says whether it is one."""
+
+    def __init__(self, dtype="float64", shape=()):
+        self.dtype, self.shape = dtype, shape
+
+    def __float__(self):
+        return 3.0
+
+    def __repr__(self):
+        return "NumpyLike()"
+
+
+RETURNED = {
+    "true": True,
+    "text": "1.5",
+    "nothing": None,
+    "list": [1.5],
+    "set": {1.5},
+    "array": np.array([1.5]),
+    "false_array": np.array(False),
+    "complex": 1.5 + 0j,
+    "boolean_tensor": NumpyLike("torch.bool"),
+    "row": NumpyLike(shape=(3,)),
+    "words": "x" * 10_000,
+    "integer": 3,
+    "fraction": Fraction(3),
+    "zero_dimensions": np.array(3.0, dtype=np.float32),
+    "tensor": NumpyLike("torch.bfloat16"),
+}
+
+
+def returning(mechanism, delta):
+    return RETURNED[sorted(RETURNED)[round(-math.log10(delta)) - 1]]
+
+
 GAUSSIAN = GaussianCurve(MU)
 TRUE = {
     "epsilon": lambda f: EpsilonDelta(((f * GAUSSIAN.epsilon(1e-5), 1e-5),)),
@@ -111,6 +150,75 @@ def test_what_a_pair_reaches_is_the_limit(kind):
     assert false.witness is not None
     assert false.certified > false.claimed
     assert "certified" in false.message
+
+
+def test_what_a_callable_returns_must_be_a_number():
+    names = sorted(RETURNED)
+    callables = [
+        CallableBound(f"{__name__}:returning", (10.0 ** -(1 + i),)) for i in range(len(names))
+    ]
+    judged = judge_all([claimed(statement, pair=TWO_SIDED) for statement in callables])
+    for name, judgement in zip(names, judged, strict=True):
+        if name in ("integer", "fraction", "zero_dimensions", "tensor"):
+            assert judgement.claimed == 3.0
+        else:
+            assert judgement.verdict is Verdict.ERROR
+            told = f"{__name__}:returning must return a number, got {repr(RETURNED[name])[:100]}"
+            assert judgement.message.startswith(told)
+            assert len(judgement.message) < 250
+
+
+def test_the_first_pair_that_refutes_is_enough():
+    m = full(diameter=1.0)
+    false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)
+    first, again = (judge(false) for _ in range(2))
+    assert (first.verdict, first.pairs_tried, first.pairs_left) == (Verdict.REFUTED, 1, 0)
+    assert first.certified == again.certified
+    with Shared(exhaustive=True) as every:
+        all_of_them = judge(false, shared=every)
+    assert all_of_them.pairs_tried > 10
+    assert all_of_them.certified > first.certified
+    true = judge(claimed(EpsilonDelta(((50.0, 1e-5),)), m))
+    assert true.pairs_tried > 10
+    assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
+
+
+def test_a_budget_that_ends_is_told():
+    """What fits is settled by estimates: the same pairs with other claims before or not."""
+    m = full(steps=400, batch_size=2, batching=Batching.POISSON, diameter=1.0)
+    claim = claimed(EpsilonDelta(((50.0, 1e-5),)), m, search=Search(evaluations=0))
+    times = sorted(known.seconds for known in KnownPairs().candidates(m, None, list))
+    budget = Budget(seconds=sum(times[:3]) * 1.001)
+    judged = judge(replace(claim, budget=budget))
+    assert judged.verdict is Verdict.CONSISTENT
+    assert (judged.pairs_tried, judged.pairs_left) == (3, len(times) - 3)
+    told = (
+        f"none of the 3 pairs tried within {budget.seconds:g} s refutes it ({len(times) - 3} more"
+    )
+    assert judged.message.startswith(told)
+    with Shared() as shared:
+        for one in (claim, replace(claim, budget=budget)):
+            after = judge(one, shared=shared)
+    assert (after.pairs_tried, after.certified) == (3, judged.certified)
+
+
+def test_claims_that_share_have_the_verdicts_of_claims_alone():
+    """Brackets of other claims rule pairs out; what is certified stays the same."""
+    m = full(diameter=1.0, steps=2)
+    places = [10.0 ** -(1 + i / 3) for i in (6, 0, 4)]
+    claims = [
+        *(claimed(EpsilonDelta(((f, d),)), m) for d in places for f in (0.3, 9.0)),
+        *(claimed(Renyi(((a, 0.5),)), m) for a in (3.0, 2.0)),
+        *(claimed(Tradeoff(((a, 0.1),)), m) for a in (0.3, 0.02)),
+    ]
+    claims = [replace(claim, search=Search(evaluations=0)) for claim in claims]
+    for jobs in (1, 2):
+        together = judge_all(claims, jobs=jobs)
+        for claim, judged in zip(claims[::3], together[::3], strict=True):
+            alone = judge(claim)
+            assert judged.verdict is alone.verdict
+            assert judged.certified == alone.certified
+            assert judged.pair == alone.pair
 
 
 def test_among_several_numbers_the_refuted_one_is_reported():

@@ -109,7 +109,7 @@ def test_what_says_nothing_does_not_pass() -> None:
         (lambda: assert_bound_holds(math.nan, ONE_STEP, deltas=DELTAS), "bound must be at least 0"),
         (
             lambda: assert_bound_holds(lambda m, d: "x", ONE_STEP, deltas=DELTAS),  # type: ignore[arg-type,return-value]
-            "bound must be a number at delta 1e-05, got 'x'",
+            "bound must return a number at delta 1e-05, got 'x'",
         ),
         (lambda: assert_bound_holds("at22.b_99", ONE_STEP, deltas=DELTAS), "at22.b_99"),
         (lambda: assert_bound_holds(1.0, 3, deltas=DELTAS), "mechanism must be a NoisySGD"),  # type: ignore[arg-type]

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from audit.claims.yaml_tree import Broken, MappingNode, Scalar, parse
+from audit.claims.yaml_tree import Broken, MappingNode, Scalar, parse, plain
+
+FILE = Path("a.yaml")
 
 
 @pytest.mark.parametrize(
@@ -48,3 +50,35 @@ def test_aliases_of_aliases_are_read_once() -> None:
 def test_a_number_too_long_to_be_one() -> None:
     with pytest.raises(Broken, match="f:2: not readable as a number"):
         parse("a: 1\nb: " + "9" * 5000, Path("f"))
+
+
+MERGED = """\
+base: &base {a: 1, b: 2}
+more: &more {b: 3, c: 4}
+one: {<<: *base, b: 5}
+several: {<<: [*base, *more], d: 6}
+quoted: {"<<": 7}
+"""
+
+
+def test_merge_keys_take_entries_in() -> None:
+    """Own keys come first, then those of earlier mappings; in quotes it is a key like any other."""
+    read = plain(parse(MERGED, FILE))
+    assert read["one"] == {"b": 5, "a": 1}
+    assert read["several"] == {"d": 6, "a": 1, "b": 2, "c": 4}
+    assert read["quoted"] == {"<<": 7}
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("a: {<<: 3}", "<< must be a mapping or a list of mappings, got 3"),
+        ("a: {<<: [{b: 1}, [2]]}", "<< must be a mapping or a list of mappings, got a list"),
+        ("a: &x {<<: *x}", "an alias must not stand inside what it names"),
+        ("a: {<<: {b: 1}, <<: {c: 1}}", "key '<<' is here twice, first on line 1"),
+    ],
+)
+def test_bad_merge_keys(text: str, message: str) -> None:
+    with pytest.raises(Broken) as refused:
+        parse(text, FILE)
+    assert str(refused.value) == f"{FILE}:1: {message}"

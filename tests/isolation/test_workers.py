@@ -106,7 +106,9 @@ def test_harm_is_one_line_and_the_next_call_goes_on(
 @pytest.mark.parametrize("name", ["eating", "eating_in_a_child"])
 def test_memory_has_a_limit(workers: Workers, name: str) -> None:
     limits = Limits(seconds=100, gigabytes=0.25)
-    with pytest.raises(UserCodeError, match=r"needed 0\.\d+ GB of memory, more than its limit of 0\.25 GB"):
+    with pytest.raises(
+        UserCodeError, match=r"needed 0\.\d+ GB of memory, more than its limit of 0\.25 GB"
+    ):
         called(workers, name, 1, limits=limits)
 
 
