@@ -30,7 +30,12 @@ Independent are canaries whose scores have noise of their own: gradients of disj
 orthogonal directions under Gaussian noise with full batches or Poisson sampling. Canaries that
 share a batch of fixed size, clipping in common, or a model whose losses they are, are not. Where
 they are independent only given some variable V that does not depend on the coins, the claim must
-hold given V. `audit.estimation.one_run_epsilon` assumes nothing of this.
+hold given V.
+
+`audit.estimation.one_run_epsilon` assumes nothing of this, and where delta is not far below the
+error a = 1 - confidence little can be certified without it. With probability 2a run a mechanism M,
+else be silent: the epsilon of that at delta is M's at delta / (2a). So a bound that is valid for
+every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's runs.
 """
 
 from __future__ import annotations
@@ -183,8 +188,13 @@ def independent_canaries_mu(
 ) -> IndependentCanariesBound:
     """Return mu such that "m-GDP" is refuted for every m below it if canaries are independent.
 
-    It refutes Gaussian claims and nothing else, and is never turned into an epsilon. Parameters
-    and errors as for `independent_canaries_epsilon`.
+    It refutes Gaussian claims and nothing else, and is never turned into an epsilon: the epsilons
+    that Xiang et al. (2025) print are those of this mu. Parameters and errors as for
+    `independent_canaries_epsilon`.
+
+    Returns
+    -------
+    The bound: every claim of a smaller mu has a p-value below 1 - confidence.
     """
     check_counts(correct, guesses, canaries)
     validate.open_unit(confidence=confidence)

@@ -36,8 +36,6 @@ _PILOT_PAYS = 2000  # from so many canaries on a pilot finds more than it costs
 _LARGE_DELTA = 0.02  # of the error
 # Shares of the canaries guessed on either side, of which a pilot chooses a pair.
 _SHARES = np.append(np.geomspace(0.003, 0.3, 14), [0.35, 0.4, 0.45, 0.5, 0.7, 1.0])
-# How many of the pilot's standard errors wrong guesses are raised by before the best is taken.
-_CAUTION = 1.0
 
 
 @dataclass(frozen=True)
@@ -380,10 +378,9 @@ def _planned(
     possible = (share > 0) & (share <= 1)
     i, j, share = i[possible], j[possible], share[possible]
     wrong = (top.wrong[i] + bottom.wrong[j]) * canaries
-    doubt = np.hypot(top.doubt[i], bottom.doubt[j]) * canaries
     # under the claim about delta * canaries of the coins are revealed, and they are guessed first
     hidden = share * canaries - delta * canaries - math.sqrt(delta * (1 - delta) * canaries)
-    wrong, hidden = wrong + _CAUTION * doubt, np.maximum(hidden, 1.0)
+    hidden = np.maximum(hidden, 1.0)
     limit = upper_limit(np.minimum(wrong, hidden), hidden, error)
     best = int(np.argmin(limit))
     counts = np.floor(np.array([top.share[i[best]], bottom.share[j[best]]]) * canaries)
@@ -395,13 +392,11 @@ def _planned(
 class _Side:
     """Guesses "in" at high scores, as a pilot predicts them, or "out" at low ones.
 
-    For thresholds: shares of all canaries that are guessed, that are guessed wrong, and the
-    standard error of the latter.
+    For thresholds: shares of all canaries that are guessed, and that are guessed wrong.
     """
 
     share: Array
     wrong: Array
-    doubt: Array
 
     @staticmethod
     def fit(right: Array, wrong: Array) -> _Side:
@@ -411,6 +406,6 @@ class _Side:
         reach = np.linspace(both[-1], max(tail.horizon for tail in tails), 4)
         threshold = np.unique(np.concatenate([both[both.size - ranks[ranks > 0]], reach]))
         weights = np.array([right.size, wrong.size]) / both.size
-        (p, _), (q, q_error) = (tail.rate(threshold) for tail in tails)
+        p, q = (tail.rate(threshold)[0] for tail in tails)
         share, missed = p * weights[0] + q * weights[1], q * weights[1]
-        return _Side(*(np.append(0.0, v) for v in (share, missed, missed * q_error)))
+        return _Side(*(np.append(0.0, v) for v in (share, missed)))
