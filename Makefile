@@ -12,7 +12,8 @@ audit: $(STAMP)
 	$(BIN)/audit
 
 # One process a core; two threads each for matrices would only stand in each other's way.
-PYTEST := -q -n auto --dist loadfile
+# Files go to them in the order of tests/conftest.py, the longest first.
+PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
 # Brackets and certified numbers: tested without AVX-512, too, where the machine has it.
 CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
 

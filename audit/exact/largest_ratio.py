@@ -8,7 +8,6 @@ from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize_scalar
 from scipy.special import logsumexp
 
 from audit.constructions.explicit import (
@@ -66,6 +65,8 @@ def _log_integral(pair: Densities, slope: float) -> float:
 @largest_ratio.register
 def _of_mixtures(pair: Mixtures, order: Order) -> float:
     """Compare the tails of one draw, then look for the maximum of a smooth function."""
+    from scipy.optimize import minimize_scalar  # takes a while to import
+
     first, second = _in_order(order, pair.first, pair.second)
     limits = [_tail_limit(first, second, side) for side in (1, -1)]
     if math.inf in limits:
