@@ -18,6 +18,7 @@ from audit.constructions import (
     WallPinnedWalk,
 )
 from audit.constructions.explicit import ExplicitPair, ExponentialMechanism
+from audit.constructions.explicit_laws import AllIterates
 from audit.constructions.gradient_limits import others_range
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.search.found_pairs import shipped
@@ -39,6 +40,9 @@ def candidate_pairs(mechanism: NoisySGD) -> Iterator[Construction | ExplicitPair
     Which parameters a family takes is fixed by the mechanism alone: nothing is chosen after looking
     at a claim.
     """
+    if mechanism.release is Release.ALL_ITERATES:
+        yield AllIterates(mechanism)
+        return
     if mechanism.release is Release.EXPONENTIAL_MECHANISM:
         try:
             yield ExponentialMechanism(mechanism)

@@ -6,11 +6,13 @@ import dataclasses
 import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from audit import validate
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
+from audit.curves import Order
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
 
 if TYPE_CHECKING:
@@ -32,6 +34,7 @@ __all__ = [
     "NotPrivate",
     "NotRenyi",
     "Renyi",
+    "Samples",
     "Search",
     "Severity",
     "Statement",
@@ -208,13 +211,34 @@ class Search:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Samples:
+    """Scores that were recorded from both laws of a pair, independent draws of each.
+
+    ``x`` and ``x_prime`` are files (``.npy``, or text with one number a line) or the numbers;
+    ``favours`` names the law with the larger scores where that is known beforehand. Ties are broken
+    by the seed of the claim's budget.
+    """
+
+    x: Path | tuple[float, ...]
+    x_prime: Path | tuple[float, ...]
+    favours: Order | None = None
+
+    def inside(self, folder: Path) -> Samples:
+        """Return the samples with files as seen from ``folder``."""
+        x, x_prime = (
+            folder / given if isinstance(given, Path) else given for given in (self.x, self.x_prime)
+        )
+        return Samples(x=x, x_prime=x_prime, favours=self.favours)
+
+
+@dataclass(frozen=True, kw_only=True)
 class Claim:
     """A statement about a mechanism, with what is expected of it.
 
     ``pair`` is a construction for the mechanism, or explicit distributions, where the judge is to
     use that one alone; by default it tries every admissible construction that fits. ``search`` adds
     the pair of a worst-case search to either; None leaves it to the judge, which searches a little
-    where that takes a second or two.
+    where that takes a second or two. With ``samples`` the scores alone are the evidence.
     """
 
     id: str
@@ -226,6 +250,7 @@ class Claim:
     budget: Budget = Budget()
     pair: Pair | None = None
     search: Search | None = None
+    samples: Samples | None = None
     location: Location | None = None
 
 

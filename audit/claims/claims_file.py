@@ -24,6 +24,7 @@ from audit.claims.claim import (
     NotPrivate,
     NotRenyi,
     Renyi,
+    Samples,
     Search,
     Severity,
     Statement,
@@ -52,8 +53,10 @@ if TYPE_CHECKING:
 
 _FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(_FILE_KEYS)})[\"']?\s*:")
+# what a claim is about
+_ABOUT = ("mechanism", "pair", "laws", "samples")
 # what defaults may say too
-_COMMON_KEYS = ("citation", "mechanism", "expected", "severity", "budget", "pair", "laws", "search")
+_COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *_ABOUT)
 _BASE = "base"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 _TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
@@ -209,7 +212,7 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: W
     names is broken itself.
     """
     own = yaml_tree.fields("a claim", node, ("id", *_COMMON_KEYS, *_STATEMENT_KEYS))
-    found: Fields = {**defaults, **own}
+    found = _with_defaults(own, defaults)
     mechanism = None
     if not is_nothing(found.get("mechanism")):
         _, mechanism = _read_mechanism("mechanism", found["mechanism"], named)
@@ -222,9 +225,29 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: W
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=_read_budget(defaults.get("budget"), own.get("budget")),
         search=_read_optional("search", found, Search | None, None),
+        samples=_read_samples(found, node.location),
         pair=_read_subject(found, mechanism, node, own, workers),
         location=node.location,
     )
+
+
+def _with_defaults(own: Fields, defaults: Fields) -> Fields:
+    """Return the keys of a claim and the defaults; what a claim is about replaces theirs."""
+    about = [key for key in _ABOUT if key in own]
+    replaced = _ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
+    kept = {key: node for key, node in defaults.items() if not about or key not in replaced}
+    return {**kept, **own}
+
+
+def _read_samples(found: Fields, location: Location) -> Samples | None:
+    """Return the samples that a claim names, their files as seen from the claims file."""
+    samples: Samples | None = _read_optional("samples", found, Samples | None, None)
+    if samples is None:
+        return None
+    for key in ("pair", "laws"):
+        if not is_nothing(found.get(key)):
+            raise broken(found["samples"].location, f"'samples' do not go with {key!r}")
+    return samples.inside(location.file.parent)
 
 
 def _read_optional(name: str, found: Fields, hint: object, default: _Value) -> _Value:
@@ -256,6 +279,8 @@ def _read_subject(
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
     """
     laws = found.get("laws")
+    if mechanism is None and all(is_nothing(found.get(key)) for key in ("pair", "laws", "samples")):
+        raise broken(claim.location, "a claim needs 'mechanism', 'laws' or 'samples'")
     if laws is None or is_nothing(laws):
         return _read_pair(found.get("pair"), mechanism, claim, "pair" in own, workers)
     from audit.constructions.registry import decode_laws
@@ -272,8 +297,6 @@ def _read_pair(
 ) -> Pair | None:
     """Return the pair that a claim names, None where it names none."""
     if node is None or is_nothing(node):
-        if mechanism is None:
-            raise broken(claim.location, "a claim needs 'mechanism' or 'laws'")
         return None
     # what does not fit a pair of the defaults is wrong where it is used
     used = node if own else yaml_tree.moved(node, claim.location)

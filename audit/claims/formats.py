@@ -166,6 +166,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "citation": claim.citation,
         **plain,
         "laws": plain["pair"] if claim.mechanism is None else None,
+        "samples": encode(claim.samples),
         "severity": claim.severity.value,
         "expected": wording.expectation(claim.expected),
         "as_expected": judgement.as_expected,

@@ -16,12 +16,14 @@ from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing,
 from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.known_pairs import KnownPair, KnownPairs, Pair
+from audit.claims.score_files import judge_by_samples
 from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
+from audit.constructions.explicit_laws import AllIterates
 from audit.mechanism import NoisySGD
 from audit.results import Verdict
 
@@ -180,19 +182,21 @@ def in_threads(
 
 
 def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
-    """Return what each claim may spend of an error budget: equal parts for those with trials.
+    """Return what each claim may spend of an error budget: equal parts for those with samples.
 
     A union bound over the claims that may be sampled (Bonferroni); how many there are is written in
     the claims, so nothing depends on what the samples say. Claims without trials get the same
     number and cannot spend it.
     """
     validate.open_unit(error=error)
-    sampled = sum(claim.budget.trials > 0 for claim in claims)
+    sampled = sum(claim.budget.trials > 0 or claim.samples is not None for claim in claims)
     return (error / max(sampled, 1),) * len(claims)
 
 
 def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
     numbers = claimed_numbers(claim, shared.workers)
+    if claim.samples is not None:
+        return judge_by_samples(claim, claim.samples, numbers, error)
     found = evidence(
         _pairs(claim, shared.pairs),
         numbers,
@@ -245,6 +249,10 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     if not claim.statement.is_lower_bound:
         if closest.refutes:
             return Verdict.REFUTED, numbers
+        if isinstance(closest.known.pair, AllIterates) and closest.high <= claimed:
+            # the pair dominates all others, so that its upper end is a theorem
+            proven = f"the dominating pair has at most {closest.high:.6g}"
+            return Verdict.CONSISTENT, f"{proven}: {numbers}"
         return Verdict.CONSISTENT, f"{_in_vain(found, claim.budget, 'refute')}: {numbers}"
     if closest.refutes:  # the number that the claim says is exceeded
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"

@@ -22,6 +22,7 @@ from audit.constructions.explicit import (
     Mixtures,
 )
 from audit.constructions.registry import construction
+from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # of pure privacy: probabilities of e^-700 have no digits
@@ -199,6 +200,54 @@ class DiscreteGaussian(TextbookMechanism):
             masses[-1] += math.fsum(weights[wide > k[-1]].tolist())
             laws.append(tuple(masses.tolist()))
         return _subsampled(Finite(laws[0], laws[1], self.times), self.sampling_rate)
+
+
+@construction
+@dataclass(frozen=True)
+class AllIterates(ExplicitPair):
+    """The dominating pair of a mechanism that releases all iterates (see `audit.dominating`).
+
+    Linear losses attain it: in every step the gradient of the differing record is as large as it
+    may be, and those of the others are 0. Noise and distances are in units of the sensitivity.
+    """
+
+    mechanism: NoisySGD
+
+    def __post_init__(self) -> None:
+        if self.mechanism.release is not Release.ALL_ITERATES:
+            raise ValueError(
+                "AllIterates needs release='all iterates', "
+                f"got release={self.mechanism.release.value!r}"
+            )
+
+    def distributions(self) -> Mixtures:
+        """Return the laws of the noisy gradients of ``times`` steps.
+
+        Raises
+        ------
+        ValueError
+            If the batches are neither full nor Poisson: no formula is known then.
+        """
+        m = self.mechanism
+        if m.batching is Batching.FULL:
+            return Gaussian(
+                sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps
+            ).distributions()
+        if m.batching is not Batching.POISSON:
+            raise ValueError(
+                "batching must be 'full' or 'poisson' for the laws of all iterates by formula, "
+                f"got {m.batching.value!r}"
+            )
+        if m.relation is not Relation.REPLACE_ONE:
+            return Gaussian(
+                sensitivity=1.0,
+                noise_std=m.noise_multiplier,
+                sampling_rate=m.sampling_rate,
+                times=m.steps,
+            ).distributions()
+        q, std = m.sampling_rate, m.noise_multiplier
+        first, second = (Mixture((1 - q, q), (0.0, end), (std, std)) for end in (0.5, -0.5))
+        return Mixtures(first, second, m.steps)
 
 
 def _subsampled(pair: Finite, rate: float) -> Finite:

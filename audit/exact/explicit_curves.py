@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.constructions.explicit import Distributions, ExplicitPair, Finite, Mixtures
-from audit.constructions.explicit_laws import Gaussian
+from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, compose
+from audit.dominating.dispatch import dominating_curve
 from audit.dominating.grid import dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
@@ -21,7 +22,7 @@ from audit.exact.cells import CellCurve, cells
 from audit.exact.largest_ratio import largest_ratio
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
-from audit.mechanism import Relation
+from audit.mechanism import Batching, Relation
 
 Array = NDArray[np.float64]
 
@@ -66,6 +67,10 @@ class RepeatedCurve(BracketedCurve):
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true delta at ``epsilon``."""
         return self.dominating.delta_bracket(epsilon, order)
+
+    def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
+        """Whether epsilon at ``delta`` can be above ``epsilon``."""
+        return self.delta_bracket(epsilon, order)[1] > delta
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true Renyi divergence of order ``alpha``."""
@@ -135,6 +140,8 @@ def _least_sum(slopes: Array, lows: Array, highs: Array, alpha: float) -> Bracke
 
 def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | RepeatedCurve:
     """Return the curve of an explicit pair; the closed form for two normals of one variance."""
+    if isinstance(pair, AllIterates):
+        return _of_all_iterates(pair)
     distributions = pair.distributions()
     if isinstance(distributions, Mixtures):
         mixtures = distributions.first, distributions.second
@@ -157,6 +164,25 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
     if few or getattr(distributions, "times", 1) == 1:
         return CellCurve(distributions)
     return _composed(distributions)
+
+
+def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
+    curve = dominating_curve(pair.mechanism)
+    try:
+        distributions = pair.distributions()
+    except ValueError:  # no formula: epsilon and delta only, from both sides
+
+        def divergence(alpha: float, order: Order) -> Bracket:
+            return 0.0, curve.renyi(alpha, order)
+
+        return RepeatedCurve(curve, lambda order: (0.0, math.inf), divergence)
+    if distributions.times == 1 and pair.mechanism.batching is Batching.FULL:
+        first, second = (
+            NormalLaw(law.means[0], law.stds[0])
+            for law in (distributions.first, distributions.second)
+        )
+        return GaussianPairCurve(abs(first.mean - second.mean) / first.std, first, second)
+    return _repeated(distributions, curve)
 
 
 def _composed(pair: Distributions) -> RepeatedCurve:

@@ -140,7 +140,7 @@ def test_laws_given_by_numbers_need_no_mechanism(tmp_path: Path) -> None:
     assert claim.mechanism is None
     assert claim.pair == Finite((0.5, 0.5), (0.25, 0.75))
     assert [str(wrong) for wrong in loaded.complaints] == [
-        f"{path}:3: a claim needs 'mechanism' or 'laws'"
+        f"{path}:3: a claim needs 'mechanism', 'laws' or 'samples'"
     ]
 
 

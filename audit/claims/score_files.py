@@ -1,0 +1,113 @@
+"""Claims about samples: scores of both laws that a user recorded."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.claims.claim import Claim, Samples
+from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
+from audit.claims.judgement import Evidence, Judgement, Verdict
+from audit.claims.quantities import EpsilonAtDelta
+
+Array = NDArray[np.float64]
+
+
+def judge_by_samples(
+    claim: Claim, samples: Samples, numbers: Sequence[ClaimedNumber], error: float
+) -> Judgement:
+    """Return the judgement on a claim about samples; a false refutation has at most ``error``.
+
+    Raises
+    ------
+    BadClaim
+        If the scores cannot be read, or there are too few.
+    """
+    from audit.estimation import audit_samples  # imports Numba
+
+    x, x_prime = (scores(name, getattr(samples, name)) for name in ("x", "x_prime"))
+    deltas = [n.quantity.delta for n in numbers if isinstance(n.quantity, EpsilonAtDelta)]
+    try:
+        audit = audit_samples(
+            x,
+            x_prime,
+            confidence=1 - error,
+            seed=claim.budget.seed,
+            deltas=tuple(dict.fromkeys(deltas)),
+            favours=samples.favours,
+        )
+    except ValueError as reason:
+        raise BadClaim(f"samples: {' '.join(str(reason).split())}") from None
+    bounds = [number.quantity.sampled_bound(audit) for number in numbers]
+    number, (low, order) = min(
+        zip(numbers, bounds, strict=True),
+        key=lambda found: (not found[0].refuted_by(found[1][0]), found[0].ratio(found[1][0])),
+    )
+    refuted = number.refuted_by(low)
+    is_lower_bound = claim.statement.is_lower_bound
+    if is_lower_bound:
+        verdict = Verdict.CONSISTENT if refuted else Verdict.INCONCLUSIVE
+    else:
+        verdict = Verdict.REFUTED if refuted else Verdict.CONSISTENT
+    place = f" at {number.quantity.where}" if number.quantity.where else ""
+    says = "exceed" if refuted else "do not exceed"
+    return Judgement(
+        claim=claim,
+        verdict=verdict,
+        claimed=number.value,
+        certified=low,
+        quantity=number.quantity,
+        order=order,
+        pair=f"samples of {x.size} and {x_prime.size} scores",
+        evidence=Evidence.SAMPLED,
+        error=error,
+        numbers=tuple(numbers),
+        message=(
+            f"the samples {says} it at confidence {1 - error:g}: {number.quantity.name} at least "
+            f"{low:.6g}{place}, claimed {number.value:.6g}; scores {_digest(x)} and "
+            f"{_digest(x_prime)}"
+        ),
+    )
+
+
+def scores(name: str, given: Path | tuple[float, ...]) -> Array:
+    """Return scores: a ``.npy`` file, a text file with one number a line, or the numbers."""
+    try:
+        if not isinstance(given, Path):
+            return validate.sample(**{name: np.asarray(given)})
+        if not given.is_file():
+            raise BadClaim(f"samples.{name} must be a file that exists, got {str(given)!r}")
+        if given.suffix == ".npy":
+            return validate.sample(**{name: np.load(given, allow_pickle=False)})
+        return validate.sample(**{name: np.array(_lines(given))})
+    except (ValueError, OSError) as reason:
+        place = f" of {given}" if isinstance(given, Path) else ""
+        raise BadClaim(f"samples{place}: {' '.join(str(reason).split())[:200]}") from None
+
+
+def _lines(file: Path) -> list[float]:
+    """Return the numbers of a text file; its first line may be the name of the column."""
+    found: list[float] = []
+    lines = file.read_text(encoding="utf-8-sig").splitlines()
+    for index, line in enumerate(lines, start=1):
+        word = line.strip().rstrip(",;")
+        if not word:
+            continue
+        try:
+            found.append(float(word))
+        except ValueError:
+            if index > 1:
+                raise ValueError(
+                    f"line {index} must be one number, got {validate.shown(word)}"
+                ) from None
+    return found
+
+
+def _digest(values: Array) -> str:
+    """Return the beginning of the SHA-256 of scores: which ones these were."""
+    return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:12]

@@ -1,0 +1,72 @@
+"""Claims about the release of all iterates: the dominating pair refutes them, and proves them."""
+
+from __future__ import annotations
+
+import dataclasses
+
+import pytest
+
+import audit
+from audit import Batching, NoisySGD, Relation, Release
+from audit.claims.claim import CatalogueBound, Claim, EpsilonDelta, Renyi
+from audit.claims.judge import judge
+from audit.claims.judgement import Judgement, Verdict
+from audit.claims.recompute import recompute
+from audit.constructions.explicit_laws import AllIterates
+
+BASE = NoisySGD(steps=10, dataset_size=40, batch_size=4, step_size=0.1, noise_std=0.25,
+                clip_norm=1.0, convex=False, batching=Batching.POISSON,
+                relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)  # fmt: skip
+DELTA = 1e-5
+MECHANISMS = {
+    "poisson": BASE,
+    "poisson, replace one": dataclasses.replace(BASE, relation=Relation.REPLACE_ONE),
+    "full": dataclasses.replace(BASE, batch_size=40, batching=Batching.FULL),
+    "random allocation": dataclasses.replace(BASE, batching=Batching.RANDOM_ALLOCATION),
+}
+
+
+def judged(m: NoisySGD, epsilon: float) -> Judgement:
+    return judge(Claim(id="x", mechanism=m, statement=EpsilonDelta(((epsilon, DELTA),))))
+
+
+@pytest.mark.parametrize("name", MECHANISMS)
+def test_below_is_refuted_and_above_is_proven(name: str) -> None:
+    m = MECHANISMS[name]
+    low, high = audit.exact.dominating_curve(m).epsilon_bracket(DELTA)
+    refuted = judged(m, 0.99 * low)
+    assert refuted.verdict is Verdict.REFUTED
+    assert refuted.pair == "AllIterates"
+    if name == "random allocation":  # its pair is one of vectors
+        assert refuted.witness is None
+        assert "no witness: batching must be 'full' or 'poisson'" in refuted.message
+    else:
+        assert refuted.witness is not None
+        again = recompute(refuted.witness)
+        assert again.stands
+        assert again.exact.value == pytest.approx(low, rel=1e-4)
+    above = judged(m, 1.0001 * high)
+    assert above.verdict is Verdict.CONSISTENT
+    assert above.message.startswith("the dominating pair has at most")
+
+
+def test_a_sound_accountant_stands_and_one_for_rarer_batches_does_not() -> None:
+    m = MECHANISMS["poisson"]
+    sound = CatalogueBound("accounting.poisson", deltas=(DELTA,))
+    assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
+    rarer = dataclasses.replace(m, dataset_size=44)  # a lower sampling rate than the true one
+    assumed = audit.bounds.evaluate("accounting.poisson", rarer).epsilon(DELTA)
+    assert judged(m, assumed).verdict is Verdict.REFUTED
+
+
+def test_divergences() -> None:
+    m = MECHANISMS["full"]
+    true = 3.0 * m.steps / m.noise_multiplier**2 / 2
+    for factor, verdict in ((0.999, Verdict.REFUTED), (1.001, Verdict.CONSISTENT)):
+        claim = Claim(id="x", mechanism=m, statement=Renyi(((3.0, factor * true),)))
+        assert judge(claim).verdict is verdict
+
+
+def test_of_other_releases_there_is_no_such_pair() -> None:
+    with pytest.raises(ValueError, match="AllIterates needs release='all iterates'"):
+        AllIterates(dataclasses.replace(BASE, release=Release.LAST_ITERATE))
