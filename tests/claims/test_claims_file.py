@@ -228,7 +228,11 @@ GOOD = "- {id: good, mu: 2}\n"
             1,
             "budget.time must be left out of a Budget, got 1",
         ),
-        ("- {id: x, mu: 1, pair: {drift: 1}}", 1, "pair.kind must be one of BiasedWalk"),
+        (
+            "- {id: x, mu: 1, pair: {drift: 1}}",
+            1,
+            "pair.kind must be one of AllIterates, BiasedWalk",
+        ),
         (
             "- {id: x, mu: 1, pair: {kind: DriftedWalk,\n   drift: far}}",
             2,

@@ -200,10 +200,17 @@ def test_explicit_pairs_of_a_mechanism() -> None:
     with pytest.raises(ValueError, match=r"^pair.kind must be one of .*Densities, .*, got 'Finit'"):
         decode_any_pair("Finit", None)
     assert set(all_kinds()) - set(kinds()) == {
+        "AllIterates",
         "Densities",
+        "DiscreteGaussian",
+        "DiscreteLaplace",
         "ExponentialMechanism",
         "Finite",
+        "Gaussian",
+        "Laplace",
+        "LaplaceMixtures",
         "Mixtures",
+        "RandomisedResponse",
         "Repeated",
     }
 
