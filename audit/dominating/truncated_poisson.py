@@ -129,7 +129,7 @@ def truncated_poisson(
     ...     1.0, dataset_size=1000, sampling_rate=0.05, max_batch_size=80, steps=100, accuracy=1e-4
     ... )
     >>> [round(end, 3) for end in curve.epsilon_bracket(1e-5)]
-    [2.965, 2.966]
+    [3.502, 3.547]
     """
     validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
     validate.closed_unit(sampling_rate=sampling_rate)
