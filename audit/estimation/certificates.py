@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Protocol
 
 import numpy as np
@@ -27,13 +27,13 @@ from audit.estimation.two_rates import (
 
 Array = NDArray[np.float64]
 Corners = NDArray[np.intp]
-Key = tuple[int, int, int, int, float, float, bool, bool]
+Key = tuple[int, int, int, int, float]
 
 _LARGEST_EPSILON = 700.0
 _LARGEST_MU = 75.0
 # Normal scores of the second rate at which a test at a rank bounds the first rate from below.
-_POINTS = np.array([0.0, 1.0, 2.0, 3.0])
-_KNOWN_AT_MOST = 2**18
+_POINTS = np.array([0.5, 2.0])
+_KNOWN_AT_MOST = 2**16  # for one question
 
 
 class Certificate(Protocol):
@@ -165,6 +165,7 @@ class RankCertificate:
 
     def __init__(self, tests: tuple[CountedTest, ...]) -> None:
         self._tests = tests
+        self._keys: list[Key] = [(*_counts(counted), counted.error) for counted in tests]
         table = np.array([_counts(counted) for counted in tests], dtype=np.int64).reshape(-1, 4)
         self._counts = RankCounts(*table.T)
         self._errors = np.array([counted.error for counted in tests])
@@ -251,55 +252,50 @@ class RankCertificate:
     def _epsilons(self, delta: float, order: Order | None) -> Array:
         """Return each test's bound; the same counts come again where audits are repeated."""
         sides = [_sides(order, counted.test.order) for counted in self._tests]
-        counts = self._counts
-        table = zip(
-            counts.rank.tolist(),
-            counts.second_total.tolist(),
-            counts.count.tolist(),
-            counts.first_total.tolist(),
-            self._errors.tolist(),
-            sides,
-            strict=True,
-        )
-        keys: list[Key] = [(*row[:5], delta, *row[5]) for row in table]
-        new = np.array([k for k, key in enumerate(keys) if key not in _KNOWN], dtype=np.intp)
-        if new.size:
-            if len(_KNOWN) > _KNOWN_AT_MOST:
-                _KNOWN.clear()
-                new = np.arange(len(keys))
-            for side in dict.fromkeys(sides[k] for k in new.tolist()):
-                part = np.array([k for k in new.tolist() if sides[k] == side], dtype=np.intp)
+        known = {side: _known(delta, *side) for side in dict.fromkeys(sides)}
+        found = [known[side].get(key) for side, key in zip(sides, self._keys, strict=True)]
+        for side, bounds in known.items():
+            new = np.array(
+                [k for k, bound in enumerate(found) if bound is None and sides[k] == side],
+                dtype=np.intp,
+            )
+            if not new.size:
+                continue
 
-                def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
-                    return epsilon_hypothesis(epsilon, delta, *side)
+            def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
+                return epsilon_hypothesis(epsilon, delta, *side)
 
-                found = largest_rejected(
-                    counts.take(part), self._errors[part], claim, _LARGEST_EPSILON
-                )
-                for k, value in zip(part.tolist(), found.tolist(), strict=True):
-                    _KNOWN[keys[k]] = value
-        return np.array([_KNOWN[key] for key in keys])
+            values = largest_rejected(
+                self._counts.take(new), self._errors[new], claim, _LARGEST_EPSILON
+            )
+            if len(bounds) > _KNOWN_AT_MOST:
+                bounds.clear()
+            for k, value in zip(new.tolist(), values.tolist(), strict=True):
+                found[k] = bounds[self._keys[k]] = value
+        return np.array(found, dtype=np.float64)
 
     def _mean(self, index: int) -> float:
         return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
 
     def _sampling_limit(self, delta: float, order: Order | None) -> float:
-        """Return what all of the first law in the outermost event would certify."""
-        first = int(np.argmin(self._counts.rank))
-        counts = self._counts.take(np.array([first]))
+        """Return what all of the first law in an outermost event would certify."""
+        outer = np.flatnonzero(self._counts.rank == np.min(self._counts.rank))
+        counts = self._counts.take(outer)
         full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
-        side = _sides(order, self._tests[first].test.order)
-        found = largest_rejected(
-            full,
-            self._errors[[first]],
-            lambda _, epsilon: epsilon_hypothesis(epsilon, delta, *side),
-            _LARGEST_EPSILON,
-        )
-        return float(found[0])
+        found = []
+        for side in dict.fromkeys(_sides(order, one) for one in Order):
+
+            def claim(_: Indices, epsilon: Array, side: tuple[bool, bool] = side) -> Hypothesis:
+                return epsilon_hypothesis(epsilon, delta, *side)
+
+            found.append(largest_rejected(full, self._errors[outer], claim, _LARGEST_EPSILON))
+        return float(np.max(found))
 
 
-# Bounds of single tests, by counts and question.
-_KNOWN: dict[Key, float] = {}
+@lru_cache(maxsize=64)
+def _known(delta: float, own: bool, other: bool) -> dict[Key, float]:
+    """Return the bounds of single tests that have been computed, by counts and error."""
+    return {}
 
 
 def _counts(counted: CountedTest) -> tuple[int, int, int, int]:

@@ -153,9 +153,6 @@ def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
     body = [rank for rank in body if rank > max(_BODY * size, 1.0)]
     tail = [_TAIL_STEP**k for k in range(64)]
     tail = [rank for rank in tail if rank * _TAIL_STEP**0.6 < (body[-1] if body else size)]
-    ranks = np.unique(np.rint([*tail, *body]).astype(np.int64))
-    ranks = ranks[(ranks >= 1) & (ranks <= size)]
-    if not ranks.size:
-        ranks = np.ones(1, dtype=np.int64)
+    ranks = np.unique(np.rint([1.0, *tail, *body]).astype(np.int64))
     shares = 1 / (_EVENNESS + np.arange(ranks.size))
     return ranks, shares / np.sum(shares)

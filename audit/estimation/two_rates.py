@@ -28,15 +28,16 @@ from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 Array = NDArray[np.float64]
 
-# Normal scores of the quantiles between which panels of quadrature stand, of B and of V.
-_OWN_SCORES = np.array([-10.0, -8, -6, -4.5, -3, -2, -1, 0, 1, 2, 3, 4.5, 6, 8, 10])
-_OTHER_SCORES = np.array([-6.0, -4, -2.5, -1.2, 0, 1.2, 2.5, 4, 6])
-_OMITTED = 2 * float(ndtr(_OWN_SCORES[0]))
+# Normal scores of the quantiles between which panels of quadrature stand, of B and of V, and shares
+# of the second rate at a kink: the integrand may be narrow there.
+_OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
+_OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
+_ABOUT_KINK = (0.9, 1.0, 1.1)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
-# Relative error of a p-value by quadrature, which is taken against rejection.
-_QUADRATURE = 1e-7
-_CLOSE_ENOUGH = 1e-9
-_LARGEST = 700.0
+# Errors of a p-value by quadrature, relative and absolute, which are taken against rejection: at
+# least twice the largest of 3,000 tests of 10 to a million scores, ``tests/estimation``.
+_RELATIVE, _ABSOLUTE = 1e-3, 1e-10
+_CLOSE_ENOUGH = 1e-7
 _INSIDE = 1e-300
 
 Curve = Callable[[Array], Array]
@@ -52,7 +53,7 @@ class Hypothesis:
     highest, lowest
         An increasing function [0, 1] -> [0, 1] and its inverse, of arrays (tests, nodes).
     kinks
-        Second rates at which ``highest`` has no derivative, shape (tests, kinks).
+        Second rates at and about which ``highest`` has no derivative, shape (tests, kinks).
     """
 
     highest: Curve
@@ -124,7 +125,7 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     log_rate = t + log_rest
     density = np.exp(a * log_rate + b * log_rest - betaln(a, b))
     share = betainc(c, d, np.clip(hypothesis.highest(np.exp(log_rate)), 0.0, 1.0))
-    value = (1 + _QUADRATURE) * np.sum(weight * density * share, axis=1) + _OMITTED
+    value = (1 + _RELATIVE) * np.sum(weight * density * share, axis=1) + _ABSOLUTE
     return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
 
 
@@ -147,7 +148,9 @@ def epsilon_hypothesis(epsilon: Array, delta: float, own: bool, other: bool) -> 
         flat = 1 - delta - (1 - rate) * e if other else 0.0
         return np.asarray(np.maximum(np.maximum(steep, flat), 0.0))
 
-    return Hypothesis(highest, lowest, np.concatenate([corner, (1 - delta) / e], axis=1))
+    ends = (1 - delta) / e, np.full(e.shape, 1 - delta)
+    near = [part * corner for part in _ABOUT_KINK]
+    return Hypothesis(highest, lowest, np.concatenate([*near, *ends], axis=1))
 
 
 def gaussian_hypothesis(mu: Array) -> Hypothesis:

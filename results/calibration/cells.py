@@ -56,10 +56,10 @@ def cells(repeats: int) -> list[Cell]:
     listed = [
         Cell(e.name, name, confidence, max(1, round(repeats * e.share)))
         for e in estimators().values()
+        for confidence in CONFIDENCES  # audits at one confidence share what has been computed
         for name in e.only or mechanisms()
-        for confidence in CONFIDENCES
     ]
-    slow = "pilot", "sequential", "fixed thresholds, joint", "jax", "privacy-estimates", "credible"
+    slow = "fixed thresholds, joint", "pilot", "sequential", "jax", "privacy-estimates", "credible"
     return sorted(listed, key=lambda cell: cell.estimator.startswith(slow))
 
 

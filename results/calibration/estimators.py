@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.estimation import (
     BestColumn,
     Betting,
@@ -57,9 +57,29 @@ class Estimator:
 _MANY = 20_000
 
 
+def ranks(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The default at this size: thresholds at order statistics, either law may be favoured."""
+    found = audit_samples(x, y, confidence=confidence, seed=seed)
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
+def ranks_declared(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The same, where high scores are declared to favour the first law, rightly or wrongly."""
+    found = audit_samples(x, y, confidence=confidence, seed=seed, favours=Order.FORWARD)
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
 def pilot_named(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
     """A tenth of the samples chooses, one delta is named, the joint test bounds its rates."""
-    found = audit_samples(x, y, confidence=confidence, deltas=(1e-2,), seed=seed)
+    plan = PilotSplit()
+    found = audit_samples(x, y, confidence=confidence, deltas=(1e-2,), seed=seed, thresholds=plan)
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
+def pilot_zero(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """A pilot split that names delta = 0."""
+    plan = PilotSplit()
+    found = audit_samples(x, y, confidence=confidence, deltas=(0.0,), seed=seed, thresholds=plan)
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
@@ -73,6 +93,13 @@ def pilot_separate(x: Array, y: Array, confidence: float, seed: int, mechanism: 
 def band(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
     """All thresholds at once, all samples certify."""
     found = audit_samples(x, y, confidence=confidence, thresholds=SimultaneousBand())
+    return np.asarray(found.epsilon_lower(DELTAS))
+
+
+def band_declared(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The same with one side a law: high scores are declared to favour the first law."""
+    choice = SimultaneousBand(favours=(Order.FORWARD,))
+    found = audit_samples(x, y, confidence=confidence, thresholds=choice)
     return np.asarray(found.epsilon_lower(DELTAS))
 
 
@@ -112,6 +139,13 @@ def reused_thresholds(
     return np.maximum(forward, reverse)
 
 
+def unpaid_ranks(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
+    """The best of all ranks with the full error each: nothing is paid."""
+    found = audit_samples(x, y, confidence=confidence, seed=seed)
+    unpaid = tuple(replace(test, error=1 - confidence) for test in found.tests)
+    return np.asarray(replace(found, tests=unpaid).epsilon_lower(DELTAS))
+
+
 def unpaid_direction(
     x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism
 ) -> Array:
@@ -133,7 +167,8 @@ def epsilon_from_mu(
 ) -> Array:
     """A certified mu turned into an epsilon, as if every mechanism were Gaussian."""
     mu = audit_samples(x, y, confidence=confidence, thresholds=SimultaneousBand()).mu_lower()
-    return np.asarray(GaussianCurve(mu).epsilon(DELTAS))
+    named = DELTAS > 0
+    return np.where(named, GaussianCurve(mu).epsilon(np.where(named, DELTAS, 0.5)), 0.0)
 
 
 def _largest(low: Array, high: Array) -> Array:
@@ -142,18 +177,26 @@ def _largest(low: Array, high: Array) -> Array:
     return np.asarray(np.maximum(np.max(loss, axis=1), 0.0))
 
 
+# Of the repeats, for what has not changed since all of them were run.
+_UNCHANGED = 0.1
 _FEW = ("identical normal", "randomised response")
+_PURE = ("identical normal", "identical coin", "Laplace", "randomised response", "discrete Laplace")
 OURS = (
-    Estimator("pilot split, delta 1e-2 named", pilot_named),
-    Estimator("simultaneous band", band),
-    Estimator("fixed thresholds", fixed),
-    Estimator("merged counts", merged),
+    Estimator("order statistics", ranks),
+    Estimator("order statistics, direction declared", ranks_declared),
+    Estimator("pilot split, delta 1e-2 named", pilot_named, share=_UNCHANGED),
+    Estimator("pilot split, delta 0 named", pilot_zero, only=_PURE, share=_UNCHANGED),
+    Estimator("simultaneous band", band, share=_UNCHANGED),
+    Estimator("simultaneous band, direction declared", band_declared, only=_PURE),
+    Estimator("fixed thresholds", fixed, share=_UNCHANGED),
+    Estimator("merged counts", merged, share=_UNCHANGED),
     Estimator(
         "pilot split, separate rates",
         pilot_separate,
         only=_FEW,
+        share=_UNCHANGED,
     ),
-    Estimator("fixed thresholds, joint test", fixed_joint, only=_FEW),
+    Estimator("fixed thresholds, joint test", fixed_joint, only=_FEW, share=_UNCHANGED),
 )
 PLANTED = (
     Estimator(
@@ -161,6 +204,13 @@ PLANTED = (
         reused_thresholds,
         planted=True,
         only=("identical normal", "Gaussian mu=1", "Laplace"),
+        share=0.2,
+    ),
+    Estimator(
+        "planted: ranks unpaid",
+        unpaid_ranks,
+        planted=True,
+        only=("identical normal", "Laplace"),
         share=0.2,
     ),
     Estimator("planted: one direction unpaid", unpaid_direction, planted=True, only=("Laplace",)),
@@ -172,12 +222,23 @@ PLANTED = (
 
 def sequential(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
     """Bets on pairs as they come; the largest claim is barely true, and the others false."""
+    return _bets(x, y, confidence, mechanism, 1e-2)
+
+
+def sequential_zero(
+    x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism
+) -> Array:
+    """Bets against claims at delta = 0."""
+    return _bets(x, y, confidence, mechanism, 0.0)
+
+
+def _bets(x: Array, y: Array, confidence: float, mechanism: Mechanism, delta: float) -> Array:
     size = min(x.size, y.size)
-    top = min(float(_true_epsilon(mechanism)), 20.0) + 2e-6
-    claims = [(top * share, 1e-2) for share in (0.0, 0.5, 1.0)]
+    top = min(_true_epsilon(mechanism, delta), 20.0) + 2e-6
+    claims = [(top * share, delta) for share in (0.0, 0.5, 1.0)]
     bets = SequentialAudit(claims, confidence=confidence, betting=_BETTING)
     bets.update(x[:size], y[:size])
-    return _only(1e-2, bets.epsilon_lower(1e-2))
+    return _only(delta, bets.epsilon_lower(delta))
 
 
 def one_run(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
@@ -280,8 +341,8 @@ def _one_run(correct: int, guesses: int, canaries: int, confidence: float) -> fl
 
 
 @cache
-def _true_epsilon(mechanism: Mechanism) -> float:
-    return float(mechanism.epsilon_of_thresholds()[DELTAS == 1e-2][0])
+def _true_epsilon(mechanism: Mechanism, delta: float) -> float:
+    return float(mechanism.epsilon_of_thresholds()[delta == DELTAS][0])
 
 
 def credible(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
@@ -304,8 +365,9 @@ def _only(delta: float, value: float) -> Array:
 
 _BESIDE = ("identical normal", "Laplace", "Gaussian mu=1", "randomised response")
 PAIRED = (
-    Estimator("sequential, delta 1e-2", sequential),
-    Estimator("one run, delta 1e-5", one_run),
+    Estimator("sequential, delta 1e-2", sequential, share=_UNCHANGED),
+    Estimator("sequential, delta 0", sequential_zero, only=_PURE, share=_UNCHANGED),
+    Estimator("one run, delta 1e-5", one_run, share=_UNCHANGED),
     Estimator("one run, independent canaries", independent_canaries),
     Estimator("three columns, learned weights", columns_learned, only=_BESIDE, share=0.1),
     Estimator("best of five columns", best_column, only=_BESIDE, share=0.1),

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
+from results.calibration.power import ORACLE
 from results.calibration.tables import Row, allowed, figure_parts, power_rows, rate
 
 _COLOURS = ("#4477aa", "#ee6677", "#228833", "#ccbb44", "#66ccee", "#aa3377", "#bbbbbb", "#000000")
@@ -81,57 +81,42 @@ def _coverage(rows: Sequence[Row]) -> Figure:
 
 
 def _power(rows: Sequence[Row]) -> Figure:
-    """Certified epsilon against the number of scores, one panel a mechanism and delta."""
-    pairs = list(dict.fromkeys((row["mechanism"], row["delta"]) for row in rows))
-    figure = Figure(figsize=(3.6 * len(pairs), 3.8), layout="constrained")
-    panels = figure.subplots(1, len(pairs), squeeze=False)[0]
-    for axes, (mechanism, delta) in zip(panels, pairs, strict=True):
-        here = [row for row in rows if (row["mechanism"], row["delta"]) == (mechanism, delta)]
-        _curves(axes, here)
-        axes.set_title(f"{mechanism}, delta {delta:g}", fontsize=10)
-    panels[0].set_ylabel("certified epsilon, confidence .95")
-    handles, labels = panels[0].get_legend_handles_labels()
-    figure.legend(handles, labels, loc="outside lower center", ncols=4, fontsize=8, frameon=False)
+    """Medians as a share of the oracle's, one panel a delta and pair, against the scores a side."""
+    pairs = list(dict.fromkeys(row["mechanism"] for row in rows))
+    deltas = sorted({row["delta"] for row in rows})
+    figure = Figure(figsize=(2.6 * len(pairs), 2.4 * len(deltas) + 1), layout="constrained")
+    panels = figure.subplots(len(deltas), len(pairs), sharex=True, sharey=True, squeeze=False)
+    for line, delta in zip(panels, deltas, strict=True):
+        for axes, pair in zip(line, pairs, strict=True):
+            _shares(axes, [r for r in rows if (r["mechanism"], r["delta"]) == (pair, delta)])
+            axes.set_title(f"{pair}, delta {delta:g}", fontsize=9)
+        line[0].set_ylabel("of the oracle's median", fontsize=9)
+    for axes in panels[-1]:
+        axes.set_xlabel("scores a side", fontsize=9)
+    handles, labels = panels[0][0].get_legend_handles_labels()
+    figure.legend(handles, labels, loc="outside lower center", ncols=3, fontsize=8, frameon=False)
     return figure
 
 
-def _curves(axes: Axes, rows: Sequence[Row]) -> None:
-    for number, name in enumerate(dict.fromkeys(row["estimator"] for row in rows)):
-        mine = sorted((r for r in rows if r["estimator"] == name), key=lambda r: r["size"])
-        sizes = np.array([row["size"] for row in mine])
-        colour = _COLOURS[number]
+def _shares(axes: Axes, rows: Sequence[Row]) -> None:
+    oracle = {row["size"]: row["median"] for row in rows if row["estimator"] == ORACLE}
+    sizes = [size for size in sorted(oracle) if oracle[size] > 0]
+    names = [name for name in dict.fromkeys(row["estimator"] for row in rows) if name != ORACLE]
+    for number, name in enumerate(names):
+        mine = {row["size"]: row["median"] for row in rows if row["estimator"] == name}
+        shown = [size for size in sizes if size in mine]
         axes.plot(
-            sizes,
-            [row["median"] for row in mine],
-            marker=_MARKS[number],
-            markersize=4.5,
-            color=colour,
-            label=f"{name}, median",
+            shown,
+            [mine[size] / oracle[size] for size in shown],
+            marker=_MARKS[number % len(_MARKS)],
+            markersize=4,
+            linewidth=1,
+            color=_COLOURS[number % len(_COLOURS)],
+            label=name,
         )
-        low, high = ([row[end] for row in mine] for end in ("low", "high"))
-        axes.fill_between(sizes, low, high, color=colour, alpha=0.15, linewidth=0)
-    goals = [row for row in rows if row["promised"] is not None]
-    axes.plot(
-        [row["size"] for row in goals],
-        [row["promised"] for row in goals],
-        linestyle="",
-        marker="_",
-        markersize=14,
-        color="black",
-        zorder=5,
-        label="promised for the pilot split",
-    )
-    axes.axhline(rows[0]["truth"], color="black", linewidth=1, linestyle="--")
-    axes.text(
-        0.02,
-        rows[0]["truth"],
-        "truth",
-        va="bottom",
-        fontsize=8,
-        transform=axes.get_yaxis_transform(),
-    )
+    axes.axhline(1.0, color="black", linewidth=1)
     axes.set_xscale("log")
-    axes.set_ylim(0, rows[0]["truth"] * 1.08)
-    axes.set_xlabel("scores a side")
+    axes.set_ylim(0, 1.3)
+    axes.tick_params(labelsize=8)
     axes.grid(color="0.9")
     axes.set_axisbelow(True)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from results.calibration import cells, figures, other_packages, power, store, tables
+from results.calibration import cells, figures, front, other_packages, power, store, tables
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -30,10 +30,11 @@ def main(arguments: list[str] | None = None) -> None:
     folder = given.store or runs / f"{repeats}"
     out = given.out or (runs / "quick" if given.quick else ROOT / "results" / "calibration")
 
-    seeds, largest = (3, 10**4) if given.quick else (power.SEEDS, 10**7)
+    seeds, largest = (3, 400) if given.quick else (power.SEEDS, power.SIZES[-1])
     every: list[store.Work] = [
         *(("power", chunk) for chunk in power.chunks(seeds, largest)),
         *(("coverage", cell) for cell in cells.cells(repeats)),
+        *(("front", cell) for cell in front.front_cells(repeats)),
     ]
     missing = {
         name: reason
@@ -43,14 +44,14 @@ def main(arguments: list[str] | None = None) -> None:
     tasks = [
         task
         for task in every
-        if given.only in (task[1].estimator if task[0] == "coverage" else "power")
+        if given.only in (task[1].estimator if task[0] == "coverage" else task[0])
         and task[1].package not in missing
     ]
     if not given.draw:
         store.run(tasks, folder, given.processes)
-    rows, powers_done = (store.stored(every, folder, name) for name in store.FOLDERS)
-    tables.write(rows, powers_done, out, missing)
-    figures.draw(rows, powers_done, out)
+    done = {name: store.stored(every, folder, name) for name in store.FOLDERS}
+    tables.write(done["coverage"], done["power"], out, missing, done["front"])
+    figures.draw(done["coverage"], done["power"], out)
     print(out)
 
 

@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 Sampler = Callable[[np.random.Generator, int], Array]
 
 # Held together: an audit is wrong if it is wrong at any of them.
-DELTAS = np.array([1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.3])
+DELTAS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.2, 0.3])
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,7 +26,8 @@ class Mechanism:
 
     ``first`` and ``second`` are the probabilities of {x >= t} under the two laws at all t that
     matter. ``fixed`` are thresholds that somebody chose before; ``interval_rates`` those of more
-    events for laws whose likelihood ratio is not monotone.
+    events for laws whose likelihood ratio is not monotone; ``unbounded`` says that the ratio has
+    no bound, which no grid shows: epsilon at delta = 0 is infinite.
     """
 
     name: str
@@ -36,13 +37,15 @@ class Mechanism:
     second: Array
     fixed: tuple[float, ...]
     interval_rates: tuple[Array, Array] | None = None
+    unbounded: bool = False
 
     def epsilon_of_thresholds(self) -> Array:
         """Return the largest epsilon that any threshold event forces, at every delta.
 
         No larger than the true epsilon, so that exceeding the true one exceeds this one too.
         """
-        return np.maximum(*(worst_loss(*rates) for rates in self._orders()))
+        found = np.maximum(*(worst_loss(*rates) for rates in self._orders()))
+        return np.where((DELTAS == 0) & self.unbounded, np.inf, found)
 
     def epsilon(self) -> Array:
         """Return the true epsilon at every delta, the worse of the two orders."""
@@ -84,6 +87,7 @@ def gaussian(mu: float) -> Mechanism:
         norm.sf(_T - mu),
         norm.sf(_T),
         _PLAIN,
+        unbounded=mu != 0,
     )
 
 
@@ -113,6 +117,7 @@ def sampled_gaussian(rate: float = 0.2, shift: float = 2.0) -> Mechanism:
         (1 - rate) * norm.sf(_T) + rate * norm.sf(_T - shift),
         norm.sf(_T),
         _PLAIN,
+        unbounded=True,
     )
 
 

@@ -6,13 +6,14 @@ the same confidence and on the same samples.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from audit.estimation.regions import lower_limit, upper_limit
 from results.calibration.estimators import Estimator
 from results.calibration.mechanisms import DELTAS, Mechanism
 
@@ -61,10 +62,48 @@ def _jax(strategy: Callable[[Any, int], Any], one_sided: bool) -> Callable[..., 
     return bound
 
 
+def jax_epsilons(
+    x: Array, y: Array, confidence: float, deltas: Sequence[float], strategy: str, seed: int
+) -> list[float]:
+    """`CanaryScoreAuditor.epsilon_clopper_pearson`, both directions, at each delta by itself."""
+    auditing, auditor = _auditor(x, y)
+    chosen = _STRATEGIES[strategy](auditing, seed)
+    bounds = (
+        auditor.epsilon_clopper_pearson(1 - confidence, delta, False, threshold_strategy=chosen)
+        for delta in deltas
+    )
+    return [float(max(bound, 0.0)) for bound in bounds]
+
+
+def beta_of_half(x: Array, y: Array, confidence: float, delta: float, seed: int) -> float:
+    """`compute_eps_lo` on half of the scores, at the threshold that is best on the other half.
+
+    The package leaves the threshold to its user; this is how one can be had without an oracle.
+    """
+    package = import_module(PACKAGES["privacy-estimates"])
+    generator = np.random.default_rng([seed, 7])
+    (x, rest), (y, rest_prime) = (np.array_split(generator.permutation(part), 2) for part in (x, y))
+    t = np.unique(np.quantile(np.concatenate([x, y]), np.linspace(0, 1, 1025), method="lower"))
+    hits = x.size - np.searchsorted(np.sort(x), t)
+    false = y.size - np.searchsorted(np.sort(y), t)
+    half = (1 - confidence) / 2
+    tpr, fpr = lower_limit(hits, x.size, half), upper_limit(false, y.size, half)
+    with np.errstate(divide="ignore"):
+        gains = [
+            np.log(np.maximum(a - delta, 1e-300)) - np.log(b)
+            for a, b in ((tpr, fpr), (1 - fpr, 1 - tpr))
+        ]
+    threshold = t[np.argmax(np.maximum(*gains))]
+    tp, fp = int(np.sum(rest >= threshold)), int(np.sum(rest_prime >= threshold))
+    counts = package.AttackResults(FN=rest.size - tp, FP=fp, TN=rest_prime.size - fp, TP=tp)
+    return max(float(package.compute_eps_lo(counts, delta, 1 - confidence, "beta")), 0.0)
+
+
 def _jax_gaussian(x: Array, y: Array, confidence: float, seed: int, mechanism: Mechanism) -> Array:
     """`CanaryScoreAuditor.epsilon_from_gdp`, which assumes a Gaussian mechanism."""
     _, auditor = _auditor(x, y)
-    return np.array([auditor.epsilon_from_gdp(1 - confidence, float(delta)) for delta in DELTAS])
+    named = [float(delta) for delta in DELTAS if delta > 0]
+    return np.array([0.0, *(auditor.epsilon_from_gdp(1 - confidence, delta) for delta in named)])
 
 
 def _counts_at(method: str, deltas: Array = DELTAS) -> Callable[..., Array]:

@@ -16,11 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from results.calibration import cells, power
+from results.calibration import cells, front, power
 
 Work = tuple[str, Any]  # a folder, and what to run
 
-FOLDERS: dict[str, ModuleType] = {"coverage": cells, "power": power}
+FOLDERS: dict[str, ModuleType] = {"coverage": cells, "power": power, "front": front}
 _SOFTWARE = "noisy-sgd-audit", "numpy", "scipy", "numba"
 
 

@@ -32,7 +32,7 @@ NAMED = (1e-5, 1e-2)
 
 
 PILOT = PilotSplit()
-CLOSE = 1e-8  # of bounds that are ends of a search
+CLOSE = 1e-6  # of bounds that are ends of a search
 
 
 @pytest.fixture(scope="module")

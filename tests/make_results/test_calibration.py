@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from results.calibration import cells, figures, other_packages, tables
+from results.calibration import cells, figures, front, other_packages, power, tables
 from results.calibration.cells import Cell
 from results.calibration.make import main
 from results.calibration.mechanisms import DELTAS, mechanisms
@@ -20,7 +20,9 @@ def test_planted_mistakes_are_caught_and_the_band_is_not() -> None:
     for name, mechanism, word in (
         ("planted: thresholds reused", "identical normal", "caught"),
         ("planted: epsilon made from mu", "Laplace", "caught"),
+        ("planted: ranks unpaid", "identical normal", "caught"),
         ("simultaneous band", "identical normal", "passes"),
+        ("order statistics", "identical normal", "passes"),
     ):
         assert tables.verdict(cells.run(Cell(name, mechanism, 0.9, 60))) == word
 
@@ -31,6 +33,8 @@ def test_true_epsilons() -> None:
     assert at["Gaussian mu=1"][1e-5] == pytest.approx(4.3772, abs=1e-4)
     assert at["Gaussian mu=1"][1e-2] == pytest.approx(2.318, abs=1e-3)
     assert at["Laplace"][1e-6] == pytest.approx(1.0, abs=1e-5)
+    assert at["Laplace"][0.0] == pytest.approx(1.0, abs=1e-9)
+    assert at["Gaussian mu=1"][0.0] == at["sampled Gaussian"][0.0] == np.inf
     assert at["randomised response"][1e-2] == pytest.approx(np.log(0.74 / 0.25), abs=1e-12)
     assert at["point masses"][0.3] == np.inf
     assert at["point mass of 0.05"][0.03] == np.inf
@@ -111,6 +115,34 @@ def test_says_which_packages_are_not_run_and_why(
     tables.write([], [], tmp_path / "out", {"absent": "not installed"})
     page = (tmp_path / "out" / "calibration.md").read_text(encoding="utf-8")
     assert "  - absent: not run: not installed." in page
+
+
+def test_power_stands_beside_the_oracle(tmp_path: Path) -> None:
+    chunks = [power.Chunk("Laplace", 100, start, 2) for start in (0, 2)]
+    found = [power.run(chunk) | {"software": {}} for chunk in chunks]
+    rows = tables.power_rows(found)
+    ours = [row for row in rows if row["estimator"] == power.OURS]
+    assert [row["delta"] for row in ours] == list(power.POWER_DELTAS)
+    assert {row["seeds"] for row in rows} == {4}
+    assert all(row["median"] < row["truth"] for row in ours)
+    assert {row["verdict"] for row in ours} == {"best"}
+    ranks = [row for row in rows if row["estimator"] == power.RANK_ORACLE]
+    assert all(oracle["median"] >= row["median"] for oracle, row in zip(ranks, ours, strict=True))
+    one = front.run(front.FrontCell(30, 0.05, 20)) | {"software": {}}
+    tables.write([], found, tmp_path, {}, [one])
+    page = (tmp_path / "calibration.md").read_text(encoding="utf-8")
+    assert "best of all valid ones in 3" in page
+    assert "| 30 | 0.05 | 20 |" in page
+    figures.draw([], found, tmp_path)
+    assert (tmp_path / "power.png").stat().st_size > 10_000
+
+
+def test_a_front_of_few_thresholds_is_counted_after_looking() -> None:
+    x, y = np.array([0.0, 1, 2, 3, 4]), np.array([0.0, 3, 3.5, 5, 5])
+    assert front.upper_hull(x, y).tolist() == [0, 1, 3, 4]
+    found = front.run(front.FrontCell(1000, 0.05, 600))
+    assert found["thresholds"] < 12
+    assert found["wrong"] / 600 > 0.06  # .09 of 10,000
 
 
 def test_figures_need_no_cells(tmp_path: Path) -> None:
