@@ -89,7 +89,8 @@ class LawPair:
         """Log of sup_S P(S) - e^epsilon Q(S); a sum of positive terms only."""
         lowest, highest = self._ratio_range
         # where the ratio is steep, 1 - e^(epsilon - ratio) has a boundary layer
-        smooth = (lowest > epsilon + 40) | (highest - lowest <= _RATIO_RANGE)
+        with np.errstate(invalid="ignore"):  # where one law vanishes on a whole panel
+            smooth = (lowest > epsilon + 40) | (highest - lowest <= _RATIO_RANGE)
         full = (lowest > epsilon) & smooth
         inner = self._ratio[full, 1:-1]
         total = _log_sum(

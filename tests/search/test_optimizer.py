@@ -116,7 +116,8 @@ def test_other_batches_and_relations_stay_below_their_bounds():
         diameter=1.0,
         batching=Batching.CYCLIC,
     )
-    for batching in (Batching.WITHOUT_REPLACEMENT, Batching.CYCLIC, Batching.SHUFFLED):
+    epochs = (Batching.SHUFFLED, Batching.RESHUFFLED)
+    for batching in (Batching.WITHOUT_REPLACEMENT, Batching.CYCLIC, *epochs):
         for relation in RELATIONS:
             m = dataclasses.replace(small, batching=batching, relation=relation)
             found = search(m, 40)

@@ -2,7 +2,9 @@
 
 Random numbers come from the generator that is passed in, in this order: a uniform for the number
 of steps (if it is random); n - 1 uniforms that permute the records (shuffled batches); then for
-each step those that draw its batch (sampled batches), and d normals. How many there are depends on
+each step, if an epoch begins, n - 1 uniforms that permute the records (reshuffled batches) or k for
+each record in turn that draw its batches (random allocation), those that draw its batch (sampled
+batches, and after them those that choose from a batch that is cut), and d normals. They depend on
 neither the losses nor the iterates, so two datasets that are given the same generator have the
 same batches and the same noise.
 """
@@ -16,10 +18,12 @@ import numpy as np
 from audit.numerics.compiled import compiled_inline, compiled_loop
 from audit.simulation.dimensions.losses.base import Family
 from audit.simulation.dimensions.program import (
+    ALLOCATED,
     FIXED,
     POISSON,
     RANDOM_SKIP,
     RANDOM_STOP,
+    RESHUFFLED,
     SHUFFLED,
     Floats,
     Integers,
@@ -42,9 +46,8 @@ def _window(rng: np.random.Generator, release: int, steps: int) -> tuple[int, in
 
 
 @compiled_inline
-def _permute(rng: np.random.Generator, order: Integers, count: int) -> None:
-    """Bring a uniform choice of ``count`` of the entries to the front, in uniform order."""
-    n = order.size
+def _permute(rng: np.random.Generator, order: Integers, count: int, n: int) -> None:
+    """Bring a uniform choice of ``count`` of the first n entries to the front, in uniform order."""
     for i in range(count):
         j = i + int(rng.random() * (n - i))
         order[i], order[j] = order[j], order[i]
@@ -69,15 +72,46 @@ def _batch(rng: np.random.Generator, rules: Rules, order: Integers, step: int) -
     """Draw the batch of a step: the entries of ``order`` between the two that are returned."""
     n, b = order.size, rules.batch_size
     if rules.batches == POISSON:
-        return 0, _bernoulli(rng, order, b / n)
-    if rules.batches == SHUFFLED:
+        found = _bernoulli(rng, order, b / n)
+        if found > rules.most:
+            _permute(rng, order, rules.most, found)
+            found = rules.most
+        return 0, found
+    if rules.batches == SHUFFLED or rules.batches == RESHUFFLED:
         place = step % (n // b)
         return place * b, (place + 1) * b
     if b <= n - b:
-        _permute(rng, order, b)
+        _permute(rng, order, b, n)
         return 0, b
-    _permute(rng, order, n - b)  # those that are left out
+    _permute(rng, order, n - b, n)  # those that are left out
     return n - b, n
+
+
+@compiled_inline
+def _allocate(
+    rng: np.random.Generator, slots: Integers, places: Integers, starts: Integers, members: Integers
+) -> None:
+    """Draw batches of an epoch: batch t holds the members from ``starts[t]`` to ``starts[t + 1]``.
+
+    ``slots`` are the batches in any order, ``places`` room for those of every record in turn.
+    """
+    records = members.size // places.shape[1]
+    starts[:] = 0
+    for i in range(records):
+        _permute(rng, slots, places.shape[1], slots.size)
+        for j in range(places.shape[1]):
+            places[i, j] = slots[j]
+            starts[slots[j] + 1] += 1
+    for t in range(slots.size):
+        starts[t + 1] += starts[t]
+    for i in range(records - 1, -1, -1):
+        for j in range(places.shape[1]):  # the last record of a batch comes to its end
+            t = places[i, j] + 1
+            starts[t] -= 1
+            members[starts[t]] = i
+    for t in range(slots.size):  # every end has become the start
+        starts[t] = starts[t + 1]
+    starts[slots.size] = members.size
 
 
 @compiled_inline
@@ -189,13 +223,23 @@ def fill(rng: np.random.Generator, p: Program, out: Floats) -> None:
     tally = np.zeros(vectors.shape[0], dtype=np.int64)
     met = np.empty(vectors.shape[0], dtype=np.int64)
     shared = 1.0 if shape.clip == math.inf else 0.0  # clipped gradients have it inside
+    allocated = n * rules.participations if rules.batches == ALLOCATED else 0
+    slots = np.arange(rules.epoch)
+    places = np.empty((n, rules.participations), dtype=np.int64)
+    starts = np.zeros(rules.epoch + 1, dtype=np.int64)
+    members = np.zeros(allocated, dtype=np.int64)
     for i in range(out.shape[0]):
         x = out[i]
         x[:] = start
         begin, end = _window(rng, rules.release, scales.size)
         if rules.batches == SHUFFLED:
-            _permute(rng, order, n - 1)
+            _permute(rng, order, n - 1, n)
         for step in range(begin, end):
+            place = step % rules.epoch
+            if place == 0 and rules.batches == RESHUFFLED:
+                _permute(rng, order, n - 1, n)
+            if place == 0 and rules.batches == ALLOCATED:
+                _allocate(rng, slots, places, starts, members)
             if rules.summed:
                 row = sums[step % (first.size - 1)]
                 for j in range(d):
@@ -209,8 +253,12 @@ def fill(rng: np.random.Generator, p: Program, out: Floats) -> None:
                     if present[k]:
                         _add(shape, vectors[k], counts[c], x, g, ridge)
             else:
-                low, high = _batch(rng, rules, order, step)
-                different = _tally(kind, order, low, high, tally, met)
+                if rules.batches == ALLOCATED:
+                    low, high = starts[place], starts[place + 1]
+                    different = _tally(kind, members, low, high, tally, met)
+                else:
+                    low, high = _batch(rng, rules, order, step)
+                    different = _tally(kind, order, low, high, tally, met)
                 for j in range(d):
                     g[j] = shared * (high - low) * ridge[j] * x[j]
                 for c in range(different):

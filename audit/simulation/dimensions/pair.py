@@ -21,7 +21,7 @@ from audit.mechanism import Batching, NoisySGD, Relation, Release
 from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.domains import Domain, WholeSpace
 from audit.simulation.dimensions.losses import Loss
-from audit.simulation.dimensions.program import Program, compiled
+from audit.simulation.dimensions.program import SAMPLERS, Program, compiled
 
 Floats = NDArray[np.float64]
 
@@ -77,7 +77,7 @@ class NoisySGDPair:
         validate.instance(Loss, loss=self.loss)
         validate.instance(Dataset, dataset=self.dataset, dataset_prime=self.dataset_prime)
         validate.instance(Domain, domain=self.domain)
-        refusal = self.mechanism.uncovered()
+        refusal = self.mechanism.uncovered(SAMPLERS)
         if refusal is not None:
             raise Inadmissible(f"a pair in d dimensions {refusal}")
         self._check_datasets()

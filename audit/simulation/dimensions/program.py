@@ -17,7 +17,7 @@ Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 # what the compiled loop calls the ways to make batches and to end a run
-FIXED, SHUFFLED, WITHOUT_REPLACEMENT, POISSON = range(4)
+FIXED, SHUFFLED, WITHOUT_REPLACEMENT, POISSON, RESHUFFLED, ALLOCATED = range(6)
 LAST_ITERATE, RANDOM_STOP, RANDOM_SKIP = range(3)
 
 _BATCHES = {
@@ -26,7 +26,11 @@ _BATCHES = {
     Batching.SHUFFLED: SHUFFLED,
     Batching.WITHOUT_REPLACEMENT: WITHOUT_REPLACEMENT,
     Batching.POISSON: POISSON,
+    Batching.TRUNCATED_POISSON: POISSON,
+    Batching.RESHUFFLED: RESHUFFLED,
+    Batching.RANDOM_ALLOCATION: ALLOCATED,
 }
+SAMPLERS = (Batching.TRUNCATED_POISSON, Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)
 _RELEASES = {
     Release.LAST_ITERATE: LAST_ITERATE,
     Release.RANDOM_STOP: RANDOM_STOP,
@@ -44,11 +48,18 @@ class Shape(NamedTuple):
 
 
 class Rules(NamedTuple):
-    """How batches are made, how a run ends, and the walls."""
+    """How batches are made, how a run ends, and the walls.
+
+    ``epoch`` is the number of steps of an epoch, ``participations`` how many batches of it hold a
+    record where they are allocated, and ``most`` where Poisson batches are cut.
+    """
 
     batches: int
     release: int
     batch_size: int
+    epoch: int
+    participations: int
+    most: int
     summed: bool
     radius: float
     half_side: float
@@ -103,7 +114,15 @@ def compiled(
     return Program(
         shape=Shape(int(encoded.family), encoded.curvature, encoded.cap, encoded.clip),
         rules=Rules(
-            batches, _RELEASES[mechanism.release], mechanism.batch_size, summed, radius, half_side
+            batches,
+            _RELEASES[mechanism.release],
+            mechanism.batch_size,
+            mechanism.steps_per_epoch,
+            mechanism.participations,
+            mechanism.max_batch_size or mechanism.dataset_size,
+            summed,
+            radius,
+            half_side,
         ),
         vectors=np.ascontiguousarray(vectors),
         present=present,

@@ -70,6 +70,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "large batches": {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 7},
     "all by sampling": {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": N},
     "all by Poisson": {"batching": Batching.POISSON, "batch_size": N},
+    "reshuffled": {"batching": Batching.RESHUFFLED},
+    "stop, reshuffled": {"release": Release.RANDOM_STOP, "batching": Batching.RESHUFFLED},
+    "allocated": {"batching": Batching.RANDOM_ALLOCATION},
+    "allocated twice": {
+        "batching": Batching.RANDOM_ALLOCATION, "batch_size": 6, "participations": 2,
+    },
+    "truncated Poisson": {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": 3},
     "skip": {
         "release": Release.RANDOM_SKIP, "batching": Batching.CYCLIC, "batch_size": 1, "steps": N,
     },
@@ -91,7 +98,7 @@ def test_other_mechanisms_are_their_twins(variant: str) -> None:
         agrees(changed, trials=12)
 
 
-@pytest.mark.parametrize("batching", BATCHINGS)
+@pytest.mark.parametrize("batching", [*BATCHINGS, Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION])
 def test_same_bits_for_any_number_of_threads(batching: Batching) -> None:
     made = pair(Huber(1.5, 0.7), Ball(1.6), batching, steps=3)
     one, two, eight, default = (

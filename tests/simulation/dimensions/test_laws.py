@@ -133,7 +133,10 @@ def exact_p_value(construction: Construction, made: NoisySGDPair, trials: int = 
     return 2 * min(values)
 
 
-@pytest.mark.parametrize("batching", BATCHINGS)
+EPOCHS = [Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION]
+
+
+@pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
 @pytest.mark.parametrize("domain", [Ball(1.0), Box(1.0)])
 def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
     batching: Batching, domain: Domain
@@ -145,7 +148,7 @@ def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
     assert exact_p_value(walk, made) > LEVEL
 
 
-@pytest.mark.parametrize("batching", BATCHINGS)
+@pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
 def test_quadratics_in_one_dimension_are_the_quadratic_pair(batching: Batching) -> None:
     m = walk_mechanism(batching, relation=Relation.ZERO_OUT, strong_convexity=1.0)
     right = QuadraticPair(m, curvature=1.2, others=-0.9)

@@ -16,11 +16,16 @@ Floats = NDArray[np.float64]
 def released(pair: NoisySGDPair, dataset: Dataset, rng: np.random.Generator, trials: int) -> Floats:
     """What the mechanism releases on a dataset, shape (trials, d)."""
     order = list(range(len(dataset)))
-    return np.array([_run(pair, dataset, rng, order) for _ in range(trials)])
+    slots = list(range(pair.mechanism.steps_per_epoch))
+    return np.array([_run(pair, dataset, rng, order, slots) for _ in range(trials)])
 
 
 def _run(
-    pair: NoisySGDPair, dataset: Dataset, rng: np.random.Generator, order: list[int]
+    pair: NoisySGDPair,
+    dataset: Dataset,
+    rng: np.random.Generator,
+    order: list[int],
+    slots: list[int],
 ) -> Floats:
     m = pair.mechanism
     first, last = 0, m.steps
@@ -31,8 +36,19 @@ def _run(
     if m.batching is Batching.SHUFFLED:
         _shuffle(rng, order, len(order) - 1)
     x = np.array(pair.start)
+    places: list[list[int]] = []
     for step in range(first, last):
-        batch = _batch(pair, rng, order, step)
+        if step % m.steps_per_epoch == 0 and m.batching is Batching.RESHUFFLED:
+            _shuffle(rng, order, len(order) - 1)
+        if step % m.steps_per_epoch == 0 and m.batching is Batching.RANDOM_ALLOCATION:
+            places = []
+            for _ in range(m.dataset_size):
+                _shuffle(rng, slots, m.participations)
+                places.append(slots[: m.participations])
+        if m.batching is Batching.RANDOM_ALLOCATION:
+            batch = [i for i, own in enumerate(places) if step % m.steps_per_epoch in own]
+        else:
+            batch = _batch(pair, rng, order, step)
         gradients = pair.loss.gradients(dataset.records, x[None, :], dataset.zeroed)[0]
         mean = sum((gradients[i] for i in batch), np.zeros_like(x)) / m.batch_size
         noise = m.noise_std * rng.standard_normal(x.size)
@@ -54,16 +70,20 @@ def _batch(pair: NoisySGDPair, rng: np.random.Generator, order: list[int], step:
     place = step % (n // b) * b
     if m.batching is Batching.CYCLIC:
         return list(range(place, place + b))
-    if m.batching is Batching.SHUFFLED:
+    if m.batching in (Batching.SHUFFLED, Batching.RESHUFFLED):
         return order[place : place + b]
-    if m.batching is Batching.POISSON:
+    if m.batching in (Batching.POISSON, Batching.TRUNCATED_POISSON):
         members, i = [], 0
         while True:
             u = rng.random()
             i += math.floor(math.log1p(-u) / math.log1p(-b / n)) if b < n else 0
             if i >= n:
-                return members
+                break
             members.append(i)
             i += 1
+        if m.max_batch_size is not None and len(members) > m.max_batch_size:
+            _shuffle(rng, members, m.max_batch_size)
+            members = members[: m.max_batch_size]
+        return members
     _shuffle(rng, order, min(b, n - b))
     return order[:b] if b <= n - b else order[n - b :]
