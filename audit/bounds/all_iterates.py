@@ -7,14 +7,15 @@ iterate, which is computed from all of them.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 from audit.bounds.assumptions import ROUNDING, Assumption
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import DRS22, FS25, KJH20, OWN
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.dominating import SAMPLERS
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.dominating import SAMPLERS, dominating_curve
+from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 
 LEAST_NOISE = 0.06
 """Below it probabilities underflow in the laws of random allocation and of sampled steps."""
@@ -68,14 +69,24 @@ SOME_NOISE = Assumption(
 )
 
 
+ACTUAL_DIVISOR = Assumption(
+    "division by the actual size of the batch, at a rate below 1",
+    lambda m: m.divisor is Divisor.ACTUAL and m.sampling_rate < 1,
+    lambda m: f"divisor={m.divisor.value!r} and sampling_rate={m.sampling_rate:g}",
+)
+
+
 def _bounded_gradients(m: NoisySGD) -> bool:
-    if m.relation is not Relation.REPLACE_ONE or m.sampling_rate == 1:
+    nominal = m.divisor is Divisor.NOMINAL
+    if m.sampling_rate == 1 or (nominal and m.relation is not Relation.REPLACE_ONE):
         return True
-    return m.gradient_bound is not None and m.sensitivity >= 2 * m.gradient_bound * (1 - ROUNDING)
+    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
+    bound = m.gradient_bound
+    return bound is not None and m.sensitivity >= share * bound * (1 - ROUNDING)
 
 
 BOUNDED_GRADIENTS = Assumption(
-    "gradients whose bound alone gives the sensitivity, for replace-one",
+    "gradients whose bound alone gives the sensitivity, for replace-one or an actual divisor",
     _bounded_gradients,
     lambda m: (
         f"gradient_bound={m.gradient_bound!r} and gradient_sensitivity={m.gradient_sensitivity!r}"
@@ -118,6 +129,25 @@ def poisson(mechanism: NoisySGD) -> PrivacyCurve:
     about 3e-5 (relative) above the exact epsilon of the pair.
     """
     return SAMPLERS[Batching.POISSON](mechanism, ACCURACY)
+
+
+@bound(
+    id="accounting.actual_divisor",
+    source=OWN.at("batches whose size is released"),
+    statement=(
+        "Poisson batches divided by their actual size s, all iterates: composition of s and, given "
+        "s, (1 - s/n) N(0, z^2) + (s/n) N(2, z^2) against N(0, z^2) for add/remove"
+    ),
+    assumes=(POISSON, ACTUAL_DIVISOR, BOUNDED_GRADIENTS, SOME_ITERATES),
+    status=Status.OWN,
+    covers=(Divisor.ACTUAL, Relation.ADD_REMOVE, Release.ALL_ITERATES),
+)
+def actual_divisor(mechanism: NoisySGD) -> PrivacyCurve:
+    """Composition of steps that release the size of the batch beside the noisy sum.
+
+    The noisy mean follows from the two. See `audit.dominating.actual_divisor`.
+    """
+    return dominating_curve(replace(mechanism, release=Release.ALL_ITERATES), accuracy=ACCURACY)
 
 
 @bound(

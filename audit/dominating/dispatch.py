@@ -6,12 +6,13 @@ from collections.abc import Callable, Mapping
 from types import MappingProxyType
 
 from audit import validate
+from audit.dominating.actual_divisor import actual_divisor_curve
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import CELLS, random_allocation
 from audit.dominating.shuffling import shuffled
 from audit.dominating.truncated_poisson import truncated_poisson
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 
 ACCURACY = 3e-7
 """Relative width of brackets of epsilon that is aimed at where nothing else is asked for."""
@@ -39,17 +40,36 @@ def _cyclic(m: NoisySGD, accuracy: float) -> DominatingCurve:
     return GaussianDominatingCurve(met**0.5 / m.noise_multiplier)
 
 
+def _check_bounded(m: NoisySGD) -> None:
+    """Raise ``ValueError`` unless the bound on gradients gives the sensitivity."""
+    share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
+    if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound * (1 - _ROUNDING):
+        raise ValueError(
+            "gradient_sensitivity must be left out, and gradients bounded, for Poisson batches of "
+            "replace-one neighbours or of their actual size, where no pair is known otherwise, "
+            f"got {m.gradient_sensitivity!r}"
+        )
+
+
 def _poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is Relation.REPLACE_ONE and m.sampling_rate < 1:
-        bound = m.gradient_bound
-        if bound is None or m.sensitivity < 2 * bound * (1 - _ROUNDING):
-            raise ValueError(
-                "gradient_sensitivity must be left out for replace-one neighbours and Poisson "
-                "batches, and gradients bounded, for the pair is not known otherwise, "
-                f"got {m.gradient_sensitivity!r}"
-            )
+        _check_bounded(m)
     return poisson_curve(
         m.noise_multiplier, m.sampling_rate, m.steps, m.relation, accuracy=accuracy
+    )
+
+
+def _actual_divisor(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    _check_bounded(m)
+    if m.sampling_rate == 1:
+        raise ValueError("batch_size must be below dataset_size for an actual divisor, got both")
+    return actual_divisor_curve(
+        m.noise_multiplier,
+        m.sampling_rate,
+        m.dataset_size,
+        m.steps,
+        m.relation,
+        accuracy=accuracy,
     )
 
 
@@ -158,7 +178,7 @@ def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> Domi
         raise ValueError(
             f"release must be 'all iterates' for a dominating pair, got {mechanism.release.value!r}"
         )
-    covered = (*SAMPLERS, *Relation, Release.ALL_ITERATES)
+    covered = (*SAMPLERS, *Relation, *Divisor, Release.ALL_ITERATES)
     refusal = mechanism.uncovered(covered)
     if refusal is not None:
         raise ValueError(f"dominating_curve {refusal}")
@@ -168,4 +188,27 @@ def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> Domi
             f"batching must be one of {known} for a dominating pair, "
             f"got {mechanism.batching.value!r}"
         )
-    return SAMPLERS[mechanism.batching](mechanism, accuracy)
+    return sampler(mechanism)(mechanism, accuracy)
+
+
+def sampler(mechanism: NoisySGD) -> Sampler:
+    """Return the function for a mechanism's batches and divisor.
+
+    Raises
+    ------
+    ValueError
+        If no pair is known for its divisor.
+    """
+    chosen = SAMPLERS[mechanism.batching]
+    if mechanism.divisor is Divisor.NOMINAL:
+        return chosen
+    if mechanism.batching is Batching.POISSON:
+        return _actual_divisor
+    fixed = (Batching.FULL, Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
+    if mechanism.batching in fixed and mechanism.relation is not Relation.ADD_REMOVE:
+        return chosen  # batches of one size in both datasets
+    raise ValueError(
+        "divisor must be 'nominal' but for Poisson batches, and batches of one size, "
+        f"got 'actual' with batching={mechanism.batching.value!r} and "
+        f"relation={mechanism.relation.value!r}"
+    )

@@ -105,6 +105,7 @@ ORDER = (
     "bsa24.mcsherry_talwar",
     "accounting.full_batch",
     "accounting.poisson",
+    "accounting.actual_divisor",
     "accounting.random_allocation",
     "accounting.shuffled",
     "accounting.truncated_poisson",

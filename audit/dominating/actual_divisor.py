@@ -1,0 +1,211 @@
+"""Poisson batches whose noisy sums are divided by the actual size of the batch.
+
+A step releases (sum of gradients + N(0, z^2 C^2))/|B|, so every record of the batch feels whether
+the record is in it, and the noise does, too. Post-processing of (|B|, noisy sum), whose pair
+dominates: with s records in the batch, of n in X, the differing record is one of them with
+probability s/n, and then stands where another record would stand. In units of C, given s,
+
+- add/remove: (1 - s/n) N(0, z^2) + (s/n) N(2, z^2) against N(0, z^2), where s has the law
+  Bin(n, q) under P and Bin(n - 1, q) under Q (couple the batch with the record to the batch in
+  which one other record takes its place, and use joint convexity);
+- zero-out: (1 - s/n) N(0, z^2) + (s/n) N(1, z^2) against N(0, z^2), s of the law Bin(n, q);
+- replace-one: the same with means 1 and -1 in place of 1 and 0.
+
+Others at -C and the record at C attain it given |B|. In many dimensions the size of the noise tells
+|B|, but for a batch of one record from an empty one, whose divisors are both 1: the lower side
+pools them, and is approached as the dimension grows. "Batch-averaged subsampled Gaussian" in arXiv
+2605.15648, which shows that the accounting for a fixed divisor does not cover it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaln, xlog1py, xlogy
+
+from audit import validate
+from audit.dominating.curve import ComposedCurve, compose
+from audit.dominating.grid import GridPair
+from audit.dominating.poisson import MixturePair, grid_width
+from audit.mechanism import Relation
+
+Array = NDArray[np.float64]
+
+_LOG_TAIL = math.log(1e-20)  # of the sizes of the batches of all steps
+_MOST_SIZES = 2000
+_FINEST = 1e-5  # accuracy: every size of a batch has a grid of its own
+_ROUNDING = 1e-12  # relative, of binomial probabilities
+
+
+def actual_divisor_curve(
+    noise_multiplier: float,
+    sampling_rate: float,
+    dataset_size: int,
+    steps: int,
+    relation: Relation,
+    *,
+    accuracy: float,
+) -> ComposedCurve:
+    """Return the privacy of T steps on Poisson batches that divide by their actual size.
+
+    Parameters
+    ----------
+    noise_multiplier
+        z, the deviation of a noisy sum over the sensitivity: 2C for replace-one, C otherwise.
+    sampling_rate
+        q in (0, 1).
+    dataset_size
+        n, the records of X.
+    steps
+        T.
+    relation
+        Who the neighbours are.
+    accuracy
+        The grid's share of the relative width of brackets that is aimed at.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or batches have too many sizes.
+
+    Examples
+    --------
+    >>> from audit.dominating.poisson import poisson_curve
+    >>> setting = {"noise_multiplier": 1.0, "sampling_rate": 0.1, "steps": 10}
+    >>> divided = actual_divisor_curve(
+    ...     **setting, dataset_size=100, relation=Relation.ADD_REMOVE, accuracy=1e-3
+    ... )
+    >>> nominal = poisson_curve(**setting, relation=Relation.ADD_REMOVE, accuracy=1e-3)
+    >>> divided.epsilon_bracket(1e-5)[0] > 2 * nominal.epsilon_bracket(1e-5)[1]
+    True
+    """
+    validate.positive(noise_multiplier=noise_multiplier, accuracy=accuracy)
+    validate.open_unit(sampling_rate=sampling_rate)
+    validate.integer(1, dataset_size=dataset_size, steps=steps)
+    validate.instance(Relation, relation=relation)
+    z, n = noise_multiplier, dataset_size
+    one_less = relation is Relation.ADD_REMOVE
+    two_sided = relation is Relation.REPLACE_ONE
+    mean = 0.5 if two_sided else 2.0 if one_less else 1.0
+    sizes = np.arange(n + 1)
+    log_p = _log_binomial(n, sampling_rate, sizes)
+    log_q = _log_binomial(n - 1, sampling_rate, sizes) if one_less else log_p
+    kept = (np.maximum(log_p, log_q) > _LOG_TAIL - math.log(steps)) & (sizes < n)
+    if kept.sum() > _MOST_SIZES:
+        raise ValueError(
+            f"dataset_size must be so small that batches have at most {_MOST_SIZES} likely sizes, "
+            f"got {n}"
+        )
+    rest = float(np.exp(log_p[~kept]).sum()), float(np.exp(log_q[~kept]).sum())
+    parts = [
+        _Part(int(size), float(a), float(b), MixturePair(size / n, z, mean, two_sided))
+        for size, a, b in zip(sizes[kept], log_p[kept], log_q[kept], strict=True)
+    ]
+    inner = [p for p in parts if p.size]
+    if not inner:
+        raise ValueError(f"dataset_size must be at least 2 for batches of two sizes, got {n}")
+    shifts = np.array([p.shift for p in parts])
+    weights = np.exp([p.log_p for p in parts])
+    variances = [p.pair.spread() ** 2 if p.size else 0.0 for p in parts]
+    spread = math.sqrt(float(weights @ (variances + (shifts - weights @ shifts) ** 2)))
+    ends = np.array([p.pair.loss(np.array(p.pair.ends(steps))) + p.shift for p in inner])
+    width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
+    sides = [part.sides(width, steps) for part in parts]
+    # divisors of 0 and 1 records are the same
+    same = [part for part in parts if part.size < 2]
+    lower = [one for part, (one, _) in zip(parts, sides, strict=True) if part.size >= 2]
+    lower += [_atom(same, width)] if same else []
+    upper = [one for _, one in sides]
+    # a batch of all records of X has no counterpart
+    whole = math.exp(log_p[n]) if one_less and n > 1 else 0.0
+    below, above = _total(False, width, lower, (whole, 0.0)), _total(True, width, upper, rest)
+    return compose([(below, above, steps)], same=two_sided)
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """Cells of a pair before they are added up: first index, masses under P and lifted ones."""
+
+    first: int
+    p: Array
+    lifted: Array
+    p_only: float = 0.0
+    q_only: float = 0.0
+
+
+@dataclass(frozen=True)
+class _Part:
+    """What happens in a batch of one size: the logs of its probabilities, and the pair given it."""
+
+    size: int
+    log_p: float
+    log_q: float
+    pair: MixturePair
+
+    @property
+    def shift(self) -> float:
+        return self.log_p - self.log_q
+
+    def sides(self, width: float, steps: int) -> tuple[_Cells, _Cells]:
+        """Return the cells of the lower and of the upper side."""
+        one = np.ones(1)
+        if self.size:
+            below, above = self.pair.grid_pairs(width, steps)
+        else:  # the record is not in the batch
+            below = GridPair(False, width, 0, one, one)
+            above = GridPair(True, width, 0, one, one)
+        weight, other = math.exp(self.log_p), math.exp(self.log_q)
+        # merged cells move by whole cells, and say by how much P over Q differs
+        whole = round(self.shift / width)
+        factor = weight * math.exp(whole * width - self.shift)
+        merged = _Cells(below.first + whole, weight * below.p, factor * below.lifted)
+        # atoms are split between the two grid points next to their new place
+        whole = math.floor(self.shift / width)
+        share = math.expm1(whole * width - self.shift) / math.expm1(-width)
+        masses = np.append((1 - share) * weight * above.p, 0.0)
+        masses[1:] += share * weight * above.p
+        moved = above.first + whole
+        return merged, _Cells(moved, masses, masses, weight * above.p_only, other * above.q_only)
+
+
+def _atom(parts: Sequence[_Part], width: float) -> _Cells:
+    """Return all outcomes of some sizes as one."""
+    p = sum(math.exp(part.log_p) for part in parts)
+    q = sum(math.exp(part.log_q) for part in parts)
+    first = round(math.log(p / q) / width)
+    return _Cells(first, np.array([p]), np.array([q * math.exp(first * width)]))
+
+
+def _total(
+    above: bool, width: float, cells: Sequence[_Cells], rest: tuple[float, float]
+) -> GridPair:
+    """Add up the cells of all sizes; ``rest`` is what has no counterpart."""
+    first = min(one.first for one in cells)
+    size = max(one.first + one.p.size for one in cells) - first
+    p, lifted = np.zeros(size), np.zeros(size)
+    for one in cells:
+        place = slice(one.first - first, one.first - first + one.p.size)
+        p[place] += one.p
+        lifted[place] += one.lifted
+    return GridPair(
+        above,
+        width,
+        first,
+        p,
+        p if above else lifted,
+        rest[0] + sum(one.p_only for one in cells),
+        rest[1] + sum(one.q_only for one in cells),
+        _ROUNDING,
+    )
+
+
+def _log_binomial(trials: int, rate: float, successes: NDArray[np.int64]) -> Array:
+    """Log probabilities, -inf above ``trials``."""
+    k = np.minimum(successes, trials).astype(float)
+    log_choose = -np.log(trials + 1) - betaln(trials - k + 1, k + 1)
+    logs = log_choose + xlogy(k, rate) + xlog1py(trials - k, -rate)
+    return np.where(successes <= trials, logs, -np.inf)
