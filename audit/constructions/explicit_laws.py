@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from typing import ClassVar
 
 import numpy as np
 
@@ -22,7 +23,7 @@ from audit.constructions.explicit import (
     Mixtures,
 )
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # of pure privacy: probabilities of e^-700 have no digits
@@ -213,7 +214,12 @@ class AllIterates(ExplicitPair):
 
     mechanism: NoisySGD
 
+    covers: ClassVar[tuple[Choice, ...]] = (*Batching, *Relation, Release.ALL_ITERATES)
+
     def __post_init__(self) -> None:
+        refusal = self.mechanism.uncovered(self.covers)
+        if refusal is not None:
+            raise ValueError(f"{self.name} {refusal}")
         if self.mechanism.release is not Release.ALL_ITERATES:
             raise ValueError(
                 "AllIterates needs release='all iterates', "
