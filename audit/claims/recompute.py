@@ -476,7 +476,7 @@ def cells_of(nodes: Nodes, raised_by_p: bool | None = True) -> Nodes:
         with np.errstate(divide="ignore"):
             cells = np.log(np.where(masses > _CELL_FLOOR, masses, least)) + largest
         logs.append(np.concatenate([cells.ravel(), ends]))
-    return Nodes(*logs)
+    return Nodes(logs[0], logs[1])
 
 
 def log_delta(nodes: Nodes, epsilon: float) -> float:
@@ -1097,7 +1097,7 @@ def _laplace_ratio(pair: Plain, x: Array) -> Array:
         for which, weight in enumerate(weights):
             if weight > 0:
                 logs[which] = np.logaddexp(logs[which], gap + math.log(weight))
-    return logs[0] - logs[1]
+    return np.asarray(logs[0] - logs[1])
 
 
 def _table(nodes: Nodes) -> Ratio:

@@ -46,7 +46,7 @@ def epsilon_function(
     from audit.constructions import encode_pair
 
     is_mechanism = isinstance(subject, NoisySGD)
-    plain = encode_mechanism(subject) if is_mechanism else encode_pair(subject)
+    plain = encode_mechanism(subject) if isinstance(subject, NoisySGD) else encode_pair(subject)
     with workers.function(
         target, task=f"{__name__}:epsilon", limits=limits(budget), name="callable"
     ) as function:

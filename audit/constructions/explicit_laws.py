@@ -165,7 +165,8 @@ class DiscreteGaussian(TextbookMechanism):
     """A whole number of this sensitivity plus k with probability ~ e^(-k^2/(2 noise_std^2)).
 
     Canonne, Kamath and Steinke (2020). The far tails, together less than 1e-290, count as one
-    outcome each. ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
+    outcome each; so at delta = 0 epsilon comes out as some 37 sensitivity/noise_std, a lower bound,
+    where it is infinite. ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
     """
 
     sensitivity: int

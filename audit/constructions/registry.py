@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 _T = TypeVar("_T")
 _Class = TypeVar("_Class", bound=type)
 _KINDS: dict[str, type[Any]] = {}
+_NOWHERE: tuple[str, ...] = ()
 
 
 def construction(cls: _Class) -> _Class:
@@ -160,7 +161,7 @@ def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
     if not isinstance(plain, Mapping) or ("kind" not in plain and len(plain) != 1):
         raise validate.fail(name, "a mapping of one kind of laws to its fields", plain)
     if "kind" in plain:
-        word, fields, prefix = str(plain["kind"]), plain, ()
+        word, fields, prefix = str(plain["kind"]), plain, _NOWHERE
     else:
         ((word, fields),) = plain.items()
         prefix = (str(word),)

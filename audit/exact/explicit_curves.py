@@ -10,7 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.constructions.explicit import Distributions, ExplicitPair, Finite, Mixtures
+from audit.constructions.explicit import (
+    Densities,
+    ExplicitPair,
+    Finite,
+    LaplaceMixtures,
+    Mixtures,
+)
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, compose
@@ -25,6 +31,7 @@ from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.mechanism import Batching, Relation
 
 Array = NDArray[np.float64]
+Drawn = Mixtures | LaplaceMixtures | Finite
 
 _MOST_COUNTS = 300_000  # of the outcomes of repeated draws, that are listed one by one
 # Points of the losses of one draw in a standard deviation of them, and losses that are kept.
@@ -97,7 +104,8 @@ class RepeatedCurve(BracketedCurve):
             slopes, found = np.append(slopes, finer), np.concatenate([found, deltas(finer)])
             rank = np.argsort(slopes)
             slopes, found = slopes[rank], found[rank]
-        return _least_sum(slopes, *found.T, alpha)
+        lows, highs = found.T
+        return _least_sum(slopes, lows, highs, alpha)
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""
@@ -153,7 +161,7 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
         if len(normals) == 2 and normals[0].std == normals[1].std and distributions.times == 1:
             distance = abs(normals[0].mean - normals[1].mean)
             return GaussianPairCurve(distance / normals[0].std, *normals)
-    if isinstance(pair, Gaussian) and pair.times > 1:
+    if isinstance(pair, Gaussian) and isinstance(distributions, Mixtures) and pair.times > 1:
         rate, relation = float(pair.sampling_rate), Relation.ZERO_OUT
         noise_multiplier = pair.noise_std / pair.sensitivity
         return _repeated(
@@ -161,7 +169,7 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
             poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
         )
     few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
-    if few or getattr(distributions, "times", 1) == 1:
+    if few or isinstance(distributions, Densities) or distributions.times == 1:
         return CellCurve(distributions)
     return _composed(distributions)
 
@@ -185,10 +193,9 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
     return _repeated(distributions, curve)
 
 
-def _composed(pair: Distributions) -> RepeatedCurve:
+def _composed(pair: Drawn) -> RepeatedCurve:
     """Return the curve of several draws of a pair of laws."""
-    times: int = pair.times  # type: ignore[union-attr]
-    once = replace(pair, times=1)  # type: ignore[call-arg]
+    times, once = pair.times, replace(pair, times=1)
     laws = cells(once, 1 if isinstance(pair, Finite) else 2)
     log_p, log_q = laws.log_first, laws.log_second
     # losses that hardly ever happen may be far from all others
@@ -208,10 +215,9 @@ def _composed(pair: Distributions) -> RepeatedCurve:
     return _repeated(pair, compose([(lower, upper, times)]))
 
 
-def _repeated(pair: Distributions, dominating: DominatingCurve) -> RepeatedCurve:
+def _repeated(pair: Drawn, dominating: DominatingCurve) -> RepeatedCurve:
     """Return the curve of several draws of a pair; all but epsilon and delta from one draw."""
-    times: int = pair.times  # type: ignore[union-attr]
-    single = CellCurve(replace(pair, times=1))  # type: ignore[call-arg]
+    times, single = pair.times, CellCurve(replace(pair, times=1))
 
     def pure(order: Order) -> Bracket:
         value = largest_ratio(pair, order)

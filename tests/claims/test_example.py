@@ -47,3 +47,8 @@ def test_every_form_is_shown() -> None:
     forms = {type(c.statement) for c in load([EXAMPLE]).claims}
     left_out = {claim.NotRenyi}  # written like NotPrivate
     assert forms == set(claim.Statement.__args__) - left_out
+
+
+def test_claims_without_a_mechanism_are_as_expected() -> None:
+    found = check_file(EXAMPLE.with_name("laws.claims.yaml"))
+    assert [judgement.claim.id for judgement in found if not judgement.as_expected] == []
