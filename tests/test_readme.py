@@ -74,18 +74,20 @@ class Command:
 
 
 def commands() -> list[Command]:
-    """All commands of the console blocks, without comments; broken lines are joined."""
-    found: list[Command] = []
+    """All commands of the console blocks, without comments; broken lines are joined.
+
+    A line that stands in several blocks is one command, which prints what each of them says.
+    """
+    found: dict[str, tuple[str, ...]] = {}
     for block in BLOCKS:
         if block.language != "console":
             continue
         for part in re.split(r"^\$ ", block.text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
             line, *printed = part.splitlines()
-            line = re.sub(r"\s{2,}# .*", "", line)
-            found.append(
-                Command(" ".join(line.split()), tuple(p for p in printed if p not in ("...", "")))
-            )
-    return found
+            line = " ".join(re.sub(r"\s{2,}# .*", "", line).split())
+            said = tuple(p for p in printed if p not in ("...", ""))
+            found[line] = found.get(line, ()) + said
+    return [Command(line, said) for line, said in found.items()]
 
 
 @pytest.fixture(scope="module")

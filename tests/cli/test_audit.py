@@ -272,12 +272,13 @@ def test_a_sweep_outlives_its_broken_runs(tmp_path: Path) -> None:
     assert [row["error"] for row in joined["rows"] if row["verdict"] == "error"] == [error]
 
 
-def test_a_sweep_without_broken_runs_ends_well(tmp_path: Path) -> None:
-    done = audit(*SWEPT, "settings.full_batch.mechanism.steps=1,2", "-m", folder=tmp_path)
-    assert done.returncode == 0, done.stderr
+def test_a_sweep_without_broken_runs_ends_well(ended: Callable[..., Ended], tmp_path: Path) -> None:
+    words = [*SWEPT, "settings.full_batch.mechanism.steps=1,2", "-m", f"output={tmp_path}"]
+    done = ended(main, *words)
+    assert done.status == 0, done.err
     (sweep,) = tmp_path.iterdir()
     assert sweep.name.startswith("sweep-")
-    assert "2 results and 0 errors; no claim is refuted" in done.stdout
+    assert "2 results and 0 errors; no claim is refuted" in done.out
 
 
 def test_an_output_that_cannot_be_written(tmp_path: Path) -> None:
