@@ -1,10 +1,8 @@
-"""Audits at the numbers of trials that the planner proposes: how often do they refute?
+"""Audits at the numbers of trials that the planner proposes: ``python results/planner/make.py``.
 
-    python results/planner/make.py
-
-writes ``planner.md`` beside this file. For each claim, `audit.estimation.plan` says how many trials
-refute it with a probability of 0.8; then as many audits as the table says are run at that number and
-at seven tenths of it, on fresh samples of the mechanism, with ``audit_samples``.
+For each claim, `audit.estimation.plan` says how many trials refute it with a probability of 0.8;
+then audits are run at that number and at seven tenths of it, on fresh samples of the mechanism,
+with ``audit_samples``. Writes ``planner.md`` beside this file.
 """
 
 from __future__ import annotations
@@ -68,7 +66,7 @@ def response(bound: float) -> tuple[str, PrivacyCurve, Draw]:
     keep = 1 / (1 + math.exp(-bound))
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-        return (rng.random(n) < keep) * 1.0, (rng.random(n) >= keep) * 1.0
+        return np.where(rng.random(n) < keep, 1.0, 0.0), np.where(rng.random(n) < keep, 0.0, 1.0)
 
     return f"randomised response, {bound:g}", PureCurve(bound), draw
 
@@ -79,7 +77,8 @@ def sampled_gaussian(rate: float, mu: float) -> tuple[str, PrivacyCurve, Draw]:
     curve = exact.curve(Mixtures(moved, Mixture((1.0,), (0.0,), (1.0,))))
 
     def draw(rng: np.random.Generator, n: int) -> tuple[Array, Array]:
-        return rng.normal(0.0, 1.0, n) + mu * (rng.random(n) < rate), rng.normal(0.0, 1.0, n)
+        moves = np.where(rng.random(n) < rate, mu, 0.0)
+        return np.asarray(rng.normal(0.0, 1.0, n) + moves), rng.normal(0.0, 1.0, n)
 
     return f"subsampled Gaussian, q = {rate:g}, mu = {mu:g}", curve, draw
 
