@@ -20,7 +20,7 @@ from scipy.special import betaincc, ndtr, ndtri
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
-from audit.estimation.evidence import Tail
+from audit.estimation.evidence import Tail, ThresholdTest, opposite
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import Pilot, PilotSplit, Plan
 from audit.estimation.record import Thresholds
@@ -120,7 +120,8 @@ def plan(
     -------
     The plan. Its number of trials is found to a per cent. The power is that of the audit's own
     tests: for ranks, from 2000 draws of the counts (standard error 0.01); for a pilot, the binomial
-    sum of the test that leads, averaged over 8 pilots, which leaves out the other tests.
+    sum of the test that leads and draws of the other order's, averaged over 8 pilots, which leaves
+    out the tests that serve every delta.
 
     Raises
     ------
@@ -356,43 +357,88 @@ def _pilot_power(
     claim: tuple[float, float],
     error: float,
 ) -> float:
-    """Return the mean over pilots of the chance that the leading order's test refutes."""
+    """Return the mean over pilots of the chance that the test of either order refutes."""
     chosen = choice.pilot_size(trials)
     left = trials - chosen
-    delta_error = error * (1 - choice.band_share) * choice.lead_share
+    delta_error = error * (1 - choice.band_share)
     generator = np.random.default_rng(0)  # the same pilots whatever is planned
     powers = []
     for _ in range(_PILOTS):
         drawn = rates.draw(min(chosen, _LARGEST_PILOT), generator)
         pilot = Pilot(*drawn, left, left, choice.favours)
-        plans = [pilot.plan(claim[1], order, delta_error, choice.rates) for order in Order]
-        lead = max(plans, key=lambda one: one.predicted)
-        powers.append(_power_of(lead, rates, left, claim, delta_error))
+        lead_error = delta_error * choice.lead_share
+        plans = [pilot.plan(claim[1], order, lead_error, choice.rates) for order in Order]
+        lead, other = sorted(plans, key=lambda one: -one.predicted)
+        first = _Limits.of(lead, rates, left, claim, lead_error)
+        second = _Limits.of(other, rates, left, claim, delta_error - lead_error)
+        powers.append(first.power() + _second_alone(rates, first, second, generator))
     return float(np.mean(powers))
 
 
-def _power_of(
-    plan: Plan, rates: EventRates, trials: int, claim: tuple[float, float], error: float
+@dataclass(frozen=True, eq=False)
+class _Limits:
+    """Up to which count of its second law a test refutes, for some counts of its first law."""
+
+    test: ThresholdTest
+    trials: int
+    rates: tuple[float, float]
+    knots: Array
+    largest: Array
+
+    @classmethod
+    def of(
+        cls, plan: Plan, rates: EventRates, trials: int, claim: tuple[float, float], error: float
+    ) -> _Limits:
+        p, q = rates.above(plan.test.threshold)
+        if plan.test.tail is Tail.AT_MOST:
+            p, q = 1 - p, 1 - q
+        if plan.test.order is Order.REVERSE:
+            p, q = q, p
+        first = _likely(trials, p)
+        knots = np.unique(np.linspace(first[0], first[-1], _KNOTS).round())
+
+        def excess(second: Array) -> Array:
+            region = _regions(knots, second, trials, error, plan)
+            return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) - claim[0])
+
+        largest = _zeros(excess, np.full(knots.size, _likely(trials, q)[-1]))
+        return cls(plan.test, trials, (p, q), knots, largest)
+
+    def at(self, first: Array) -> Array:
+        """Return the largest second count that refutes, below 0 where none does."""
+        return np.floor(np.interp(first, self.knots, self.largest) + 1e-6)
+
+    def power(self) -> float:
+        """Return the chance to refute, a sum over the counts of the first law."""
+        p, q = self.rates
+        first = _likely(self.trials, p)
+        before = _at_most(first[:1] - 1, self.trials, p)
+        weight = np.diff(_at_most(first, self.trials, p), prepend=before)
+        limit = self.at(first)
+        chance = np.where(limit < 0, 0.0, _at_most(limit, self.trials, q))
+        return float(np.sum(weight * chance))
+
+
+def _second_alone(
+    rates: EventRates, first: _Limits, second: _Limits, generator: np.random.Generator
 ) -> float:
-    """Return the chance that the test's confidence region lies above the claim."""
-    p, q = rates.above(plan.test.threshold)
-    if plan.test.tail is Tail.AT_MOST:
-        p, q = 1 - p, 1 - q
-    if plan.test.order is Order.REVERSE:
-        p, q = q, p
-    if not p > q:
-        return 0.0
-    first = _likely(trials, p)
-    knots = np.unique(np.linspace(first[0], first[-1], _KNOTS).round())
+    """Return the chance that the second test refutes and the first does not, from draws."""
+    edges = sorted((first.test.threshold, second.test.threshold))
+    reached = [(1.0, 1.0), *(rates.above(edge) for edge in edges), (0.0, 0.0)]
+    cells = np.maximum(-np.diff(np.array(reached), axis=0), 0.0)  # (3, 2): from low to high scores
+    drawn = {
+        order: generator.multinomial(first.trials, cells[:, k] / np.sum(cells[:, k]), _DRAWS)
+        for k, order in enumerate(Order)
+    }
 
-    def excess(second: Array) -> Array:
-        region = _regions(knots, second, trials, error, plan)
-        return np.asarray(np.min(region.epsilons(np.asarray(claim[1])), axis=-1) - claim[0])
+    def refutes(one: _Limits) -> NDArray[np.bool_]:
+        place = 1 + edges.index(one.test.threshold)
+        inside = slice(place, 3) if one.test.tail is Tail.AT_LEAST else slice(0, place)
+        counts = {order: np.sum(n[:, inside], axis=1) for order, n in drawn.items()}
+        own, other = counts[one.test.order], counts[opposite(one.test.order)]
+        return np.asarray(other <= one.at(own))
 
-    limit = np.interp(first, knots, _zeros(excess, np.full(knots.size, _likely(trials, q)[-1])))
-    limit = np.floor(limit + 1e-6)
-    weight = np.diff(_at_most(first, trials, p), prepend=_at_most(first[:1] - 1, trials, p))
-    return float(np.sum(weight * np.where(limit < 0, 0.0, _at_most(limit, trials, q))))
+    return float(np.mean(refutes(second) & ~refutes(first)))
 
 
 def _regions(first: Array, second: Array, trials: int, error: float, plan: Plan) -> Region:

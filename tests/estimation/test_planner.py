@@ -16,7 +16,7 @@ from audit.curves import GaussianCurve, LaplaceCurve, Order, PrivacyCurve, PureC
 from audit.estimation import PilotSplit, SimultaneousBand, audit_samples, plan
 from audit.estimation.evidence import Tail, ThresholdTest
 from audit.estimation.pilot_split import Plan
-from audit.estimation.planner import EventRates, _pilot_power, _power_of, _smallest
+from audit.estimation.planner import EventRates, _Limits, _pilot_power, _smallest
 from audit.estimation.regions import Counts, JointShape, joint
 from audit.mechanism import NoisySGD
 
@@ -88,7 +88,7 @@ def test_the_sum_over_counts_is_what_drawn_counts_show() -> None:
         float(joint(one, error, test.shape, 32).epsilon(np.asarray(claim[1]))[0]) > claim[0]
         for one in drawn
     ]
-    power = _power_of(test, rates, trials, claim, error)
+    power = _Limits.of(test, rates, trials, claim, error).power()
     assert 0.2 < power < 0.95
     assert power == pytest.approx(np.mean(refuted), abs=3 * 0.0158)  # at most 1/2 sqrt(1/1000)
 
