@@ -35,6 +35,8 @@ Progress = Callable[[float, float], object]
 _SHORTLIST = 2  # candidates whose laws are computed finely at the end
 _SAME = 1e-6  # relative; candidates so near to each other are one
 _NEAR = 0.99  # quick values are not farther off
+# How many quick values a certificate takes at least, and a margin for it: pairs differ.
+_LEAST_CERTIFICATE, _MARGIN = 4.0, 1.5
 _LAW_SHARE = 0.8  # of the time for a certificate that its law may take
 _REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
 
@@ -186,13 +188,13 @@ class _Evaluator:
     count: int = 0
     best: list[tuple[float, Construction]] = field(default_factory=list)
     refusal: str = ""
-    reserve: float = 0.0  # seconds that a certificate takes
+    certificates: float = 0.0  # how many times as long as a quick value a certificate takes
     first: _Certificate | None = None
     longest: float = 0.0  # seconds that a pair took
 
     def value(self, pair: Construction) -> float:
         """Return the objective of a pair, -inf where it cannot be computed."""
-        if self.count >= self.evaluations or self.clock.left < self.reserve + self.longest:
+        if self.count >= self.evaluations or self.clock.left < self.reserve:
             raise _Finished
         self.count += 1
         began = self.clock.spent
@@ -210,12 +212,18 @@ class _Evaluator:
             if self.first is None and self.clock.is_limited:
                 began = self.clock.spent
                 self.first = self._certificate(pair)
-                self.reserve = 1.3 * (self.clock.spent - began)
+                taken = self.clock.spent - began
+                self.certificates = max(taken / self.longest, _LEAST_CERTIFICATE)
         if self.progress is not None:
             self.progress(self.clock.spent, self.best[0][0] if self.best else 0.0)
         if value == math.inf:
             raise _Finished
         return value
+
+    @property
+    def reserve(self) -> float:
+        """Seconds that one more pair and a certificate take."""
+        return (1 + _MARGIN * self.certificates) * self.longest
 
     def certified(self) -> _Certificate | None:
         """Compute the shortlist finely and return the pair with the largest certified value."""
@@ -223,7 +231,7 @@ class _Evaluator:
         for quick, pair in self.best:
             if quick < _NEAR * self.best[0][0]:
                 break
-            if self.clock.left < self.reserve:
+            if self.clock.left <= 0:
                 break
             found = self._certificate(pair)
             if found is not None and (best is None or found.bracket[0] > best.bracket[0]):
