@@ -126,7 +126,7 @@ def evidence(
             continue
         try:
             until = deadline if found.findings else math.inf
-            findings = _exact(known, floors, reached, until)
+            findings = _exact(known, floors, reached, until, exhaustive)
         except TooLong:
             found.left += 1
             continue
@@ -142,7 +142,7 @@ def evidence(
         more = search(number)
         if more is not None:
             with contextlib.suppress(ValueError):
-                found.findings += _exact(more, floors, reached, math.inf)
+                found.findings += _exact(more, floors, reached, math.inf, exhaustive)
                 found.tried += 1
         if found.refuted and not exhaustive:
             return found
@@ -164,6 +164,7 @@ def _exact(
     floors: Mapping[ClaimedNumber, float],
     reached: dict[ClaimedNumber, float],
     until: float,
+    exhaustive: bool,
 ) -> list[Finding]:
     """Return what a pair certifies; nothing where another one reaches more."""
     findings = []
@@ -183,7 +184,10 @@ def _exact(
                 bracket = known.bracket(quantity, order, curve)
             low, high = bracket
             reached[number] = max(low, reached.get(number, 0.0))
-            findings.append(Finding(number, low, high, order, known, Evidence.EXACT))
+            finding = Finding(number, low, high, order, known, Evidence.EXACT)
+            findings.append(finding)
+            if finding.refutes and not exhaustive:
+                return findings
     return findings
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import queue
-import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import Self
 
 from audit import bounds, validate
 from audit.claims.claim import Budget, CatalogueBound, Claim
@@ -21,6 +19,7 @@ from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
+from audit.claims.work import in_threads, work_order
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
@@ -28,9 +27,6 @@ from audit.mechanism import NoisySGD
 from audit.results import Verdict
 
 Progress = Callable[[Judgement], None]
-
-_Task = TypeVar("_Task")
-_Outcome = TypeVar("_Outcome")
 
 
 class Shared:
@@ -133,52 +129,15 @@ def judge_all(
         with Shared(files) as own:
             return judge_all(claims, error=error, jobs=jobs, progress=progress, shared=own)
 
-    def one(task: tuple[Claim, float]) -> Judgement:
-        judgement = _judge(*task, shared)
+    def one(number: int) -> Judgement:
+        judgement = _judge(claims[number], shares[number], shared)
         if progress is not None:
             progress(judgement)
         return judgement
 
-    return in_threads(one, list(zip(claims, shares, strict=True)), jobs)
-
-
-def in_threads(
-    function: Callable[[_Task], _Outcome], tasks: Sequence[_Task], jobs: int
-) -> tuple[_Outcome, ...]:
-    """Return what a function makes of each task, in their order.
-
-    The threads do not keep the process alive: an interrupt is raised here at once, whatever they
-    are at.
-    """
-    waiting = queue.SimpleQueue[int]()
-    done = queue.SimpleQueue[tuple[int, _Outcome | BaseException]]()
-    for number in range(len(tasks)):
-        waiting.put(number)
-    stopped = threading.Event()
-
-    def work() -> None:
-        while not stopped.is_set():
-            try:
-                number = waiting.get_nowait()
-            except queue.Empty:
-                return
-            try:
-                done.put((number, function(tasks[number])))
-            except BaseException as error:
-                done.put((number, error))
-
-    for _ in range(min(jobs, len(tasks))):
-        threading.Thread(target=work, daemon=True).start()
-    found: dict[int, _Outcome] = {}
-    try:
-        while len(found) < len(tasks):
-            number, outcome = done.get()
-            if isinstance(outcome, BaseException):
-                raise outcome
-            found[number] = outcome
-    finally:
-        stopped.set()
-    return tuple(found[number] for number in range(len(tasks)))
+    order = work_order(claims)
+    judged = dict(zip(order, in_threads(one, order, jobs), strict=True))
+    return tuple(judged[number] for number in range(len(claims)))
 
 
 def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
@@ -376,13 +335,14 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
 
 
 def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
+    quantity, order = finding.number.quantity, finding.order
     exact = finding.evidence is Evidence.EXACT
+    at = finding.known.witness_at(quantity, order) if exact else quantity.witness_at(None, order)
     try:
-        curve = finding.known.law() if exact else None
         witness = witness_of(
             claim,
             finding.number,
-            at=finding.number.quantity.witness_at(curve, finding.order),
+            at=at,
             pair=finding.known.pair,
             order=finding.order,
             bracket=(finding.low, finding.high),

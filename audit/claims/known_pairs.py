@@ -39,6 +39,7 @@ class KnownPair:
         self._laws = laws
         self._brackets: dict[tuple[Quantity, Order], Bracket] = {}
         self._sorted: dict[tuple[type[Quantity], Order], _Sorted] = {}
+        self._witnessed: dict[tuple[Quantity, Order], float] = {}
 
     @cached_property
     def seconds(self) -> float:
@@ -89,6 +90,13 @@ class KnownPair:
             return known
         ranked = self._sorted.get((type(quantity), order))
         return (0.0, math.inf) if ranked is None else ranked.about(quantity)
+
+    def witness_at(self, quantity: Quantity, order: Order) -> float:
+        """Return where a witness compares the number, computed once."""
+        key = quantity, order
+        if key not in self._witnessed:
+            self._witnessed[key] = quantity.witness_at(self.law(), order)
+        return self._witnessed[key]
 
     def _keep(self, quantity: Quantity, order: Order, bracket: Bracket) -> None:
         if quantity.rises is not None:

@@ -29,6 +29,7 @@ from audit.claims.claim import (
 )
 from audit.claims.judge import Shared, error_shares, judge, judge_all
 from audit.claims.known_pairs import KnownPairs
+from audit.claims.work import work_order
 from audit.constructions import HolderForm, HolderPair, TwoSidedWalk, decode_any_pair
 from audit.constructions.explicit import Finite, Repeated
 from audit.curves import GaussianCurve
@@ -500,3 +501,14 @@ def test_many_claims_share_one_error():
     assert [j.certified for j in judged] == [j.certified for j in alone]
     with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
         judge_all(claims, error=0)
+
+
+def test_claims_that_share_the_most_come_together():
+    first, second = full(diameter=1.0), full(diameter=2.0)
+    epsilons = [claimed(EpsilonDelta(((1.0, 10.0**-i),)), first) for i in (5, 1, 4, 3, 2)]
+    mus = [claimed(Gaussian(1.0), second), claimed(Gaussian(2.0), first)]
+    claims = [mus[0], *epsilons, mus[1]]
+    order = work_order(claims)
+    assert sorted(order) == list(range(7))
+    assert [claims[i] for i in order[1:6]] == [epsilons[i] for i in (0, 1, 3, 2, 4)]
+    assert work_order([]) == []
