@@ -13,9 +13,9 @@ from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
 from audit.curves import Order
+from audit.isolation import search_in
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenarios_folder
-from audit.scenario.user_code import search_in
 
 _AT22 = (
     "Altschuler, Talwar (2022), Privacy of Noisy Stochastic Gradient Descent: More Iterations "
