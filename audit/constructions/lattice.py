@@ -66,11 +66,13 @@ class LatticeWalk(Construction):
     Examples
     --------
     >>> import audit
-    >>> m = audit.NoisySGD(steps=50, dataset_size=25600, batch_size=256, step_size=1.0,
-    ...                    noise_std=1 / 128, clip_norm=1.0, convex=False,
-    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
-    >>> linear = audit.exact.curve(audit.constructions.TwoSidedWalk(m)).epsilon(1e-5)
-    >>> audit.exact.curve(audit.constructions.LatticeWalk.suited(m)).epsilon(1e-5) > 1.5 * linear
+    >>> m = audit.NoisySGD(steps=10, dataset_size=1600, batch_size=16, step_size=1.0,
+    ...                    noise_std=1 / 32, clip_norm=1.0, convex=False,
+    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT,
+    ...                    relation=audit.Relation.ADD_REMOVE)
+    >>> pair = audit.constructions.LatticeWalk.suited(m, spacing=9.0)
+    >>> linear = audit.constructions.DriftedWalk(m, drift=0.0)
+    >>> audit.exact.curve(pair).epsilon(1e-3) > 4 * audit.exact.curve(linear).epsilon(1e-3)
     True
     """
 
@@ -138,10 +140,13 @@ class LatticeWalk(Construction):
                 f"{self.name} needs another record in place of the differing one, "
                 "got relation='zero out'"
             )
-        if not both_hold_record(m) and m.batching is not Batching.WITHOUT_REPLACEMENT:
+        if both_hold_record(m):
+            return
+        if m.batching is not Batching.WITHOUT_REPLACEMENT or m.batch_size == m.dataset_size:
             raise Inadmissible(
-                f"{self.name} needs batching='without replacement' where X' does not hold the "
-                f"record, got batching={m.batching.value!r}"
+                f"{self.name} needs batching='without replacement', of fewer than all records, "
+                f"where X' does not hold the record, got batching={m.batching.value!r}, "
+                f"batch_size={m.batch_size}, dataset_size={m.dataset_size}"
             )
 
     @classmethod

@@ -84,6 +84,7 @@ class _Chain:
         # differences of distribution functions over a stair, and positions that are rounded
         self.step_error = _UNIT_ROUNDOFF * (64 + 32 / min(shortest, 1.0) + 4 * _TAIL * farthest)
         self.kernel = lru_cache(maxsize=64)(self._kernel)
+        self.values = lru_cache(maxsize=64)(self._values)
 
     def run(self, path: Path, panels: Panels, wanted: Sequence[int]) -> list[tuple[Array, float]]:
         """Return log densities at the panels' nodes, and the lost mass, after numbers of steps."""
@@ -110,7 +111,7 @@ class _Chain:
         sources: list[tuple[int, tuple[float, ...], Array]] = []
         moves = step.moves if isinstance(step, DependentStep) else None
         for k, (phi, weight) in enumerate(zip(step.maps, step.weights, strict=True)):
-            points, index = self._values(phi)
+            points, index = self.values(phi)
             for memory, mass in masses.items():
                 if moves is not None and moves[k][0] != memory:
                     continue
@@ -122,7 +123,6 @@ class _Chain:
                     sources.append((after, points, gathered))
         return sources
 
-    @lru_cache(maxsize=64)  # noqa: B019 - as long as the chain
     def _values(self, phi: Staircase) -> tuple[tuple[float, ...], NDArray[np.intp]]:
         points, index = np.unique(phi(self.middles), return_inverse=True)
         return tuple(points.tolist()), index.reshape(-1)
