@@ -197,7 +197,8 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         # cells have a lower number and no kinks: the higher lower end counts
         cells = (cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
         least, off = _with_error(quantity, *cells)
-        error = max(min(error, value - (least - off)), 0.0)
+        low, high = max(value - error, least - off), value + error
+        value, error = (low + high) / 2, max(high - low, 0.0) / 2
     above = value - error > quantity.threshold
     outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
     exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
