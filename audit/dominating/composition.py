@@ -40,6 +40,10 @@ _KEPT = 6
 _COARSE = 1024
 
 
+class TooManyCells(ValueError):
+    """A composition needs more cells than a transform may have; a wider grid needs fewer."""
+
+
 @dataclass(frozen=True)
 class _Sets:
     """P and Q of the sets {grid point >= (first + k) interval}, k = 0, 1, ..., with errors.
@@ -254,7 +258,7 @@ class Composition:
         low, high = self._window(theta)
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _LARGEST_SIZE:
-            raise ValueError(
+            raise TooManyCells(
                 f"interval must be so large that {_LARGEST_SIZE} cells hold the composition, "
                 f"got {self.interval:g}"
             )

@@ -6,6 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,18 +15,21 @@ from audit import validate
 from audit.curves import GaussianCurve, Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
-from audit.dominating.composition import Composition
+from audit.dominating.composition import Composition, TooManyCells
 from audit.dominating.grid import GridPair
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 Moments = Callable[[Array, Order], Array]
+Answer = TypeVar("Answer")
 
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
 # How often a grid is made finer, and how wide a bracket may be in units of what is aimed at.
 _ROUNDS, _TOLERATED = 4, 1.5
+# How many times as wide a grid may become where a finer one needs too many cells.
+_COARSEST = 1000
 # Relative error of closed forms.
 _ROUNDING = 1e-12
 
@@ -155,28 +159,35 @@ class RefinedCurve(DominatingCurve):
     Parameters
     ----------
     composed
-        Maps the share of the first grid's interval, in (0, 1], to the curve on that grid.
+        Maps a multiple of the first grid's interval to the curve on that grid.
     accuracy
         The relative width of brackets of epsilon that is aimed at.
     finest
-        The least share to ask for.
+        The least multiple to ask for.
     """
 
     composed: Callable[[float], ComposedCurve]
     accuracy: float
     finest: float
 
-    @cached_property
-    def _first(self) -> ComposedCurve:
-        return self.composed(1.0)
-
     @property
     def symmetric(self) -> bool:
         """Whether both orders are the same."""
-        return self._first.symmetric
+        return self.composed(1.0).symmetric
+
+    def _asked(self, ask: Callable[[ComposedCurve], Answer]) -> Answer:
+        """Ask the first grid, or a coarser one where a heavy tail needs too many of its cells."""
+        share = 1.0
+        while True:
+            try:
+                return ask(self.composed(share))
+            except TooManyCells:
+                if share > _COARSEST:
+                    raise
+                share *= 2
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low, high = self._first._epsilon_ends(delta, order)
+        low, high = self._asked(lambda curve: curve._epsilon_ends(delta, order))
         share = 1.0
         for _ in range(_ROUNDS):
             wide = (high - low) / (self.accuracy * high) if 0 < high < np.inf else 0.0
@@ -186,25 +197,25 @@ class RefinedCurve(DominatingCurve):
             share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
             try:
                 ends = self.composed(share)._epsilon_ends(delta, order)
-            except ValueError:  # a heavy tail needs more cells than a transform may have
+            except TooManyCells:
                 break
             low, high = max(low, ends[0]), min(high, ends[1])
         return low, high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        return self._first._delta_ends(epsilon, order)
+        return self._asked(lambda curve: curve._delta_ends(epsilon, order))
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._epsilon_ends(float(d), order)[1] for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return self._first._delta(epsilon, order)
+        return self._asked(lambda curve: curve._delta(epsilon, order))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return self._first._beta(alpha, order)
+        return self._asked(lambda curve: curve._beta(alpha, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return self._first._renyi(alpha, order)
+        return self.composed(1.0)._renyi(alpha, order)
 
 
 @dataclass(frozen=True, eq=False)
