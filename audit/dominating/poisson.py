@@ -42,6 +42,7 @@ _LOG_TAIL = math.log(1e-26)  # mass of all steps under P beyond the grid, on eac
 _DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
 _MOST_CELLS = 1 << 22
 _REFINED_CELLS = 1 << 18
+_FIRST_CELLS = 1 << 16
 _LARGEST_LOSS = 640.0  # e^loss and its inverse are normal floating-point numbers
 _NARROW, _WIDE = 5, 12  # Gauss-Legendre nodes of a cell
 _QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
@@ -293,9 +294,11 @@ def poisson_curve(
             f"got {noise_multiplier!r}"
         )
     width = grid_width(pair.spread(), steps, high - low, accuracy)
+    # a heavy tail makes epsilon large beside the spread, and then a wider grid often serves
+    least, width = width, max(width, (high - low) / _FIRST_CELLS)
     # a second's work, or several times that of the first grid
-    finest = min(max(4 * (high - low) / width, _REFINED_CELLS), _MOST_CELLS)
-    finest = min((high - low) / width / finest, 1.0)
+    most = min(max(4 * (high - low) / least, _REFINED_CELLS), _MOST_CELLS)
+    finest = min((high - low) / width / most, 1.0)
 
     def moments(alpha: Array, order: Order) -> Array:
         once = sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, order)
