@@ -32,6 +32,7 @@ bench: $(STAMP)
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
 calibrate: $(STAMP)
 	$(BIN)/python results/calibration/make.py
+	$(BIN)/python results/planner/make.py
 
 # The tightness map: some 750 searches; an interrupted run goes on where it was.
 map: $(STAMP)
