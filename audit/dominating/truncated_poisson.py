@@ -44,6 +44,8 @@ _CELLS_ON_THE_LINE = 2048
 # The two ends are further apart than this anyway.
 _FINEST = 1e-5
 _LEAST_WEIGHT = 1e-30
+_RARE = 64
+_MOST_CELLS = 1 << 23
 
 
 @dataclass(frozen=True)
@@ -148,7 +150,10 @@ def truncated_poisson(
     ]
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
     reaches = [np.ptp(pair.loss(np.array(pair.ends(steps)))) for _, pair in pairs]
-    width = grid_width(spread, steps, float(max(reaches)), accuracy)
+    reach = float(max(reaches))
+    # rare large losses make a long tail, of as many cells as a transform holds
+    longest = min(steps, _RARE) * reach / _MOST_CELLS
+    width = max(grid_width(spread, steps, reach, accuracy), longest)
     sides = [(weight, pair.grid_pairs(width, steps)[1]) for weight, pair in pairs]
     upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
     others_0 = MixturePair(cut.participation, z, 1.0, two_sided=False).grid_pairs(width, steps)[0]

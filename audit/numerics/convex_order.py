@@ -356,22 +356,24 @@ def iid_sum(law: GridLaw, count: int, *, cells: int, tail: float) -> GridLaw:
     law
         The law of one variable.
     count
-        How many, at least 1; by doubling and its binary digits.
+        How many, at least 1. Halves are added, so that both have about the same width.
     cells
         The interval is halved before an addition that takes fewer cells than half of this.
     tail
         What is cut off after an addition, see `trimmed`.
     """
-    total: GridLaw | None = None
-    while True:
-        law = _fine(law, cells)
-        if count % 2:
-            total = law if total is None else trimmed(add(*_matched(total, law)), tail)
-        count //= 2
-        if not count:
-            assert total is not None
-            return total
-        law = trimmed(add(law, law), tail)
+    sums = {1: law}
+
+    def of(number: int) -> GridLaw:
+        if number not in sums:
+            one, other = of(number // 2), of(number - number // 2)
+            pair = _matched(_fine(one, cells), _fine(other, cells))
+            if one is other:
+                pair = pair[0], pair[0]
+            sums[number] = trimmed(add(*pair), tail)
+        return sums[number]
+
+    return of(count)
 
 
 def _fine(law: GridLaw, cells: int) -> GridLaw:
