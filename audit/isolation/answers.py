@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import importlib
-import json
 from collections.abc import Callable, Mapping, Sequence
+from json import dumps
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +38,7 @@ class Answers:
                 return {"error": f"{request['module']} cannot be imported: {text}"}
             return {"error": f"{self._reference} raised {text}"}
         try:
-            json.dumps(value)
+            dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             kind = type(error).__name__
             return {"error": f"{self._reference} returned what is no plain data: {kind}"}

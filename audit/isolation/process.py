@@ -20,13 +20,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import json
 import os
 import signal
 import socket
 import sys
 import time
 from collections.abc import Iterator
+from json import dumps, loads  # before a user's code can put others in their place
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> None:
 
 
 def _line(message: Any) -> bytes:
-    return json.dumps(message).encode() + b"\n"
+    return dumps(message).encode() + b"\n"
 
 
 def _prctl(option: int, value: int = 1) -> None:
@@ -164,7 +164,7 @@ def _serve(connection: socket.socket) -> None:
     own = os.getpid()
     answer: Callable[[dict[str, Any]], Any] | None = None
     for line in connection.makefile("rb"):
-        request = json.loads(line)
+        request = loads(line)
         if answer is None:
             sys.path[:] = request["path"]
             from audit.isolation.answers import Answers  # below the path that was asked for

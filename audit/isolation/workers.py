@@ -145,7 +145,7 @@ class Workers:
         left = limits.seconds
 
         def call(*arguments: Any) -> Any:
-            nonlocal left
+            nonlocal left, worker
             began = time.monotonic()
             try:
                 return worker.answer({"arguments": arguments}, left)
@@ -154,9 +154,14 @@ class Workers:
                     f"{reference} took longer than its limit of {limits.seconds:g} s"
                 ) from None
             except _Ended as reason:
-                raise UserCodeError(f"{reference} {reason}") from None
+                if not worker.used:
+                    raise UserCodeError(f"{reference} {reason}") from None
             finally:
                 left -= time.monotonic() - began
+            # what an earlier call left behind may have ended it: once more, in a new process
+            self._discarded(worker)
+            worker = self._taken(kind, reference, limits, name, new=True)
+            return call(*arguments)
 
         try:
             yield call
@@ -167,12 +172,14 @@ class Workers:
         module = reference.partition(":")[0]
         return _Kind(module, task, tuple(sys.path), os.getcwd(), limits.gigabytes)
 
-    def _taken(self, kind: _Kind, reference: str, limits: Limits, name: str) -> _Worker:
+    def _taken(
+        self, kind: _Kind, reference: str, limits: Limits, name: str, *, new: bool = False
+    ) -> _Worker:
         """Return a worker that has imported the module, and knows which function is meant."""
         with self._lock:
             if kind in self._failed:
                 raise UserCodeError(self._failed[kind])
-            same = [worker for worker in self._idle if worker.kind == kind and worker.idle]
+            same = [w for w in self._idle if w.kind == kind and w.idle and not new]
             worker = same[-1] if same else None
             if worker is not None:
                 self._idle.remove(worker)
@@ -215,6 +222,7 @@ class Workers:
         if not worker.idle:
             self._discarded(worker)
             return
+        worker.used = True
         with self._lock:
             self._idle.append(worker)
             extra = self._idle[:-_IDLE]
@@ -235,6 +243,7 @@ class _Worker:
 
     def __init__(self, kind: _Kind) -> None:
         self.kind = kind
+        self.used = False
         self._busy = False
         self._received = b""
         self._socket, theirs = socket.socketpair()

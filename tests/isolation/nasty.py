@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import os
 import signal
 import sys
@@ -146,4 +147,19 @@ def returning_an_object(x: float) -> object:
 
 def leaving_a_thread(x: float) -> float:
     threading.Thread(target=time.sleep, args=(100,)).start()
+    return x
+
+
+def leaving_a_bomb(x: float) -> float:
+    threading.Timer(0.2, os._exit, (0,)).start()
+    return x
+
+
+def patient(x: float) -> float:
+    time.sleep(0.5)
+    return x
+
+
+def patching(x: float) -> float:
+    json.dumps = lambda *given, **named: '{"value": 0}'
     return x

@@ -125,6 +125,13 @@ def test_what_is_left_behind_does_not_matter(workers: Workers, name: str) -> Non
     assert called(workers, "doubled", 4) == 8
 
 
+@pytest.mark.parametrize("name", ["leaving_a_bomb", "patching"])
+def test_the_next_call_does_not_pay_for_what_was_left(name: str) -> None:
+    with Workers() as own:
+        assert called(own, name, 3) == 3
+        assert called(own, "patient", 4) == 4
+
+
 def test_megabytes_of_output_are_no_outcome(capfd: pytest.CaptureFixture[str]) -> None:
     with Workers() as own:
         assert called(own, "shouting", 3) == 3
