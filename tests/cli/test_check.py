@@ -5,9 +5,12 @@ from __future__ import annotations
 import json
 import math
 import re
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
+from xml.etree import ElementTree
 
 import pytest
 from scipy.optimize import brentq
@@ -316,3 +319,100 @@ def test_a_process_of_its_own(tmp_path: Path) -> None:
     assert done.stderr.startswith(f"my.claims.yaml:{HEAD_LINES + 2}: a claim needs one of ")
     assert len(done.stderr.splitlines()) == 1
     assert "claim 'lie' refuted: certified epsilon 4.38 > claimed 4.30 at delta 1e-5" in done.stdout
+
+
+HARMFUL = """\
+import ctypes, os
+
+def hangs(mechanism, delta):
+    while True:
+        pass
+
+def leaves(mechanism, delta):
+    os._exit(0)
+
+def crashes(mechanism, delta):
+    ctypes.string_at(0)
+
+def eats(mechanism, delta):
+    taken = []
+    while True:
+        taken.append(b"x" * 10**7)
+
+def sound(mechanism, delta):
+    return 9.0
+"""
+NAMES = ("hangs", "leaves", "crashes", "eats", "sound")
+LIMITS = "budget: {callable_seconds: 20, callable_gigabytes: 0.3}"
+
+
+def test_callables_that_do_harm_are_errors_of_their_claims(tmp_path: Path) -> None:
+    (tmp_path / "harmful.py").write_text(HARMFUL)
+    claims = "".join(
+        f"- {{id: {name}, callable: 'harmful:{name}', deltas: [1e-5], {LIMITS}}}\n"
+        for name in NAMES
+    ).replace("20", "0.7", 1)
+    path = write(tmp_path, claims + GOOD + "- {id: m, mu: 1}\n")
+    words = [sys.executable, "-m", "audit.cli.check", str(path), "--jobs", "2", "--format", "junit"]
+    done = subprocess.run(
+        words, capture_output=True, text=True, check=False, timeout=100, env=environment()
+    )
+    assert done.returncode == 2
+    cases = ElementTree.fromstring(done.stdout).findall("testsuite/testcase")
+    assert [case.get("name") for case in cases] == [*NAMES, "good", "m"]
+    found = [case.find("error") for case in cases]
+    errors = [None if error is None else str(error.get("message")) for error in found]
+    for error, told in zip(
+        errors,
+        [
+            "harmful:hangs took longer than its limit of 0.7 s",
+            "harmful:leaves ended its process with status 0",
+            "harmful:crashes crashed its process: SIGSEGV",
+            "of memory, more than its limit of 0.3 GB",
+            None,
+            None,
+            None,
+        ],
+        strict=True,
+    ):
+        assert (error is None) == (told is None)
+        assert told is None or told in str(error)
+    assert done.stderr.splitlines()[-1] == (
+        "7 claims: 3 consistent, 4 errors; 3 as expected, 0 not, 0 warnings, 4 complaints"
+    )
+
+
+# all of these claims hang or take long
+SLOW = {
+    "callable": "{id: a, callable: 'harmful:hangs', deltas: [1e-5]}",
+    "law": "{id: a, mu: 9, pair: null, budget: {seconds: 1000}, mechanism: {steps: 7500, "
+    "dataset_size: 10, batch_size: 1, step_size: 0.001, noise_std: 0.3651, lipschitz: 1.0, "
+    "smoothness: 1.0, diameter: 1.0, batching: poisson}}",
+}
+
+
+@pytest.mark.parametrize("kind", SLOW)
+def test_an_interrupt_ends_it_within_a_second(kind: str, tmp_path: Path) -> None:
+    (tmp_path / "harmful.py").write_text("print('begun', flush=True)\n" + HARMFUL)
+    path = write(tmp_path, f"- {SLOW[kind]}\n")
+    begun = (
+        "import sys, audit.exact\n"
+        "from audit.cli import check\n"
+        "true_curve = audit.exact.curve\n"
+        "def curve(*given, **named):\n"
+        "    print('begun', file=sys.stderr, flush=True)\n"
+        "    return true_curve(*given, **named)\n"
+        "audit.exact.curve = curve\n"
+        f"check.main([{str(path)!r}])\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", begun], stderr=subprocess.PIPE, text=True, env=environment()
+    ) as command:
+        assert command.stderr is not None
+        assert command.stderr.readline() == "begun\n"
+        time.sleep(0.3)
+        began = time.monotonic()
+        command.send_signal(signal.SIGINT)
+        assert command.wait(10) == 130
+        assert time.monotonic() - began < 1
+        assert command.stderr.read().splitlines()[-1] == "interrupted"
