@@ -14,6 +14,9 @@ from audit.dominating.curve import Bracket, DominatingCurve
 
 Array = NDArray[np.float64]
 
+# Relative error of closed forms.
+_ROUNDING = 1e-12
+
 
 @dataclass(frozen=True, eq=False)
 class EnclosedCurve(DominatingCurve):
@@ -35,7 +38,7 @@ class EnclosedCurve(DominatingCurve):
         if isinstance(self.upper, DominatingCurve):
             low, high = self.upper.epsilon_bracket(delta, order)
         else:
-            low, high = 0.0, self.upper.epsilon(delta, order)
+            low, high = 0.0, self.upper.epsilon(delta, order) * (1 + _ROUNDING)
         found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
         return max([low, *found]), high
 
@@ -43,7 +46,7 @@ class EnclosedCurve(DominatingCurve):
         if isinstance(self.upper, DominatingCurve):
             low, high = self.upper.delta_bracket(epsilon, order)
         else:
-            low, high = 0.0, self.upper.delta(epsilon, order)
+            low, high = 0.0, min(self.upper.delta(epsilon, order) * (1 + _ROUNDING), 1.0)
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         return max([low, *found]), high
 

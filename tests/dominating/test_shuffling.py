@@ -24,7 +24,7 @@ def test_shuffling_leaks_more_than_poisson_sampling() -> None:
         0.5, steps_per_epoch=100, steps=100, fresh=True, relation=Relation.ZERO_OUT
     ).epsilon_bracket(1e-6)
     assert low == pytest.approx(10.9971, abs=1e-4)
-    assert low < high == pytest.approx(GaussianCurve(2.0).epsilon(1e-6), rel=1e-12)
+    assert low < high == pytest.approx(GaussianCurve(2.0).epsilon(1e-6), rel=1e-11)
     poisson = poisson_curve(0.5, 0.01, 100, Relation.ZERO_OUT, accuracy=1e-3)
     # dp-accounting 0.6.0 has 7.9161
     assert poisson.epsilon_bracket(1e-6)[1] == pytest.approx(7.916, abs=1e-2)
@@ -54,7 +54,7 @@ def test_one_batch_is_a_gaussian_mechanism(fresh: bool, epochs: int) -> None:
         exact = GaussianCurve(math.sqrt(epochs)).epsilon(1e-5)
         for order in Order:
             low, high = curve.epsilon_bracket(1e-5, order)
-            assert low <= exact <= high * (1 + 1e-12)
+            assert low <= exact <= high
             assert high - low < 1e-3
 
 
@@ -100,6 +100,12 @@ def test_epochs_and_orders() -> None:
         low = [ends[fresh, steps][0] for steps in (20, 100, 300)]
         assert 0 < low[0] < low[1] < low[2]
         assert all(low <= high for low, high in ends.values())
+        # next to no record is seen: both ends are 1 - e^epsilon but for rounding
+        hidden = shuffled(
+            18.0, steps_per_epoch=7, steps=35, fresh=fresh, relation=Relation.ZERO_OUT
+        )
+        low, high = hidden.delta_bracket(-0.9625)
+        assert low <= high
     assert ends[False, 100] == ends[True, 100]
     assert ends[False, 300][0] > ends[True, 300][0]
 
