@@ -92,7 +92,9 @@ def audit_scores(
             seed=seed,
             delta=min(setting.all_deltas),
         )
-    favours = Order.FORWARD if columns is not None and columns.towards_first else None
+    # a score that was learned points at the first dataset, whatever its columns do
+    learned = columns is not None and columns.towards_first
+    favours = Order.FORWARD if learned else setting.favours
     audited = _audited(setting, x, x_prime, favours, confidence, seed)
     return UserMechanismResult(
         name=setting.name,

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec import decode, encode
+from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.isolation import call
 from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
@@ -187,6 +188,9 @@ class UserMechanismSetting(Setting):
         How several numbers a run become one score; `LinearScore` by default.
     group_size
         In how many records the two datasets differ. Claims are about one record.
+    favours
+        The dataset that high scores can only speak for, known beforehand: FORWARD for dataset 0,
+        REVERSE for dataset 1; either by default. It makes the bounds sharper.
     """
 
     key: ClassVar[str] = "own"
@@ -196,6 +200,7 @@ class UserMechanismSetting(Setting):
     deltas: tuple[float, ...] = ()
     columns: Columns | None = None
     group_size: int = 1
+    favours: Order | None = None
 
     def __post_init__(self) -> None:
         validate.integer(1, group_size=self.group_size)
@@ -213,7 +218,7 @@ class UserMechanismSetting(Setting):
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
         where = f"settings.{name}"
-        known = ("own", "claims", "deltas", "trials", "columns", "group_size")
+        known = ("own", "claims", "deltas", "trials", "columns", "group_size", "favours")
         values = known_keys(cls, name, plain, known)
         own, trials = needed(cls, name, values, "own"), values.pop("trials", None)
         given = {"name": name, "source": _source(own, trials, where)}
@@ -232,6 +237,7 @@ class UserMechanismSetting(Setting):
             "deltas": encode(self.deltas),
             **({} if self.columns is None else {"columns": encode(self.columns)}),
             **({} if self.group_size == 1 else {"group_size": self.group_size}),
+            **({} if self.favours is None else {"favours": encode(self.favours)}),
             **trials,
         }
 

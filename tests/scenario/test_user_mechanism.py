@@ -12,7 +12,7 @@ from scipy import stats
 
 import dp_sgd  # of the shipped scenarios
 import pure_dp
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.estimation import BestColumn, audit_samples, per_record_epsilon
 from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario.config import read_setting
@@ -163,16 +163,28 @@ def test_files_of_several_numbers_a_run(tmp_path: Path) -> None:
     assert np.array_equal(same, x)
 
 
+def test_a_declared_direction_is_sharper_or_certifies_nothing() -> None:
+    setting = own("shifted", trials=1000)
+    either, right, wrong = (
+        audited(replace(setting, favours=favours)).sampled.epsilon
+        for favours in (None, Order.FORWARD, Order.REVERSE)
+    )
+    assert right > either > 1
+    assert wrong == 0.0
+
+
 def test_columns_and_group_size_are_read_and_written() -> None:
     plain = {
         "own": FUNCTION,
         "claims": CLAIMS,
         "trials": 1000,
         "group_size": 3,
+        "favours": "forward",
         "columns": {"kind": "BestColumn", "fraction": 0.3},
     }
     setting = read_setting("a", plain)
     assert setting.group_size == 3
+    assert setting.favours is Order.FORWARD
     assert setting.columns == BestColumn(0.3)
     assert read_setting("a", setting.to_plain()) == setting
     for change, message in (
