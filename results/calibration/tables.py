@@ -59,6 +59,7 @@ def summary(rows: Sequence[Row], powers: Sequence[Row], missing: Mapping[str, st
         "where the two differ). Allowed is the stated error and three standard errors.",
         "",
         *_failures(honest),
+        *_without_zero(rows),
         *_null([row for row in honest if row["null"]]),
         *_planted([row for row in rows if row["planted"]]),
         *_powers(powers),
@@ -80,6 +81,17 @@ def _failures(rows: Sequence[Row]) -> list[str]:
             f"allowed {allowed(worst):.4f}."
         )
     return lines
+
+
+def _without_zero(rows: Sequence[Row]) -> list[str]:
+    """Count the cells that were run before delta = 0 was among the deltas."""
+    old = [row for row in rows if row["median"][0] is None]
+    if not old:
+        return []
+    return [
+        f"  - {len(old)} cells (without a median at delta 0 in `coverage.csv`) were run before "
+        "delta = 0 was asked for; their estimators have not changed since."
+    ]
 
 
 def _null(rows: Sequence[Row]) -> list[str]:
@@ -246,7 +258,7 @@ def _csv(path: Path, rows: Sequence[Row]) -> None:
 
 
 def _short(value: Any) -> Any:
-    return f"{value:.6g}" if isinstance(value, float) else value
+    return f"{value:.6g}" if isinstance(value, float) else "" if value is None else value
 
 
 def _coverage(rows: Sequence[Row]) -> list[str]:
@@ -305,7 +317,7 @@ def _power(rows: Sequence[Row]) -> list[str]:
         "law, as jax-privacy takes for granted, but for the column that says otherwise. Each delta "
         "is asked for by itself. The oracle knows the best event and the best of Clopper and "
         "Pearson's limits and joint regions, at the full error; the second one knows the best rank "
-        "and tests it exactly. Quantiles over seeds are in `power.csv`.",
+        "and tests it exactly (ties counted whole). Quantiles over seeds are in `power.csv`.",
         "",
         f"| pair | delta | scores a side | seeds | truth | {' | '.join(names)} "
         "| of the oracle | default beside the others |",
