@@ -18,6 +18,8 @@ _MOST_SECONDS = 0.02  # for one pair
 # ... of objectives that claims share: at these deltas and Renyi orders
 _SHARED_DELTAS = tuple(10.0**-k for k in (1, 3, 5, 8, 12))
 _SHARED_ORDERS = (2.0, 8.0, 32.0)
+# A search that is asked for ends where the sizes of the laws say that it takes so long.
+_MOST_ASKED_SECONDS = 60.0
 # Epsilon stands for mu and for the power of a test.
 _TYPICAL_DELTA = 1e-3
 
@@ -25,7 +27,8 @@ _TYPICAL_DELTA = 1e-3
 def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
     """Return the pair that the worst-case search finds; None where none was to be searched.
 
-    A claim with ``search`` gets a search of its own, for the quantity. Any other claim on a
+    A claim with ``search`` gets a search of its own, for the quantity, of fewer pairs where so many
+    would take minutes by the sizes of their laws. Any other claim on a
     bounded convex mechanism gets a small one, of an objective near to the quantity, that it shares
     with the other claims on that mechanism. Both depend on the number of pairs and the seed, not on
     time: they find the same on every machine.
@@ -37,7 +40,11 @@ def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
         if claim.search.evaluations == 0:
             return None
         asked = claim.search
-        return _found(mechanism, _objective(quantity), asked.evaluations, asked.seed)
+        affordable = _MOST_ASKED_SECONDS / max(quick_seconds(mechanism), 1e-6)
+        evaluations = min(asked.evaluations, int(min(affordable, 1e9)))
+        if evaluations == 0:
+            return None
+        return _found(mechanism, _objective(quantity), evaluations, asked.seed)
     if claim.pair is None and _is_cheap(mechanism):
         return _found(mechanism, _shared(_objective(quantity)), _DEFAULT_EVALUATIONS, 0)
     return None
