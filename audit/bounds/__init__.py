@@ -9,8 +9,8 @@ them says, and `calibrate` finds the noise or the steps that meet a budget. `bou
 function as a bound.
 """
 
+from audit.bounds.assumed_batches import BatchingGap, batching_gap
 from audit.bounds.assumptions import Assumption, NotApplicable
-from audit.bounds.batching_gap import BatchingGap, batching_gap
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import (
     REGISTRY,

@@ -38,7 +38,7 @@ Array = NDArray[np.float64]
 _LOG_TAIL = math.log(1e-20)  # of the sizes of the batches of all steps
 _MOST_SIZES = 2000
 _FINEST = 1e-5  # accuracy: every size of a batch has a grid of its own
-_ROUNDING = 1e-12  # relative, of binomial probabilities
+_ROUNDING = 4e-12  # relative, of masses and binomial probabilities
 
 
 def actual_divisor_curve(
