@@ -22,8 +22,7 @@ from audit.mechanism import NoisySGD
 Pair = Construction | ExplicitPair
 
 _MOST_LAWS = 128  # that are kept at a time; brackets are kept always
-# What a law takes beside its estimate: brackets, and operators that are made once.
-_SLOWER, _BRACKETS = 1.5, 0.02
+_BRACKETS = 0.02  # seconds that the brackets of a computed law take
 _NO_TIME = 0.05  # seconds; pairs below it are tried in the order of the candidates
 
 
@@ -45,7 +44,7 @@ class KnownPair:
     def seconds(self) -> float:
         """Estimated time of the pair's law and brackets, the same on every machine; 0 if closed."""
         estimate = exact_seconds(self.pair) if isinstance(self.pair, Construction) else 0.0
-        return _SLOWER * estimate + _BRACKETS if estimate else 0.0
+        return estimate + _BRACKETS if estimate else 0.0
 
     @property
     def rank(self) -> int:
