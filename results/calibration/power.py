@@ -28,7 +28,12 @@ from audit.estimation.regions import (
     lower_limit,
     upper_limit,
 )
-from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, largest_rejected
+from audit.estimation.two_rates import (
+    Hypothesis,
+    RankCounts,
+    epsilon_hypothesis,
+    largest_rejected,
+)
 from results.calibration import other_packages
 from results.calibration.mechanisms import Mechanism, discrete, gaussian, sampled_gaussian
 from results.calibration.mechanisms import laplace as laplace_pair
@@ -241,17 +246,11 @@ def _oracles(case: Case, samples: tuple[Array, Array]) -> Iterator[tuple[str, Ar
     above = n - np.searchsorted(first, second[n - ranks], side="right")
     whole = np.full(ranks.size, n)
     counts = RankCounts(ranks, whole, above, whole)
-    yield (
-        RANK_ORACLE,
-        np.array(
-            [
-                largest_rejected(
-                    counts,
-                    np.full(ranks.size, error),
-                    lambda _, epsilon, delta=delta: epsilon_hypothesis(epsilon, delta, True, True),
-                    700.0,
-                )
-                for delta in POWER_DELTAS
-            ]
-        ),
-    )
+
+    def rejected(delta: float) -> Array:
+        def claim(_: object, epsilon: Array) -> Hypothesis:
+            return epsilon_hypothesis(epsilon, delta, True, True)
+
+        return largest_rejected(counts, np.full(ranks.size, error), claim, 700.0)
+
+    yield RANK_ORACLE, np.array([rejected(delta) for delta in POWER_DELTAS])

@@ -140,7 +140,7 @@ def _pixels(name: str, array: NDArray[Any]) -> Array:
     rows = array.reshape(len(array), -1)
     if array.dtype == np.uint8:
         return np.asarray(rows / 255.0)
-    return validate.array_in(0, 1, open_ends=False, **{name: rows})
+    return validate.array_in(0, 1, open_ends=False, open_high=False, **{name: rows})
 
 
 def _labels(name: str, array: NDArray[Any], pictures: int) -> Labels:
