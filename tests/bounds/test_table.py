@@ -45,5 +45,5 @@ def test_a_table_without_a_sound_bound_has_no_ratios():
     rows = bounds.table(shuffled, 1e-5)
     if not [row for row in rows if row.value is not None and row.status.sound]:
         assert all(row.ratio is None for row in rows)
-    with pytest.raises(ValueError, match=r"delta must be in \(0, 1\), got 1"):
+    with pytest.raises(ValueError, match=r"delta must be in \[0, 1\), got 1"):
         bounds.table(M, 1)

@@ -61,7 +61,7 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
         (("settings", 1, "name"), None, r"settings\[1\].name must be .*, got None"),
         (("settings", 0, "deltas"), None, r"settings\[0\].deltas must be .*, got None"),
         (("settings", 0, "mechanism"), 3, r"settings\[0\].mechanism must be .*, got 3"),
-        (("settings", 0, "deltas", 0, "delta"), 0, r"delta must be in \(0, 1\), got 0"),
+        (("settings", 0, "deltas", 0, "delta"), -0.5, r"delta must be in \[0, 1\), got -0.5"),
         (("settings", 0, "deltas", 0, "exact"), {}, r"deltas\[0\].exact.forward must be"),
         (("settings", 0, "deltas", 0, "verdict"), 1, r"deltas\[0\].verdict must be left out"),
         (("settings", 2, "findings", "statements"), 3, r"statements must be .*, got 3"),

@@ -102,7 +102,7 @@ def test_without_a_search_nothing_is_searched():
 @pytest.mark.parametrize(
     ("delta", "evaluations", "message"),
     [
-        (0.0, 5, r"settings.one.search.delta must be .* got 0"),
+        (1.0, 5, r"settings.one.search.delta must be .* got 1"),
         (1e-5, 0, r"settings.one.search.evaluations must be .*1, got 0"),
     ],
 )

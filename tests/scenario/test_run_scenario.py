@@ -97,7 +97,7 @@ def test_more_seeds_draw_other_samples() -> None:
 
 
 def test_a_setting_refuses_bad_values() -> None:
-    with pytest.raises(ValueError, match=r"deltas\[1\] must be in \(0, 1\), got 1.5"):
+    with pytest.raises(ValueError, match=r"deltas\[1\] must be in \[0, 1\), got 1.5"):
         scenario(deltas=(0.1, 1.5))
     with pytest.raises(ValueError, match="trials must be a whole number of at least 1000, got 10"):
         scenario(trials=10)
