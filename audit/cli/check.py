@@ -14,6 +14,7 @@ from pathlib import Path
 from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
+from audit.cli.apart import status_apart
 from audit.cli.errors import exit_status
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
@@ -22,22 +23,26 @@ _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magent
 _HELP = """Judge the claims of some files, and fail where a claim is not as expected.
 
 exit status: 0 all as expected; 1 a claim of severity error is not as expected, or a locked number
-changed; 2 a file or a claim is broken (the others are judged all the same)
+changed; 2 a file or a claim is broken (the others are judged all the same), or the run ended early
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the ``audit-check`` command and exit with its status."""
-    status = exit_status(lambda: run(arguments))
-    if status == _INTERRUPTED:  # a thread may still be at a law, which nobody waits for
-        sys.stdout.flush()
-        sys.stderr.flush()
-        os._exit(status)
-    sys.exit(status)
+    """Run the ``audit-check`` command and exit with its status.
+
+    The exit status is 0 only if every claim was judged and all output was written, whatever the
+    code of users does: it runs in a child (`audit.cli.apart`).
+    """
+    sys.exit(status_apart(_ended, _options(arguments)))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status; ``arguments`` are the process's by default."""
+    """Run the command in this process and return its exit status."""
+    return _run(_options(arguments))
+
+
+def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+    """Return the options; ``arguments`` are the process's by default."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if (options.witness is None) == (not options.files):
@@ -48,6 +53,14 @@ def run(arguments: Sequence[str] | None = None) -> int:
         parser.error(
             "--lock holds the numbers of the files' own seeds: leave --seed and --fresh-seed"
         )
+    return options
+
+
+def _ended(options: argparse.Namespace) -> int:
+    return exit_status(lambda: _run(options))
+
+
+def _run(options: argparse.Namespace) -> int:
     try:
         return _witness(options.witness) if options.witness else _check(options)
     except ValueError as error:

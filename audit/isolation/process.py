@@ -47,9 +47,7 @@ def main(arguments: list[str]) -> None:
     keeper = os.getpid()
     child = os.fork()
     if child == 0:
-        _prctl(_PDEATHSIG, signal.SIGKILL)
-        if os.getppid() != keeper:  # it ended before it could be watched
-            os._exit(1)
+        end_with_parent(keeper)
         _serve(connection)
         os._exit(0)
     ended = _keep(child, parent, memory)
@@ -59,6 +57,13 @@ def main(arguments: list[str]) -> None:
         connection.sendall(b"\n" + _line({"ended": ended}))
     # itself, and where descendants are not listed what is left of the group
     os.killpg(0, signal.SIGKILL)
+
+
+def end_with_parent(parent: int) -> None:
+    """Let this process, a child of ``parent``, be killed when that ends; on Linux only."""
+    _prctl(_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:  # it ended before it could be watched
+        os._exit(1)
 
 
 def _line(message: Any) -> bytes:

@@ -1,0 +1,133 @@
+"""Commands in a child process, so that code of users cannot end them with a good status.
+
+Pairs of users run where their laws are computed: a pair answers thousands of small questions, and
+all that comes of it (laws, witnesses, searches) would have to cross between processes. Instead the
+whole command runs in a child, and this process, which runs nothing of a user, believes only a
+child that sends its status when its work is done.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import multiprocessing
+import os
+import signal
+import sys
+from collections.abc import Callable
+from multiprocessing.connection import Connection
+from types import FrameType
+
+from audit.cli.errors import BROKEN_INPUT, INTERRUPTED
+from audit.isolation.process import end_with_parent
+
+_PATIENCE = 0.7  # seconds from an interrupt until the child is killed
+_SIGNALS = (signal.SIGINT, signal.SIGTERM)
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def status_apart(command: Command, options: argparse.Namespace) -> int:
+    """Run a command in a child process and return its exit status.
+
+    An interrupt is passed on, and the child is killed where it does not end soon. SIGTERM ends
+    this process and the child; on Linux the child ends with this process in whatever way.
+
+    Parameters
+    ----------
+    command
+        A function of a module, called with the options; it returns the exit status.
+    options
+        The options.
+
+    Returns
+    -------
+    int
+        What the command returned. 2, and one line on standard error, if the child ended before the
+        command did, with whatever status of its own; 130 if an interrupt ended it.
+    """
+    if sys.platform == "linux":
+        context = multiprocessing.get_context("fork")
+    else:  # a process that has loaded Accelerate must not be forked
+        context = multiprocessing.get_context("spawn")
+    receiver, sender = context.Pipe(duplex=False)
+    child = context.Process(target=_child, args=(command, options, sender, os.getpid()))
+    interrupted = False
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        nonlocal interrupted
+        interrupted = True
+        _kill(child.pid, signal.SIGINT)
+        signal.setitimer(signal.ITIMER_REAL, _PATIENCE)
+
+    def kill(number: int, frame: FrameType | None) -> None:
+        _kill(child.pid, signal.SIGKILL)
+
+    def terminate(number: int, frame: FrameType | None) -> None:
+        _kill(child.pid, signal.SIGKILL)
+        with contextlib.suppress(ChildProcessError):
+            os.waitpid(child.pid or 0, 0)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until both processes are ready for them
+    child.start()
+    sender.close()
+    for number, handler in ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate)):
+        if signal.getsignal(number) is not signal.SIG_IGN:
+            signal.signal(number, handler)
+    signal.signal(signal.SIGALRM, kill)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    # not the end of the pipe: what the child has left behind may hold it open
+    child.join()
+    signal.setitimer(signal.ITIMER_REAL, 0.0)
+    status = _received(receiver)
+    if status is not None:
+        return status
+    if interrupted:
+        print("interrupted", file=sys.stderr)
+        return INTERRUPTED
+    print(f"ended before the work was done: {_how(child.exitcode)}", file=sys.stderr)
+    return BROKEN_INPUT
+
+
+def _child(command: Command, options: argparse.Namespace, sender: Connection, parent: int) -> None:
+    """Run the command, and send its status as the last thing that this process does."""
+    end_with_parent(parent)
+
+    def interrupt(number: int, frame: FrameType | None) -> None:
+        # a terminal sends it too, and a second one would break into the clean-up
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+        raise KeyboardInterrupt
+
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
+    own = os.getpid()
+    status = command(options)
+    if os.getpid() != own:  # a fork that came back from a user's code
+        os._exit(1)
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sender.send_bytes(bytes([status]))
+    os._exit(status)  # neither threads that are at a law nor exit handlers of users are waited for
+
+
+def _received(receiver: Connection) -> int | None:
+    try:
+        message = receiver.recv_bytes(1) if receiver.poll(0) else b""
+    except (EOFError, OSError):
+        return None
+    return message[0] if message else None
+
+
+def _kill(process: int | None, number: int) -> None:
+    if process is not None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(process, number)
+
+
+def _how(code: int | None) -> str:
+    if code is not None and code < 0:
+        return f"its process was ended by {signal.Signals(-code).name}"
+    return f"its process ended with status {code}"

@@ -1,0 +1,111 @@
+"""The status of ``audit-check`` where code of users ends, hangs or takes the process."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from audit.cli import check
+from tests.claims.written import environment, write
+
+# the first use is in a worker, which tries the class; the second one is where claims are judged
+PAIR = """\
+import os, re, sys
+from dataclasses import dataclass
+from pathlib import Path
+
+from audit.constructions import Construction, TwoSidedWalk, construction
+
+USED = Path(__file__).with_suffix(".used")
+
+@construction
+@dataclass(frozen=True)
+class Harmful(Construction):
+    start: float = 0.0
+
+    citation = "nobody 2030"
+
+    def processes(self):
+        if USED.exists():
+            {harm}
+        USED.touch()
+        return TwoSidedWalk(self.mechanism).processes()
+"""
+CLAIM = "- {id: good, epsilon: 4.4, delta: 1e-5, pair: {kind: 'harmful:Harmful'}}\n"
+# the regular expression keeps the interpreter to itself for ages
+BUSY = "print(os.getpid(), file=sys.stderr, flush=True); re.match('(a+)+$', 'a' * 60 + 'b')"
+
+
+def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
+    """Start a check of a claim whose pair does harm at its second use."""
+    (folder / "harmful.py").write_text(PAIR.format(harm=harm))
+    path = write(folder, CLAIM)
+    return subprocess.Popen(
+        [sys.executable, "-m", "audit.cli.check", str(path), *words],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment(),
+    )
+
+
+@pytest.mark.parametrize(
+    ("harm", "how"),
+    [
+        ("os._exit(0)", "its process ended with status 0"),
+        ("sys.exit(0)", "its process ended with status 0"),
+        ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
+    ],
+)
+def test_a_pair_that_ends_the_process_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
+    with command(tmp_path, harm) as checking:
+        out, err = checking.communicate(timeout=100)
+    assert (tmp_path / "harmful.used").exists()
+    assert (checking.returncode, out) == (2, "")
+    assert err == f"ended before the work was done: {how}\n"
+
+
+def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:
+    with command(tmp_path, "pass") as checking:
+        out, err = checking.communicate(timeout=100)
+    assert (checking.returncode, err) == (0, "")
+    assert out.endswith("1 claim: 1 consistent; 1 as expected, 0 not, 0 warnings\n")
+
+
+@pytest.mark.parametrize(
+    ("number", "status"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)]
+)
+def test_a_signal_ends_a_child_that_hears_nothing(
+    number: signal.Signals, status: int, tmp_path: Path
+) -> None:
+    with command(tmp_path, BUSY) as checking:
+        assert checking.stderr is not None
+        child = int(checking.stderr.readline())
+        assert child != checking.pid
+        time.sleep(0.3)
+        began = time.monotonic()
+        checking.send_signal(number)
+        assert checking.wait(10) == status
+        assert time.monotonic() - began < 1
+        told = checking.stderr.read()  # to its end: nobody holds it any more
+        assert told == ("interrupted\n" if number is signal.SIGINT else "")
+    with contextlib.suppress(ProcessLookupError):
+        os.kill(child, 0)
+        pytest.fail("the child is still there")
+
+
+@pytest.mark.parametrize(("words", "status"), [(["--help"], 0), ([], 2), (["--jobs", "x"], 2)])
+def test_no_process_is_started_for_words_alone(
+    words: list[str], status: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("multiprocessing.get_context", None)
+    with pytest.raises(SystemExit) as ended:
+        check.main(words)
+    assert ended.value.code == status
