@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from audit.claims.claim import Budget
@@ -102,7 +102,8 @@ def evidence(
     error
         What samples may spend.
     exhaustive
-        Whether the other pairs are tried too after one refutes.
+        Whether the other pairs are tried too after one refutes. A pair that refutes is always
+        asked about all numbers, in both orders.
     search
         Looks for one more pair, against the number that comes closest to being refuted.
     always_search
@@ -124,17 +125,18 @@ def evidence(
         if found.findings and ended:
             found.left += 1
             continue
+        before = len(found.findings)
         try:
             until = deadline if found.findings else math.inf
-            findings = _exact(known, floors, reached, until, exhaustive)
+            for finding in _exact(known, floors, reached, until):
+                found.findings.append(finding)
         except TooLong:
             found.left += 1
-            continue
-        except ValueError as reason:
+        except ValueError as reason:  # what was certified before it stands
             found.reasons.append(" ".join(str(reason).split()))
-            continue
-        found.tried += 1
-        found.findings += findings
+            found.tried += len(found.findings) > before
+        else:
+            found.tried += 1
         if found.refuted and not exhaustive:
             return found
     if always_search or not found.left:
@@ -142,7 +144,8 @@ def evidence(
         more = search(number)
         if more is not None:
             with contextlib.suppress(ValueError):
-                found.findings += _exact(more, floors, reached, math.inf, exhaustive)
+                for finding in _exact(more, floors, reached, math.inf):
+                    found.findings.append(finding)
                 found.tried += 1
         if found.refuted and not exhaustive:
             return found
@@ -164,10 +167,12 @@ def _exact(
     floors: Mapping[ClaimedNumber, float],
     reached: dict[ClaimedNumber, float],
     until: float,
-    exhaustive: bool,
-) -> list[Finding]:
-    """Return what a pair certifies; nothing where another one reaches more."""
-    findings = []
+) -> Iterator[Finding]:
+    """Yield what a pair certifies of all numbers; nothing where another one reaches more.
+
+    A refutation does not end this: the law is there, and draws can confirm the clearest refutation
+    where they cannot confirm the first, which may rest on rarer events.
+    """
     for number, floor in floors.items():
         quantity = number.quantity
         for order in Order:
@@ -184,11 +189,7 @@ def _exact(
                 bracket = known.bracket(quantity, order, curve)
             low, high = bracket
             reached[number] = max(low, reached.get(number, 0.0))
-            finding = Finding(number, low, high, order, known, Evidence.EXACT)
-            findings.append(finding)
-            if finding.refutes and not exhaustive:
-                return findings
-    return findings
+            yield Finding(number, low, high, order, known, Evidence.EXACT)
 
 
 def _sample(

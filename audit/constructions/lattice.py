@@ -10,7 +10,6 @@ from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtr
 
 from audit import validate
 from audit.codec import REQUIRED
@@ -158,6 +157,8 @@ class LatticeWalk(Construction):
         The resolution is the finest for which the largest move is within a gradient's reach and
         the lattice holds seven standard deviations of the sum of all steps' evidence.
         """
+        from scipy.special import ndtr  # slow to import, and `audit --help` lists this family
+
         symmetric = both_hold_record(mechanism)
         low = spacing / 2 if below is None else below
         rough = cls(mechanism, spacing, low, 1e9, 0, 0)

@@ -10,7 +10,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Relation, Release, bounds
+from audit import Batching, NoisySGD, Relation, Release, bounds, exact
 from audit.claims.candidates import candidate_pairs
 from audit.claims.claim import (
     Budget,
@@ -29,10 +29,12 @@ from audit.claims.claim import (
 )
 from audit.claims.judge import Shared, error_shares, judge, judge_all
 from audit.claims.known_pairs import KnownPairs
+from audit.claims.quantities import RenyiAtOrder
+from audit.claims.recompute import recompute
 from audit.claims.work import work_order
 from audit.constructions import HolderForm, HolderPair, TwoSidedWalk, decode_any_pair
 from audit.constructions.explicit import Finite, Repeated
-from audit.curves import GaussianCurve
+from audit.curves import GaussianCurve, Order
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
@@ -182,6 +184,26 @@ def test_the_first_pair_that_refutes_is_enough():
     true = judge(claimed(EpsilonDelta(((50.0, 1e-5),)), m))
     assert true.pairs_tried > 10
     assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
+
+
+def test_the_clearest_refutation_of_a_pair_is_reported():
+    """Not the first: that order's divergence rests on events too rare for a witness's draws."""
+    m = full(
+        steps=1, dataset_size=2, batch_size=1, batching=Batching.WITHOUT_REPLACEMENT,
+        step_size=1.0, noise_std=1.0, diameter=30.0, strong_convexity=0.001,
+    )  # fmt: skip
+    pair = {"kind": "QuadraticPair", "curvature": 0.001, "others": 0.985}
+    curve = exact.curve(decode_any_pair(pair, m))
+    first, clearest = (curve.renyi_bracket(2.0, order)[0] for order in Order)
+    assert first < 0.5 * clearest
+    # of two numbers the first is refuted in both orders, the second far more clearly
+    judged = judge(claimed(Renyi(((2.0, 0.9 * first), (3.0, 0.1 * first))), m, pair=pair))
+    assert (judged.verdict, judged.order) == (Verdict.REFUTED, Order.REVERSE)
+    assert judged.quantity == RenyiAtOrder(3.0)
+    judged = judge(claimed(Renyi(((2.0, 0.9 * first),)), m, pair=pair))
+    assert (judged.verdict, judged.order) == (Verdict.REFUTED, Order.REVERSE)
+    assert judged.certified == pytest.approx(clearest, rel=1e-12)  # the same computation
+    assert recompute(judged.witness).confirmed
 
 
 def test_a_budget_that_ends_is_told():
