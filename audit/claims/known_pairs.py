@@ -47,8 +47,13 @@ class KnownPair:
         return estimate + _BRACKETS if estimate else 0.0
 
     @property
-    def rank(self) -> int:
-        """Sorts the pairs that refute soonest first: by their time, in powers of two."""
+    def rank(self) -> float:
+        """Sorts the pairs that refute soonest first: by their time, in powers of two.
+
+        Infinite for pairs without an exact law.
+        """
+        if math.isinf(self.seconds):
+            return math.inf
         return 0 if self.seconds < _NO_TIME else math.ceil(math.log2(self.seconds / _NO_TIME))
 
     def law(self, until: float = math.inf) -> exact.BracketedCurve:

@@ -23,7 +23,7 @@ from audit.constructions.explicit import (
     Mixtures,
 )
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Choice, Divisor, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # of pure privacy: probabilities of e^-700 have no digits
@@ -215,7 +215,12 @@ class AllIterates(ExplicitPair):
 
     mechanism: NoisySGD
 
-    covers: ClassVar[tuple[Choice, ...]] = (*Batching, *Relation, Release.ALL_ITERATES)
+    covers: ClassVar[tuple[Choice, ...]] = (
+        *Batching,
+        *Relation,
+        *Divisor,
+        Release.ALL_ITERATES,
+    )
 
     def __post_init__(self) -> None:
         refusal = self.mechanism.uncovered(self.covers)
@@ -233,9 +238,15 @@ class AllIterates(ExplicitPair):
         Raises
         ------
         ValueError
-            If the batches are neither full nor Poisson: no formula is known then.
+            If the batches are neither full nor Poisson, or divided by their actual size: no
+            formula is known then.
         """
         m = self.mechanism
+        if m.divisor is not Divisor.NOMINAL:
+            raise ValueError(
+                "divisor must be 'nominal' for the laws of all iterates by formula, "
+                f"got {m.divisor.value!r}"
+            )
         if m.batching is Batching.FULL:
             return Gaussian(
                 sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps

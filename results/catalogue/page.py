@@ -26,6 +26,7 @@ _PAPERS = {
     "survey": "Boninsegna: a survey",
     "bsa24": "Bok, Su, Altschuler (2024): Shifted Interpolation for Differential Privacy",
     "own": "Proven in this package",
+    "accounting": "Accountants of clipped DP-SGD: all iterates, whatever the losses",
 }
 _INTRODUCTION = """\
 # Status of every statement
@@ -35,10 +36,13 @@ that its assumptions allow. *Certified* is what that pair has at least (exact: i
 computed, and every error is taken off), *claimed* what the statement allows at most, and the
 ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. A ratio just
 above 1 has as many digits as it takes to see that. Consistent means not refuted by the pair named,
-which is no proof. The claims are those of
-[published.claims.yaml](../../scenarios/claims/published.claims.yaml) and
-[own.claims.yaml](../../scenarios/claims/own.claims.yaml); [catalogue.csv](catalogue.csv) holds the
-whole rows: what each statement says, and the mechanism at which it is judged.
+which is no proof. `AllIterates` stands for the pair that an accountant composes itself, and is
+computed as its bound is. The claims are those of
+[published.claims.yaml](../../scenarios/claims/published.claims.yaml),
+[own.claims.yaml](../../scenarios/claims/own.claims.yaml) and
+[accounting.claims.yaml](../../scenarios/claims/accounting.claims.yaml);
+[catalogue.csv](catalogue.csv) holds the whole rows: what each statement says, and the mechanism at
+which it is judged.
 
 This file is made by `make results`. Numbers in columns of numbers are computed. The last two tables
 are typed, their column *found* too, in

@@ -31,6 +31,8 @@ _SYMBOLS = {
     "diameter": "D",
     "holder": "Hoelder",
     "clip_norm": "clip norm",
+    "max_batch_size": "B",
+    "participations": "k",
 }
 
 
@@ -178,7 +180,7 @@ def _mechanism(judgement: Judgement) -> str:
     found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
     found += [
         f"{name.replace('_', ' ')}: {fields[name]}"
-        for name in ("batching", "relation", "release")
+        for name in ("batching", "relation", "release", "divisor")
         if name in fields
     ]
     return ", ".join([*found, *([] if fields.get("convex", True) else ["not convex"])])

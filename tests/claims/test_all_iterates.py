@@ -7,7 +7,7 @@ import dataclasses
 import pytest
 
 import audit
-from audit import Batching, NoisySGD, Relation, Release
+from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.claims.claim import CatalogueBound, Claim, EpsilonDelta, Renyi
 from audit.claims.judge import judge
 from audit.claims.judgement import Judgement, Verdict
@@ -23,6 +23,11 @@ MECHANISMS = {
     "poisson, replace one": dataclasses.replace(BASE, relation=Relation.REPLACE_ONE),
     "full": dataclasses.replace(BASE, batch_size=40, batching=Batching.FULL),
     "random allocation": dataclasses.replace(BASE, batching=Batching.RANDOM_ALLOCATION),
+    "actual divisor": dataclasses.replace(BASE, divisor=Divisor.ACTUAL),
+}
+NO_FORMULA = {
+    "random allocation": "no witness: batching must be 'full' or 'poisson'",
+    "actual divisor": "no witness: divisor must be 'nominal'",
 }
 
 
@@ -37,9 +42,9 @@ def test_below_is_refuted_and_above_is_proven(name: str) -> None:
     refuted = judged(m, 0.99 * low)
     assert refuted.verdict is Verdict.REFUTED
     assert refuted.pair == "AllIterates"
-    if name == "random allocation":  # its pair is one of vectors
+    if name in NO_FORMULA:  # pairs of vectors
         assert refuted.witness is None
-        assert "no witness: batching must be 'full' or 'poisson'" in refuted.message
+        assert NO_FORMULA[name] in refuted.message
     else:
         assert refuted.witness is not None
         again = recompute(refuted.witness)
@@ -65,6 +70,17 @@ def test_divergences() -> None:
     for factor, verdict in ((0.999, Verdict.REFUTED), (1.001, Verdict.CONSISTENT)):
         claim = Claim(id="x", mechanism=m, statement=Renyi(((3.0, factor * true),)))
         assert judge(claim).verdict is verdict
+
+
+def test_the_accountant_of_a_nominal_divisor_is_refuted_for_an_actual_one() -> None:
+    m = MECHANISMS["actual divisor"]
+    nominal = audit.bounds.evaluate("accounting.poisson", MECHANISMS["poisson"]).epsilon(DELTA)
+    refuted = judged(m, nominal)
+    assert refuted.verdict is Verdict.REFUTED
+    assert refuted.certified is not None
+    assert refuted.certified > 1.5 * nominal
+    sound = CatalogueBound("accounting.actual_divisor", deltas=(DELTA,))
+    assert judge(Claim(id="x", mechanism=m, statement=sound)).verdict is Verdict.CONSISTENT
 
 
 def test_of_other_releases_there_is_no_such_pair() -> None:

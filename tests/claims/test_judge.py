@@ -171,6 +171,24 @@ def test_what_a_callable_returns_must_be_a_number():
             assert len(judgement.message) < 250
 
 
+def test_a_pair_without_an_exact_law_comes_last():
+    m = NoisySGD(
+        steps=10,
+        dataset_size=40,
+        batch_size=4,
+        step_size=0.1,
+        noise_std=0.25,
+        clip_norm=1.0,
+        convex=False,
+        batching=Batching.POISSON,
+        relation=Relation.ADD_REMOVE,
+    )
+    *others, last = KnownPairs().candidates(m, None, lambda pairs: pairs)
+    assert math.isinf(last.seconds)
+    assert all(math.isfinite(known.seconds) for known in others)
+    assert judge(claimed(EpsilonDelta(((0.1, 1e-5),)), m)).verdict is Verdict.REFUTED
+
+
 def test_the_first_pair_that_refutes_is_enough():
     m = full(diameter=1.0)
     false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)

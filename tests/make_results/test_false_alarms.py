@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from audit.claims import judge as judging
+from audit.claims import evidence, judge
 from audit.curves import Order
 from audit.results import Verdict
 from audit.simulation import final_iterates
@@ -16,7 +16,7 @@ RUNS = 30
 
 def test_the_claims_are_true_and_tight():
     for claim in true_claims():
-        judged = judging.judge(claim)
+        judged = judge.judge(claim)
         assert judged.verdict is Verdict.CONSISTENT
         assert judged.tightness <= 1.0101
 
@@ -46,7 +46,7 @@ def careless(pair, numbers, *, trials, error, seed):
 
 
 def test_a_planted_mistake_is_seen(monkeypatch):
-    monkeypatch.setattr(judging, "sampled_bounds", careless)
+    monkeypatch.setattr(evidence, "sampled_bounds", careless)
     alarms = sum(bool(run("sequential", seed).refuted) for seed in range(RUNS))
     assert alarms > 3 * ERROR * RUNS
 
