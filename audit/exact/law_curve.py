@@ -12,7 +12,7 @@ import itertools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cache, cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +22,7 @@ from audit import validate
 from audit.curves import Order
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
-from audit.numerics.panels import gauss_legendre, interpolate_log
+from audit.numerics.panels import gauss_legendre, interpolate_log, log_interpolant
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
@@ -138,6 +138,7 @@ class LawPair:
         if log_delta == -np.inf:
             return np.inf
 
+        @cache  # the ends are asked for again by the search for the root
         def gap(epsilon: float) -> float:
             # below -1e300 the logarithm only has to be on the right side
             return max(self.log_delta(epsilon) - log_delta, -1e300)
@@ -192,6 +193,7 @@ class LawPair:
             beta = float(np.clip(self._below(-np.inf)[1], 0.0, 1.0))
             return beta, beta
 
+        @cache
         def excess(c: float) -> float:
             return float(np.clip(self.log_errors(c)[0] - np.log(alpha), -1e300, 1e300))
 
@@ -284,11 +286,12 @@ class LawPair:
         """
         nodes, weights = gauss_legendre(self.panels.order)
         places = np.concatenate([[-1.0], nodes, [1.0]])
-        log_p, log_q = self.log_p[panel], self.log_q[panel]
+        log_p, log_q = log_interpolant(self.log_p[panel]), log_interpolant(self.log_q[panel])
 
         def ratio_at(place: Array) -> Array:
-            return _log_ratio(interpolate_log(log_p, place), interpolate_log(log_q, place))
+            return _log_ratio(log_p(place), log_q(place))
 
+        @cache
         def gap(place: float) -> float:
             value = float(ratio_at(np.array(place))) - epsilon
             return float(np.clip(np.nan_to_num(value, nan=-1e300), -1e300, 1e300))
@@ -312,7 +315,7 @@ class LawPair:
             for left, right in itertools.pairwise(np.linspace(start, end, count + 1)):
                 half = 0.5 * (right - left)
                 points = 0.5 * (left + right) + half * nodes
-                logs = interpolate_log(log_p, points), interpolate_log(log_q, points)
+                logs = log_p(points), log_q(points)
                 pieces[not state].append((*logs, np.log(half * half_panel * weights)))
             state = not state
         return pieces

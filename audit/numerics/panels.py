@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -48,18 +49,28 @@ def interpolate_log(logs: Array, points: Array) -> Array:
     polynomials then keep the relative accuracy where the function falls by many orders over a
     panel. (Its logarithm itself may have singularities close by, so it is not interpolated.)
     """
+    return log_interpolant(logs)(points)
+
+
+def log_interpolant(logs: Array) -> Callable[[Array], Array]:
+    """Return `interpolate_log` of one function, prepared for many calls."""
     nodes, _ = gauss_legendre(logs.shape[0])
     finite = np.flatnonzero(np.isfinite(logs))
     if finite.size == 0:
-        return np.full(points.shape, -np.inf)
+        return lambda points: np.full(points.shape, -np.inf)
     first, last = finite[0], finite[-1]
     slope = (logs[last] - logs[first]) / (nodes[last] - nodes[first]) if last > first else 0.0
     tilted = logs - slope * nodes
     top = tilted.max()
-    values = interpolate(np.exp(tilted - top), points)
-    # an interpolant may dip below zero only where the function is lost in rounding
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(np.maximum(values, 0.0)) + top + slope * points)
+    factors = np.exp(tilted - top)
+
+    def at(points: Array) -> Array:
+        values = interpolate(factors, points)
+        # an interpolant may dip below zero only where the function is lost in rounding
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.maximum(values, 0.0)) + top + slope * points)
+
+    return at
 
 
 @dataclass(frozen=True, eq=False)
