@@ -2,7 +2,9 @@
 
 A continuous pair is cut into cells: telling the cells apart is no easier than telling the points
 apart (data processing), so every number of the cells is a lower bound for the pair, whatever the
-cells are.
+cells are. Where log p - log q is in [low, high] on a cell, the cell is split into an outcome of
+loss low and one of loss high that keep both its probabilities. Of all laws on the cell these have
+the largest convex divergences, so every number of the split cells is an upper bound.
 """
 
 from __future__ import annotations
@@ -11,7 +13,7 @@ import functools
 import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -38,6 +40,7 @@ from audit.exact.bracketed import (
 )
 from audit.exact.largest_ratio import largest_ratio
 from audit.exact.law_curve import worse_bracket
+from audit.exact.loss_bounds import largest_loss, log_tail_moment, loss_bounds
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
@@ -49,6 +52,7 @@ _TAIL = 38.0  # standard deviations: beyond, less than 1e-300
 _FAR = 1000.0
 _CELLS = 3000  # for each different normal
 _MOST_CELLS = 400_000
+_SPLIT = 4  # as many cells for high ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,6 +86,13 @@ class DiscreteLaws:
         least, most = delta / (1 + r), delta / (1 - r)
         low = 0.0 if most >= 1 else self.epsilon(most, order) - self.ratio_error
         return max(low, 0.0), self.epsilon(least, order) + self.ratio_error
+
+    def delta_bracket(self, epsilon: float, order: Order) -> tuple[float, float]:
+        """Return (low, high) around the delta of the cells at ``epsilon``."""
+        r, shift = self.relative_error, self.ratio_error
+        low = math.exp(min(self.log_delta(epsilon + shift, order), 0.0)) * (1 - r)
+        high = math.exp(min(self.log_delta(epsilon - shift, order), 0.0)) * (1 + r)
+        return low, min(high, 1.0)
 
     def renyi_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
         """Return (low, high) around the Renyi divergence of the cells of order ``alpha``."""
@@ -172,9 +183,8 @@ class DiscreteLaws:
 class CellCurve(BracketedCurve):
     """The curve of an explicit pair.
 
-    Values come from the cells. The low end of a bracket is certified, by data processing. The high
-    end adds the distance to cells that are twice as wide: it is certified for finite laws, which
-    have no other cells, and an estimate for continuous ones.
+    Values and low ends of brackets come from cells, high ends from split cells: both are certified.
+    Only for the Gaussian parameter mu there is no high end.
     """
 
     pair: Distributions
@@ -184,8 +194,13 @@ class CellCurve(BracketedCurve):
         return cells(self.pair, 2)
 
     @cached_property
-    def _coarse(self) -> DiscreteLaws:
-        return cells(self.pair, 1)
+    def _split(self) -> DiscreteLaws:
+        return self._fine if isinstance(self.pair, Finite) else split_cells(self.pair)
+
+    @cached_property
+    def _inner(self) -> DiscreteLaws:
+        """The split cells of mixtures of normals, but for the two that are endless."""
+        return split_cells(self.pair, inner=True)
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true epsilon at ``delta``."""
@@ -194,12 +209,8 @@ class CellCurve(BracketedCurve):
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
         if delta == 0:
-            value = largest_ratio(self.pair, order)
-            error = _ROUNDING * max(1.0, abs(value)) if math.isfinite(value) else 0.0
-            return max(value - error, 0.0), value + error
-        return self._widened(
-            lambda laws: laws.epsilon(delta, order), self._fine.epsilon_bracket, delta, order
-        )
+            return pure_bracket(self.pair, order)
+        return self._between(DiscreteLaws.epsilon_bracket, delta, order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true delta at ``epsilon``."""
@@ -209,52 +220,45 @@ class CellCurve(BracketedCurve):
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
-        return worse_bracket(
-            lambda o: self._widened(
-                lambda laws: laws.renyi(alpha, o), self._fine.renyi_bracket, alpha, o
-            ),
-            order,
-        )
+        return worse_bracket(lambda o: self._renyi_bracket(alpha, o), order)
+
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        if not isinstance(self.pair, Mixtures):
+            return self._between(DiscreteLaws.renyi_bracket, alpha, order)
+        low, high = self._between(DiscreteLaws.renyi_bracket, alpha, order)
+        if math.isinf(high):  # the loss has no bound far out, but a moment may have one
+            inner = max(self._inner.renyi_bracket(alpha, order)[1], low) + _ROUNDING
+            pair = _in_order(self.pair, order)
+            edges = _mixture_ends(self.pair, _SPLIT)[1:-1]
+            tails = log_tail_moment(pair, alpha, edges)
+            high = float(np.logaddexp((alpha - 1) * inner, tails)) / (alpha - 1)
+            high += _ROUNDING * high if math.isfinite(high) else 0.0
+        return low, high
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return (low, high) around the power 1 - beta of the best test at ``alpha``."""
         validate.open_unit(alpha=alpha)
-        return self._widened(
-            lambda laws: laws.power(alpha, order), self._fine.power_bracket, alpha, order
-        )
+        return self._between(DiscreteLaws.power_bracket, alpha, order)
 
     def mu_bracket(self, order: Order) -> MuBracket:
-        """Return a bracket of the least mu for which the pair is mu-GDP, in one order."""
-        (fine, epsilon), (coarse, _) = (
-            laws.mu_bound(EPSILONS, order) for laws in (self._fine, self._coarse)
-        )
-        error = _ROUNDING * max(1.0, abs(fine))
-        return MuBracket(max(fine - error, 0.0), fine + abs(fine - coarse) + error, epsilon)
+        """Return a bracket of the least mu of the pair in one order, open above."""
+        low, epsilon = self._fine.mu_bound(EPSILONS, order)
+        return MuBracket(max(low - _ROUNDING * max(1.0, abs(low)), 0.0), math.inf, epsilon)
 
-    def _widened(
+    def _between(
         self,
-        value: Callable[[DiscreteLaws], float],
-        bracket: Callable[[float, Order], Bracket],
+        bracket: Callable[[DiscreteLaws, float, Order], Bracket],
         at: float,
         order: Order,
     ) -> Bracket:
-        """Return the bracket of the fine cells, widened by the distance to the coarse ones."""
-        fine, coarse = value(self._fine), value(self._coarse)
-        if math.isinf(fine):
-            return fine, fine
-        low, high = bracket(at, order)
-        error = _ROUNDING * max(1.0, abs(fine))
-        return max(low - error, 0.0), high + abs(fine - coarse) + error
+        """Return the low end of the cells and the high end of the split cells."""
+        low, least = bracket(self._fine, at, order)
+        high = max(bracket(self._split, at, order)[1], least)
+        return max(low - _error(low), 0.0), high + _error(high)
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
-        r = self._fine.relative_error
-        shift = self._fine.ratio_error
-        fine, coarse = (
-            math.exp(laws.log_delta(epsilon, order)) for laws in (self._fine, self._coarse)
-        )
-        low = math.exp(self._fine.log_delta(epsilon + shift, order)) * (1 - r)
-        high = math.exp(self._fine.log_delta(epsilon - shift, order)) * (1 + r)
-        return low, min(high + abs(fine - coarse), 1.0)
+        low = self._fine.delta_bracket(epsilon, order)[0]
+        return low, max(self._split.delta_bracket(epsilon, order)[1], low)
 
     def _pure_epsilon(self, order: Order) -> float:
         return max(largest_ratio(self.pair, order), 0.0)
@@ -285,6 +289,12 @@ def cells(pair: Distributions, refinement: int = 1) -> DiscreteLaws:
 @cells.register
 def _of_mixtures(pair: Mixtures, refinement: int = 1) -> DiscreteLaws:
     """Cut the line into cells, finer than any of the normals."""
+    edges = _mixture_ends(pair, refinement)[1:-1]
+    return DiscreteLaws(mixture_masses(pair.first, edges), mixture_masses(pair.second, edges))
+
+
+def _mixture_ends(pair: Mixtures, refinement: int) -> Array:
+    """Return the ends of the cells, the first and the last one infinite."""
     normals = {
         (mean, std)
         for law in (pair.first, pair.second)
@@ -301,7 +311,7 @@ def _of_mixtures(pair: Mixtures, refinement: int = 1) -> DiscreteLaws:
     # every cell is cut alike, so that what finer cells add falls with the square of their size
     places = np.arange((edges.size - 1) * refinement + 1) / refinement
     edges = np.interp(places, np.arange(edges.size), edges)
-    return DiscreteLaws(mixture_masses(pair.first, edges), mixture_masses(pair.second, edges))
+    return np.concatenate([[-np.inf], edges, [np.inf]])
 
 
 def mixture_masses(law: Mixture, edges: Array) -> Array:
@@ -348,11 +358,7 @@ def _counts_error(pair: Finite) -> float:
 @cells.register
 def _of_laplace_mixtures(pair: LaplaceMixtures, refinement: int = 1) -> DiscreteLaws:
     """Cut what lies between the outermost means; beyond, the log-likelihood ratio is constant."""
-    means = np.array(pair.means)
-    kinks = np.unique(means)
-    count = max(2, 10_000 // max(kinks.size - 1, 1)) * refinement
-    between = (np.linspace(a, b, count + 1)[1:] for a, b in itertools.pairwise(kinks))
-    edges = np.concatenate([kinks[:1], *between])
+    means, edges = np.array(pair.means), _laplace_edges(pair, refinement)
     scaled = (edges[:, None] - means) / pair.scale
     width = np.diff(edges)[:, None] / pair.scale
     with np.errstate(divide="ignore"):
@@ -368,13 +374,99 @@ def _of_laplace_mixtures(pair: LaplaceMixtures, refinement: int = 1) -> Discrete
     return DiscreteLaws(laws[0], laws[1])
 
 
+def _laplace_edges(pair: LaplaceMixtures, refinement: int) -> Array:
+    kinks = np.unique(pair.means)
+    count = max(2, 10_000 // max(kinks.size - 1, 1)) * refinement
+    between = (np.linspace(a, b, count + 1)[1:] for a, b in itertools.pairwise(kinks))
+    return np.concatenate([kinks[:1], *between])
+
+
 @cells.register
 def _of_densities(pair: Densities, refinement: int = 1) -> DiscreteLaws:
     """Cut the interval into equal cells."""
-    edges = np.linspace(pair.low, pair.high, 20_000 * refinement + 1)
+    edges = _density_edges(pair, refinement)
     return DiscreteLaws(
         _exponential_masses(pair.slope, edges), _exponential_masses(-pair.slope, edges)
     )
+
+
+def _density_edges(pair: Densities, refinement: int) -> Array:
+    return np.linspace(pair.low, pair.high, 20_000 * refinement + 1)
+
+
+def split_cells(
+    pair: Mixtures | LaplaceMixtures | Densities, *, inner: bool = False
+) -> DiscreteLaws:
+    """Return two laws that dominate one draw of a pair: its cells, each one split in two.
+
+    Parameters
+    ----------
+    pair
+        The two laws.
+    inner
+        Whether to leave the first and the last cell out.
+    """
+    laws = cells(pair, _SPLIT)
+    low, high = _losses(pair)
+    if inner:
+        low, high = low[1:-1], high[1:-1]
+        laws = replace(laws, log_first=laws.log_first[1:-1], log_second=laws.log_second[1:-1])
+    # the masses may be off by their error, and so may their ratio
+    low, high = low - laws.ratio_error, high + laws.ratio_error
+    with np.errstate(divide="ignore", invalid="ignore"):
+        mean = np.clip(laws.log_first - laws.log_second, low, high)
+        spread = np.log(-np.expm1(low - high))
+        first_high = laws.log_first + np.log(-np.expm1(low - mean)) - spread
+        second_low = laws.log_second + np.log(-np.expm1(mean - high)) - spread
+        first = np.column_stack([second_low + low, first_high]).ravel()
+        second = np.column_stack([second_low, first_high - high]).ravel()
+    none = np.isneginf(first) & np.isneginf(second)
+    return DiscreteLaws(first[~none], second[~none], 2 * laws.relative_error)
+
+
+def _losses(pair: Mixtures | LaplaceMixtures | Densities) -> tuple[Array, Array]:
+    """Return bounds on log p - log q on every cell."""
+    if isinstance(pair, Mixtures):
+        ends = _mixture_ends(pair, _SPLIT)
+        return loss_bounds(pair, ends[:-1], ends[1:])
+    if isinstance(pair, LaplaceMixtures):
+        # between two means it is monotone, beyond all constant
+        edges, means = _laplace_edges(pair, _SPLIT), np.array(pair.means)
+        gaps = -np.abs(edges[:, None] - means) / pair.scale
+        logs = [logsumexp(gaps, axis=1, b=np.array(w)) for w in (pair.first, pair.second)]
+        loss = logs[0] - logs[1]
+        size = np.abs(logs).max(axis=0)
+    else:
+        edges = _density_edges(pair, _SPLIT)
+        shift = _log_exponential(pair.slope, edges) - _log_exponential(-pair.slope, edges)
+        loss = 2 * pair.slope * edges - shift
+        size = np.abs(2 * pair.slope * edges) + abs(shift)
+    low, high = np.minimum(loss[:-1], loss[1:]), np.maximum(loss[:-1], loss[1:])
+    slack = 16 * _UNIT_ROUNDOFF * (1 + np.maximum(size[:-1], size[1:]))
+    low, high = low - slack, high + slack
+    if isinstance(pair, LaplaceMixtures):
+        low, high = (np.concatenate([end[:1], end, end[-1:]]) for end in (low, high))
+    return low, high
+
+
+def pure_bracket(pair: Distributions, order: Order) -> Bracket:
+    """Return (low, high) around epsilon at delta = 0, of all draws."""
+    value = largest_ratio(pair, order)
+    high = value
+    if isinstance(pair, Mixtures) and math.isfinite(value):
+        once, ends = _in_order(pair, order), _mixture_ends(pair, _SPLIT)
+        high = max(value, pair.times * largest_loss(once, ends, value / pair.times))
+    return max(value - _error(value), 0.0), max(high, 0.0) + _error(high)
+
+
+def _error(value: float) -> float:
+    return _ROUNDING * max(1.0, abs(value)) if math.isfinite(value) else 0.0
+
+
+def _in_order(pair: Mixtures, order: Order) -> Mixtures:
+    if order is Order.FORWARD:
+        return pair
+    return replace(pair, first=pair.second, second=pair.first)
 
 
 def _counts(times: int, outcomes: int) -> Array:
@@ -399,3 +491,10 @@ def _exponential_masses(slope: float, edges: Array) -> Array:
     top = np.where(slope > 0, edges[1:], edges[:-1])
     logs = slope * top + np.log(-np.expm1(-abs(slope) * width))
     return np.asarray(logs - logsumexp(logs))
+
+
+def _log_exponential(slope: float, edges: Array) -> float:
+    """Return the log of the integral of e^(slope x) between the ends, but for 1/|slope|."""
+    width = float(edges[-1] - edges[0])
+    top = float(edges[-1] if slope > 0 else edges[0])
+    return slope * top + math.log(-math.expm1(-abs(slope) * width))

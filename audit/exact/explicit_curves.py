@@ -24,8 +24,7 @@ from audit.dominating.dispatch import dominating_curve
 from audit.dominating.grid import dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
-from audit.exact.cells import CellCurve, cells
-from audit.exact.largest_ratio import largest_ratio
+from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
 from audit.mechanism import Batching, Relation
@@ -47,8 +46,7 @@ _SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
 class RepeatedCurve(BracketedCurve):
     """The curve of independent draws of a pair, from compositions below it and above it.
 
-    The low end of a bracket is certified. So is the high end where ``dominating`` dominates the
-    pair; for draws of a continuous law it composes cells, and the high end is an estimate.
+    Both ends of a bracket are certified. Only for the Gaussian parameter mu there is no high end.
 
     Parameters
     ----------
@@ -206,6 +204,12 @@ def _composed(pair: Drawn) -> RepeatedCurve:
     lower = dominated(
         np.append(log_p, rest[0]), np.append(log_q, rest[1]), interval, rounding=rounding
     )
+    if not isinstance(pair, Finite):
+        laws = split_cells(once)
+        log_p, log_q = laws.log_first, laws.log_second
+        far = np.maximum(log_p, log_q) < _NEGLIGIBLE
+        rest = [float(np.logaddexp.reduce(logs[far], initial=-np.inf)) for logs in (log_p, log_q)]
+        log_p, log_q, rounding = log_p[~far], log_q[~far], laws.relative_error
     upper = dominating(
         np.append(log_p, [rest[0], -np.inf]),
         np.append(log_q, [-np.inf, rest[1]]),
@@ -219,16 +223,11 @@ def _repeated(pair: Drawn, dominating: DominatingCurve) -> RepeatedCurve:
     """Return the curve of several draws of a pair; all but epsilon and delta from one draw."""
     times, single = pair.times, CellCurve(replace(pair, times=1))
 
-    def pure(order: Order) -> Bracket:
-        value = largest_ratio(pair, order)
-        error = _ROUNDING * max(1.0, abs(value)) if math.isfinite(value) else 0.0
-        return max(value - error, 0.0), max(value, 0.0) + error
-
     def divergence(alpha: float, order: Order) -> Bracket:
         low, high = single.renyi_bracket(alpha, order)
         return times * low, times * high
 
-    return RepeatedCurve(dominating, pure, divergence)
+    return RepeatedCurve(dominating, lambda order: pure_bracket(pair, order), divergence)
 
 
 def _interval(log_p: Array, log_q: Array) -> float:
