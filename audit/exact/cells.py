@@ -195,7 +195,7 @@ class CellCurve(BracketedCurve):
 
     @cached_property
     def _split(self) -> DiscreteLaws:
-        return self._fine if isinstance(self.pair, Finite) else split_cells(self.pair)
+        return split_cells(self.pair)
 
     @cached_property
     def _inner(self) -> DiscreteLaws:
@@ -394,10 +394,10 @@ def _density_edges(pair: Densities, refinement: int) -> Array:
     return np.linspace(pair.low, pair.high, 20_000 * refinement + 1)
 
 
-def split_cells(
-    pair: Mixtures | LaplaceMixtures | Densities, *, inner: bool = False
-) -> DiscreteLaws:
+def split_cells(pair: Distributions, *, inner: bool = False) -> DiscreteLaws:
     """Return two laws that dominate one draw of a pair: its cells, each one split in two.
+
+    Finite laws stay as they are, of all draws.
 
     Parameters
     ----------
@@ -407,6 +407,8 @@ def split_cells(
         Whether to leave the first and the last cell out.
     """
     laws = cells(pair, _SPLIT)
+    if isinstance(pair, Finite):
+        return laws
     low, high = _losses(pair)
     if inner:
         low, high = low[1:-1], high[1:-1]
