@@ -33,8 +33,7 @@ class Batching(enum.Enum):
     RANDOM_ALLOCATION
         In every epoch each record goes into k batches (``participations``), a uniformly random
         choice that is independent of the other records and epochs. The size of a batch is random.
-        "Balls and bins" for k = 1 (Chua et al. 2024); ``RandomAllocationDpEvent`` of dp-accounting,
-        ``BallsInBinsSampling`` of jax-privacy.
+        "Balls and bins" for k = 1 (Chua et al. 2024), ``BallsInBinsSampling`` of jax-privacy.
     TRUNCATED_POISSON
         Poisson batches, from which a uniformly random subset of ``max_batch_size`` records is kept
         where a batch is larger: ``TruncatedSubsampledGaussianDpEvent`` of dp-accounting,
