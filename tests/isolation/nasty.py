@@ -43,6 +43,11 @@ def hanging(x: float) -> None:
         pass
 
 
+def pausing(x: int) -> int:
+    time.sleep(0.4)
+    return x
+
+
 def slow_at_two(x: float) -> float:
     if x == 2:
         time.sleep(100)

@@ -139,6 +139,14 @@ def test_megabytes_of_output_are_no_outcome(capfd: pytest.CaptureFixture[str]) -
 
 
 def test_the_limit_is_for_all_calls_together(workers: Workers) -> None:
+    names = {"task": f"{NASTY}:task", "limits": Limits(seconds=1.0, gigabytes=2)}
+    with workers.function(f"{NASTY}:pausing", **names) as function:
+        assert function(0) == 0  # each call takes 0.4 s, three of them too long
+        with pytest.raises(UserCodeError, match="took longer than its limit of 1 s"):
+            list(map(function, (1, 2)))
+
+
+def test_a_call_may_be_slow_after_quick_ones(workers: Workers) -> None:
     names = {"task": f"{NASTY}:task", "limits": SHORT}
     with workers.function(f"{NASTY}:slow_at_two", **names) as function:
         assert [function(x) for x in range(2)] == [0, 1]
