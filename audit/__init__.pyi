@@ -15,6 +15,7 @@ from . import testing as testing
 from .bounds import NotApplicable as NotApplicable
 from .curves import Order as Order
 from .mechanism import Batching as Batching
+from .mechanism import Composition as Composition
 from .mechanism import Divisor as Divisor
 from .mechanism import NoisySGD as NoisySGD
 from .mechanism import Relation as Relation

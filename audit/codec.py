@@ -17,8 +17,9 @@ infinite or undefined float                ``"inf"``, ``"-inf"`` or ``"nan"``
 None, bool, int, float, str                itself
 =========================================  =====================================================
 
-``kind`` distinguishes the dataclasses of a union. A class may accept shorter spellings of itself:
-its class method ``expand_shorthand(plain)`` returns the full mapping, or its argument unchanged.
+``kind`` distinguishes the dataclasses of a union, one of which may have none. A class may accept
+shorter spellings of itself: its class method ``expand_shorthand(plain)`` returns the full mapping,
+or its argument unchanged.
 """
 
 from __future__ import annotations
@@ -484,10 +485,12 @@ class _Decoder:
 
     def decode_tagged(self, classes: Sequence[type], plain: Any, path: _Path) -> Any:
         by_kind = {kind_of(cls): cls for cls in classes}
-        if None in by_kind or len(by_kind) < len(classes):
+        if len(by_kind) < len(classes):
             names = ", ".join(cls.__name__ for cls in classes)
             raise TypeError(f"classes of a union must have different kinds, got {names}")
-        kinds = [str(kind) for kind in by_kind]
+        if None in by_kind and "kind" not in plain:
+            return self.decode_dataclass(by_kind[None], plain, path, {})
+        kinds = [str(kind) for kind in by_kind if kind is not None]
         if "kind" not in plain:
             problem = f"must be one of {', '.join(kinds)}, got nothing"
             raise DecodeError.at(self.name, (*path, "kind"), problem)

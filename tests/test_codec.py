@@ -384,6 +384,14 @@ def test_required_fields_with_a_default():
         decode(Step, {"count": 2})
 
 
+def test_one_class_of_a_union_may_have_no_kind():
+    hint = Dot | Circle | None
+    for value in (Dot(1.0), Circle(Dot(1.0)), None):
+        assert decode(hint, encode(value)) == value
+    with pytest.raises(ValueError, match=r"^kind must be one of circle, got 'polygon'$"):
+        decode(hint, {"kind": "polygon"})
+
+
 def test_unions_need_kinds():
     with pytest.raises(TypeError, match="must have different kinds, got Dot, Length"):
         decode(Dot | Length, {"x": 1})

@@ -23,7 +23,15 @@ from audit.constructions.explicit import (
     Mixtures,
 )
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, Choice, Divisor, NoisySGD, Relation, Release
+from audit.mechanism import (
+    Batching,
+    Choice,
+    Composition,
+    Divisor,
+    NoisySGD,
+    Relation,
+    Release,
+)
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # of pure privacy: probabilities of e^-700 have no digits
@@ -213,7 +221,7 @@ class AllIterates(ExplicitPair):
     may be, and those of the others are 0. Noise and distances are in units of the sensitivity.
     """
 
-    mechanism: NoisySGD
+    mechanism: NoisySGD | Composition
 
     covers: ClassVar[tuple[Choice, ...]] = (
         *Batching,
@@ -223,6 +231,8 @@ class AllIterates(ExplicitPair):
     )
 
     def __post_init__(self) -> None:
+        if isinstance(self.mechanism, Composition):
+            return
         refusal = self.mechanism.uncovered(self.covers)
         if refusal is not None:
             raise ValueError(f"{self.name} {refusal}")
@@ -238,10 +248,12 @@ class AllIterates(ExplicitPair):
         Raises
         ------
         ValueError
-            If the batches are neither full nor Poisson, or divided by their actual size: no
-            formula is known then.
+            If the batches are neither full nor Poisson, or divided by their actual size, or the
+            mechanism is a composition: no formula is known then.
         """
         m = self.mechanism
+        if isinstance(m, Composition):
+            raise ValueError(f"AllIterates by formula {m.uncovered()}")
         if m.divisor is not Divisor.NOMINAL:
             raise ValueError(
                 "divisor must be 'nominal' for the laws of all iterates by formula, "

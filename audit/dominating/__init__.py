@@ -8,8 +8,8 @@ Q to X'. Steps are composed on a grid of the logarithm of dP/dQ:
   An upper one dominates the true pair, a lower one is dominated by it (data processing);
   `dominating` and `dominated` make them of any two laws on finitely many outcomes.
 - `compose` (`curve.py`) takes (lower, upper, times), ... and returns a `DominatingCurve`: a
-  `PrivacyCurve` whose brackets hold the true value in each order. Each side is a `Composition`
-  (`composition.py`), which convolves the pairs with errors relative to delta.
+  `PrivacyCurve` whose brackets hold the true value in each order. Each side is a `GridComposition`
+  (`grid_composition.py`), which convolves the pairs with errors relative to delta.
 - One file a sampler holds a function from numbers (noise multiplier, rate or steps of an epoch,
   steps or epochs, relation) to such a curve, and says which pair it is and who proved it.
 - `dominating_curve` (`dispatch.py`) takes a `NoisySGD`. What no file speaks of is refused.

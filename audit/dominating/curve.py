@@ -15,8 +15,8 @@ from audit import validate
 from audit.curves import GaussianCurve, Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
-from audit.dominating.composition import Composition, TooManyCells
 from audit.dominating.grid import GridPair
+from audit.dominating.grid_composition import GridComposition, TooManyCells
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
@@ -99,8 +99,8 @@ class ComposedCurve(DominatingCurve):
         Whether (Q, P) is the same pair as (P, Q), so that one order serves for both.
     """
 
-    lower: Composition
-    upper: Composition
+    lower: GridComposition
+    upper: GridComposition
     moments: Moments | None = None
     same: bool = False
 
@@ -113,7 +113,7 @@ class ComposedCurve(DominatingCurve):
         """Whether both orders are the same."""
         return self.same
 
-    def _sides(self, order: Order) -> tuple[Composition, Composition]:
+    def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
         if order is Order.FORWARD or self.same:
             return self.lower, self.upper
         return self.lower.swapped, self.upper.swapped
@@ -276,8 +276,8 @@ def compose(
         See `ComposedCurve`.
     """
     return ComposedCurve(
-        Composition([(lower, times) for lower, _, times in parts]),
-        Composition([(upper, times) for _, upper, times in parts]),
+        GridComposition([(lower, times) for lower, _, times in parts]),
+        GridComposition([(upper, times) for _, upper, times in parts]),
         moments,
         same,
     )

@@ -12,7 +12,7 @@ from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import CELLS, random_allocation
 from audit.dominating.shuffling import shuffled
 from audit.dominating.truncated_poisson import truncated_poisson
-from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 ACCURACY = 3e-7
 """Relative width of brackets of epsilon that is aimed at where nothing else is asked for."""
@@ -134,7 +134,9 @@ SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
 """For each batching, a function from a mechanism and an accuracy to the curve of its pair."""
 
 
-def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> DominatingCurve:
+def dominating_curve(
+    mechanism: NoisySGD | Composition, *, accuracy: float = ACCURACY
+) -> DominatingCurve:
     """Return the privacy of a mechanism that releases all iterates, whatever the losses.
 
     The curve belongs to a pair of laws that dominates every pair of neighbouring datasets, and that
@@ -172,8 +174,10 @@ def dominating_curve(mechanism: NoisySGD, *, accuracy: float = ACCURACY) -> Domi
     >>> low <= high < low * 1.000001
     True
     """
-    validate.instance(NoisySGD, mechanism=mechanism)
     validate.positive(accuracy=accuracy)
+    if isinstance(mechanism, Composition):
+        raise ValueError(f"dominating_curve {mechanism.uncovered()}")
+    validate.instance(NoisySGD, mechanism=mechanism)
     if mechanism.release is not Release.ALL_ITERATES:
         raise ValueError(
             f"release must be 'all iterates' for a dominating pair, got {mechanism.release.value!r}"

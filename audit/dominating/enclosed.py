@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.dominating.composition import Composition
 from audit.dominating.curve import Bracket, DominatingCurve
+from audit.dominating.grid_composition import GridComposition
 
 Array = NDArray[np.float64]
 
@@ -31,7 +31,7 @@ class EnclosedCurve(DominatingCurve):
         it is a `DominatingCurve`.
     """
 
-    adversaries: tuple[Composition, ...]
+    adversaries: tuple[GridComposition, ...]
     upper: PrivacyCurve
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
@@ -63,5 +63,5 @@ class EnclosedCurve(DominatingCurve):
         return np.asarray(self.upper.renyi(alpha, order))
 
 
-def _ordered(side: Composition, order: Order) -> Composition:
+def _ordered(side: GridComposition, order: Order) -> GridComposition:
     return side if order is Order.FORWARD else side.swapped

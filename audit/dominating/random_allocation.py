@@ -22,9 +22,9 @@ from scipy.special import gammaln
 
 from audit import validate
 from audit.curves import GaussianCurve
-from audit.dominating.composition import Composition
 from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.grid import GridPair, dominated
+from audit.dominating.grid_composition import GridComposition
 from audit.numerics.convex_order import (
     GridLaw,
     add,
@@ -107,7 +107,7 @@ def random_allocation(
             (size, size, (participations - larger) * most),
             (size + 1, size + 1, larger * most),
         ]
-        lower = Composition([(low, epochs)]) if epochs else _nothing(low.interval)
+        lower = GridComposition([(low, epochs)]) if epochs else _nothing(low.interval)
         upper = _composed(noise_multiplier, True, runs, cells)
     touched = participations * (epochs + (rest > 0))
     # one Gaussian step for every participation, whose place is then known
@@ -150,7 +150,7 @@ def summand(
 
 def _composed(
     noise_multiplier: float, above: bool, runs: Sequence[tuple[int, int, int]], cells: int
-) -> Composition:
+) -> GridComposition:
     """Compose allocations: (steps, of how many, how often), ..."""
     laws = [
         (likelihood_ratio(noise_multiplier, above, steps, of, cells=cells), times)
@@ -163,7 +163,7 @@ def _composed(
         while law.interval > 1.5 * finest:
             law = halved(law)
         parts.append((_pair(law), times))
-    return Composition(parts)
+    return GridComposition(parts)
 
 
 def _pair(law: GridLaw) -> GridPair:
@@ -200,6 +200,6 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
     return dominated(log_p, log_q, law.interval, rounding=law.rounding)
 
 
-def _nothing(interval: float) -> Composition:
+def _nothing(interval: float) -> GridComposition:
     """Return a release that tells nothing."""
-    return Composition([(GridPair(False, interval, 0, np.ones(1), np.ones(1)), 1)])
+    return GridComposition([(GridPair(False, interval, 0, np.ones(1), np.ones(1)), 1)])

@@ -31,9 +31,9 @@ from scipy.special import log_ndtr, ndtr
 
 from audit import validate
 from audit.curves import GaussianCurve
-from audit.dominating.composition import Composition
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated
+from audit.dominating.grid_composition import GridComposition
 from audit.dominating.random_allocation import TAIL, allocation_side, summand
 from audit.mechanism import Relation
 from audit.numerics.convex_order import iid_sum
@@ -123,7 +123,7 @@ def shuffled(
     # the record may have the one or the other gradient under X
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
     return EnclosedCurve(
-        tuple(Composition([(pair, times)]) for pair in pairs),
+        tuple(GridComposition([(pair, times)]) for pair in pairs),
         GaussianCurve(math.sqrt(meetings) / noise_multiplier),
     )
 

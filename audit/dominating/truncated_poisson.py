@@ -26,10 +26,10 @@ from numpy.typing import NDArray
 from scipy.special import betainc, logsumexp
 
 from audit import validate
-from audit.dominating.composition import Composition
 from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, mixed
+from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import MixturePair, grid_width, poisson_curve
 from audit.mechanism import Relation
 from audit.numerics.normal import log_interval
@@ -160,8 +160,10 @@ def truncated_poisson(
     adversaries = [replace(others_0, rounding=_ROUNDING)]
     if max_batch_size <= _LARGEST_BATCH:
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
-    lower = [Composition([(pair, steps)]) for pair in adversaries]
-    return EnclosedCurve(tuple(lower[1:]), ComposedCurve(lower[0], Composition([(upper, steps)])))
+    lower = [GridComposition([(pair, steps)]) for pair in adversaries]
+    return EnclosedCurve(
+        tuple(lower[1:]), ComposedCurve(lower[0], GridComposition([(upper, steps)]))
+    )
 
 
 def others_against(

@@ -27,7 +27,7 @@ from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, 
 from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
-from audit.mechanism import Batching, Relation
+from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 Drawn = Mixtures | LaplaceMixtures | Finite
@@ -182,7 +182,8 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
             return 0.0, curve.renyi(alpha, order)
 
         return RepeatedCurve(curve, lambda order: (0.0, math.inf), divergence)
-    if distributions.times == 1 and pair.mechanism.batching is Batching.FULL:
+    full = isinstance(pair.mechanism, NoisySGD) and pair.mechanism.batching is Batching.FULL
+    if distributions.times == 1 and full:
         first, second = (
             NormalLaw(law.means[0], law.stds[0])
             for law in (distributions.first, distributions.second)

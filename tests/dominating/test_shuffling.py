@@ -10,7 +10,7 @@ from scipy.special import ndtr
 
 from audit.curves import GaussianCurve, Order
 from audit.dominating import shuffling
-from audit.dominating.composition import Composition
+from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import random_allocation
 from audit.dominating.shuffling import largest_sum, mean_of_powers, shuffled
@@ -42,7 +42,7 @@ def test_the_largest_sum_has_a_closed_form() -> None:
     c = np.linspace(3.0, 7.0, 4001)
     with np.errstate(divide="ignore", invalid="ignore"):
         best = np.nanmax(np.log((beyond(c, 2.0) - delta) / beyond(c, 1.0)))
-    low = Composition([(largest_sum(z, steps, steps, (2.0, 1.0)), 1)]).epsilon(delta)
+    low = GridComposition([(largest_sum(z, steps, steps, (2.0, 1.0)), 1)]).epsilon(delta)
     assert best - 1e-4 < low <= best + 1e-8
 
 
@@ -80,7 +80,7 @@ def test_the_mean_of_powers_against_samples() -> None:
     ratio = np.exp((2 * x - 2) / z**2).mean(axis=1) / np.exp((x - 0.5) / z**2).mean(axis=1)
     values = np.maximum(1 - math.exp(epsilon) / ratio, 0)
     mean, error = float(values.mean()), float(values.std() / math.sqrt(values.size))
-    low = Composition([(mean_of_powers(z, steps, (2.0, 1.0), 2.5), 1)]).delta(epsilon)
+    low = GridComposition([(mean_of_powers(z, steps, (2.0, 1.0), 2.5), 1)]).delta(epsilon)
     assert 0.9 * mean < low < mean + 4 * error
     # a planted error: the place of the batch is known
     known = GaussianCurve(1 / z).delta(epsilon)

@@ -11,7 +11,7 @@ from scipy.stats import binom, norm
 
 from audit.curves import Order
 from audit.dominating import truncated_poisson as module
-from audit.dominating.composition import Composition
+from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.truncated_poisson import Truncation, others_against, truncated_poisson
 from audit.mechanism import Relation
@@ -130,5 +130,5 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_the_second_adversary_is_one_of_the_lower_ends() -> None:
     cut = Truncation.of(20, 0.3, 2)
     pair = others_against(1.0, 20, 2, cut, 0.01)
-    alone = Composition([(pair, 5)]).epsilon(1e-5)
+    alone = GridComposition([(pair, 5)]).epsilon(1e-5)
     assert alone <= truncated(1.0, 20, 0.3, 2, 5).epsilon_bracket(1e-5, Order.FORWARD)[0] + 1e-2

@@ -60,7 +60,7 @@ class _Sets:
     q_error: Array
 
 
-class Composition:
+class GridComposition:
     """The pair of independent runs of pairs on one side: (pair, how many times), ...
 
     Parameters
@@ -118,9 +118,9 @@ class Composition:
         return log, mean, variance
 
     @cached_property
-    def swapped(self) -> Composition:
+    def swapped(self) -> GridComposition:
         """The composition of the pairs (Q, P)."""
-        return Composition([(pair.swapped(), times) for pair, times in self.parts])
+        return GridComposition([(pair.swapped(), times) for pair, times in self.parts])
 
     @cached_property
     def p_only(self) -> float:

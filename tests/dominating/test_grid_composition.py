@@ -11,9 +11,9 @@ import pytest
 from numpy.typing import NDArray
 
 from audit.curves import GaussianCurve, Order
-from audit.dominating.composition import Composition
 from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
 from audit.dominating.grid import GridPair, dominated, dominating, mixed
+from audit.dominating.grid_composition import GridComposition
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
@@ -93,10 +93,10 @@ def test_different_pairs_compose_and_mix() -> None:
     sides = finite_sides(0.01)
     gaussian = gaussian_sides(1.0, 0.01)
     for index, sign in ((0, 1), (1, -1)):
-        both = Composition([(sides[index], 2), (gaussian[index], 3)])
-        other = Composition([(gaussian[index], 3), (sides[index], 2)])
+        both = GridComposition([(sides[index], 2), (gaussian[index], 3)])
+        other = GridComposition([(gaussian[index], 3), (sides[index], 2)])
         assert both.delta(1.0) == pytest.approx(other.delta(1.0), rel=1e-9)
-        coin = Composition([(mixed(((0.25, sides[index]), (0.75, gaussian[index]))), 1)])
+        coin = GridComposition([(mixed(((0.25, sides[index]), (0.75, gaussian[index]))), 1)])
         exact = 0.25 * exact_delta(P, Q, 1, 0.5) + 0.75 * GaussianCurve(1.0).delta(0.5)
         assert sign * coin.delta(0.5) <= sign * exact + 1e-7
         assert coin.delta(0.5) == pytest.approx(exact, abs=2e-3)
@@ -104,10 +104,10 @@ def test_different_pairs_compose_and_mix() -> None:
 
 def test_what_only_one_law_has_bounds_epsilon() -> None:
     """P has .04 that Q lacks: no finite epsilon below it, in one run or in four."""
-    upper = Composition([(finite_sides(0.01)[1], 1)])
+    upper = GridComposition([(finite_sides(0.01)[1], 1)])
     assert upper.epsilon(0.04) == math.inf
     assert upper.epsilon(0.041) < math.inf
-    assert Composition([(finite_sides(0.01)[1], 4)]).p_only == pytest.approx(1 - 0.96**4)
+    assert GridComposition([(finite_sides(0.01)[1], 4)]).p_only == pytest.approx(1 - 0.96**4)
 
 
 @pytest.mark.parametrize("planted", ["location", "mass", "lifted"])
@@ -128,8 +128,8 @@ def test_a_planted_error_is_caught(planted: str) -> None:
 def test_sides_and_intervals_must_match() -> None:
     lower, upper = finite_sides(0.01)
     with pytest.raises(ValueError, match="parts must be on one side and one interval"):
-        Composition([(lower, 1), (upper, 1)])
+        GridComposition([(lower, 1), (upper, 1)])
     with pytest.raises(ValueError, match="parts must be on one side and one interval, got 0 parts"):
-        Composition([(lower, 0)])
+        GridComposition([(lower, 0)])
     with pytest.raises(ValueError, match="lower must be dominated and upper must dominate"):
-        ComposedCurve(Composition([(upper, 1)]), Composition([(lower, 1)]))
+        ComposedCurve(GridComposition([(upper, 1)]), GridComposition([(lower, 1)]))
