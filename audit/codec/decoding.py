@@ -1,0 +1,369 @@
+"""Plain data to values, with the path of what does not fit in every error."""
+
+from __future__ import annotations
+
+import enum
+import types
+from collections.abc import Callable, Mapping, Sequence
+from numbers import Integral, Real
+from typing import Any, get_args, get_origin
+
+import numpy as np
+
+from audit.codec.hints import (
+    MISSING,
+    NOT_FINITE,
+    SIMPLE,
+    Form,
+    default_of,
+    did_you_mean,
+    form,
+    hints_of,
+    init_fields,
+    kind_of,
+    spelling,
+)
+from audit.validate import shown, with_article
+
+_Path = tuple[str | int, ...]
+
+
+class DecodeError(ValueError):
+    """Plain data that does not fit the hint.
+
+    Attributes
+    ----------
+    path
+        Keys and indices that lead to the wrong value, from the value that was decoded.
+    problem
+        The message without the path: ``"must be a whole number, got 'x'"``.
+    """
+
+    def __init__(self, message: str, path: _Path = (), problem: str = "") -> None:
+        super().__init__(message)
+        self.path = path
+        self.problem = problem
+
+    @staticmethod
+    def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
+        """Return the error for the value at a path inside the value called ``name``."""
+        where = _dotted(name, path) or "value"
+        return DecodeError(f"{where}{separator}{problem}", path, problem)
+
+
+def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | None = None) -> Any:
+    """Return the value that plain data stands for; the inverse of `encode`.
+
+    Parameters
+    ----------
+    hint
+        A type hint: a dataclass, an enum, ``float``, ``int``, ``bool``, ``str``, ``Path``,
+        ``None``, ``Literal``, a union, ``tuple[X, ...]``, ``tuple[X, Y]``, ``list[X]``,
+        ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``.
+    plain
+        The data, as a YAML or JSON reader returns it. Enum members are read in any spelling:
+        value or name, upper or lower case, with spaces, hyphens or underscores. A value that has
+        the hinted class already stays as it is.
+    name
+        What messages call the value.
+    given
+        Fields of a dataclass that come from elsewhere; ``plain`` must not hold them.
+
+    Raises
+    ------
+    DecodeError
+        If the data does not fit; a `ValueError` whose message begins with the path of the value:
+        ``"settings[0].mechanism.steps must be a whole number, got 'x'"``.
+
+    Notes
+    -----
+    A union of ``float`` and ``str`` reads the texts ``inf``, ``-inf`` and ``nan`` as numbers, and
+    values hinted ``Any`` are not converted.
+
+    Examples
+    --------
+    >>> from audit.mechanism import Batching
+    >>> decode(tuple[Batching, ...], ["poisson", "WITHOUT_REPLACEMENT"])
+    (<Batching.POISSON: 'poisson'>, <Batching.WITHOUT_REPLACEMENT: 'without replacement'>)
+    """
+    return _Decoder(name).decode(hint, plain, (), given or {})
+
+
+def _dotted(name: str, path: _Path) -> str:
+    text = name
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        else:
+            text += f".{part}" if text else part
+    return text
+
+
+def _is_number(plain: Any) -> bool:
+    return isinstance(plain, Real) and not isinstance(plain, bool | np.bool_)
+
+
+def _is_whole(plain: Any) -> bool:
+    return isinstance(plain, Integral) and not isinstance(plain, bool | np.bool_)
+
+
+def _could_fit(hint: Any, plain: Any) -> bool:
+    """Whether the data has the shape that the hint takes, whatever it holds."""
+    match form(hint):
+        case Form.ANY | Form.UNION:
+            return True
+        case Form.LITERAL:
+            return isinstance(plain, tuple({type(choice) for choice in get_args(hint)}))
+        case Form.DATACLASS:
+            shorthand = hasattr(hint, "expand_shorthand")
+            return isinstance(plain, Mapping | hint) or (shorthand and _is_number(plain))
+        case Form.ENUM:
+            return isinstance(plain, str | hint)
+        case Form.MAPPING:
+            return isinstance(plain, Mapping)
+        case Form.LIST | Form.ARRAY:
+            return isinstance(plain, Sequence | np.ndarray) and not isinstance(plain, str)
+        case Form.SIMPLE:
+            return _fits_simple(hint, plain)
+
+
+def _fits_simple(hint: Any, plain: Any) -> bool:
+    if hint is float:
+        return _is_number(plain) or (isinstance(plain, str) and plain in NOT_FINITE)
+    if hint is int:
+        return _is_whole(plain)
+    if hint is bool:
+        return isinstance(plain, bool | np.bool_)
+    if hint in (None, types.NoneType):
+        return plain is None
+    return isinstance(plain, str | hint)
+
+
+def _preference(hint: Any) -> int:
+    """Rank of a hint in a union: the narrower one is tried first."""
+    if hint is str:
+        return 3
+    return 2 if hint in (Any, object) else 1 if hint is float else 0
+
+
+class _Decoder:
+    """One run of `decode`; knows what messages call the value."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def error(self, path: _Path, requirement: str, plain: Any, hint: str = "") -> DecodeError:
+        return DecodeError.at(self.name, path, f"must be {requirement}, got {shown(plain)}{hint}")
+
+    def decode(self, hint: Any, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
+        match form(hint):
+            case Form.ANY:
+                return plain
+            case Form.SIMPLE:
+                return self.decode_simple(hint, plain, path)
+            case Form.UNION:
+                return self.decode_union(get_args(hint), plain, path)
+            case Form.LITERAL:
+                return self.decode_literal(get_args(hint), plain, path)
+            case Form.DATACLASS:
+                return self.decode_dataclass(hint, plain, path, given)
+            case Form.ENUM:
+                return self.decode_enum(hint, plain, path)
+            case Form.MAPPING:
+                return self.decode_mapping(hint, plain, path)
+            case Form.ARRAY:
+                return self.decode_array(hint, plain, path)
+            case Form.LIST:
+                return self.decode_list(hint, plain, path)
+
+    def decode_simple(self, hint: Any, plain: Any, path: _Path) -> Any:
+        if type(plain) is hint:
+            return plain
+        whole = hint is int and isinstance(plain, float) and plain.is_integer()
+        if not whole and not _fits_simple(hint, plain):
+            raise self.error(path, SIMPLE[hint], plain)
+        if hint in (None, types.NoneType):
+            return None
+        if hint is float and isinstance(plain, str):
+            return NOT_FINITE[plain]
+        try:
+            return hint(plain)
+        except OverflowError:
+            raise self.error(path, SIMPLE[hint], plain) from None
+
+    def decode_literal(self, choices: tuple[Any, ...], plain: Any, path: _Path) -> Any:
+        for choice in choices:
+            if type(choice) is type(plain) and choice == plain:
+                return choice
+        words = [str(choice) for choice in choices]
+        raise self.error(path, f"one of {', '.join(words)}", plain, did_you_mean(plain, words))
+
+    def decode_enum(self, hint: type[enum.Enum], plain: Any, path: _Path) -> enum.Enum:
+        if isinstance(plain, hint):
+            return plain
+        for member in hint:
+            if plain == member.value and isinstance(plain, bool) == isinstance(member.value, bool):
+                return member
+        if isinstance(plain, str):
+            for member in hint:
+                if spelling(plain) in (spelling(str(member.value)), spelling(member.name)):
+                    return member
+        words = [str(member.value) for member in hint]
+        raise self.error(path, f"one of {', '.join(words)}", plain, did_you_mean(plain, words))
+
+    def decode_list(self, hint: Any, plain: Any, path: _Path) -> Any:
+        if not _could_fit(hint, plain):
+            raise self.error(path, "a list", plain)
+        origin, args = get_origin(hint) or hint, get_args(hint)
+        if origin is tuple and args and args[-1] is not Ellipsis:
+            if len(args) != len(plain):
+                raise self.error(path, f"a list of {len(args)}", plain)
+            hints = args
+        else:
+            hints = (args[0] if args else Any,) * len(plain)
+        items = [
+            self.decode(hint, item, (*path, i), {})
+            for i, (hint, item) in enumerate(zip(hints, plain, strict=True))
+        ]
+        return items if origin is list else tuple(items)
+
+    def decode_array(self, hint: Any, plain: Any, path: _Path) -> Any:
+        if not _could_fit(hint, plain):
+            raise self.error(path, "a list of numbers", plain)
+        args = get_args(hint)
+        kinds = get_args(args[1]) if len(args) > 1 else ()
+        dtype = kinds[0] if kinds and isinstance(kinds[0], type) else np.float64
+        try:
+            return np.array(_numbers(plain), dtype=dtype)
+        except (TypeError, ValueError, OverflowError):
+            raise self.error(path, "a list of numbers", plain) from None
+
+    def decode_mapping(self, hint: Any, plain: Any, path: _Path) -> Any:
+        if not isinstance(plain, Mapping):
+            raise self.error(path, "a mapping", plain)
+        key_hint, item_hint = get_args(hint) or (str, Any)
+        return {
+            self.decode_key(key_hint, key, path): self.decode(
+                item_hint, item, (*path, str(key)), {}
+            )
+            for key, item in plain.items()
+        }
+
+    def decode_key(self, hint: Any, key: Any, path: _Path) -> Any:
+        if hint in (int, float) and isinstance(key, str):
+            try:
+                return hint(key)
+            except ValueError:
+                requirement = f"a mapping whose keys are {SIMPLE[hint][2:]}s"
+                raise self.error(path, requirement, key) from None
+        return self.decode(hint, key, (*path, str(key)), {})
+
+    def decode_union(self, hints: tuple[Any, ...], plain: Any, path: _Path) -> Any:
+        if isinstance(plain, bool | int | float | None) and type(plain) in hints:
+            return plain
+        fitting = [hint for hint in hints if _could_fit(hint, plain)]
+        tagged = [hint for hint in fitting if form(hint) is Form.DATACLASS]
+        if len(tagged) > 1 and not isinstance(plain, tuple(tagged)):
+            return self.decode_tagged(tagged, plain, path)
+        if not fitting:
+            requirement = " or ".join(_described(hint) for hint in hints)
+            raise self.error(path, requirement, plain)
+        first: ValueError | None = None
+        for hint in sorted(fitting, key=_preference):
+            try:
+                return self.decode(hint, plain, path, {})
+            except DecodeError as error:
+                first = first or error
+        assert first is not None  # nothing was returned
+        raise first
+
+    def decode_tagged(self, classes: Sequence[type], plain: Any, path: _Path) -> Any:
+        by_kind = {kind_of(cls): cls for cls in classes}
+        if len(by_kind) < len(classes):
+            names = ", ".join(cls.__name__ for cls in classes)
+            raise TypeError(f"classes of a union must have different kinds, got {names}")
+        if None in by_kind and "kind" not in plain:
+            return self.decode_dataclass(by_kind[None], plain, path, {})
+        kinds = [str(kind) for kind in by_kind if kind is not None]
+        if "kind" not in plain:
+            problem = f"must be one of {', '.join(kinds)}, got nothing"
+            raise DecodeError.at(self.name, (*path, "kind"), problem)
+        kind = plain["kind"]
+        if kind not in kinds:
+            close = did_you_mean(kind, kinds)
+            raise self.error((*path, "kind"), f"one of {', '.join(kinds)}", kind, close)
+        return self.decode_dataclass(by_kind[kind], plain, path, {})
+
+    def decode_dataclass(self, cls: type, plain: Any, path: _Path, given: Mapping[str, Any]) -> Any:
+        if isinstance(plain, cls):
+            return plain
+        if hasattr(cls, "expand_shorthand"):
+            plain = self.constructed(path, cls, lambda: cls.expand_shorthand(plain))
+        if not isinstance(plain, Mapping):
+            raise self.error(path, _described(cls), plain)
+        fields = {name: f for name, f in init_fields(cls).items() if name not in given}
+        for key, item in plain.items():
+            if key == "kind" and kind_of(cls) is not None:
+                if item != kind_of(cls):
+                    raise self.error((*path, "kind"), str(kind_of(cls)), item)
+            elif key not in fields:
+                requirement = f"left out of {with_article(cls.__name__)}"
+                close = did_you_mean(key, fields) or f"; known are {', '.join(fields) or 'none'}"
+                raise self.error((*path, str(key)), requirement, item, close)
+        for name, field in fields.items():
+            if name not in plain and default_of(field) is MISSING:
+                problem = f"must be given for {with_article(cls.__name__)}, got nothing"
+                raise DecodeError.at(self.name, (*path, name), problem)
+        hints = hints_of(cls)
+        values = {
+            name: self.decode(hints[name], plain[name], (*path, name), {})
+            for name in fields
+            if name in plain
+        }
+        return self.constructed(path, cls, lambda: cls(**given, **values))
+
+    def constructed(self, path: _Path, cls: type, make: Callable[[], Any]) -> Any:
+        """Return ``make()``; the message of a `ValueError` gets the path of the value."""
+        try:
+            return make()
+        except DecodeError:
+            raise
+        except ValueError as error:
+            word, _, rest = str(error).partition(" ")
+            field = word.partition(".")[0]
+            if field in init_fields(cls) and rest:
+                parts = tuple(word.split("."))
+                raise DecodeError.at(self.name, (*path, *parts), rest) from error
+            if not path and not self.name:
+                raise
+            raise DecodeError.at(self.name, path, str(error), ": ") from error
+
+
+def _described(hint: Any) -> str:
+    """Return what a hint takes, for a message."""
+    match form(hint):
+        case Form.SIMPLE:
+            return SIMPLE[hint]
+        case Form.LITERAL:
+            return f"one of {', '.join(str(choice) for choice in get_args(hint))}"
+        case Form.ENUM:
+            return f"one of {', '.join(str(member.value) for member in hint)}"
+        case Form.DATACLASS:
+            return f"a mapping with the fields of {with_article(hint.__name__)}"
+        case Form.MAPPING:
+            return "a mapping"
+        case Form.LIST | Form.ARRAY:
+            return "a list"
+        case Form.ANY | Form.UNION:
+            return "anything"
+
+
+def _numbers(plain: Any) -> Any:
+    """Return nested lists of numbers; the words for infinite and undefined ones are read."""
+    if isinstance(plain, Sequence) and not isinstance(plain, str):
+        return [_numbers(item) for item in plain]
+    if isinstance(plain, str):
+        if plain not in NOT_FINITE:
+            raise ValueError
+        return NOT_FINITE[plain]
+    return plain

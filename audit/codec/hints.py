@@ -1,0 +1,113 @@
+"""Type hints: their sorts, and the fields of dataclasses as plain data has them."""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+import enum
+import functools
+import math
+import types
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any, Literal, Union, get_origin, get_type_hints
+
+import numpy as np
+
+NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
+MISSING = dataclasses.MISSING
+# Metadata of a field that has a default in Python and must be given in plain data: its default
+# makes another, simpler thing of the object, so that to leave it out of a file is a slip.
+REQUIRED = MappingProxyType({"required": True})
+
+
+def kind_of(cls: type) -> str | None:
+    """Return the tag of a dataclass in a union, None where it has none."""
+    kind = getattr(cls, "kind", None)
+    return kind if isinstance(kind, str) and "kind" not in init_fields(cls) else None
+
+
+def did_you_mean(word: object, choices: Iterable[str]) -> str:
+    """Return ``"; did you mean 'x'?"`` where a choice is spelt like the word, else nothing."""
+    spelt = {spelling(choice): choice for choice in choices}
+    close = difflib.get_close_matches(spelling(str(word)), spelt, n=1)
+    return f"; did you mean {spelt[close[0]]!r}?" if close else ""
+
+
+@functools.cache
+def init_fields(cls: type) -> Mapping[str, dataclasses.Field[Any]]:
+    """Return the fields that a dataclass is made of, by name; none for other classes."""
+    if not dataclasses.is_dataclass(cls):
+        return {}
+    return {field.name: field for field in dataclasses.fields(cls) if field.init}
+
+
+@functools.cache
+def hints_of(cls: type) -> Mapping[str, Any]:
+    """Return the type hints of a class by name."""
+    return get_type_hints(cls)
+
+
+def default_of(field: dataclasses.Field[Any]) -> Any:
+    """Return what stands for a field that is left out of plain data, ``MISSING`` for nothing."""
+    if field.metadata.get("required"):
+        return MISSING
+    if field.default_factory is not MISSING:
+        return field.default_factory()
+    return field.default
+
+
+def spelling(text: str) -> str:
+    """Return a choice in its one spelling, whichever way it is written."""
+    return text.lower().replace("-", " ").replace("_", " ").strip()
+
+
+class Form(enum.Enum):
+    """The sorts of type hints."""
+
+    ANY = enum.auto()
+    UNION = enum.auto()
+    LITERAL = enum.auto()
+    DATACLASS = enum.auto()
+    ENUM = enum.auto()
+    MAPPING = enum.auto()
+    ARRAY = enum.auto()
+    LIST = enum.auto()
+    SIMPLE = enum.auto()
+
+
+@functools.cache
+def form(hint: Any) -> Form:
+    """Return the sort of a type hint; ``TypeError`` if it has no plain form."""
+    if hint in (Any, object):
+        return Form.ANY
+    origin = get_origin(hint) or hint
+    if origin in (Union, types.UnionType):
+        return Form.UNION
+    if origin is Literal:
+        return Form.LITERAL
+    if origin in (dict, Mapping):
+        return Form.MAPPING
+    if origin in (tuple, list, Sequence):
+        return Form.LIST
+    if origin is np.ndarray:
+        return Form.ARRAY
+    if isinstance(hint, type) and dataclasses.is_dataclass(hint):
+        return Form.DATACLASS
+    if isinstance(hint, type) and issubclass(hint, enum.Enum):
+        return Form.ENUM
+    if hint in SIMPLE:
+        return Form.SIMPLE
+    raise TypeError(f"hint must be one that has a plain form, got {hint!r}")
+
+
+SIMPLE: Mapping[Any, str] = {
+    None: "null",
+    types.NoneType: "null",
+    bool: "true or false",
+    int: "a whole number",
+    float: "a number",
+    str: "text",
+    Path: "a path",
+}
