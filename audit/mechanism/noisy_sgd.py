@@ -66,6 +66,10 @@ class NoisySGD:
         The size at which the batches of ``Batching.TRUNCATED_POISSON`` are cut; None for others.
     participations
         k, in how many batches of an epoch each record is, for ``Batching.RANDOM_ALLOCATION``.
+    poisson_rate
+        q, the probability with which a (truncated) Poisson batch takes a record, where q n is no
+        whole number and all iterates are released; None for b/n. ``batch_size`` is then the divisor
+        alone.
     holder
         ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
     clip_norm
@@ -97,6 +101,7 @@ class NoisySGD:
     divisor: Divisor = Divisor.NOMINAL
     max_batch_size: int | None = None
     participations: int = 1
+    poisson_rate: float | None = None
 
     def __post_init__(self) -> None:
         validate.integer(
@@ -171,6 +176,25 @@ class NoisySGD:
                 f"max_batch_size must be None for {self.batching.value} batches, "
                 f"got {self.max_batch_size!r}"
             )
+        self._check_rate()
+
+    def _check_rate(self) -> None:
+        if self.poisson_rate is None:
+            return
+        validate.positive(poisson_rate=self.poisson_rate)
+        validate.closed_unit(poisson_rate=self.poisson_rate)
+        if self.batching not in (Batching.POISSON, Batching.TRUNCATED_POISSON):
+            raise ValueError(
+                f"poisson_rate must be None for {self.batching.value} batches, "
+                f"got {self.poisson_rate!r}"
+            )
+        if self.release is not Release.ALL_ITERATES:
+            raise ValueError(
+                f"poisson_rate must be None for the release of the {self.release.value}, "
+                f"got {self.poisson_rate!r}"
+            )
+        if self.poisson_rate == self.batch_size / self.dataset_size:
+            object.__setattr__(self, "poisson_rate", None)
 
     def uncovered(self, also: Collection[Choice] = ()) -> str | None:
         """Return why something that was written for other choices must refuse this mechanism.
@@ -303,12 +327,16 @@ class NoisySGD:
 
     @property
     def sampling_rate(self) -> float:
-        """b/n."""
+        """q: b/n where ``poisson_rate`` is not given."""
+        if self.poisson_rate is not None:
+            return float(self.poisson_rate)
         return self.batch_size / self.dataset_size
 
     @property
     def epochs(self) -> float:
-        """Passes over the data, steps * b / n (not rounded)."""
+        """Passes over the data, steps * q (not rounded)."""
+        if self.poisson_rate is not None:
+            return self.steps * self.sampling_rate
         return self.steps * self.batch_size / self.dataset_size
 
     @property
