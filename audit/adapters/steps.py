@@ -6,10 +6,11 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from audit import validate
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 # rate * dataset_size is whole up to the rounding of the rate
 _WHOLE = 1e-9
+_MOST_SHOWN = 3  # runs of a composition
 
 
 def step(
@@ -73,23 +74,76 @@ def step(
     )
 
 
-def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD:
+def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD | Composition:
     """Return the mechanism that runs every step so many times, and releases all iterates.
 
-    Steps of one kind are put together, wherever they stand: the dominating pair of each step is the
-    same after whatever came before, so that their order does not matter.
+    Equal steps in a row become one run.
 
     Raises
     ------
     ValueError
-        If there is no step, or steps differ.
+        If there is no step.
     """
-    counts: dict[NoisySGD, int] = {}
+    runs: list[tuple[NoisySGD, int]] = []
     for one, times in steps:
-        counts[one] = counts.get(one, 0) + times
-    parts = [replace(one, steps=one.steps * times) for one, times in counts.items() if times]
+        if runs and runs[-1][0] == one:
+            runs[-1] = one, runs[-1][1] + times
+        else:
+            runs.append((one, times))
+    parts = tuple(replace(one, steps=one.steps * times) for one, times in runs)
     if not parts:
         raise ValueError("steps must be at least one, got none")
-    if len(parts) > 1:
-        raise ValueError(f"steps must all have the same noise and rate, got {len(parts)} kinds")
-    return parts[0]
+    return parts[0] if len(parts) == 1 else Composition(parts)
+
+
+def runs_of(mechanism: NoisySGD | Composition) -> tuple[NoisySGD, ...]:
+    """Return the runs that a mechanism consists of."""
+    return mechanism.parts if isinstance(mechanism, Composition) else (mechanism,)
+
+
+def noise_over_clip_norm(run: NoisySGD) -> float:
+    """Return what accountants call the noise multiplier: of a batch's sum, over the clip norm.
+
+    Raises
+    ------
+    ValueError
+        If the sensitivity of a record is not what the bound on its gradient implies.
+    """
+    bound = run.gradient_bound
+    share = 2.0 if run.relation is Relation.REPLACE_ONE else 1.0
+    if bound is None or run.gradient_sensitivity is not None:
+        raise ValueError(
+            "gradient_sensitivity must be left out, and gradients bounded, for an accountant, "
+            f"got {run.gradient_sensitivity!r}"
+        )
+    return run.noise_multiplier * share
+
+
+def in_words(mechanism: NoisySGD | Composition) -> str:
+    """Return in one line what is judged: steps, batches, rate, noise multiplier and neighbours.
+
+    Examples
+    --------
+    >>> one = step(6.0, 0.01, dataset_size=10_000, relation=Relation.ADD_REMOVE, clip_norm=1.0)
+    >>> in_words(composed([(one, 100)]))  # doctest: +NORMALIZE_WHITESPACE
+    "100 steps on poisson batches at rate 0.01 with noise multiplier 6 (noise over clip norm);
+     10000 records, relation 'add remove', all iterates released"
+    """
+    runs = runs_of(mechanism)
+    done = ", then ".join(_run_in_words(run) for run in runs[:_MOST_SHOWN])
+    if len(runs) > _MOST_SHOWN:
+        done += f", then {len(runs) - _MOST_SHOWN} more runs"
+    return (
+        f"{done} (noise over clip norm); {mechanism.dataset_size} records, "
+        f"relation {mechanism.relation.value!r}, all iterates released"
+    )
+
+
+def _run_in_words(run: NoisySGD) -> str:
+    count = f"{run.steps} step{'' if run.steps == 1 else 's'}"
+    batches = f"{run.batching.value} batches"
+    if run.batching is not Batching.FULL:
+        batches += f" at rate {run.sampling_rate:.6g}"
+    if run.max_batch_size is not None:
+        batches += f", cut at {run.max_batch_size},"
+    return f"{count} on {batches} with noise multiplier {noise_over_clip_norm(run):.6g}"

@@ -82,6 +82,20 @@ def test_epochs_of_an_allocation() -> None:
     assert m.sampling_rate == 2 / 5
 
 
+def test_a_rate_that_is_no_whole_number_of_records() -> None:
+    m = mechanism(
+        batch_size=5,
+        batching=Batching.POISSON,
+        release=Release.ALL_ITERATES,
+        steps=10,
+        poisson_rate=0.26,
+    )
+    assert m.sampling_rate == 0.26
+    assert m.epochs == 2.6
+    assert m.noise_multiplier == 1.25  # of batches that are divided by 5
+    assert dataclasses.replace(m, poisson_rate=0.25) == dataclasses.replace(m, poisson_rate=None)
+
+
 def test_choices_that_nothing_covers_by_default() -> None:
     assert mechanism().uncovered() is None
     m = mechanism(relation=Relation.ADD_REMOVE, release=Release.ALL_ITERATES)
@@ -139,6 +153,19 @@ def test_mechanisms_are_values() -> None:
             "max_batch_size must be a whole number of at least 1, got 0",
         ),
         ({"max_batch_size": 9}, "max_batch_size must be None for full batches, got 9"),
+        ({"poisson_rate": 0.1}, "poisson_rate must be None for full batches, got 0.1"),
+        (
+            {"poisson_rate": 0.1, "batching": Batching.POISSON},
+            "poisson_rate must be None for the release of the last iterate, got 0.1",
+        ),
+        (
+            {
+                "poisson_rate": 1.1,
+                "batching": Batching.POISSON,
+                "release": Release.ALL_ITERATES,
+            },
+            r"poisson_rate must be in \[0, 1\], got 1.1",
+        ),
         ({"divisor": "actual"}, "divisor must be a Divisor, got 'actual'"),
         ({"noise_std": -0.5}, "noise_std must be a positive finite number, got -0.5"),
         ({"noise_std": math.nan}, "noise_std must be a positive finite number, got nan"),

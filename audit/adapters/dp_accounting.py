@@ -1,0 +1,406 @@
+"""dp-accounting: its events as mechanisms, and what its accountants claim.
+
+A `DpEvent` says of which noise and which batches a run consists, in units of the norm to which
+records are clipped: a `GaussianDpEvent` of noise multiplier z adds noise of deviation z C to a sum
+of records of norm at most C. It says neither how many records there are nor who the neighbours are.
+
+The relations are ``ADD_OR_REMOVE_ONE`` (`Relation.ADD_REMOVE`: the worse of both orders),
+``REPLACE_ONE`` (`Relation.REPLACE_ONE`) and ``REPLACE_SPECIAL`` (`Relation.ZERO_OUT`). Sums of
+replace-one neighbours differ by up to 2 C, so that their noise over the sensitivity is z/2. The
+library's `PLDAccountant` counts so; its `RdpAccountant` takes z for the noise over the sensitivity,
+and claims a quarter of the divergence (google/differential-privacy issue 378).
+"""
+
+from __future__ import annotations
+
+import enum
+import importlib
+import math
+import re
+from collections.abc import Iterator, Sequence
+from types import ModuleType
+from typing import Any
+
+from audit import validate
+from audit.adapters.claimed import ClaimedCurve
+from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
+from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
+
+__all__ = [
+    "Accountant",
+    "accountant",
+    "claimed_curve",
+    "from_dp_event",
+    "neighboring_relation",
+    "relation_of",
+    "to_dp_event",
+]
+
+_RELATIONS = {
+    Relation.ADD_REMOVE: "ADD_OR_REMOVE_ONE",
+    Relation.REPLACE_ONE: "REPLACE_ONE",
+    Relation.ZERO_OUT: "REPLACE_SPECIAL",
+}
+_READ = (
+    "GaussianDpEvent",
+    "PoissonSampledDpEvent",
+    "SampledWithoutReplacementDpEvent",
+    "TruncatedSubsampledGaussianDpEvent",
+    "ComposedDpEvent",
+    "SelfComposedDpEvent",
+    "NoOpDpEvent",
+)
+_QUERIES = ("GaussianDpEvent", "ComposedDpEvent", "SelfComposedDpEvent")
+
+
+class Accountant(enum.Enum):
+    """The accountants of dp-accounting."""
+
+    PLD = "pld"
+    RDP = "rdp"
+
+
+def library() -> ModuleType:
+    """Return the module ``dp_accounting``.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed: one line that names the extra.
+    """
+    try:
+        return importlib.import_module("dp_accounting")
+    except ImportError as error:
+        raise ImportError(
+            "dp-accounting must be installed for its events and accountants: "
+            "pip install 'noisy-sgd-audit[dp-accounting]'"
+        ) from error
+
+
+def relation_of(relation: Any) -> Relation:
+    """Return a ``NeighboringRelation`` as `Relation`; a `Relation` stays as it is.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    """
+    if isinstance(relation, Relation):
+        return relation
+    for ours, name in _RELATIONS.items():
+        if relation is getattr(library().NeighboringRelation, name):
+            return ours
+    raise validate.fail("relation", "a Relation or a NeighboringRelation", relation)
+
+
+def neighboring_relation(relation: Relation) -> Any:
+    """Return a `Relation` as dp-accounting's ``NeighboringRelation``."""
+    validate.instance(Relation, relation=relation)
+    return getattr(library().NeighboringRelation, _RELATIONS[relation])
+
+
+# events
+
+
+def from_dp_event(
+    event: Any, *, dataset_size: int, relation: Any, clip_norm: float = 1.0
+) -> NoisySGD | Composition:
+    """Return the mechanism that an event describes: clipped DP-SGD, all iterates released.
+
+    Parameters
+    ----------
+    event
+        A ``DpEvent``: ``GaussianDpEvent`` (full batches), ``PoissonSampledDpEvent``,
+        ``SampledWithoutReplacementDpEvent`` and ``TruncatedSubsampledGaussianDpEvent``, composed in
+        any way. Several Gaussian queries on one sample are one with the noise of all of them.
+        ``NoOpDpEvent`` is passed over.
+    dataset_size
+        n, which most events do not say; those that do must agree.
+    relation
+        Who the neighbours are, which no event says: a `Relation`, or the ``neighboring_relation``
+        of an accountant.
+    clip_norm
+        C. Only the noise over C matters for privacy.
+
+    Returns
+    -------
+    NoisySGD or Composition
+        One run if all steps are alike. The sampling probability of Poisson batches is kept where it
+        is no whole number of records (``poisson_rate``); the divisor is nominal. Step sizes are 1:
+        they do not matter where all iterates are released.
+
+    Raises
+    ------
+    ValueError
+        If a node of the event has no counterpart, with its type and its place in the tree, or a
+        number is out of its range.
+    ImportError
+        If dp-accounting is not installed.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> step = dp_accounting.PoissonSampledDpEvent(0.01, dp_accounting.GaussianDpEvent(6.0))
+    >>> m = from_dp_event(dp_accounting.SelfComposedDpEvent(step, 10_000),
+    ...                   dataset_size=60_000, relation=Relation.ADD_REMOVE)
+    >>> m.steps, m.sampling_rate, m.noise_multiplier, m.batching.value
+    (10000, 0.01, 6.0, 'poisson')
+    """
+    validate.integer(1, dataset_size=dataset_size)
+    validate.positive(clip_norm=clip_norm)
+    reader = _Reader(library(), dataset_size, relation_of(relation), clip_norm)
+    steps = list(reader.steps(event, 1, "event"))
+    if not steps:
+        raise ValueError("event must have a step that releases something, got none")
+    return composed(steps)
+
+
+class _Reader:
+    """Turns the nodes of an event into steps."""
+
+    def __init__(
+        self, library: ModuleType, dataset_size: int, relation: Relation, clip_norm: float
+    ) -> None:
+        self._library = library
+        self._dataset_size = dataset_size
+        self._relation = relation
+        self._clip_norm = clip_norm
+
+    def _is(self, event: Any, name: str) -> bool:
+        """Whether an event is of a class, which older versions of the library may lack."""
+        cls = getattr(self._library, name, None)
+        return cls is not None and isinstance(event, cls)
+
+    def _refused(self, event: Any, place: str, known: Sequence[str]) -> ValueError:
+        kind = type(event).__name__ if self._is(event, "DpEvent") else validate.shown(event)
+        return ValueError(f"{place} must be one of {', '.join(known)}, got {kind}")
+
+    def steps(self, event: Any, times: int, place: str) -> Iterator[tuple[NoisySGD, int]]:
+        """Yield the steps of a node, each with how often it is run."""
+        if self._is(event, "NoOpDpEvent"):
+            return
+        if self._is(event, "ComposedDpEvent"):
+            for number, part in enumerate(event.events):
+                yield from self.steps(part, times, f"{place}.events[{number}]")
+        elif self._is(event, "SelfComposedDpEvent"):
+            validate.integer(1, **{f"{place}.count": event.count})
+            yield from self.steps(event.event, times * int(event.count), f"{place}.event")
+        else:
+            yield self._step(event, place), times
+
+    def _step(self, event: Any, place: str) -> NoisySGD:
+        """Return the one step of a node that is no composition."""
+        if self._is(event, "GaussianDpEvent"):
+            return self._made(place, self._noise(event, place), 1.0, Batching.FULL)
+        if self._is(event, "PoissonSampledDpEvent"):
+            noise = self._noise(event.event, f"{place}.event")
+            return self._made(place, noise, event.sampling_probability, Batching.POISSON)
+        if self._is(event, "SampledWithoutReplacementDpEvent"):
+            noise = self._noise(event.event, f"{place}.event")
+            self._check_size(f"{place}.source_dataset_size", event.source_dataset_size)
+            validate.integer(1, **{f"{place}.sample_size": event.sample_size})
+            rate = event.sample_size / self._dataset_size
+            return self._made(place, noise, rate, Batching.WITHOUT_REPLACEMENT)
+        if self._is(event, "TruncatedSubsampledGaussianDpEvent"):
+            self._check_size(f"{place}.dataset_size", event.dataset_size)
+            return self._made(
+                place,
+                event.noise_multiplier,
+                event.sampling_probability,
+                Batching.TRUNCATED_POISSON,
+                max_batch_size=int(event.truncated_batch_size),
+            )
+        raise self._refused(event, place, _READ)
+
+    def _noise(self, event: Any, place: str) -> float:
+        """Return the noise multiplier of Gaussian queries on one sample: as one query of all.
+
+        Their noisy values are one Gaussian vector, of which z^-2 adds up.
+        """
+        if self._is(event, "GaussianDpEvent"):
+            validate.positive(**{f"{place}.noise_multiplier": event.noise_multiplier})
+            return float(event.noise_multiplier)
+        if self._is(event, "SelfComposedDpEvent"):
+            validate.integer(1, **{f"{place}.count": event.count})
+            return self._noise(event.event, f"{place}.event") / math.sqrt(event.count)
+        if self._is(event, "ComposedDpEvent") and event.events:
+            noises = (
+                self._noise(part, f"{place}.events[{number}]")
+                for number, part in enumerate(event.events)
+            )
+            return 1 / math.hypot(*(1 / noise for noise in noises))
+        raise self._refused(event, place, _QUERIES)
+
+    def _check_size(self, name: str, size: int) -> None:
+        if size != self._dataset_size:
+            raise validate.fail(name, f"the given dataset_size ({self._dataset_size})", size)
+
+    def _made(
+        self,
+        place: str,
+        noise_multiplier: float,
+        sampling_rate: float,
+        batching: Batching,
+        max_batch_size: int | None = None,
+    ) -> NoisySGD:
+        try:
+            return step(
+                noise_multiplier,
+                sampling_rate,
+                dataset_size=self._dataset_size,
+                relation=self._relation,
+                clip_norm=self._clip_norm,
+                batching=batching,
+                max_batch_size=max_batch_size,
+            )
+        except ValueError as error:
+            raise ValueError(f"{place}: {error}") from None
+
+
+def to_dp_event(mechanism: NoisySGD | Composition) -> Any:
+    """Return the event of a mechanism; the relation is not part of it (`neighboring_relation`).
+
+    Parameters
+    ----------
+    mechanism
+        That releases all iterates, on full, Poisson or truncated Poisson batches or batches without
+        replacement, divided by their nominal size.
+
+    Returns
+    -------
+    DpEvent
+        A ``SelfComposedDpEvent`` for each run; a ``ComposedDpEvent`` of them for a composition.
+
+    Raises
+    ------
+    ValueError
+        If there is no event for the mechanism: the message names the choice.
+    ImportError
+        If dp-accounting is not installed.
+
+    Examples
+    --------
+    >>> from audit.adapters.steps import step
+    >>> m = step(1.0, 0.25, dataset_size=100, relation=Relation.ADD_REMOVE, clip_norm=1.0)
+    >>> to_dp_event(m).event
+    PoissonSampledDpEvent(sampling_probability=0.25, event=GaussianDpEvent(noise_multiplier=1.0))
+    """
+    events = library()
+    composed_of = [_event_of(events, run) for run in runs_of(mechanism)]
+    return composed_of[0] if len(composed_of) == 1 else events.ComposedDpEvent(composed_of)
+
+
+def _event_of(events: ModuleType, run: NoisySGD) -> Any:
+    if run.release is not Release.ALL_ITERATES:
+        raise validate.fail("release", "'all iterates' for a DpEvent", run.release.value)
+    if run.divisor is not Divisor.NOMINAL:
+        raise validate.fail("divisor", "'nominal' for a DpEvent", run.divisor.value)
+    noise = noise_over_clip_norm(run)
+    if run.batching is Batching.FULL:
+        once = events.GaussianDpEvent(noise)
+    elif run.batching is Batching.POISSON:
+        once = events.PoissonSampledDpEvent(run.sampling_rate, events.GaussianDpEvent(noise))
+    elif run.batching is Batching.WITHOUT_REPLACEMENT:
+        once = events.SampledWithoutReplacementDpEvent(
+            run.dataset_size, run.batch_size, events.GaussianDpEvent(noise)
+        )
+    elif run.batching is Batching.TRUNCATED_POISSON:
+        once = events.TruncatedSubsampledGaussianDpEvent(
+            run.dataset_size, run.sampling_rate, run.max_batch_size, noise
+        )
+    else:
+        known = "'full', 'poisson', 'truncated poisson' or 'without replacement'"
+        raise validate.fail("batching", f"{known} for a DpEvent", run.batching.value)
+    return events.SelfComposedDpEvent(once, run.steps)
+
+
+# accountants
+
+
+def accountant(
+    mechanism: NoisySGD | Composition,
+    which: Accountant,
+    *,
+    orders: Sequence[float] = (),
+) -> Any:
+    """Return an accountant of dp-accounting that has composed a mechanism's event.
+
+    Parameters
+    ----------
+    mechanism
+        See `to_dp_event`; its relation is that of the accountant.
+    which
+        PLD or RDP.
+    orders
+        The Renyi orders of the RDP accountant; by default the library's own.
+
+    Raises
+    ------
+    ValueError
+        If there is no event for the mechanism, or the accountant does not support it.
+    ImportError
+        If dp-accounting is not installed.
+    """
+    validate.instance(Accountant, which=which)
+    modules = library()
+    event, relation = to_dp_event(mechanism), neighboring_relation(mechanism.relation)
+    if which is Accountant.PLD:
+        made = modules.pld.PLDAccountant(relation)
+    else:
+        made = modules.rdp.RdpAccountant(list(orders) or None, relation)
+    try:
+        return made.compose(event)
+    except modules.UnsupportedEventError as error:
+        reason = re.sub(r".*Error: \[(.*)\] caused by.*", r"\1", str(error), flags=re.DOTALL)
+        raise ValueError(
+            f"{type(made).__name__} does not support the mechanism: {' '.join(reason.split())}"
+        ) from None
+
+
+def claimed_curve(source: Any) -> ClaimedCurve:
+    """Return what an accountant or a privacy loss distribution claims.
+
+    Parameters
+    ----------
+    source
+        A ``PrivacyAccountant`` that has composed its events, or a ``PrivacyLossDistribution``.
+
+    Returns
+    -------
+    ClaimedCurve
+        One-sided: the library's upper bounds, for both orders, of which nothing is proven here.
+        Renyi divergences are there for a ``RdpAccountant`` alone.
+
+    Raises
+    ------
+    ValueError
+        If it is neither.
+    ImportError
+        If dp-accounting is not installed.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> accountant = dp_accounting.rdp.RdpAccountant([2.0, 8.0])
+    >>> claimed_curve(accountant.compose(dp_accounting.GaussianDpEvent(2.0))).renyi(8.0)
+    1.0
+    """
+    modules = library()
+    if isinstance(source, modules.PrivacyAccountant):
+        divergences: dict[float, float] = {}
+        if isinstance(source, modules.rdp.RdpAccountant):
+            pairs = zip(source.orders, source.rdp, strict=True)
+            divergences = {float(order): float(value) for order, value in pairs if order > 1}
+        return ClaimedCurve(
+            f"dp-accounting's {type(source).__name__}",
+            source.get_epsilon,
+            source.get_delta,
+            divergences,
+        )
+    if isinstance(source, modules.pld.privacy_loss_distribution.PrivacyLossDistribution):
+        return ClaimedCurve(
+            "dp-accounting's PrivacyLossDistribution",
+            source.get_epsilon_for_delta,
+            source.get_delta_for_epsilon,
+        )
+    raise validate.fail("source", "a PrivacyAccountant or a PrivacyLossDistribution", source)
