@@ -10,9 +10,12 @@ Q to X'. Steps are composed on a grid of the logarithm of dP/dQ:
 - `compose` (`curve.py`) takes (lower, upper, times), ... and returns a `DominatingCurve`: a
   `PrivacyCurve` whose brackets hold the true value in each order. Each side is a `GridComposition`
   (`grid_composition.py`), which convolves the pairs with errors relative to delta.
+- `RefinedCurve` (`curve.py`) makes the grid finer where a bracket is wide. Its runs (`runs.py`) can
+  be put on any grid, so that runs of several kinds are composed on one.
 - One file a sampler holds a function from numbers (noise multiplier, rate or steps of an epoch,
   steps or epochs, relation) to such a curve, and says which pair it is and who proved it.
-- `dominating_curve` (`dispatch.py`) takes a `NoisySGD`. What no file speaks of is refused.
+- `dominating_curve` (`dispatch.py`) takes a `NoisySGD` or a `Composition` of them. What no file
+  speaks of is refused.
 
 Composition is exact for all iterates: an adversarial loss gives in every step the gradients that
 attain the step's pair, whatever came before (the gradient of the record is C, that of the others

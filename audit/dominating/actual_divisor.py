@@ -30,7 +30,8 @@ from scipy.special import betaln, xlog1py, xlogy
 from audit import validate
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import GridPair
-from audit.dominating.poisson import MixturePair, grid_width
+from audit.dominating.mixture import MixturePair
+from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
 
 Array = NDArray[np.float64]

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from audit.dominating.grid_composition import GridComposition, TooManyCells
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 Moments = Callable[[Array, Order], Array]
+Parts = list[tuple[GridPair, int]]
 Answer = TypeVar("Answer")
 
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
@@ -32,6 +33,24 @@ _ROUNDS, _TOLERATED = 4, 1.5
 _COARSEST = 1000
 # Relative error of closed forms.
 _ROUNDING = 1e-12
+
+
+class Run(Protocol):
+    """Independent pairs of one kind, which can be put on a grid of any interval."""
+
+    @property
+    def times(self) -> int:
+        """How many pairs."""
+
+    @property
+    def variance(self) -> float:
+        """Of the loss of all pairs together, roughly."""
+
+    def reach(self, steps: int) -> float:
+        """Length of the range of one pair's losses, where ``steps`` pairs are composed in all."""
+
+    def sides(self, interval: float, steps: int) -> tuple[Parts, Parts]:
+        """Return what the pairs dominate, and what dominates them."""
 
 
 class DominatingCurve(PrivacyCurve):
@@ -164,16 +183,22 @@ class RefinedCurve(DominatingCurve):
         The relative width of brackets of epsilon that is aimed at.
     finest
         The least multiple to ask for.
+    runs
+        What is composed.
+    same
+        Whether both orders are the same.
     """
 
     composed: Callable[[float], ComposedCurve]
     accuracy: float
     finest: float
+    runs: tuple[Run, ...]
+    same: bool
 
     @property
     def symmetric(self) -> bool:
         """Whether both orders are the same."""
-        return self.composed(1.0).symmetric
+        return self.same
 
     def _asked(self, ask: Callable[[ComposedCurve], Answer]) -> Answer:
         """Ask the first grid, or a coarser one where a heavy tail needs too many of its cells."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from types import MappingProxyType
 
 from audit import validate
@@ -10,6 +12,7 @@ from audit.dominating.actual_divisor import actual_divisor_curve
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.random_allocation import CELLS, random_allocation
+from audit.dominating.runs import composed_runs
 from audit.dominating.shuffling import shuffled
 from audit.dominating.truncated_poisson import truncated_poisson
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
@@ -20,6 +23,9 @@ ACCURACY = 3e-7
 _ROUNDING = 1e-12
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
 _COARSE = 1e-4
+
+_SHUFFLED = (Batching.SHUFFLED, Batching.RESHUFFLED)
+_EPOCHS = (Batching.CYCLIC, Batching.RANDOM_ALLOCATION)
 
 Sampler = Callable[[NoisySGD, float], DominatingCurve]
 
@@ -150,7 +156,8 @@ def dominating_curve(
     Parameters
     ----------
     mechanism
-        With ``release=Release.ALL_ITERATES``. Step sizes and the domain do not matter.
+        With ``release=Release.ALL_ITERATES``, or a composition of such ones. Step sizes and the
+        domain do not matter.
     accuracy
         The relative width of brackets of epsilon that is aimed at.
 
@@ -162,7 +169,8 @@ def dominating_curve(
     Raises
     ------
     ValueError
-        If the mechanism releases something else, or no pair is known for its batches.
+        If the mechanism releases something else, or no pair is known for its batches; shuffled
+        batches have none that could be composed with others.
 
     Examples
     --------
@@ -176,12 +184,57 @@ def dominating_curve(
     """
     validate.positive(accuracy=accuracy)
     if isinstance(mechanism, Composition):
-        raise ValueError(f"dominating_curve {mechanism.uncovered()}")
+        return _composition(mechanism, accuracy)
     validate.instance(NoisySGD, mechanism=mechanism)
     if mechanism.release is not Release.ALL_ITERATES:
         raise ValueError(
             f"release must be 'all iterates' for a dominating pair, got {mechanism.release.value!r}"
         )
+    return _checked_sampler(mechanism)(mechanism, accuracy)
+
+
+def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
+    for part in mechanism.parts:
+        _checked_sampler(part)
+        if part.batching in _SHUFFLED:
+            raise ValueError(
+                "batching must be another one for a part of a composition, where no pair is known "
+                f"for shuffled batches, got {part.batching.value!r}"
+            )
+    parts = collapsed(mechanism.parts)
+    curves = [sampler(part)(part, accuracy) for part in parts]
+    return curves[0] if len(curves) == 1 else composed_runs(curves, accuracy)
+
+
+def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:
+    """Return parts with equal steps as one; in one order, whatever that of the parts.
+
+    Parameters
+    ----------
+    parts
+        Of a `Composition`.
+    """
+    steps: dict[tuple[object, ...], int] = defaultdict(int)
+    kinds: dict[tuple[object, ...], NoisySGD] = {}
+    for number, part in enumerate(parts):
+        # an epoch that is cut short ends, and the next part begins with another one
+        ended = part.batching not in _EPOCHS or part.steps % part.steps_per_epoch == 0
+        key = (
+            part.batching.value,
+            part.divisor.value,
+            part.noise_multiplier,
+            part.sampling_rate,
+            part.max_batch_size or 0,
+            part.participations,
+            -1 if ended else part.steps,
+            0 if ended else number,
+        )
+        kinds[key] = part
+        steps[key] += part.steps
+    return [replace(kinds[key], steps=steps[key], step_size=1.0) for key in sorted(kinds)]
+
+
+def _checked_sampler(mechanism: NoisySGD) -> Sampler:
     covered = (*SAMPLERS, *Relation, *Divisor, Release.ALL_ITERATES)
     refusal = mechanism.uncovered(covered)
     if refusal is not None:
@@ -192,7 +245,7 @@ def dominating_curve(
             f"batching must be one of {known} for a dominating pair, "
             f"got {mechanism.batching.value!r}"
         )
-    return sampler(mechanism)(mechanism, accuracy)
+    return sampler(mechanism)
 
 
 def sampler(mechanism: NoisySGD) -> Sampler:

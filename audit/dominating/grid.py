@@ -11,7 +11,7 @@ between the two nearest points of a grid it is the "connect the dots" rule of Do
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,6 +158,23 @@ def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
         sum(weight * pair.p_only for weight, pair in parts),
         sum(weight * pair.q_only for weight, pair in parts),
         max(pair.rounding for _, pair in parts) + 2 * len(parts) * UNIT_ROUNDOFF,
+    )
+
+
+def regridded(pair: GridPair, interval: float) -> GridPair:
+    """Return a pair on the same side on a grid of another interval."""
+    with np.errstate(divide="ignore"):
+        log_p = np.log(pair.p)
+        log_q = np.log(pair.lifted) - pair.losses
+    make = dominating if pair.above else dominated
+    moved = make(log_p, log_q, interval, rounding=pair.rounding)
+    # the losses are products of an index and the interval
+    size = max(abs(pair.first), abs(pair.first + pair.p.size)) * pair.interval
+    return replace(
+        moved,
+        p_only=moved.p_only + pair.p_only,
+        q_only=moved.q_only + pair.q_only,
+        rounding=moved.rounding + 4 * (size + 1) * UNIT_ROUNDOFF,
     )
 
 

@@ -30,7 +30,9 @@ from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, mixed
 from audit.dominating.grid_composition import GridComposition
-from audit.dominating.poisson import MixturePair, grid_width, poisson_curve
+from audit.dominating.mixture import MixturePair
+from audit.dominating.poisson import poisson_curve
+from audit.dominating.runs import grid_width
 from audit.mechanism import Relation
 from audit.numerics.normal import log_interval
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,14 +21,14 @@ from audit.constructions.explicit import (
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, compose
-from audit.dominating.dispatch import dominating_curve
+from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import Composition, Relation
 
 Array = NDArray[np.float64]
 Drawn = Mixtures | LaplaceMixtures | Finite
@@ -150,20 +151,14 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
         return _of_all_iterates(pair)
     distributions = pair.distributions()
     if isinstance(distributions, Mixtures):
-        mixtures = distributions.first, distributions.second
-        normals = [
-            NormalLaw(mean, std)
-            for law in mixtures
-            for mean, std in zip(law.means, law.stds, strict=True)
-        ]
-        if len(normals) == 2 and normals[0].std == normals[1].std and distributions.times == 1:
-            distance = abs(normals[0].mean - normals[1].mean)
-            return GaussianPairCurve(distance / normals[0].std, *normals)
+        normal = _normal_pair(distributions)
+        if normal is not None:
+            return normal
     if isinstance(pair, Gaussian) and isinstance(distributions, Mixtures) and pair.times > 1:
         rate, relation = float(pair.sampling_rate), Relation.ZERO_OUT
         noise_multiplier = pair.noise_std / pair.sensitivity
         return _repeated(
-            distributions,
+            [distributions],
             poisson_curve(noise_multiplier, rate, pair.times, relation, accuracy=_ACCURACY),
         )
     few = isinstance(distributions, Finite) and distributions.counts <= _MOST_COUNTS
@@ -173,23 +168,31 @@ def explicit_curve(pair: ExplicitPair) -> CellCurve | GaussianPairCurve | Repeat
 
 
 def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
-    curve = dominating_curve(pair.mechanism)
+    curve, m = dominating_curve(pair.mechanism), pair.mechanism
     try:
-        distributions = pair.distributions()
+        parts = collapsed(m.parts) if isinstance(m, Composition) else [m]
+        laws = [AllIterates(part).distributions() for part in parts]
     except ValueError:  # no formula: epsilon and delta only, from both sides
 
         def divergence(alpha: float, order: Order) -> Bracket:
             return 0.0, curve.renyi(alpha, order)
 
         return RepeatedCurve(curve, lambda order: (0.0, math.inf), divergence)
-    full = isinstance(pair.mechanism, NoisySGD) and pair.mechanism.batching is Batching.FULL
-    if distributions.times == 1 and full:
-        first, second = (
-            NormalLaw(law.means[0], law.stds[0])
-            for law in (distributions.first, distributions.second)
-        )
-        return GaussianPairCurve(abs(first.mean - second.mean) / first.std, first, second)
-    return _repeated(distributions, curve)
+    if len(laws) == 1 and (normal := _normal_pair(laws[0])) is not None:
+        return normal
+    return _repeated(laws, curve)
+
+
+def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:
+    """Return the closed form of one draw of two normals of one variance."""
+    normals = [
+        NormalLaw(mean, std)
+        for law in (pair.first, pair.second)
+        for mean, std in zip(law.means, law.stds, strict=True)
+    ]
+    if len(normals) != 2 or normals[0].std != normals[1].std or pair.times > 1:
+        return None
+    return GaussianPairCurve(abs(normals[0].mean - normals[1].mean) / normals[0].std, *normals)
 
 
 def _composed(pair: Drawn) -> RepeatedCurve:
@@ -217,18 +220,33 @@ def _composed(pair: Drawn) -> RepeatedCurve:
         interval,
         rounding=rounding,
     )
-    return _repeated(pair, compose([(lower, upper, times)]))
+    return _repeated([pair], compose([(lower, upper, times)]))
 
 
-def _repeated(pair: Drawn, dominating: DominatingCurve) -> RepeatedCurve:
-    """Return the curve of several draws of a pair; all but epsilon and delta from one draw."""
-    times, single = pair.times, CellCurve(replace(pair, times=1))
+def _repeated(pairs: Sequence[Drawn], dominating: DominatingCurve) -> RepeatedCurve:
+    """Return the curve of several draws of each pair; all but epsilon and delta add up."""
+
+    @functools.cache
+    def single(number: int) -> CellCurve | GaussianPairCurve:
+        pair = pairs[number]
+        normal = _normal_pair(pair) if isinstance(pair, Mixtures) else None
+        return CellCurve(replace(pair, times=1)) if normal is None else normal
 
     def divergence(alpha: float, order: Order) -> Bracket:
-        low, high = single.renyi_bracket(alpha, order)
-        return times * low, times * high
+        ends = [single(number).renyi_bracket(alpha, order) for number in range(len(pairs))]
+        return _sum(
+            ((pair.times * a, pair.times * b) for pair, (a, b) in zip(pairs, ends, strict=True))
+        )
 
-    return RepeatedCurve(dominating, lambda order: pure_bracket(pair, order), divergence)
+    return RepeatedCurve(
+        dominating, lambda order: _sum(pure_bracket(pair, order) for pair in pairs), divergence
+    )
+
+
+def _sum(brackets: Iterable[Bracket]) -> Bracket:
+    """Return the sum of all; rounding is far below the width of any of them."""
+    lows, highs = zip(*brackets, strict=True)
+    return math.fsum(lows), math.fsum(highs)
 
 
 def _interval(log_p: Array, log_q: Array) -> float:

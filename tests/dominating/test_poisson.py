@@ -9,7 +9,8 @@ import pytest
 from scipy.stats import norm
 
 from audit.curves import GaussianCurve, Order
-from audit.dominating.poisson import MixturePair, poisson_curve
+from audit.dominating.mixture import MixturePair
+from audit.dominating.poisson import poisson_curve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
 

@@ -1,0 +1,193 @@
+"""Pairs of normal mixtures of which the log-likelihood ratio rises: one step on Poisson batches."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, ndtr
+
+from audit.dominating.grid import GridPair
+
+Array = NDArray[np.float64]
+
+_UNIT = 2.0**-53
+_LOG_TAIL = math.log(1e-26)  # mass of all steps under P beyond the grid, on each side
+_NARROW, _WIDE = 5, 12  # Gauss-Legendre nodes of a cell
+_QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
+
+
+@dataclass(frozen=True)
+class MixturePair:
+    """(1-q) N(0, z^2) + q N(a, z^2) against (1-q) N(0, z^2) + q N(-a, z^2), or N(0, z^2).
+
+    The log-likelihood ratio rises in x.
+
+    Parameters
+    ----------
+    rate
+        q in (0, 1]; 1 for a one-sided pair only.
+    noise
+        z, above 0.
+    mean
+        a, above 0.
+    two_sided
+        Whether the second law is the mirror image of the first, not N(0, z^2).
+    """
+
+    rate: float
+    noise: float
+    mean: float
+    two_sided: bool
+
+    def loss(self, x: Array) -> Array:
+        """Return log dP/dQ at x."""
+        up = self._log_ratio(x)
+        return up - self._log_ratio(-x) if self.two_sided else up
+
+    def _log_ratio(self, x: Array) -> Array:
+        """Log of 1 - q + q e^((a x - a^2/2)/z^2)."""
+        exponent = self.mean * (x - self.mean / 2) / self.noise**2
+        if self.rate == 1:
+            return exponent
+        with np.errstate(over="ignore"):
+            near = np.log1p(self.rate * np.expm1(np.minimum(exponent, 1.0)))
+        far = math.log(self.rate) + np.logaddexp(
+            exponent, math.log1p(-self.rate) - math.log(self.rate)
+        )
+        return np.where(exponent < 1, near, far)
+
+    def place(self, loss: Array) -> Array:
+        """Return where the log-likelihood ratio is ``loss``; minus infinity below its range."""
+        if self.two_sided:
+            size = np.abs(loss)
+            # c y^2 + (1-q) (1 - r) y - r c = 0 for y = e^(a x/z^2), c = q e^(-a^2/(2 z^2))
+            log_c = math.log(self.rate) - self.mean**2 / (2 * self.noise**2)
+            with np.errstate(divide="ignore"):
+                log_rise = size + np.log(-np.expm1(-size)) + math.log1p(-self.rate)
+            log_root = np.logaddexp(2 * log_rise, math.log(4) + 2 * log_c + size) / 2
+            log_y = np.logaddexp(log_rise, log_root) - math.log(2) - log_c
+            return np.copysign(log_y * self.noise**2 / self.mean, loss)
+        if self.rate == 1:
+            return loss * self.noise**2 / self.mean + self.mean / 2
+        with np.errstate(divide="ignore", invalid="ignore"):
+            small = np.log1p(np.expm1(np.minimum(loss, 1.0)) / self.rate)
+            large = np.maximum(loss, 1.0)
+            far = large - math.log(self.rate) + np.log1p((self.rate - 1) * np.exp(-large))
+            exponent = np.where(loss < 1, small, far)
+        exponent = np.where(np.isnan(exponent), -np.inf, exponent)
+        return exponent * self.noise**2 / self.mean + self.mean / 2
+
+    def masses(self, edges: Array) -> tuple[Array, Array]:
+        """Return the masses under P and Q between each two edges, relatively accurate."""
+        zero, up = (self._normal(edges - mean) for mean in (0.0, self.mean))
+        p = (1 - self.rate) * zero + self.rate * up
+        if not self.two_sided:
+            return p, zero
+        return p, (1 - self.rate) * zero + self.rate * self._normal(edges + self.mean)
+
+    def _normal(self, edges: Array) -> Array:
+        """Mass of N(0, z^2) between each two edges."""
+        x = edges / self.noise
+        low, high = x[:-1], x[1:]
+        with np.errstate(invalid="ignore"):
+            steep = np.maximum(np.abs(low), np.abs(high)) * (high - low)
+            narrow, wide = steep < 0.2, (steep >= 0.2) & (high - low < 0.5) & (steep < 4)
+        result = np.empty(low.shape)
+        for chosen, count in ((narrow, _NARROW), (wide, _WIDE)):
+            nodes, weights = _QUADRATURE[count]
+            half = 0.5 * (high[chosen] - low[chosen])
+            total = np.zeros(half.shape)
+            for node, weight in zip(nodes, weights, strict=True):
+                total += weight * np.exp(-0.5 * (low[chosen] + half * (1 + node)) ** 2)
+            result[chosen] = total * half / math.sqrt(2 * math.pi)
+        rest = ~(narrow | wide)
+        # both ends on the side where the tail is the smaller
+        a = np.where(low[rest] > 0, -high[rest], low[rest])
+        b = np.where(low[rest] > 0, -low[rest], high[rest])
+        result[rest] = ndtr(b) - ndtr(a)
+        return result
+
+    @property
+    def rounding(self) -> float:
+        """Bound on the relative error of masses and of their ratio."""
+        reach = math.sqrt(-2 * _LOG_TAIL) + 4
+        steepness = reach * (reach + self.mean / self.noise)
+        return (64 + 8 * steepness) * _UNIT
+
+    def spread(self) -> float:
+        """Return the standard deviation of the loss, the smaller one of both orders, roughly."""
+        grid = np.linspace(-9, 9, 721)
+        weights = np.exp(-0.5 * grid**2) / np.exp(-0.5 * grid**2).sum()
+        zero, up = (self.loss(mean + self.noise * grid) for mean in (0.0, self.mean))
+
+        def deviation(losses: Array, weights: Array) -> float:
+            return math.sqrt(float(weights @ (losses - weights @ losses) ** 2))
+
+        both = np.concatenate([(1 - self.rate) * weights, self.rate * weights])
+        first = deviation(np.concatenate([zero, up]), both)
+        return first if self.two_sided else min(first, deviation(zero, weights))
+
+    def ends(self, steps: int) -> tuple[float, float]:
+        """Return x beyond which all steps together have next to no mass, under either law."""
+        log_tail = _LOG_TAIL - math.log(steps)
+        reach = 1.0
+        while log_ndtr(-reach) > log_tail:
+            reach += 0.25
+        least = -self.mean if self.two_sided else 0.0
+        return least - reach * self.noise, self.mean + reach * self.noise
+
+    def grid_pairs(self, width: float, steps: int) -> tuple[GridPair, GridPair]:
+        """Return a pair that this one dominates, and one that dominates it, on a grid."""
+        low, high = self.loss(np.array(self.ends(steps)))
+        first, last = math.floor(low / width), math.ceil(high / width)
+        intervals = np.arange(first, last + 1) * width
+        return (
+            self._merged(width, first, self.place(intervals - 0.5 * width)),
+            self._split(width, first, self.place(intervals)),
+        )
+
+    def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
+        """Masses under P and Q below the first and above the last edge."""
+        p, q = self.masses(np.array([-np.inf, edges[0], edges[-1], np.inf]))
+        return (float(p[0]), float(q[0])), (float(p[2]), float(q[2]))
+
+    def _merged(self, width: float, first: int, edges: Array) -> GridPair:
+        """Return the pair whose cells are the outcomes between each two edges."""
+        p, q = self.masses(edges)
+        for end, tail in zip((0, -1), self._tails(edges), strict=True):
+            p[end] += tail[0]
+            q[end] += tail[1]
+        lifted = q * np.exp((first + np.arange(q.size)) * width)
+        return GridPair(False, width, first, p, lifted, rounding=self.rounding)
+
+    def _split(self, width: float, first: int, edges: Array) -> GridPair:
+        """Return the pair that splits what lies between two grid points over both of them.
+
+        What lies beyond the ends is split between them and losses of plus and minus infinity.
+        """
+        points = (first + np.arange(edges.size)) * width
+        p, q = self.masses(edges)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = (p / q * np.exp(-points[:-1]) - 1) / math.expm1(width)
+        up = q * np.where(q > 0, np.clip(share, 0.0, 1.0), 0.0)
+        masses = np.append(q - up, 0.0)
+        masses[1:] += up
+        masses *= np.exp(points)
+        below, above = self._tails(edges)
+        lowest, highest = math.exp(points[0]), math.exp(points[-1])
+        low, high = min(below[0], below[1] * lowest), above[1] * highest
+        masses[0] += low
+        masses[-1] += high
+        return GridPair(
+            True,
+            width,
+            first,
+            masses,
+            masses,
+            p_only=max(above[0] - high, 0.0),
+            q_only=max(below[1] - low / lowest, 0.0),
+            rounding=self.rounding,
+        )

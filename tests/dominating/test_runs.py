@@ -1,0 +1,215 @@
+"""Compositions of different runs: against quadrature, closed forms and dp-accounting."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from audit import Batching, Composition, NoisySGD, Relation, Release
+from audit.curves import GaussianCurve, Order
+from audit.dominating import dominating_curve
+from audit.dominating.mixture import MixturePair
+from audit.dominating.runs import MixtureRun, refined
+
+POISSON = NoisySGD(
+    steps=40,
+    dataset_size=100,
+    batch_size=5,
+    step_size=1.0,
+    noise_std=0.2,
+    clip_norm=1.0,
+    convex=False,
+    batching=Batching.POISSON,
+    relation=Relation.ADD_REMOVE,
+    release=Release.ALL_ITERATES,
+)
+FULL = replace(POISSON, batching=Batching.FULL, batch_size=100, noise_std=0.02, steps=3)
+ALLOCATED = replace(POISSON, batching=Batching.RANDOM_ALLOCATION, batch_size=10, noise_std=0.1)
+
+
+def with_noise(part: NoisySGD, z: float) -> NoisySGD:
+    return replace(part, noise_std=z * part.sensitivity / part.batch_size)
+
+
+def one_step_delta(pair: MixturePair, epsilon: np.ndarray) -> np.ndarray:
+    """Delta of one pair in closed form: the best event is a half-line."""
+    edge = pair.place(epsilon)
+    p, q = (
+        (1 - pair.rate) * norm.sf(edge, 0, pair.noise) + pair.rate * norm.sf(edge, m, pair.noise)
+        for m in (pair.mean, -pair.mean)
+    )
+    if not pair.two_sided:
+        q = norm.sf(edge, 0, pair.noise)
+    return p - np.exp(epsilon) * q
+
+
+@pytest.mark.parametrize("relation", [Relation.ADD_REMOVE, Relation.REPLACE_ONE])
+def test_two_different_steps_against_quadrature(relation):
+    two_sided = relation is Relation.REPLACE_ONE
+    mean = 0.5 if two_sided else 1.0
+    first, second = (MixturePair(q, z, mean, two_sided) for q, z in ((0.05, 0.8), (0.3, 1.5)))
+    base = replace(POISSON, steps=1, relation=relation)
+    parts = with_noise(base, 0.8), with_noise(replace(base, batch_size=30), 1.5)
+    curve = dominating_curve(Composition(parts))
+    x = np.linspace(-12 * first.noise, 12 * first.noise + mean, 40_001)
+    density = (1 - first.rate) * norm.pdf(x, 0, 0.8) + first.rate * norm.pdf(x, mean, 0.8)
+    for epsilon in (0.1, 0.7, 2.0):
+        # over the outcome of the first step, what the second one adds
+        gains = one_step_delta(second, epsilon - first.loss(x))
+        exact = float(np.trapezoid(density * gains, x))
+        low, high = curve.delta_bracket(epsilon, Order.FORWARD)
+        assert low * (1 - 1e-9) <= exact <= high * (1 + 1e-9)
+        assert high - low < 1e-5 * exact
+
+
+def test_two_halves_are_the_whole():
+    whole = dominating_curve(POISSON)
+    halves = dominating_curve(Composition((replace(POISSON, steps=15), replace(POISSON, steps=25))))
+    for order in Order:
+        assert halves.epsilon_bracket(1e-6, order) == whole.epsilon_bracket(1e-6, order)
+
+
+def test_almost_equal_halves_are_almost_the_whole():
+    """The parts are composed, which those of the same noise are not."""
+    whole = dominating_curve(POISSON)
+    other = with_noise(replace(POISSON, steps=20), 1 + 1e-9)
+    halves = dominating_curve(Composition((replace(POISSON, steps=20), other)))
+    for order in Order:
+        low, high = halves.epsilon_bracket(1e-6, order)
+        lowest, highest = whole.epsilon_bracket(1e-6, order)
+        assert high == pytest.approx(highest, rel=1e-6)
+        assert low == pytest.approx(lowest, rel=1e-6)
+
+
+def test_gaussian_parts_are_in_closed_form():
+    parts = FULL, with_noise(replace(FULL, steps=5), 4.0)
+    mu = math.sqrt(3 / FULL.noise_multiplier**2 + 5 / 16)
+    low, high = dominating_curve(Composition(parts)).epsilon_bracket(1e-6)
+    assert low <= GaussianCurve(mu).epsilon(1e-6) <= high < low * (1 + 1e-10)
+
+
+@pytest.mark.parametrize("mu", [0.3, 12.0])
+def test_gaussian_parts_on_a_grid(mu):
+    """Beside a step that hardly ever meets the record."""
+    part = with_noise(replace(FULL, steps=1), 1 / mu)
+    rare = with_noise(replace(POISSON, steps=1, dataset_size=10**9, batch_size=1), 5.0)
+    mixed = dominating_curve(Composition((replace(part, dataset_size=10**9, batch_size=10**9,
+        noise_std=part.noise_std * 100 / 10**9), rare)))  # fmt: skip
+    exact = GaussianCurve(mu)
+    for delta in (1e-2, 1e-6, 1e-12):
+        low, high = mixed.epsilon_bracket(delta)
+        assert low <= exact.epsilon(delta) * (1 + 1e-6)
+        assert high >= exact.epsilon(delta)
+        assert high - low <= 2e-6 * high
+
+
+def test_the_order_of_the_parts_does_not_matter():
+    parts = POISSON, FULL, with_noise(replace(POISSON, batch_size=10), 2.0)
+    brackets = {
+        dominating_curve(Composition(order)).epsilon_bracket(1e-6)
+        for order in (parts, parts[::-1], (parts[1], parts[2], parts[0]))
+    }
+    assert len(brackets) == 1
+
+
+def test_random_allocation_to_the_only_step_is_a_full_batch():
+    allocated = replace(ALLOCATED, batch_size=100, noise_std=0.03, steps=4)
+    full = replace(allocated, batching=Batching.FULL)
+    for order in Order:
+        low, high = dominating_curve(Composition((allocated, POISSON))).epsilon_bracket(1e-6, order)
+        least, most = dominating_curve(Composition((full, POISSON))).epsilon_bracket(1e-6, order)
+        assert low <= most
+        assert least <= high
+        assert high - low < 1e-4 * high
+
+
+def test_random_allocation_beside_other_epochs():
+    """An epoch of allocation and one of Poisson steps lies between twice the one and the other."""
+    epoch = replace(ALLOCATED, steps=10)
+    poisson = replace(epoch, batching=Batching.POISSON)
+    curve = dominating_curve(Composition((epoch, poisson)))
+    low, high = curve.epsilon_bracket(1e-5)
+    assert high - low < 1e-4 * high
+    twice = [dominating_curve(replace(m, steps=20)).epsilon_bracket(1e-5) for m in (epoch, poisson)]
+    assert min(low for low, _ in twice) < high
+    assert low < max(high for _, high in twice)
+
+
+def test_every_kind_of_part_takes_part():
+    truncated = replace(POISSON, batching=Batching.TRUNCATED_POISSON, max_batch_size=9)
+    alone = dominating_curve(POISSON).epsilon_bracket(1e-5)
+    both = dominating_curve(Composition((POISSON, truncated))).epsilon_bracket(1e-5)
+    twice = dominating_curve(replace(POISSON, steps=80)).epsilon_bracket(1e-5)
+    assert alone[1] < both[0] <= both[1]
+    assert 0.9 * twice[0] < both[0] < twice[1] < both[1]
+
+
+def composed_by_dp_accounting(parts: list[tuple[float, float, int]], delta: float):
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
+    ends = []
+    for pessimistic in (False, True):
+        composed = None
+        for z, q, steps in parts:
+            one = pld.from_gaussian_mechanism(
+                standard_deviation=z,
+                sampling_prob=q,
+                value_discretization_interval=5e-4,
+                pessimistic_estimate=pessimistic,
+                use_connect_dots=pessimistic,
+            ).self_compose(steps)
+            composed = one if composed is None else composed.compose(one)
+        ends.append(composed.get_epsilon_for_delta(delta))
+    return ends
+
+
+def test_dp_accounting_lies_inside_up_to_its_own_error():
+    """So does not the composition in which one rate is 2 % larger: a planted error."""
+    numbers = [(1.0, 0.05, 40), (2.0, 0.2, 30), (5.0, 1.0, 3)]
+    parts = [
+        with_noise(POISSON, 1.0),
+        with_noise(replace(POISSON, batch_size=20, steps=30), 2.0),
+        with_noise(FULL, 5.0),
+    ]
+    low, high = dominating_curve(Composition(tuple(parts))).epsilon_bracket(1e-5)
+    assert high - low < 2e-6 * high
+    lower, upper = composed_by_dp_accounting(numbers, 1e-5)
+    assert lower <= high
+    assert low <= upper
+    assert upper == pytest.approx(high, rel=1e-3)
+    wrong = composed_by_dp_accounting([*numbers[:1], (2.0, 0.204, 30), numbers[2]], 1e-5)
+    assert wrong[0] > high
+
+
+def test_runs_are_refined_together():
+    pair = MixturePair(0.1, 1.0, 1.0, two_sided=False)
+    runs = [MixtureRun(pair, 10), MixtureRun(replace(pair, noise=2.0), 10)]
+    low, high = refined(runs, 1e-3, None, same=False).epsilon_bracket(1e-5)
+    assert low < high < low * 1.002
+    assert refined(runs, 1e-6, None, same=False).epsilon_bracket(1e-5)[1] <= high
+    assert refined(runs, 1e-3, None, same=False).renyi(2.0) == math.inf
+
+
+def test_moments_add_up():
+    parts = POISSON, FULL
+    curve = dominating_curve(Composition(parts))
+    total = sum(dominating_curve(part).renyi(3.0, Order.REVERSE) for part in parts)
+    assert curve.renyi(3.0, Order.REVERSE) == pytest.approx(total)
+
+
+@pytest.mark.parametrize("batching", [Batching.SHUFFLED, Batching.RESHUFFLED])
+def test_shuffled_parts_are_refused(batching):
+    part = replace(POISSON, batching=batching, relation=Relation.ZERO_OUT)
+    message = r"^batching must be another one for a part of a composition, .*got '(re)?shuffled'$"
+    with pytest.raises(ValueError, match=message):
+        dominating_curve(Composition((part, replace(POISSON, relation=Relation.ZERO_OUT))))
+
+
+def test_parts_without_a_pair_are_refused():
+    part = replace(ALLOCATED, relation=Relation.REPLACE_ONE)
+    with pytest.raises(ValueError, match="relation must be 'zero out' or 'add remove' for random"):
+        dominating_curve(Composition((part,)))
