@@ -3,8 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+ADAPTERS := .venv-adapters
 
-.PHONY: install audit test test-floors lint bench calibrate map results clean
+.PHONY: install audit test test-adapters test-floors lint bench calibrate map results clean
 
 install: $(STAMP)
 
@@ -48,8 +49,19 @@ results: $(STAMP)
 test-floors:
 	$(MAKE) test VENV=.venv-floors PIP_FLAGS="--constraint tests/floors.txt"
 
+# The adapters and the training scripts against the packages themselves: Opacus with PyTorch,
+# jax-privacy with JAX. Where PyTorch's CPU builds are wanted, PIP_FLAGS names their index.
+test-adapters: $(ADAPTERS)/.installed
+	AUDIT_TEST_ADAPTERS=1 OPENBLAS_NUM_THREADS=1 $(ADAPTERS)/bin/python -m pytest -q tests/adapters
+
+$(ADAPTERS)/.installed: pyproject.toml
+	$(PYTHON) -m venv $(ADAPTERS)
+	$(ADAPTERS)/bin/python -m pip install -q --upgrade pip
+	$(ADAPTERS)/bin/python -m pip install -q $(PIP_FLAGS) -e ".[adapters]"
+	@touch $@
+
 clean:
-	rm -rf $(VENV) .venv-floors build dist
+	rm -rf $(VENV) $(ADAPTERS) .venv-floors build dist
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.12")'

@@ -26,7 +26,7 @@ class BatchingGap:
     mechanism
         As it runs.
     assumed
-        The batches that the accountant assumes.
+        The batches that the accountant assumes, or the whole mechanism.
     delta
         Where epsilons are compared.
     claimed
@@ -44,7 +44,7 @@ class BatchingGap:
     """
 
     mechanism: NoisySGD
-    assumed: Batching
+    assumed: Batching | NoisySGD
     delta: float
     claimed: float
     certified: float
@@ -58,7 +58,9 @@ class BatchingGap:
         return self.certified > self.claimed
 
     def __str__(self) -> str:
-        name, assumed = self.mechanism.batching.value, self.assumed.value
+        name = self.mechanism.batching.value
+        told = self.assumed
+        assumed = (told if isinstance(told, Batching) else told.batching).value
         claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {assumed} batches"
         if self.refuted:
             verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
@@ -75,7 +77,7 @@ class BatchingGap:
         return f"{claim}: {verdict} ({'; '.join(noise)})"
 
 
-def batching_gap(mechanism: NoisySGD, *, assumed: Batching, delta: float) -> BatchingGap:
+def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: float) -> BatchingGap:
     """Return how private training is whose batches are not those that the accountant assumes.
 
     A loader that shuffles under an accountant for Poisson batches is the common case. Both numbers
@@ -86,7 +88,8 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching, delta: float) -> Bat
     mechanism
         As it runs, with ``release=Release.ALL_ITERATES``.
     assumed
-        The batches that the accountant assumes; all other parameters are the mechanism's.
+        The batches that the accountant assumes, where all other parameters are the mechanism's, or
+        the mechanism that it assumes.
     delta
         In (0, 1).
 
@@ -116,14 +119,18 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching, delta: float) -> Bat
     (True, 7.916, 10.997)
     """
     validate.instance(NoisySGD, mechanism=mechanism)
-    validate.instance(Batching, assumed=assumed)
     validate.open_unit(delta=delta)
-    if mechanism.release is not Release.ALL_ITERATES:
-        raise NotApplicable(
-            "a comparison of batches needs release='all iterates', "
-            f"got release={mechanism.release.value!r}"
-        )
-    told = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
+    if isinstance(assumed, NoisySGD):
+        told = assumed
+    else:
+        validate.instance(Batching, assumed=assumed)
+        told = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
+    for m in (mechanism, told):
+        if m.release is not Release.ALL_ITERATES:
+            raise NotApplicable(
+                "a comparison of batches needs release='all iterates', "
+                f"got release={m.release.value!r}"
+            )
 
     def bracket(m: NoisySGD) -> tuple[float, float]:
         try:

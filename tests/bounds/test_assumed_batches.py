@@ -62,3 +62,15 @@ def test_what_cannot_be_compared_is_refused():
         bounds.batching_gap(m, assumed=Batching.WITHOUT_REPLACEMENT, delta=1e-6)
     with pytest.raises(ValueError, match="delta must be in"):
         bounds.batching_gap(m, assumed=Batching.POISSON, delta=0.0)
+
+
+def test_an_accountant_that_assumes_another_rate():
+    m = NoisySGD(**{**MADE, "batching": Batching.POISSON})
+    told = dataclasses.replace(m, batch_size=1, noise_std=1.0)
+    assert told.noise_multiplier == m.noise_multiplier
+    gap = bounds.batching_gap(m, assumed=told, delta=1e-6)
+    assert gap.refuted
+    assert gap.claimed == pytest.approx(dominating_curve(told).epsilon(1e-6), rel=2e-4)
+    last = dataclasses.replace(told, release=Release.LAST_ITERATE)
+    with pytest.raises(bounds.NotApplicable, match="got release='last iterate'"):
+        bounds.batching_gap(m, assumed=last, delta=1e-6)

@@ -1,0 +1,167 @@
+"""What Opacus' accountants claim."""
+
+from __future__ import annotations
+
+import enum
+import math
+import warnings
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from audit import validate
+from audit.adapters.claimed import ClaimedCurve
+from audit.adapters.opacus.history import History, read_history, to_history
+from audit.adapters.optional import load
+from audit.mechanism import Composition, NoisySGD
+
+
+class Accountant(enum.Enum):
+    """Opacus' accountants, by the names that ``PrivacyEngine(accountant=...)`` knows."""
+
+    RDP = "rdp"
+    PRV = "prv"
+    GDP = "gdp"
+
+
+def claimed_epsilons(
+    history: Any, *, accountant: Accountant | str, deltas: Sequence[float]
+) -> tuple[float, ...]:
+    """Return what one of Opacus' accountants says of a history, with its default settings.
+
+    Parameters
+    ----------
+    history
+        Anything that `read_history` reads, or a mechanism that `to_history` takes.
+    accountant
+        Which: ``Accountant.RDP`` and ``Accountant.PRV`` claim upper bounds, ``Accountant.GDP`` an
+        approximation by a central limit theorem, which Opacus says can be too small.
+    deltas
+        In (0, 1), shape ``(k,)``.
+
+    Returns
+    -------
+    tuple of float
+        Opacus' epsilon at each delta.
+
+    Raises
+    ------
+    ImportError
+        If Opacus is not installed.
+    ValueError
+        If an argument is out of its range, or the accountant fails, or is the GDP accountant with a
+        history of several entries, of which it would read the last one only.
+    """
+    kind = _accountant(accountant)
+    for delta in deltas:
+        validate.open_unit(delta=delta)
+    entries = _entries(history)
+    if kind is Accountant.GDP and len(entries) > 1:
+        raise ValueError(f"history must hold one entry for the gdp accountant, got {len(entries)}")
+    library = load("opacus.accountants", extra="opacus")
+
+    def ask() -> tuple[float, ...]:
+        told = library.create_accountant(kind.value)
+        told.load_state_dict({"history": list(entries), "mechanism": kind.value})
+        return tuple(float(told.get_epsilon(delta)) for delta in deltas)
+
+    return _asked(ask, kind.value)
+
+
+def rdp_divergences(history: Any, *, orders: Sequence[float]) -> tuple[float, ...]:
+    """Return the Renyi divergences that Opacus' RDP accountant adds up for a history.
+
+    Parameters
+    ----------
+    history
+        Anything that `read_history` reads, or a mechanism that `to_history` takes.
+    orders
+        Above 1, shape ``(k,)``.
+
+    Raises
+    ------
+    ImportError
+        If Opacus is not installed.
+    ValueError
+        If an argument is out of its range, or Opacus fails.
+    """
+    for order in orders:
+        validate.above_one(order=order)
+    entries = _entries(history)
+    library = load("opacus.accountants.analysis.rdp", extra="opacus")
+
+    def ask() -> tuple[float, ...]:
+        added = np.zeros(len(orders))
+        for noise_multiplier, rate, steps in entries:
+            added = added + library.compute_rdp(
+                q=rate, noise_multiplier=noise_multiplier, steps=steps, orders=list(orders)
+            )
+        return tuple(float(value) for value in added)
+
+    return _asked(ask, Accountant.RDP.value)
+
+
+def claimed_curve(accountant: Any) -> ClaimedCurve:
+    """Return what an accountant of Opacus claims of the steps that it was told of.
+
+    Parameters
+    ----------
+    accountant
+        An ``RDPAccountant``, ``PRVAccountant`` or ``GaussianAccountant``.
+
+    Returns
+    -------
+    ClaimedCurve
+        One-sided: Opacus' epsilons, of which nothing is proven here. Renyi divergences are there
+        for an ``RDPAccountant`` alone, at the orders that it uses.
+
+    Raises
+    ------
+    ImportError
+        If Opacus is not installed.
+    ValueError
+        If it is something else, or has no history.
+    """
+    library = load("opacus.accountants", extra="opacus")
+    if not isinstance(accountant, library.IAccountant):
+        raise validate.fail("accountant", "an accountant of Opacus", accountant)
+    history = read_history(accountant)
+    divergences: dict[float, float] = {}
+    if isinstance(accountant, library.RDPAccountant):
+        orders = [float(order) for order in accountant.DEFAULT_ALPHAS]
+        divergences = dict(zip(orders, rdp_divergences(history, orders=orders), strict=True))
+
+    def epsilon_at(delta: float) -> float:
+        (found,) = _asked(lambda: (float(accountant.get_epsilon(delta)),), accountant.mechanism())
+        return found
+
+    return ClaimedCurve(f"Opacus' {type(accountant).__name__}", epsilon_at, None, divergences)
+
+
+def _accountant(given: Accountant | str) -> Accountant:
+    try:
+        return Accountant(given)
+    except ValueError:
+        known = " or ".join(repr(kind.value) for kind in Accountant)
+        raise validate.fail("accountant", known, given) from None
+
+
+def _entries(history: Any) -> History:
+    if isinstance(history, NoisySGD | Composition):
+        return to_history(history)
+    return read_history(history)
+
+
+def _asked(ask: Callable[[], tuple[float, ...]], name: str) -> tuple[float, ...]:
+    """Return what the library answers; it warns of accountants and orders, and raises anything."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            found = ask()
+    except Exception as error:
+        reason = " ".join(str(error).split()) or type(error).__name__
+        raise ValueError(f"Opacus' {name} accountant failed: {reason}") from error
+    if any(math.isnan(value) for value in found):
+        raise ValueError(f"Opacus' {name} accountant must return numbers, got {found}")
+    return found

@@ -1,0 +1,159 @@
+"""Histories of Opacus' accountants, as mechanisms and back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from audit import validate
+from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
+from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
+
+History = tuple[tuple[float, float, int], ...]
+"""Noise multiplier, sample rate and steps of each entry, in the order of an accountant."""
+
+
+def read_history(source: Any) -> History:
+    """Return the entries of a history.
+
+    Parameters
+    ----------
+    source
+        A list of (noise multiplier, sample rate, steps), an accountant, a ``PrivacyEngine``, or the
+        ``state_dict()`` of an accountant.
+
+    Raises
+    ------
+    ValueError
+        If it is none of these, has no entry, or an entry has a number out of its range.
+
+    Examples
+    --------
+    >>> read_history({"history": [(1.1, 0.01, 1000)], "mechanism": "rdp"})
+    ((1.1, 0.01, 1000),)
+    """
+    found = source
+    if isinstance(found, Mapping):
+        if "history" not in found:
+            keys = ", ".join(map(str, found)) or "none"
+            raise ValueError(f"history must be a state_dict with 'history', got the keys {keys}")
+        found = found["history"]
+    else:
+        found = getattr(found, "accountant", found)  # of a PrivacyEngine
+        found = getattr(found, "history", found)
+    if isinstance(found, str) or not isinstance(found, Sequence):
+        kinds = "entries (noise multiplier, sample rate, steps), an accountant or its state_dict"
+        raise validate.fail("history", kinds, found)
+    if not found:
+        raise ValueError("history must hold one entry or more, got none")
+    return tuple(_entry(f"history[{place}]", entry) for place, entry in enumerate(found))
+
+
+def _entry(name: str, entry: Any) -> tuple[float, float, int]:
+    try:
+        noise_multiplier, sample_rate, steps = entry
+    except (TypeError, ValueError):
+        raise validate.fail(name, "(noise multiplier, sample rate, steps)", entry) from None
+    validate.positive(**{f"{name} noise multiplier": noise_multiplier})
+    validate.positive(**{f"{name} sample rate": sample_rate})
+    validate.closed_unit(**{f"{name} sample rate": sample_rate})
+    validate.integer(1, **{f"{name} steps": steps})
+    return float(noise_multiplier), float(sample_rate), int(steps)
+
+
+def from_history(
+    history: Any, *, dataset_size: int, relation: Relation, clip_norm: float = 1.0
+) -> NoisySGD | Composition:
+    """Return the mechanism that Opacus' accountants assume for a history.
+
+    Poisson batches (full ones at rate 1), all iterates released. Entries of one noise multiplier
+    and rate become one run, others a `Composition`. The step size is 1: where all iterates are
+    released nothing depends on it.
+
+    Parameters
+    ----------
+    history
+        Anything that `read_history` reads.
+    dataset_size
+        n. The rate is kept as it is where rate times n is no whole number.
+    relation
+        Opacus means ``Relation.ADD_REMOVE``; its noise multiplier is over the clipping norm in any.
+    clip_norm
+        The norm to which gradients are clipped.
+
+    Raises
+    ------
+    ValueError
+        If the history or a number is out of its range.
+
+    Examples
+    --------
+    >>> m = from_history(
+    ...     [(1.1, 0.01, 600), (1.1, 0.01, 400)], dataset_size=60_000, relation=Relation.ADD_REMOVE
+    ... )
+    >>> m.steps, m.batch_size, m.batching.value, round(m.noise_multiplier, 12)
+    (1000, 600, 'poisson', 1.1)
+    """
+    validate.integer(1, dataset_size=dataset_size)
+    return composed(
+        (
+            poisson_step(noise_multiplier, rate, dataset_size, relation, clip_norm),
+            steps,
+        )
+        for noise_multiplier, rate, steps in read_history(history)
+    )
+
+
+def poisson_step(
+    noise_multiplier: float, rate: float, dataset_size: int, relation: Relation, clip_norm: float
+) -> NoisySGD:
+    """Return one step on Poisson batches, or on all records where the rate is 1."""
+    return step(
+        noise_multiplier,
+        rate,
+        dataset_size=dataset_size,
+        relation=relation,
+        clip_norm=clip_norm,
+        batching=Batching.FULL if rate == 1 else Batching.POISSON,
+        batch_size=max(int(dataset_size * rate), 1),  # Opacus' expected_batch_size
+    )
+
+
+def to_history(mechanism: NoisySGD | Composition) -> History:
+    """Return a mechanism as the history of an Opacus accountant.
+
+    Parameters
+    ----------
+    mechanism
+        Poisson or full batches, all iterates released, the nominal divisor, add/remove or zero-out
+        neighbours: for these two the pair of laws is the same.
+
+    Raises
+    ------
+    ValueError
+        If Opacus' accountants do not speak of the mechanism.
+
+    Examples
+    --------
+    >>> m = from_history([(1.1, 0.01, 9)], dataset_size=500, relation=Relation.ADD_REMOVE)
+    >>> to_history(m)
+    ((1.1, 0.01, 9),)
+    """
+    if not isinstance(mechanism, NoisySGD | Composition):
+        raise validate.fail("mechanism", "a NoisySGD or a Composition", mechanism)
+    return tuple(_told(run) for run in runs_of(mechanism))
+
+
+def _told(run: NoisySGD) -> tuple[float, float, int]:
+    spoken_of = {
+        "batching": (Batching.POISSON, Batching.FULL),
+        "release": (Release.ALL_ITERATES,),
+        "relation": (Relation.ADD_REMOVE, Relation.ZERO_OUT),
+        "divisor": (Divisor.NOMINAL,),
+    }
+    for name, choices in spoken_of.items():
+        choice = getattr(run, name)
+        if choice not in choices:
+            known = " or ".join(repr(known.value) for known in choices)
+            raise validate.fail(f"{name} for a history of Opacus", known, choice.value)
+    return noise_over_clip_norm(run), run.sampling_rate, run.steps

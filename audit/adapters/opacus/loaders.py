@@ -1,0 +1,207 @@
+"""Which batches a data loader draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from audit import validate
+from audit.adapters.opacus.history import History, poisson_step
+from audit.adapters.optional import load
+from audit.adapters.steps import composed
+from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loader:
+    """How a data loader draws the batches of the logical steps.
+
+    Attributes
+    ----------
+    sampler
+        The class of PyTorch's or Opacus' sampler, by name.
+    batching
+        What that is.
+    records
+        How many records it draws from.
+    batches
+        Of an epoch; Opacus takes 1/batches for the sampling rate.
+    batch_size
+        Records of a full batch; the last one of an epoch may be smaller. None for Poisson batches.
+    rate
+        The probability of a record in each Poisson batch, None for others.
+    """
+
+    sampler: str
+    batching: Batching
+    records: int
+    batches: int
+    batch_size: int | None = None
+    rate: float | None = None
+
+    @property
+    def assumed_rate(self) -> float:
+        """The rate that `PrivacyEngine.make_private` tells the accountant."""
+        return 1 / self.batches
+
+    def __str__(self) -> str:
+        drawn = (
+            f"{self.batching.value} batches at rate {self.rate:.6g}"
+            if self.batch_size is None
+            else f"{self.batching.value} batches of {self.batch_size}"
+        )
+        return f"{drawn} from {self.records} records, {self.batches} an epoch ({self.sampler})"
+
+    def mechanism(
+        self, history: History, *, relation: Relation, clip_norm: float
+    ) -> NoisySGD | Composition:
+        """Return the mechanism whose batches this loader draws, all iterates released.
+
+        Where the last batch of an epoch is smaller, shuffled and cyclic batches become those of
+        ``batches * batch_size`` records. What is known of their privacy is the same: each record is
+        in one batch of an epoch, the sums of the batches differ by public constants, and all bounds
+        rest on statistics that treat the batches alike (or, for cyclic ones, on a record of the
+        first batch).
+
+        Parameters
+        ----------
+        history
+            The noise multipliers and steps; its rates are those that an accountant was told.
+        relation, clip_norm
+            See `NoisySGD`.
+
+        Raises
+        ------
+        ValueError
+            If an epoch is cut by the end of an entry of the history, or of a run whose batches are
+            of two sizes.
+        """
+        if self._cut_by(history):
+            raise ValueError(
+                f"history must hold whole epochs ({self.batches} steps) in every entry for "
+                f"{self.batching.value} batches, got {[steps for _, _, steps in history]} steps"
+            )
+        return composed(
+            (self._step(noise_multiplier, relation, clip_norm), steps)
+            for noise_multiplier, _, steps in history
+        )
+
+    def _cut_by(self, history: History) -> bool:
+        """Whether an epoch's batches depend on each other and part of it alone is in an entry."""
+        if self.batching not in (Batching.RESHUFFLED, Batching.CYCLIC):
+            return False
+        several = len({noise_multiplier for noise_multiplier, _, _ in history}) > 1
+        uneven = self.records != self.batches * (self.batch_size or 0)
+        begun = sum(steps for _, _, steps in history) < self.batches
+        cut = any(steps % self.batches for _, _, steps in history)
+        return (several and cut) or (uneven and begun)
+
+    def _step(self, noise_multiplier: float, relation: Relation, clip_norm: float) -> NoisySGD:
+        if self.rate is not None:
+            return poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
+        assert self.batch_size is not None  # of all samplers but Poisson's
+        cut = self.batching in (Batching.RESHUFFLED, Batching.CYCLIC)
+        return NoisySGD(
+            steps=1,
+            dataset_size=self.batches * self.batch_size if cut else self.records,
+            batch_size=self.batch_size,
+            step_size=1.0,
+            noise_std=noise_multiplier * clip_norm / self.batch_size,
+            clip_norm=clip_norm,
+            convex=False,
+            batching=self.batching,
+            relation=relation,
+            release=Release.ALL_ITERATES,
+        )
+
+
+def read_loader(data_loader: Any) -> Loader:
+    """Return how a data loader draws its batches.
+
+    =============================================  ==================================
+    sampler                                        batches
+    =============================================  ==================================
+    ``UniformWithReplacementSampler`` of Opacus    Poisson, at its ``sample_rate``
+    ``RandomSampler``, ``SubsetRandomSampler``     reshuffled
+    ``RandomSampler(num_samples=b)``, one batch    without replacement
+    ``SequentialSampler``                          cyclic
+    any of the last three with one batch of all    full
+    =============================================  ==================================
+
+    Opacus names its Poisson sampler "uniform with replacement"; records are drawn without.
+
+    Raises
+    ------
+    ImportError
+        If Opacus is not installed.
+    ValueError
+        If the sampler is another one, draws with replacement, or leaves records out.
+    """
+    data = load("torch.utils.data", extra="opacus")
+    samplers = load("opacus.utils.uniform_sampler", extra="opacus")
+    split = load("opacus.utils.batch_memory_manager", extra="opacus").BatchSplittingSampler
+    validate.instance(data.DataLoader, data_loader=data_loader)
+    batches = data_loader.batch_sampler
+    if type(batches) is split:  # physical batches of logical ones
+        batches = batches.sampler
+    if type(batches) is samplers.UniformWithReplacementSampler:
+        return Loader(
+            sampler=type(batches).__name__,
+            batching=Batching.POISSON,
+            records=batches.num_samples,
+            batches=len(batches),
+            rate=batches.sample_rate,
+        )
+    if type(batches) is not data.BatchSampler:
+        raise ValueError(
+            "data_loader.batch_sampler must be PyTorch's BatchSampler or Opacus' "
+            f"UniformWithReplacementSampler, got {named(batches)}"
+        )
+    return _read_batches(batches, data)
+
+
+def _read_batches(batches: Any, data: Any) -> Loader:
+    """Return how PyTorch's batch sampler draws batches from the sampler of records below it."""
+    records, size = len(batches.sampler), int(batches.batch_size)
+    sampler, batching = batches.sampler, Batching.RESHUFFLED
+    if type(sampler) is data.RandomSampler:
+        available = len(sampler.data_source)
+        if sampler.replacement:
+            raise ValueError("sampler must draw without replacement, got a RandomSampler with it")
+        if records < available and records <= size:
+            records, size, batching = available, records, Batching.WITHOUT_REPLACEMENT
+        elif records != available:
+            raise ValueError(
+                f"RandomSampler's num_samples must be all {available} records, or one batch of "
+                f"them, got {records}"
+            )
+    elif type(sampler) is data.SequentialSampler:
+        batching = Batching.CYCLIC
+    elif type(sampler) is data.SubsetRandomSampler:
+        if len(set(map(int, sampler.indices))) != records:
+            raise ValueError("SubsetRandomSampler's indices must differ, got one that is repeated")
+    else:
+        known = "RandomSampler, SubsetRandomSampler or SequentialSampler"
+        raise ValueError(f"sampler must be PyTorch's {known}, got {named(sampler)}")
+    cut = batching is not Batching.WITHOUT_REPLACEMENT
+    if cut and batches.drop_last and records % size:
+        raise ValueError(
+            f"data_loader must use all {records} records in an epoch, got drop_last=True, which "
+            f"leaves out {records % size}"
+        )
+    if cut and size >= records:
+        size, batching = records, Batching.FULL
+    return Loader(
+        sampler=type(sampler).__name__,
+        batching=batching,
+        records=records,
+        batches=len(batches),
+        batch_size=size,
+    )
+
+
+def named(thing: Any) -> str:
+    """Return an object's class and the package that it comes from."""
+    if thing is None:
+        return "None"
+    return f"{type(thing).__name__} of {type(thing).__module__.partition('.')[0]}"

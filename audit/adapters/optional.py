@@ -1,0 +1,22 @@
+"""Libraries that are imported where they are needed only."""
+
+from __future__ import annotations
+
+import importlib
+from typing import Any
+
+
+def load(name: str, *, extra: str) -> Any:
+    """Return a module of another library.
+
+    Raises
+    ------
+    ImportError
+        If it is not installed; the message names the extra of this package that installs it.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise ImportError(
+            f"{name} cannot be imported ({error}): pip install 'noisy-sgd-audit[{extra}]'"
+        ) from error

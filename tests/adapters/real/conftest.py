@@ -1,0 +1,24 @@
+"""Tests against other packages themselves: ``make test-adapters`` installs them and sets this."""
+
+from __future__ import annotations
+
+import os
+from importlib.metadata import PackageNotFoundError, version
+
+if "AUDIT_TEST_ADAPTERS" not in os.environ:
+    collect_ignore_glob = ["test_*.py"]
+
+PACKAGES = ("opacus", "torch", "jax-privacy", "jax", "dp-accounting", "pyarrow")
+
+
+def installed(package: str) -> str:
+    """Return a package and its version."""
+    try:
+        return f"{package} {version(package)}"
+    except PackageNotFoundError:
+        return f"{package} missing"
+
+
+def pytest_report_header() -> str:
+    """Say which versions are tested."""
+    return "adapters: " + ", ".join(map(installed, PACKAGES))
