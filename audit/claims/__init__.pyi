@@ -1,5 +1,6 @@
 from .checking import check as check
 from .checking import check_file as check_file
+from .claim import AccountantBound as AccountantBound
 from .claim import Budget as Budget
 from .claim import CallableBound as CallableBound
 from .claim import CatalogueBound as CatalogueBound

@@ -20,7 +20,7 @@ from audit.constructions import (
 from audit.constructions.explicit import ExplicitPair, ExponentialMechanism
 from audit.constructions.explicit_laws import AllIterates
 from audit.constructions.gradient_limits import others_range
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 from audit.search.found_pairs import shipped
 
 Make = Callable[[], Construction]
@@ -34,13 +34,13 @@ _SHARES = (1.0, 0.5, 0.25)
 _CROSSINGS = (1.5, 1.0, 0.75, 0.5, 2.0, 3.0)
 
 
-def candidate_pairs(mechanism: NoisySGD) -> Iterator[Construction | ExplicitPair]:
+def candidate_pairs(mechanism: NoisySGD | Composition) -> Iterator[Construction | ExplicitPair]:
     """Yield pairs that a mechanism's assumptions allow, the strongest ones, as a rule, first.
 
     Which parameters a family takes is fixed by the mechanism alone: nothing is chosen after looking
     at a claim.
     """
-    if mechanism.release is Release.ALL_ITERATES:
+    if isinstance(mechanism, Composition) or mechanism.release is Release.ALL_ITERATES:
         yield AllIterates(mechanism)
         return
     if mechanism.release is Release.EXPONENTIAL_MECHANISM:

@@ -13,7 +13,7 @@ from audit import validate
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.curves import Order
-from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
+from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
     from audit.constructions import Construction
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     Pair: TypeAlias = Construction | ExplicitPair
 
 __all__ = [
+    "AccountantBound",
     "Budget",
     "CallableBound",
     "CatalogueBound",
@@ -114,6 +115,19 @@ class CallableBound(_UpperBound):
 
 
 @dataclass(frozen=True)
+class AccountantBound(_UpperBound):
+    """Claims what an accountant of another library says, at ``deltas`` and Renyi ``orders``.
+
+    ``target`` is one of `audit.claims.library_objects.ACCOUNTANTS`, which composes the mechanism,
+    or a user's ``package.module:function`` that takes nothing and returns an accountant.
+    """
+
+    target: str
+    deltas: tuple[float, ...] = ()
+    orders: tuple[float, ...] = ()
+
+
+@dataclass(frozen=True)
 class NotRenyi(_LowerBound):
     """Claims that the worst pair's Renyi divergence of order ``alpha`` is above ``value``."""
 
@@ -136,6 +150,7 @@ Statement = (
     | Tradeoff
     | CatalogueBound
     | CallableBound
+    | AccountantBound
     | NotRenyi
     | NotPrivate
 )
@@ -238,11 +253,13 @@ class Claim:
     ``pair`` is a construction for the mechanism, or explicit distributions, where the judge is to
     use that one alone; by default it tries every admissible construction that fits. ``search`` adds
     the pair of a worst-case search to either; None leaves it to the judge, which searches a little
-    where that takes a second or two. With ``samples`` the scores alone are the evidence.
+    where that takes a second or two. With ``samples`` the scores alone are the evidence. ``told``
+    is what an adapter read of another library's object, in words; ``unread`` why it could not,
+    which makes the verdict an error.
     """
 
     id: str
-    mechanism: NoisySGD | None
+    mechanism: NoisySGD | Composition | None
     statement: Statement
     citation: str = ""
     expected: Expected | LooseBy = Expected.CONSISTENT
@@ -251,6 +268,8 @@ class Claim:
     pair: Pair | None = None
     search: Search | None = None
     samples: Samples | None = None
+    told: str = ""
+    unread: str = ""
     location: Location | None = None
 
 
@@ -264,7 +283,7 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
 
     mechanism = None
     if claim.mechanism is not None:
-        mechanism = encode_mechanism(claim.mechanism, defaults=False)
+        mechanism = encode(claim.mechanism, defaults=False)
     pair = None
     if claim.pair is not None:
         defaults = {field.name: field.default for field in dataclasses.fields(claim.pair)}
@@ -297,7 +316,9 @@ def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
         raise validate.fail("statement.form", f"one of {', '.join(forms)}", form)
     mechanism, pair = plain["mechanism"], plain["pair"]
     if mechanism is not None:
-        mechanism = decode_mechanism(mechanism, "mechanism")
+        mechanism = decode(NoisySGD | Composition, mechanism, "mechanism")
+    if pair is not None and isinstance(mechanism, Composition):
+        raise validate.fail("pair", "left out for a composition of several runs", pair)
     return Claim(
         id=id,
         mechanism=mechanism,

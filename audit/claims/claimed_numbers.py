@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from audit import bounds
 from audit.bounds import Status
 from audit.claims.claim import (
+    AccountantBound,
     CallableBound,
     CatalogueBound,
     Claim,
@@ -21,12 +22,13 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
+from audit.claims.library_objects import ACCOUNTANTS, ask_accountant
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.claims.user_code import epsilon_function
 from audit.constructions.explicit import ExplicitPair
 from audit.curves.base import PrivacyCurve
 from audit.isolation import UserCodeError, Workers
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 
 # Bounds are computed by root finding and series; numbers that a user writes have no such error.
 _BOUND_ERROR = 1e-9
@@ -84,10 +86,14 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
     ClaimsNothing
         If the bound does not apply to the mechanism, is asymptotic, or is infinite everywhere.
     BadClaim
-        If the statement cannot be evaluated.
+        If the mechanism could not be read, or the statement cannot be evaluated.
     """
+    if claim.unread:
+        raise BadClaim(claim.unread)
     if isinstance(claim.statement, CallableBound):
         found = _of_callable(claim.statement, claim, workers)
+    elif isinstance(claim.statement, AccountantBound):
+        found = _of_accountant(claim.statement, claim, workers)
     else:
         found = _numbers(claim.statement, claim.mechanism)
     for number in found:
@@ -107,7 +113,11 @@ def epsilon_of(epsilon: Callable[[float], float], delta: float) -> ClaimedNumber
 
 def renyi_of(curve: PrivacyCurve, alpha: float) -> ClaimedNumber:
     """Return the Renyi divergence that a computed curve claims, with the error of computing it."""
-    value = float(curve.renyi(alpha))
+    return _divergence(float(curve.renyi(alpha)), alpha)
+
+
+def _divergence(value: float, alpha: float) -> ClaimedNumber:
+    """Return a computed Renyi divergence with the error of computing it."""
     if not math.isfinite(value):
         return ClaimedNumber(RenyiAtOrder(alpha), value)
     # a moment is divided by alpha - 1
@@ -130,45 +140,59 @@ def _epsilon_error(epsilon: Callable[[float], float], delta: float, value: float
 
 
 @functools.singledispatch
-def _numbers(statement: Statement, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _numbers(statement: Statement, mechanism: NoisySGD | Composition | None) -> list[ClaimedNumber]:
     """Return all numbers of a statement, infinite ones too."""
     raise TypeError(f"statement must be one of audit.claims.claim, got {statement!r}")
 
 
 @_numbers.register
-def _of_epsilons(statement: EpsilonDelta, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_epsilons(
+    statement: EpsilonDelta, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     return [ClaimedNumber(EpsilonAtDelta(delta), epsilon) for epsilon, delta in statement.points]
 
 
 @_numbers.register
-def _of_divergences(statement: Renyi, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_divergences(
+    statement: Renyi, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     return [ClaimedNumber(RenyiAtOrder(alpha), value) for alpha, value in statement.points]
 
 
 @_numbers.register
-def _of_mu(statement: Gaussian, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_mu(statement: Gaussian, mechanism: NoisySGD | Composition | None) -> list[ClaimedNumber]:
     return [ClaimedNumber(Mu(), statement.mu)]
 
 
 @_numbers.register
-def _of_tradeoff(statement: Tradeoff, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_tradeoff(
+    statement: Tradeoff, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     return [ClaimedNumber(PowerAtAlpha(alpha), 1 - beta) for alpha, beta in statement.points]
 
 
 @_numbers.register
-def _of_not_renyi(statement: NotRenyi, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_not_renyi(
+    statement: NotRenyi, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     return [ClaimedNumber(RenyiAtOrder(statement.alpha), statement.value)]
 
 
 @_numbers.register
-def _of_not_private(statement: NotPrivate, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_not_private(
+    statement: NotPrivate, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     return [ClaimedNumber(EpsilonAtDelta(statement.delta), statement.epsilon)]
 
 
 @_numbers.register
-def _of_bound(statement: CatalogueBound, mechanism: NoisySGD | None) -> list[ClaimedNumber]:
+def _of_bound(
+    statement: CatalogueBound, mechanism: NoisySGD | Composition | None
+) -> list[ClaimedNumber]:
     if mechanism is None:
         raise BadClaim("mechanism must be given for a bound, got none")
+    if isinstance(mechanism, Composition):
+        raise BadClaim(f"{statement.id} {mechanism.uncovered()}")
     if not statement.deltas and not statement.orders:
         raise BadClaim("deltas or orders must be given for a bound, got neither")
     try:
@@ -187,7 +211,7 @@ def _of_bound(statement: CatalogueBound, mechanism: NoisySGD | None) -> list[Cla
 
 def _of_callable(statement: CallableBound, claim: Claim, workers: Workers) -> list[ClaimedNumber]:
     subject = claim.pair if claim.mechanism is None else claim.mechanism
-    if not isinstance(subject, NoisySGD | ExplicitPair):
+    if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
         raise BadClaim("mechanism or laws must be given for a callable, got neither")
     if not statement.deltas:
         raise BadClaim("deltas must be given for a callable, got none")
@@ -196,6 +220,27 @@ def _of_callable(statement: CallableBound, claim: Claim, workers: Workers) -> li
             return [epsilon_of(epsilon, delta) for delta in statement.deltas]
     except UserCodeError as error:
         raise BadClaim(str(error)) from None
+
+
+def _of_accountant(
+    statement: AccountantBound, claim: Claim, workers: Workers
+) -> list[ClaimedNumber]:
+    if not statement.deltas and not statement.orders:
+        raise BadClaim("deltas or orders must be given for an accountant, got neither")
+    if claim.mechanism is None and statement.target in ACCOUNTANTS:
+        raise BadClaim("mechanism must be given for an accountant, got none")
+    # in one go, as composing takes the time: also where the error of a large delta is looked up
+    near = [delta * (1 - _DELTA_ERROR) for delta in statement.deltas if delta >= _LARGE_DELTA]
+    asked = [*statement.deltas, *near]
+    try:
+        found = ask_accountant(statement, claim.mechanism, asked, claim.budget, workers)
+    except UserCodeError as error:
+        raise BadClaim(str(error)) from None
+    epsilons = dict(zip(asked, found.epsilons, strict=True))
+    return [
+        *(epsilon_of(epsilons.__getitem__, delta) for delta in statement.deltas),
+        *map(_divergence, found.divergences, statement.orders),
+    ]
 
 
 def _check(number: ClaimedNumber) -> None:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from audit import isolation, validate
 from audit.claims import yaml_tree
 from audit.claims.claim import (
+    AccountantBound,
     Budget,
     CallableBound,
     CatalogueBound,
@@ -30,7 +31,9 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
-from audit.claims.user_code import check_pair, workers_for
+from audit.claims.library_objects import ACCOUNTANTS
+from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
+from audit.claims.user_code import TARGET, check_pair, workers_for
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,
@@ -39,13 +42,12 @@ from audit.claims.yaml_tree import (
     Location,
     MappingNode,
     Node,
-    Scalar,
     broken,
     is_nothing,
 )
 from audit.codec import did_you_mean
 from audit.isolation import Workers
-from audit.mechanism import NoisySGD, decode_mechanism
+from audit.mechanism import Composition, NoisySGD
 from audit.validate import shown
 
 if TYPE_CHECKING:
@@ -57,12 +59,8 @@ _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(_FILE_KEYS)})[\"']?\s*:")
 _ABOUT = ("mechanism", "pair", "laws", "samples")
 # what defaults may say too
 _COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *_ABOUT)
-_BASE = "base"
 _ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-_TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
 
-# A named mechanism's fields; None: its definition is broken and was complained of.
-_Named = Mapping[str, "MappingNode | None"]
 _Value = TypeVar("_Value")
 
 
@@ -107,10 +105,11 @@ class _Reader:
         self.claims: list[Claim] = []
         self.complaints: list[Complaint] = []
         self.files: list[Path] = []
-        self._mechanisms: dict[Path, _Named] = {}
+        self._mechanisms: dict[Path, Named] = {}
+        self._resolve = Resolver()
         self._locations: dict[str, Location] = {}
 
-    def read(self, path: Path, chain: tuple[Path, ...]) -> _Named:
+    def read(self, path: Path, chain: tuple[Path, ...]) -> Named:
         """Read a file and return the mechanisms that it knows; ``chain`` are its includers."""
         key = path.resolve()
         if key in self._mechanisms:
@@ -124,18 +123,18 @@ class _Reader:
             except Broken as error:
                 self.complaints.extend(error.complaints)
         if "mechanisms" in top:
-            named = _read_named(top["mechanisms"], named, self.complaints)
+            named = read_named(top["mechanisms"], named, self.complaints)
         self._mechanisms[key] = named
         self.files.append(path)
         if "claims" in top:
-            with workers_for([path]) as workers:
+            with workers_for(self.files) as workers:
                 defaults = _read_defaults(top.get("defaults"))
                 self._claims(top["claims"], defaults, named, workers)
         elif "include" not in top and "mechanisms" not in top:
             raise broken(Location(path, 1), "the file needs 'claims'")
         return named
 
-    def _include(self, node: Node, path: Path, chain: tuple[Path, ...]) -> _Named:
+    def _include(self, node: Node, path: Path, chain: tuple[Path, ...]) -> Named:
         name = yaml_tree.text("include", node)
         target = Path(os.path.normpath(path.parent / name))
         if target.resolve() in chain:
@@ -148,7 +147,7 @@ class _Reader:
             raise broken(node.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
-    def _claims(self, block: Node, defaults: Fields, named: _Named, workers: Workers) -> None:
+    def _claims(self, block: Node, defaults: Fields, named: Named, workers: Workers) -> None:
         for node in yaml_tree.items("claims", block):
             try:
                 name = _read_id(node)
@@ -158,7 +157,8 @@ class _Reader:
                         node.location, f"duplicate id {shown(name)}, first used at {first}"
                     )
                 self._locations[name] = node.location
-                self.claims.append(_read_claim(name, node, defaults, named, workers))
+                claim = _read_claim(name, node, defaults, named, self._resolve, workers)
+                self.claims.append(claim)
             except Broken as error:
                 self.complaints.extend(error.complaints)
 
@@ -205,7 +205,14 @@ def _read_id(node: Node) -> str:
     return name
 
 
-def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: Workers) -> Claim:
+def _read_claim(
+    id: str,
+    node: Node,
+    defaults: Fields,
+    named: Named,
+    resolve: Resolver,
+    workers: Workers,
+) -> Claim:
     """Return a claim, the values of ``defaults`` where it has none of its own.
 
     Raises ``Broken`` if anything is wrong with it; without a complaint where the mechanism that it
@@ -213,20 +220,24 @@ def _read_claim(id: str, node: Node, defaults: Fields, named: _Named, workers: W
     """
     own = yaml_tree.fields("a claim", node, ("id", *_COMMON_KEYS, *_STATEMENT_KEYS))
     found = _with_defaults(own, defaults)
-    mechanism = None
+    budget = _read_budget(defaults.get("budget"), own.get("budget"))
+    read = Resolved(None)
     if not is_nothing(found.get("mechanism")):
-        _, mechanism = _read_mechanism("mechanism", found["mechanism"], named)
+        _, written = read_mechanism("mechanism", found["mechanism"], named)
+        read = resolve(written, budget, workers)
     return Claim(
         id=id,
-        mechanism=mechanism,
+        mechanism=read.mechanism,
         statement=_read_statement(found, node.location),
         citation=yaml_tree.text("citation", found["citation"]) if "citation" in found else "",
         expected=_read_optional("expected", found, Expected | LooseBy, Expected.CONSISTENT),
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
-        budget=_read_budget(defaults.get("budget"), own.get("budget")),
+        budget=budget,
         search=_read_optional("search", found, Search | None, None),
         samples=_read_samples(found, node.location),
-        pair=_read_subject(found, mechanism, node, own, workers),
+        pair=None if read.unread else _read_subject(found, read.mechanism, node, own, workers),
+        told=read.told,
+        unread=read.unread,
         location=node.location,
     )
 
@@ -272,7 +283,11 @@ def _read_budget(*nodes: Node | None) -> Budget:
 
 
 def _read_subject(
-    found: Fields, mechanism: NoisySGD | None, claim: Node, own: Fields, workers: Workers
+    found: Fields,
+    mechanism: NoisySGD | Composition | None,
+    claim: Node,
+    own: Fields,
+    workers: Workers,
 ) -> Pair | None:
     """Return the pair that a claim names under ``pair`` or ``laws``, None where it names none.
 
@@ -293,7 +308,11 @@ def _read_subject(
 
 
 def _read_pair(
-    node: Node | None, mechanism: NoisySGD | None, claim: Node, own: bool, workers: Workers
+    node: Node | None,
+    mechanism: NoisySGD | Composition | None,
+    claim: Node,
+    own: bool,
+    workers: Workers,
 ) -> Pair | None:
     """Return the pair that a claim names, None where it names none."""
     if node is None or is_nothing(node):
@@ -304,7 +323,9 @@ def _read_pair(
     return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism, file, workers))
 
 
-def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path, workers: Workers) -> Pair:
+def _decode_pair(
+    plain: Any, mechanism: NoisySGD | Composition | None, file: Path, workers: Workers
+) -> Pair:
     """Return a pair from plain data.
 
     A kind ``package.module:Class`` is a construction of the user's own, from a module beside the
@@ -312,6 +333,8 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path, workers: Wo
     """
     from audit.constructions import all_kinds, decode_any_pair
 
+    if isinstance(mechanism, Composition):
+        raise validate.fail("pair", "left out for a composition of several runs", plain)
     fields = {"kind": plain} if isinstance(plain, str) else plain
     kind = fields.get("kind") if isinstance(fields, Mapping) else None
     if isinstance(kind, str) and ":" in kind:
@@ -322,83 +345,6 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | None, file: Path, workers: Wo
             raise ValueError(f"pair.kind must name a registered construction, got {shown(kind)}")
         fields = {**fields, "kind": kind.partition(":")[2]}
     return decode_any_pair(fields, mechanism)
-
-
-# mechanisms
-
-
-def _read_named(
-    node: Node, inherited: _Named, complaints: list[Complaint]
-) -> dict[str, MappingNode | None]:
-    """Return the fields of every mechanism of a ``mechanisms:`` block, and of those before it.
-
-    Every one must be a whole mechanism by itself; what is wrong goes to ``complaints``.
-    """
-    found: dict[str, MappingNode | None] = dict(inherited)
-    try:
-        written = yaml_tree.fields("mechanisms", node, complaints=complaints)
-    except Broken as error:
-        complaints.extend(error.complaints)
-        return found
-    for name in written:
-        if name in inherited:
-            wrong = f"mechanism {shown(name)} is already defined in an included file"
-            complaints.extend(broken(written[name].location, wrong).complaints)
-    own = {name: value for name, value in written.items() if name not in inherited}
-    resolved: set[str] = set()
-
-    def resolve(name: str, chain: tuple[str, ...]) -> None:
-        if name in resolved:
-            return
-        resolved.add(name)
-        found[name] = None
-        try:
-            base = yaml_tree.fields("a mechanism", own[name]).get(_BASE)
-            if isinstance(base, Scalar) and base.value in (*chain, name):
-                circle = " -> ".join((*chain, name, str(base.value)))
-                raise broken(base.location, f"base makes a circle: {circle}")
-            if isinstance(base, Scalar) and base.value in own:
-                resolve(str(base.value), (*chain, name))
-            found[name] = _read_mechanism(f"mechanism {name!r}", own[name], found)[0]
-        except Broken as error:
-            complaints.extend(error.complaints)
-
-    for name in own:
-        resolve(name, ())
-    return found
-
-
-def _read_mechanism(name: str, node: Node, named: _Named) -> tuple[MappingNode, NoisySGD]:
-    """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
-
-    Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
-    where the named definition was broken.
-    """
-    if isinstance(node, Scalar) and isinstance(node.value, str):
-        fields = _look_up(node, named)
-    else:
-        own = yaml_tree.fields(name, node)
-        base = own.pop(_BASE, None)
-        inherited: Fields = {}
-        if base is not None:
-            if not isinstance(base, Scalar) or not isinstance(base.value, str):
-                raise yaml_tree.bad(_BASE, "the name of a mechanism", base)
-            # a base is sound by itself: what does not fit it is wrong where it is used
-            looked_up = yaml_tree.moved(_look_up(base, named), node.location)
-            inherited = yaml_tree.fields(name, looked_up)
-        fields = yaml_tree.mapping({**inherited, **own}, node.location)
-    return fields, yaml_tree.decoded(fields, decode_mechanism)
-
-
-def _look_up(node: Scalar, named: _Named) -> MappingNode:
-    name = str(node.value)
-    if name not in named:
-        hint = did_you_mean(name, named)
-        raise broken(node.location, f"unknown mechanism {shown(name)}{hint}")
-    found = named[name]
-    if found is None:
-        raise Broken()
-    return found
 
 
 # statements, as they are written: the keys of a claims file are the fields
@@ -495,10 +441,30 @@ class CallableClaim:
     deltas: tuple[float, ...]
 
     def __post_init__(self) -> None:
-        if not _TARGET.fullmatch(self.callable):
+        if not TARGET.fullmatch(self.callable):
             raise validate.fail("callable", "package.module:function", self.callable)
         for delta in self.deltas:
             validate.half_open_unit(deltas=delta)
+
+
+@dataclass(frozen=True)
+class AccountantClaim:
+    """``accountant: dp_accounting.pld``, or package.module:function; ``deltas`` or ``orders``."""
+
+    accountant: str
+    deltas: tuple[float, ...] = ()
+    orders: tuple[float, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.accountant not in ACCOUNTANTS and not TARGET.fullmatch(self.accountant):
+            known = ", ".join(ACCOUNTANTS)
+            hint = did_you_mean(self.accountant, ACCOUNTANTS)
+            wanted = f"one of {known} or package.module:function"
+            raise ValueError(f"{validate.fail('accountant', wanted, self.accountant)}{hint}")
+        for delta in self.deltas:
+            validate.half_open_unit(deltas=delta)
+        for order in self.orders:
+            validate.above_one(orders=order)
 
 
 @dataclass(frozen=True)
@@ -546,6 +512,9 @@ _FORMS = {
     ),
     "bound": _Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
     "callable": _Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas)),
+    "accountant": _Form(
+        AccountantClaim, lambda w: AccountantBound(w.accountant, w.deltas, w.orders)
+    ),
     "not_renyi": _Form(NotRenyiClaim, lambda w: NotRenyi(w.not_renyi.order, w.not_renyi.value)),
     "not_private": _Form(
         NotPrivateClaim, lambda w: NotPrivate(w.not_private.epsilon, w.not_private.delta)
@@ -576,8 +545,12 @@ def _read_statement(found: Fields, location: Location) -> Statement:
     for key, node in written.items():
         if isinstance(node, ListNode):
             yaml_tree.items(key, node)
+    if first in ("bound", "accountant") and "deltas" not in written and "orders" not in written:
+        raise broken(
+            location, f"a claim of {validate.with_article(first)} needs 'deltas' or 'orders'"
+        )
     if first == "bound":
-        _check_bound(written, location)
+        _check_bound(written)
     return form.statement(yaml_tree.decode(form.written, yaml_tree.mapping(written, location)))
 
 
@@ -592,7 +565,7 @@ def _points(name: str, node: Node, names: tuple[str, str]) -> ListNode:
     return ListNode(tuple(points), node.location)
 
 
-def _check_bound(written: Fields, location: Location) -> None:
+def _check_bound(written: Fields) -> None:
     """Check the id of a bound and the names of its options against the catalogue."""
     from audit.bounds import CATALOGUE
 
@@ -600,7 +573,5 @@ def _check_bound(written: Fields, location: Location) -> None:
     if bound not in CATALOGUE:
         hint = did_you_mean(bound, CATALOGUE)
         raise broken(written["bound"].location, f"unknown bound {shown(bound)}{hint}")
-    if "deltas" not in written and "orders" not in written:
-        raise broken(location, "a claim of a bound needs 'deltas' or 'orders'")
     if "options" in written:
         yaml_tree.fields("options", written["options"], CATALOGUE[bound].options)

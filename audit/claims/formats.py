@@ -74,7 +74,7 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
 
 
 def summary(checked: Checked) -> tuple[str, ...]:
-    """Return a line for every unexpected verdict, then the error budget and the counts."""
+    """Return a line for every unexpected verdict and adapted mechanism, the budget and counts."""
     found = checked.judgements
     spent = sum(j.error for j in found)
     budget = (
@@ -83,13 +83,23 @@ def summary(checked: Checked) -> tuple[str, ...]:
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
     lines = (wording.line(j) for j in (*checked.failures, *checked.warnings))
+    told = (f"{', '.join(ids)}: {text}" for text, ids in _told(checked).items())
     hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
     left = (
         (f"{_count(hurried, 'claim')} with pairs that were left as the budget's seconds ended",)
         if hurried
         else ()
     )
-    return (*lines, budget, *fresh, *left, counts(checked))
+    return (*lines, *told, budget, *fresh, *left, counts(checked))
+
+
+def _told(checked: Checked) -> dict[str, list[str]]:
+    """Return what was read of other libraries' objects, with the claims that are about it."""
+    found: dict[str, list[str]] = {}
+    for judgement in checked.judgements:
+        if judgement.claim.told:
+            found.setdefault(judgement.claim.told, []).append(judgement.claim.id)
+    return found
 
 
 def counts(checked: Checked) -> str:
@@ -167,6 +177,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         **plain,
         "laws": plain["pair"] if claim.mechanism is None else None,
         "samples": encode(claim.samples),
+        "judged": claim.told or None,
         "severity": claim.severity.value,
         "expected": wording.expectation(claim.expected),
         "as_expected": judgement.as_expected,

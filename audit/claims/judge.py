@@ -23,7 +23,7 @@ from audit.claims.work import in_threads, work_order
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
 Progress = Callable[[Judgement], None]
@@ -235,10 +235,10 @@ def _in_vain(found: Found, budget: Budget, verb: str) -> str:
 
 
 def _least_upper_bound(
-    mechanism: NoisySGD | None, number: ClaimedNumber
+    mechanism: NoisySGD | Composition | None, number: ClaimedNumber
 ) -> tuple[str, float] | None:
     """Return the tightest sound bound of the catalogue on a quantity: its id and its value."""
-    if mechanism is None:
+    if mechanism is None or isinstance(mechanism, Composition):
         return None
     found = []
     for id in bounds.applicable(mechanism):
@@ -294,7 +294,7 @@ def _bound_of(claim: Claim) -> tuple[bounds.Entry | None, Mapping[str, int | flo
 def _allowed_batches(claim: Claim) -> range | None:
     """Return the batches that may hold the record, None for any."""
     entry, options = _bound_of(claim)
-    if entry is None or claim.mechanism is None:
+    if entry is None or not isinstance(claim.mechanism, NoisySGD):
         return None
     return entry.differing_batches(claim.mechanism, options)
 

@@ -17,7 +17,7 @@ from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.exact.from_pair import exact_seconds
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 
 Pair = Construction | ExplicitPair
 
@@ -146,8 +146,8 @@ class KnownPairs:
     def __init__(self) -> None:
         self._laws = _Laws()
         self._pairs: dict[Pair, KnownPair] = {}
-        self._candidates: dict[NoisySGD, tuple[Pair, ...]] = {}
-        self._placed: dict[tuple[NoisySGD, range | None], tuple[KnownPair, ...]] = {}
+        self._candidates: dict[NoisySGD | Composition, tuple[Pair, ...]] = {}
+        self._placed: dict[tuple[NoisySGD | Composition, range | None], tuple[KnownPair, ...]] = {}
         self._lock = threading.Lock()
 
     def one(self, pair: Pair) -> KnownPair:
@@ -156,7 +156,7 @@ class KnownPairs:
 
     def candidates(
         self,
-        mechanism: NoisySGD,
+        mechanism: NoisySGD | Composition,
         batches: range | None,
         placed: Callable[[Iterable[Pair]], Iterable[Pair]],
     ) -> tuple[KnownPair, ...]:

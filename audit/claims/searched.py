@@ -8,7 +8,7 @@ import math
 from audit.claims.claim import Claim
 from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
 from audit.constructions import Construction
-from audit.mechanism import NoisySGD, Release
+from audit.mechanism import Composition, NoisySGD, Release
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from audit.search.evaluation import quick_seconds
 
@@ -34,7 +34,7 @@ def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
     time: they find the same on every machine.
     """
     mechanism = claim.mechanism
-    if mechanism is None:
+    if mechanism is None or isinstance(mechanism, Composition):
         return None
     if claim.search is not None:
         if claim.search.evaluations == 0:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,11 +14,16 @@ import numpy as np
 from audit import validate
 from audit.claims.claim import Budget
 from audit.claims.wording import tidy
+from audit.codec import decode, encode
 from audit.isolation import Limits, UserCodeError, Workers
-from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
+from audit.mechanism import Composition, NoisySGD, decode_mechanism
 
 if TYPE_CHECKING:
     from audit.constructions.explicit import ExplicitPair
+
+
+TARGET = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*(\.[A-Za-z_]\w*)*")
+"""``package.module:function``."""
 
 
 def workers_for(files: Iterable[Path]) -> Workers:
@@ -32,7 +38,7 @@ def limits(budget: Budget) -> Limits:
 
 @contextlib.contextmanager
 def epsilon_function(
-    target: str, subject: NoisySGD | ExplicitPair, budget: Budget, workers: Workers
+    target: str, subject: NoisySGD | Composition | ExplicitPair, budget: Budget, workers: Workers
 ) -> Iterator[Callable[[float], float]]:
     """Return epsilon as a function of delta, as ``target(subject, delta)`` gives it.
 
@@ -45,8 +51,8 @@ def epsilon_function(
     """
     from audit.constructions import encode_pair
 
-    is_mechanism = isinstance(subject, NoisySGD)
-    plain = encode_mechanism(subject) if isinstance(subject, NoisySGD) else encode_pair(subject)
+    is_mechanism = isinstance(subject, NoisySGD | Composition)
+    plain = encode(subject) if isinstance(subject, NoisySGD | Composition) else encode_pair(subject)
     with workers.function(
         target, task=f"{__name__}:epsilon", limits=limits(budget), name="callable"
     ) as function:
@@ -69,7 +75,7 @@ def check_pair(kind: str, plain: Any, mechanism: NoisySGD | None, workers: Worke
         If its module cannot be imported, or it hangs, dies or raises anything but `ValueError`;
         these are left to the one who makes it here, for they say what is wrong with the fields.
     """
-    mechanism_plain = None if mechanism is None else encode_mechanism(mechanism)
+    mechanism_plain = None if mechanism is None else encode(mechanism)
     with workers.function(
         kind, task=f"{__name__}:make_pair", limits=limits(Budget()), name="pair.kind"
     ) as function:
@@ -100,6 +106,12 @@ def number_of(value: object, name: str, place: str = "") -> float:
     raise UserCodeError(f"{name} must return a number{place}, got {validate.shown(value)}")
 
 
+def mechanism_of(plain: Any) -> NoisySGD | Composition:
+    """Return the mechanism that plain data stands for."""
+    found: NoisySGD | Composition = decode(NoisySGD | Composition, plain, "mechanism")
+    return found
+
+
 # what runs in the worker
 
 
@@ -110,7 +122,7 @@ def epsilon(
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
     if is_mechanism:
-        return number_of(function(decode_mechanism(subject, "mechanism"), delta), target)
+        return number_of(function(mechanism_of(subject), delta), target)
     from audit.constructions import decode_any_pair
 
     return number_of(function(decode_any_pair(subject, None), delta), target)

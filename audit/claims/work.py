@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from audit.claims.claim import (
+    AccountantBound,
     CallableBound,
     CatalogueBound,
     Claim,
@@ -17,7 +18,7 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 
 _Task = TypeVar("_Task")
 _Outcome = TypeVar("_Outcome")
@@ -30,7 +31,7 @@ def work_order(claims: Sequence[Claim]) -> list[int]:
     come first, then the middle, and so on: what is known on both sides of a place rules out most
     pairs there, so that few brackets are left to compute.
     """
-    groups: dict[tuple[NoisySGD | None, type], list[int]] = {}
+    groups: dict[tuple[NoisySGD | Composition | None, type], list[int]] = {}
     for number, claim in enumerate(claims):
         groups.setdefault((claim.mechanism, type(claim.statement)), []).append(number)
     order: list[int] = []
@@ -47,7 +48,7 @@ def _place(statement: Statement) -> float:
             return statement.points[0][1]
         case Renyi() | Tradeoff():
             return statement.points[0][0]
-        case CatalogueBound() | CallableBound():
+        case CatalogueBound() | CallableBound() | AccountantBound():
             return next(iter((*statement.deltas, *getattr(statement, "orders", ()))), 0.0)
     return 0.0
 

@@ -1,0 +1,271 @@
+"""Mechanisms in claims files: named ones, variants of them, and what other libraries hold."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audit import validate
+from audit.adapters.steps import in_words
+from audit.claims import yaml_tree
+from audit.claims.claim import Budget
+from audit.claims.library_objects import mechanism_of_event
+from audit.claims.user_code import TARGET
+from audit.claims.yaml_tree import (
+    Broken,
+    Complaint,
+    Fields,
+    MappingNode,
+    Node,
+    Scalar,
+    broken,
+)
+from audit.codec import did_you_mean
+from audit.isolation import UserCodeError, Workers
+from audit.mechanism import Composition, NoisySGD, Relation
+from audit.validate import shown
+
+Named = Mapping[str, "MappingNode | None"]
+"""Each named mechanism's fields; None: its definition is broken and was complained of."""
+
+_BASE = "base"
+
+
+# what other libraries hold, as it is written: the keys of a claims file are the fields
+
+
+@dataclass(frozen=True, kw_only=True)
+class EventMechanism:
+    """``{event: package.module:function, dataset_size: 60000, relation: add remove}``.
+
+    The function takes nothing and returns a ``DpEvent`` of dp-accounting.
+    """
+
+    event: str
+    dataset_size: int
+    relation: Relation
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not TARGET.fullmatch(self.event):
+            raise validate.fail("event", "package.module:function", self.event)
+        _check_given(self)
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the event, which a worker makes."""
+        return mechanism_of_event(
+            self.event,
+            budget,
+            workers,
+            dataset_size=self.dataset_size,
+            relation=self.relation,
+            clip_norm=self.clip_norm,
+        )
+
+    @property
+    def source(self) -> str:
+        """What the mechanism was read from."""
+        return f"DpEvent of {self.event}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class HistoryMechanism:
+    """``{history: [[1.1, 0.01, 1000]], dataset_size: 60000, relation: add remove}``.
+
+    The history of an accountant of Opacus: noise multiplier, sample rate and steps, or a JSON file
+    with it or with the accountant's ``state_dict()``, as seen from the claims file.
+    """
+
+    history: tuple[tuple[float, float, int], ...] | Path
+    dataset_size: int
+    relation: Relation
+    clip_norm: float = 1.0
+
+    def __post_init__(self) -> None:
+        if not self.history:
+            raise validate.fail("history", "a list with something in it", self.history)
+        _check_given(self)
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the history."""
+        from audit.adapters import opacus
+
+        history: Any = self.history
+        if isinstance(history, Path):
+            try:
+                history = json.loads(history.read_text(encoding="utf-8"))
+            except OSError as error:
+                raise validate.fail(
+                    "history", f"a file that can be read ({error.strerror})", str(self.history)
+                ) from None
+            except ValueError:
+                raise validate.fail("history", "a JSON file", str(self.history)) from None
+        return opacus.from_history(
+            history,
+            dataset_size=self.dataset_size,
+            relation=self.relation,
+            clip_norm=self.clip_norm,
+        )
+
+    @property
+    def source(self) -> str:
+        """What the mechanism was read from."""
+        return f"history of {self.history}" if isinstance(self.history, Path) else "history"
+
+
+def _check_given(written: EventMechanism | HistoryMechanism) -> None:
+    validate.integer(1, dataset_size=written.dataset_size)
+    validate.positive(clip_norm=written.clip_norm)
+
+
+WRITTEN = {"event": EventMechanism, "history": HistoryMechanism}
+"""Forms of a mechanism besides its own fields, by the key that tells them."""
+
+Written = NoisySGD | Composition | EventMechanism | HistoryMechanism
+
+
+@dataclass(frozen=True)
+class Resolved:
+    """The mechanism of a claim.
+
+    Attributes
+    ----------
+    mechanism
+        None where it could not be read.
+    told
+        What an adapter read, and what it was given; empty for mechanisms by their own fields.
+    unread
+        Why it could not be read; empty where it could.
+    """
+
+    mechanism: NoisySGD | Composition | None
+    told: str = ""
+    unread: str = ""
+
+
+class Resolver:
+    """Reads each event and history once, when a claim first needs it."""
+
+    def __init__(self) -> None:
+        self._found: dict[Written, Resolved] = {}
+
+    def __call__(self, written: Written, budget: Budget, workers: Workers) -> Resolved:
+        """Return the mechanism that was written; what a user's code breaks is ``unread``."""
+        if isinstance(written, NoisySGD | Composition):
+            return Resolved(written)
+        if written not in self._found:
+            self._found[written] = self._read(written, budget, workers)
+        return self._found[written]
+
+    @staticmethod
+    def _read(
+        written: EventMechanism | HistoryMechanism, budget: Budget, workers: Workers
+    ) -> Resolved:
+        try:
+            found = written.read(budget, workers)
+        except (UserCodeError, ValueError) as error:
+            return Resolved(None, unread=" ".join(str(error).split()))
+        told = (
+            f"{written.source}: {in_words(found)}; given beside it: the records, the relation and "
+            f"the clip norm {written.clip_norm:g}; assumed: a public divisor"
+        )
+        return Resolved(found, told)
+
+
+def read_named(
+    node: Node, inherited: Named, complaints: list[Complaint]
+) -> dict[str, MappingNode | None]:
+    """Return the fields of every mechanism of a ``mechanisms:`` block, and of those before it.
+
+    Every one must be a whole mechanism by itself; what is wrong goes to ``complaints``.
+    """
+    found: dict[str, MappingNode | None] = dict(inherited)
+    try:
+        written = yaml_tree.fields("mechanisms", node, complaints=complaints)
+    except Broken as error:
+        complaints.extend(error.complaints)
+        return found
+    for name in written:
+        if name in inherited:
+            wrong = f"mechanism {shown(name)} is already defined in an included file"
+            complaints.extend(broken(written[name].location, wrong).complaints)
+    own = {name: value for name, value in written.items() if name not in inherited}
+    resolved: set[str] = set()
+
+    def resolve(name: str, chain: tuple[str, ...]) -> None:
+        if name in resolved:
+            return
+        resolved.add(name)
+        found[name] = None
+        try:
+            base = yaml_tree.fields("a mechanism", own[name]).get(_BASE)
+            if isinstance(base, Scalar) and base.value in (*chain, name):
+                circle = " -> ".join((*chain, name, str(base.value)))
+                raise broken(base.location, f"base makes a circle: {circle}")
+            if isinstance(base, Scalar) and base.value in own:
+                resolve(str(base.value), (*chain, name))
+            found[name] = read_mechanism(f"mechanism {name!r}", own[name], found)[0]
+        except Broken as error:
+            complaints.extend(error.complaints)
+
+    for name in own:
+        resolve(name, ())
+    return found
+
+
+def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Written]:
+    """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
+
+    Events and histories stay as they are written.
+
+    Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
+    where the named definition was broken.
+    """
+    if isinstance(node, Scalar) and isinstance(node.value, str):
+        fields = _look_up(node, named)
+    else:
+        own = _placed(yaml_tree.fields(name, node))
+        base = own.pop(_BASE, None)
+        inherited: Fields = {}
+        if base is not None:
+            if not isinstance(base, Scalar) or not isinstance(base.value, str):
+                raise yaml_tree.bad(_BASE, "the name of a mechanism", base)
+            # a base is sound by itself: what does not fit it is wrong where it is used
+            looked_up = yaml_tree.moved(_look_up(base, named), node.location)
+            inherited = yaml_tree.fields(name, looked_up)
+        fields = yaml_tree.mapping({**inherited, **own}, node.location)
+    keys = [key.value for key, _ in fields.entries]
+    for key, form in WRITTEN.items():
+        if key in keys:
+            # messages know its keys; those of another mechanism do not go with it
+            yaml_tree.fields(f"a mechanism with {key!r}", fields, _names(form))
+            return fields, yaml_tree.decode(form, fields)
+    return fields, yaml_tree.decode(NoisySGD | Composition, fields)
+
+
+def _names(form: type) -> list[str]:
+    return [field.name for field in dataclasses.fields(form)]
+
+
+def _placed(own: dict[str, Node]) -> dict[str, Node]:
+    """Return the fields with the file of a history as seen from the file that names it."""
+    history = own.get("history")
+    if isinstance(history, Scalar) and isinstance(history.value, str):
+        file = history.location.file.parent / history.value
+        own["history"] = dataclasses.replace(history, value=str(file))
+    return own
+
+
+def _look_up(node: Scalar, named: Named) -> MappingNode:
+    name = str(node.value)
+    if name not in named:
+        hint = did_you_mean(name, named)
+        raise broken(node.location, f"unknown mechanism {shown(name)}{hint}")
+    found = named[name]
+    if found is None:
+        raise Broken()
+    return found
