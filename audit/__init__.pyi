@@ -12,6 +12,7 @@ from . import scenario as scenario
 from . import search as search
 from . import simulation as simulation
 from . import testing as testing
+from . import training as training
 from .bounds import NotApplicable as NotApplicable
 from .curves import Order as Order
 from .mechanism import Batching as Batching

@@ -15,13 +15,13 @@ ROOT = TOP / "audit"
 ROWS = (
     {"cli"},
     {"scenario", "report", "pytest_plugin", "testing"},
-    {"claims"},
+    {"claims", "training"},
     {"search", "results"},
     {"exact", "simulation", "estimation", "bounds"},
     {"constructions", "adapters", "dominating"},
     {"curves", "mechanism", "isolation"},
     {"codec"},
-    {"numerics", "validate"},
+    {"numerics", "progress", "validate"},
 )
 ROW = {room: number for number, rooms in enumerate(ROWS) for room in rooms}
 # A report is drawn from what was computed before: it may know types, and computes nothing.

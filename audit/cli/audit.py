@@ -21,9 +21,9 @@ from audit.codec import decode, encode
 if TYPE_CHECKING:
     from omegaconf import DictConfig
 
+    from audit.progress import Progress
     from audit.results import Result
     from audit.scenario import RunFolder, Scenario
-    from audit.scenario.progress import Progress
     from audit.simulation import Pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
@@ -219,8 +219,9 @@ def _digest(config: Mapping[str, Any]) -> str:
 
 def _run_alone(job: Job) -> None:
     """Run one scenario, write its folder, and print its verdicts."""
+    from audit import progress
     from audit.report import terminal
-    from audit.scenario import RunFolder, progress
+    from audit.scenario import RunFolder
 
     name = f"{job.scenario.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(job.config)}"
     # a bad value is told before the folder is made, a bad folder or cluster before hours of work
@@ -236,8 +237,8 @@ def _run_alone(job: Job) -> None:
 def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
     """Run one configuration of a sweep; whatever breaks it is stored in its folder, too."""
     from audit.cli.composition import command_line, plain, to_yaml
+    from audit.progress import Silent
     from audit.report.runs import status
-    from audit.scenario.progress import Silent
 
     command, given = command_line("audit"), plain(config)
     try:

@@ -113,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _check(options: argparse.Namespace) -> int:
-    from audit.scenario.progress import on_terminal
+    from audit.progress import on_terminal
 
     locked = None if options.lock is None else lock.read(options.lock)
     seed = secrets.randbits(32) if options.fresh_seed else options.seed

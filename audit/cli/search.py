@@ -53,7 +53,7 @@ def _run() -> None:
 
 
 def _search(mechanism: NoisySGD, request: Request) -> None:
-    from audit.scenario import progress
+    from audit import progress
     from audit.search import Epsilon, RenyiDivergence, to_yaml, worst_case, write_found
 
     objective: Epsilon | RenyiDivergence

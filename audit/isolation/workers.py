@@ -12,7 +12,7 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
@@ -83,10 +83,16 @@ class Workers:
     folders
         Where modules are looked for after ``sys.path``, such as the folder of the file that names
         them.
+    environment
+        Variables that workers have besides those of this process, such as ``OMP_NUM_THREADS``,
+        which libraries read when they are imported.
     """
 
-    def __init__(self, folders: Sequence[Path] = ()) -> None:
+    def __init__(
+        self, folders: Sequence[Path] = (), environment: Mapping[str, str] | None = None
+    ) -> None:
         self._folders = [str(folder.resolve()) for folder in folders]
+        self._environment = {**(environment or {})}
         self._lock = threading.Lock()
         self._idle: list[_Worker] = []
         self._all: set[_Worker] = set()
@@ -208,7 +214,7 @@ class Workers:
         return worker
 
     def _started(self, kind: _Kind) -> _Worker:
-        worker = _Worker(kind)
+        worker = _Worker(kind, self._environment)
         with self._lock:
             self._all.add(worker)
             closed = self._closed
@@ -241,7 +247,7 @@ class Workers:
 class _Worker:
     """One worker process, and the socket to it."""
 
-    def __init__(self, kind: _Kind) -> None:
+    def __init__(self, kind: _Kind, environment: Mapping[str, str]) -> None:
         self.kind = kind
         self.used = False
         self._busy = False
@@ -254,6 +260,7 @@ class _Worker:
                 [sys.executable, "-P", str(Path(process.__file__)), *words],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
+                env={**os.environ, **environment},
                 start_new_session=True,  # Ctrl-C is for this process to handle
             )
         except BaseException:

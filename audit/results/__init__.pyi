@@ -42,6 +42,7 @@ from .result import ScenarioHeading as ScenarioHeading
 from .result import SettingResult as SettingResult
 from .result import StudyResult as StudyResult
 from .result import UserMechanismResult as UserMechanismResult
+from .verdicts import UserClaim as UserClaim
 from .verdicts import Verdict as Verdict
 from .verdicts import judge_interval as judge_interval
 from .verdicts import judge_upper_bound as judge_upper_bound

@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import enum
+import math
+from dataclasses import dataclass
+
+from audit import validate
 
 
 class Verdict(enum.Enum):
@@ -25,13 +29,32 @@ class Verdict(enum.Enum):
         return cls.REFUTED if refuted else cls.CONSISTENT
 
 
-def judge_upper_bound(claimed: float, certified_low: float) -> Verdict:
+@dataclass(frozen=True)
+class UserClaim:
+    """A claim of the mechanism's author: (epsilon, delta)-privacy, under a name."""
+
+    name: str
+    epsilon: float
+    delta: float
+
+    def __post_init__(self) -> None:
+        validate.nonnegative(epsilon=self.epsilon)
+        validate.half_open_unit(delta=self.delta)
+        if not self.name:
+            raise validate.fail("name", "a word", self.name)
+
+
+def judge_upper_bound(claimed: float, certified_low: float, largest: float = math.inf) -> Verdict:
     """Judge the claim "the true value is at most ``claimed``".
 
     ``certified_low`` must be the pessimistic end of a bracket or of a confidence statement: every
-    numerical and statistical error is already taken against the refutation.
+    numerical and statistical error is already taken against the refutation. ``largest`` is what so
+    much evidence could certify at most: a claim of that or more is INCONCLUSIVE, as nothing could
+    have refuted it.
     """
-    return Verdict.REFUTED if certified_low > claimed else Verdict.CONSISTENT
+    if certified_low > claimed:
+        return Verdict.REFUTED
+    return Verdict.CONSISTENT if claimed < largest else Verdict.INCONCLUSIVE
 
 
 def judge_interval(low: float, high: float, claim_low: float, claim_high: float) -> Verdict:

@@ -9,6 +9,7 @@ from .run_scenario import run as run
 from .studies import Progress as Progress
 from .studies import study as study
 from .study_setting import StudySetting as StudySetting
+from .training import TrainingSetting as TrainingSetting
 from .user_mechanism import DrawnScores as DrawnScores
 from .user_mechanism import StoredScores as StoredScores
 from .user_mechanism import UserClaim as UserClaim

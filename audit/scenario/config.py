@@ -14,6 +14,7 @@ from audit.scenario import (  # noqa: F401 each registers its kind
     one_run,
     pair,
     study_setting,
+    training,
     user_mechanism,
 )
 from audit.scenario.definition import Scenario

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 from audit.codec import decode, did_you_mean, encode
 
 if TYPE_CHECKING:
+    from audit.progress import Progress
     from audit.results import SettingResult
-    from audit.scenario.progress import Progress
     from audit.scenario.sampling import Sampling
 
 KINDS: dict[str, type[Setting]] = {}

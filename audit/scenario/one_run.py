@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -13,24 +12,17 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.estimation.one_run import Canaries
 from audit.isolation import call
+from audit.results.verdicts import UserClaim
 from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.user_code import load
-from audit.scenario.user_mechanism import UserClaim, read_scores
+from audit.scenario.user_mechanism import read_scores
 
 if TYPE_CHECKING:
-    from audit.results import Findings, StudyResult
+    from audit.results import StudyResult
 
 Array = NDArray[np.float64]
 
 _SOURCE = "function", "number", "scores", "coins"
-ASSUMED = {
-    Canaries.ARBITRARY: "Nothing is assumed of how canaries depend on each other.",
-    Canaries.INDEPENDENT: (
-        "These numbers assume that canaries are independent: what is seen of one depends on its "
-        "own coin and on noise of its own, and on no other's. For a mechanism of which that is not "
-        "true they are no bounds."
-    ),
-}
 
 
 @setting_kind
@@ -104,6 +96,7 @@ class OneRunSetting(Setting):
     def run(self, context: RunContext) -> StudyResult:
         """Audit the run, and judge the claims."""
         from audit.results import StudyResult  # takes a while to import
+        from audit.training.many_canaries import one_run_findings
 
         context.progress.stage(f"{self.name}: canaries of one run")
         scores, coins = self.draw(context.seed)
@@ -119,68 +112,13 @@ class OneRunSetting(Setting):
                 "canaries": self.canaries.value,
                 "confidence": context.confidence,
             },
-            findings=self.found(scores, coins, context.confidence, context.seed),
-        )
-
-    def found(self, scores: Any, coins: Any, confidence: float, seed: int) -> Findings:
-        """Return the bounds and the verdicts as findings."""
-        from audit.estimation import audit_one_run
-        from audit.results import Findings, FoundTable, Statement, judge_upper_bound
-
-        planned = self.claims[0].delta if self.delta is None else self.delta
-        audited = audit_one_run(
-            scores, coins, delta=planned, confidence=confidence, seed=seed, canaries=self.canaries
-        )
-        deltas = dict.fromkeys(claim.delta for claim in self.claims)
-        bounds = {delta: audited.evidence(delta) for delta in deltas}
-        independent = " of independent canaries" if self.canaries is Canaries.INDEPENDENT else ""
-        return Findings(
-            statements=tuple(
-                Statement(
-                    claim=f"{claim.name}: epsilon{independent} at delta {claim.delta:g}",
-                    citation="claimed by the mechanism's author",
-                    expected=claim.epsilon,
-                    found=_rounded_down(bounds[claim.delta].value),
-                    verdict=judge_upper_bound(claim.epsilon, bounds[claim.delta].value),
-                )
-                for claim in self.claims
+            findings=one_run_findings(
+                scores,
+                coins,
+                self.claims,
+                canaries=self.canaries,
+                delta=self.delta,
+                confidence=context.confidence,
+                seed=context.seed,
             ),
-            tables=(
-                FoundTable(
-                    caption="What the guesses certify",
-                    columns=(
-                        "delta",
-                        "Certified lower bound on epsilon",
-                        "Right guesses",
-                        "Guesses",
-                        "Canaries",
-                        "Error spent",
-                        "Most so many guesses could certify",
-                    ),
-                    rows=tuple(
-                        (
-                            delta,
-                            _rounded_down(bound.value),
-                            bound.correct,
-                            bound.guesses,
-                            bound.canaries,
-                            1 - bound.confidence,
-                            bound.sampling_limit,
-                        )
-                        for delta, bound in bounds.items()
-                    ),
-                ),
-            ),
-            notes=(
-                ASSUMED[self.canaries],
-                f"The coins of {audited.canaries} canaries are guessed from their scores; "
-                f"{audited.pilot} others chose how many are. What is found is a certified lower "
-                "bound, and a claim below it is refuted.",
-            ),
-            numbers={"canaries": self.canaries.value, "mu_lower": audited.mu_lower()},
         )
-
-
-def _rounded_down(value: float) -> float:
-    """Round a lower bound so that it is still one when it is printed."""
-    return math.floor(value * 1e5) / 1e5

@@ -17,6 +17,7 @@ from audit.curves import Order, PrivacyCurve
 from audit.estimation import Audit, Evidence
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.mechanism import Batching, NoisySGD, Release
+from audit.progress import Report
 from audit.results import (
     AtDelta,
     AtOrder,
@@ -44,7 +45,6 @@ from audit.results import (
 )
 from audit.scenario.kinds import RunContext
 from audit.scenario.pair import PairSetting, SearchPlan, at_position
-from audit.scenario.progress import Report
 from audit.search import Found, worst_case
 
 Array = NDArray[np.float64]

@@ -8,11 +8,11 @@ from datetime import UTC, datetime
 
 import numpy as np
 
+from audit.progress import Progress, Silent
 from audit.results import Provenance, Result, ScenarioHeading, SettingResult
 from audit.results.provenance import current_environment, package_version
 from audit.scenario.definition import Scenario
 from audit.scenario.kinds import RunContext, Setting
-from audit.scenario.progress import Progress, Silent
 from audit.scenario.sampling import Sampling
 
 

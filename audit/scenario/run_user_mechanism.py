@@ -18,12 +18,13 @@ from audit.results import (
     Estimator,
     RefutedAfter,
     ScoreHistograms,
+    UserClaim,
     UserMechanismResult,
     judge_upper_bound,
 )
 from audit.results.comparisons import CLAIMED
 from audit.scenario.run_pair import sampled_evidence
-from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
+from audit.scenario.user_mechanism import UserMechanismSetting
 
 Array = NDArray[np.float64]
 

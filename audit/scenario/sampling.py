@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions import Construction
-from audit.scenario.progress import Report
+from audit.progress import Report
 from audit.simulation import Parallel, Pool, final_iterates
 from audit.simulation.sealed_files import locked
 

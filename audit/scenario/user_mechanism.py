@@ -15,6 +15,7 @@ from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.isolation import call
+from audit.results.verdicts import UserClaim as UserClaim
 from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
 from audit.scenario.user_code import load
 
@@ -22,21 +23,6 @@ if TYPE_CHECKING:
     from audit.results import UserMechanismResult
 
 Array = NDArray[np.float64]
-
-
-@dataclass(frozen=True)
-class UserClaim:
-    """A claim of the mechanism's author: (epsilon, delta)-privacy, under a name."""
-
-    name: str
-    epsilon: float
-    delta: float
-
-    def __post_init__(self) -> None:
-        validate.nonnegative(epsilon=self.epsilon)
-        validate.half_open_unit(delta=self.delta)
-        if not self.name:
-            raise validate.fail("name", "a word", self.name)
 
 
 @dataclass(frozen=True)

@@ -67,7 +67,7 @@ def _identity_of(job: Blocks) -> dict[str, object]:
     return identity
 
 
-def _belongs_to(folder: Path, identity: Mapping[str, object]) -> bool:
+def belongs_to(folder: Path, identity: Mapping[str, object]) -> bool:
     """Whether the folder belongs to this job; False if it belongs to none."""
     path = folder / "job.json"
     try:
@@ -282,7 +282,7 @@ def count_checkpoint(folder: Path, job: Job, *, seconds: float) -> Iterator[Coun
         folder.mkdir(parents=True, exist_ok=True)
     with files.locked(folder):
         identity = _identity_of(job)
-        known = _belongs_to(folder, identity)
+        known = belongs_to(folder, identity)
         tally, slot = _latest(folder, digest(identity), len(job))
         if not known:
             with _one_line_errors(folder, None):
@@ -419,7 +419,7 @@ class SampleCheckpoint:
                 self._folder.mkdir(parents=True, exist_ok=True)
             stack.enter_context(files.locked(self._folder))
             with _removable(self._folder):
-                known = _belongs_to(self._folder, self._identity)
+                known = belongs_to(self._folder, self._identity)
             if not known:
                 with _one_line_errors(self._folder, None):
                     files.write_sealed(self._folder / "job.json", self._identity)

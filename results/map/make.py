@@ -16,11 +16,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from joblib import Parallel, delayed
 
-from audit import bounds
+from audit import bounds, progress
 from audit.bounds import own
 from audit.codec import decode, encode
 from audit.constructions import GradientPair
-from audit.scenario import progress
 from audit.search import Found, worst_case
 from results.map import page
 from results.map.grid import NOISES, Lower, Point, Row, Upper, points

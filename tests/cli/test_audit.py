@@ -68,7 +68,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         ),
         (
             ["settings.papr.trials=5000"],
-            "settings.papr must hold one of one_run, own, pair, study, got trials; "
+            "settings.papr must hold one of one_run, own, pair, study, training, got trials; "
             "did you mean 'paper'?",
         ),
         (

@@ -11,9 +11,10 @@ import pytest
 import dp_sgd  # of the shipped scenarios
 from audit.curves import GaussianCurve
 from audit.estimation import Canaries, audit_one_run
-from audit.results import Verdict
+from audit.results import Findings, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.one_run import OneRunSetting
+from audit.training.many_canaries import one_run_findings
 
 CLAIMS = [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}]
 DRAWN = {"function": "dp_sgd:one_training", "number": 2000}
@@ -26,13 +27,19 @@ def setting(**changed: Any) -> OneRunSetting:
     return read
 
 
+def found_by(one: OneRunSetting, scores: Any, coins: Any, **drawn: Any) -> Findings:
+    return one_run_findings(
+        scores, coins, one.claims, canaries=one.canaries, delta=one.delta, **drawn
+    )
+
+
 def test_right_and_wrong_training() -> None:
     # four steps at noise multiplier 2 for one canary in or out
     assert GaussianCurve(4**0.5 / dp_sgd.NOISE_MULTIPLIER).epsilon(1e-2) <= CLAIMS[0]["epsilon"]
     verdicts = {}
     for function in ("one_training", "one_training_half_the_noise"):
         one = setting(function=f"dp_sgd:{function}")
-        found = one.found(*one.draw(3), confidence=0.95, seed=3)
+        found = found_by(one, *one.draw(3), confidence=0.95, seed=3)
         verdicts[function] = found.statements[0].verdict
         assert "assume that canaries are independent" in found.notes[0]
         assert "independent canaries" in found.statements[0].claim
@@ -43,7 +50,7 @@ def test_right_and_wrong_training() -> None:
 def test_the_numbers_are_those_of_the_audit() -> None:
     one = setting(canaries="arbitrary")
     scores, coins = one.draw(5)
-    found = one.found(scores, coins, confidence=0.9, seed=5)
+    found = found_by(one, scores, coins, confidence=0.9, seed=5)
     audited = audit_one_run(
         scores, coins, delta=0.01, confidence=0.9, seed=5, canaries=Canaries.ARBITRARY
     )

@@ -276,8 +276,8 @@ FUNCTION = {"function": "m:f"}
             {"own": FUNCTION, "claims": CLAIMS, "trails": 1000},
             "trails must be left out of .* got 1000; did you mean 'trials'",
         ),
-        ({"claims": CLAIMS}, "must hold one of one_run, own, pair, study, got claims"),
-        ({}, "must hold one of one_run, own, pair, study, got nothing"),
+        ({"claims": CLAIMS}, "must hold one of one_run, own, pair, study, training, got claims"),
+        ({}, "must hold one of one_run, own, pair, study, training, got nothing"),
         ({"own": FUNCTION, "pair": {}, "claims": CLAIMS}, "must hold only one of "),
     ],
 )

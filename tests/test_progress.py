@@ -7,7 +7,7 @@ import io
 import pytest
 from rich.console import Console
 
-from audit.scenario import progress
+from audit import progress
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,79 @@
+"""A training of the user's as a setting: run many times, and audited as it goes."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, Self
+
+from audit.codec import decode, encode
+from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.shipped import scenarios_folder
+from audit.training.design import Design
+
+if TYPE_CHECKING:
+    from audit.results import StudyResult
+
+
+@setting_kind
+@dataclass(frozen=True, kw_only=True)
+class TrainingSetting(Setting):
+    """A training, what is claimed of it, and how it is audited: see `audit.training.run`.
+
+    Parameters
+    ----------
+    name, title, summary
+        A short name for files, and words for people.
+    design
+        The fields of `audit.training.Design`.
+    folders
+        Where the module of the training is looked for.
+    """
+
+    key: ClassVar[str] = "training"
+
+    design: Design
+    folders: tuple[Path, ...] = ()
+
+    @classmethod
+    def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
+        """Return the setting that a scenario file describes: see `Setting.from_plain`."""
+        values = known_keys(cls, name, plain, [cls.key])
+        design: Design = decode(Design, needed(cls, name, values, cls.key), _where(name))
+        return cls(
+            name=name,
+            title=values["title"],
+            summary=values.get("summary", ""),
+            design=design,
+            folders=tuple(folders),
+        )
+
+    def to_plain(self) -> dict[str, Any]:
+        """Return the keys and values of a scenario file."""
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            self.key: encode(self.design, defaults=False),
+        }
+
+    def run(self, context: RunContext) -> StudyResult:
+        """Train, certify, and judge the claims; a long run goes on where it was interrupted."""
+        from audit.training import audited  # estimators take a while to import
+
+        kept = context.sampling.folder
+        found = audited(
+            self.design,
+            confidence=context.confidence,
+            seed=context.seed,
+            folder=None if kept is None else kept / str(context.seed),
+            folders=[*self.folders, Path.cwd(), scenarios_folder()],
+            progress=context.progress.stage(f"{self.name}: trainings", "trainings"),
+        )
+        return found.study(
+            name=self.name, title=self.title, summary=self.summary, seed=context.seed
+        )
+
+
+def _where(name: str) -> str:
+    return f"settings.{name}.{TrainingSetting.key}"

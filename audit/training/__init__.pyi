@@ -1,0 +1,11 @@
+from .design import Design as Design
+from .design import Trial as Trial
+from .design import trials_of as trials_of
+from .plan import TrainingPlan as TrainingPlan
+from .plan import plan as plan
+from .run import TrainingAudit as TrainingAudit
+from .run import audited as audited
+from .run import joined as joined
+from .run import run as run
+from .scores import gradient_score as gradient_score
+from .scores import iterate_score as iterate_score

@@ -1,0 +1,252 @@
+"""The design of an audit of a training: everything that is chosen before a training runs."""
+
+from __future__ import annotations
+
+import keyword
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import numpy as np
+
+from audit import validate
+from audit.codec import encode
+from audit.estimation.columns import Columns, WeightedColumns
+from audit.estimation.one_run import Canaries
+from audit.results.verdicts import UserClaim
+
+Argument = bool | int | float | str
+
+_FEWEST = 8  # trainings with one canary: four scores with it, four without
+_FEWEST_CANARIES = 4
+# No sample depends on these, and an anytime-valid audit may go on for longer than was planned.
+_NO_SAMPLE = ("processes", "seconds", "gigabytes")
+_LENGTH = ("trials", "minutes")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """What is trained, what is claimed, and how the scores will be judged.
+
+    Parameters
+    ----------
+    train
+        The training, ``package.module:function``; see `audit.training.run`.
+    claims
+        What is claimed of one canary in or out, one or more.
+    trials
+        Trainings in all. With one canary it is even: half of them have it.
+    minutes
+        The time after which no further training is started, over all starts of the audit together.
+    early_stop
+        Whether trainings end once every claim is refuted.
+    canaries
+        1: each training has the canary or lacks it. More: each training holds about half of them.
+    assume
+        What is assumed of how many canaries of one training depend on each other.
+    columns
+        How several scores of one training become one; their sum by default, which costs no
+        training. All others but `WeightedColumns` choose on a part of the trainings, and need the
+        number of trainings to be fixed.
+    arguments
+        Further keyword arguments of the training.
+    processes
+        Trainings at a time, each in a process of its own, which is used again.
+    threads
+        Threads of the numerical libraries in each process (OMP_NUM_THREADS and its kin). Sums
+        depend on it in their last bits.
+    seconds, gigabytes
+        The limits of one training.
+    """
+
+    train: str
+    claims: tuple[UserClaim, ...]
+    trials: int | None = None
+    minutes: float | None = None
+    early_stop: bool = False
+    canaries: int = 1
+    assume: Canaries = Canaries.ARBITRARY
+    columns: Columns | None = None
+    arguments: Mapping[str, Argument] = field(default_factory=dict)
+    processes: int = 1
+    threads: int = 1
+    seconds: float = 3600.0
+    gigabytes: float = 16.0
+
+    def __post_init__(self) -> None:
+        module, mark, name = self.train.partition(":")
+        if not (mark and module and name):
+            raise validate.fail("train", "package.module:function", self.train)
+        names = [claim.name for claim in self.claims]
+        if not names or len(set(names)) < len(names):
+            raise validate.fail("claims", "one or more, each with a name of its own", names)
+        validate.integer(1, canaries=self.canaries, processes=self.processes, threads=self.threads)
+        validate.positive(seconds=self.seconds, gigabytes=self.gigabytes)
+        for argument in self.arguments:
+            taken = argument in ("canary", "included", "seed") or keyword.iskeyword(argument)
+            if taken or not argument.isidentifier():
+                requirement = "a name of a parameter of train other than its first two"
+                raise validate.fail("arguments", requirement, argument)
+        if self.minutes is not None:
+            validate.positive(minutes=self.minutes)
+        if self.canaries == 1:
+            self._check_one_canary()
+        else:
+            self._check_many_canaries()
+
+    def _check_one_canary(self) -> None:
+        if self.trials is None and self.minutes is None:
+            raise ValueError("trials or minutes must be given, got neither")
+        if self.trials is not None:
+            validate.integer(_FEWEST, trials=self.trials)
+            if self.trials % 2:
+                raise validate.fail("trials", "even: half of them have the canary", self.trials)
+        if self.assume is not Canaries.ARBITRARY:
+            raise validate.fail("assume", "left out with one canary", self.assume.value)
+        if self.anytime and not isinstance(self.columns, WeightedColumns | None):
+            requirement = "WeightedColumns with early_stop or minutes, or left out"
+            raise validate.fail("columns", requirement, self.columns.kind)
+
+    def _check_many_canaries(self) -> None:
+        validate.integer(_FEWEST_CANARIES, canaries=self.canaries)
+        if self.trials is None:
+            raise validate.fail("trials", "given with many canaries; 1 is enough", None)
+        validate.integer(1, trials=self.trials)
+        for name in ("minutes", "early_stop", "columns"):
+            if getattr(self, name):
+                raise validate.fail(name, "left out with many canaries", getattr(self, name))
+
+    @property
+    def anytime(self) -> bool:
+        """Whether the number of trainings is open, so that only an e-process certifies."""
+        return self.early_stop or self.minutes is not None
+
+    @property
+    def deltas(self) -> tuple[float, ...]:
+        """The deltas of the claims, the largest first."""
+        return tuple(sorted({claim.delta for claim in self.claims}, reverse=True))
+
+    def identity(self) -> dict[str, Any]:
+        """Return all that the result depends on, as plain data.
+
+        How long an anytime-valid audit lasts is not part of it: it may be changed after looking.
+        """
+        left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
+        names = {one.name for one in fields(Design)} - set(left_out)
+        return {name: value for name, value in encode(self).items() if name in names}
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One training: its number from 1, its seed, and which canaries it includes.
+
+    Attributes
+    ----------
+    number, seed
+        A whole number from 1, and one in [0, 2^32) that no other trial of the audit has.
+    included
+        One entry a canary.
+    """
+
+    number: int
+    seed: int
+    included: tuple[bool, ...]
+
+    @property
+    def described(self) -> str:
+        """The trial in words, for messages."""
+        if len(self.included) > 1:
+            which = f"{sum(self.included)} of {len(self.included)} canaries"
+        else:
+            which = "with the canary" if self.included[0] else "without the canary"
+        return f"trial {self.number} ({which}, seed {self.seed})"
+
+
+Scored = tuple[Trial, tuple[float, ...]]
+
+
+def trials_of(design: Design, seed: int) -> Iterator[Trial]:
+    """Yield the trials of an audit; those of a longer one begin with the same.
+
+    Seeds and coins are spawned from the audit's seed (`numpy.random.SeedSequence`). With one
+    canary, trials 1 and 2, 3 and 4, ... are pairs: a coin says which of the two has it.
+    """
+    seeds = _distinct_seeds(seed)
+    number = 0
+    while design.trials is None or number < design.trials:
+        coins = np.random.default_rng(_stream(seed, _COINS, number))
+        if design.canaries > 1:
+            drawn = [tuple(bool(coin) for coin in coins.integers(0, 2, design.canaries))]
+        else:
+            first = bool(coins.integers(0, 2))
+            drawn = [(first,), (not first,)]
+        for included in drawn:
+            number += 1
+            yield Trial(number, next(seeds), included)
+
+
+def analysis_seed(seed: int) -> int:
+    """Return the seed of what the analysis draws: lots that break ties, or a pilot."""
+    return int(_stream(seed, _ANALYSIS, 0).generate_state(1)[0])
+
+
+_SEEDS, _COINS, _ANALYSIS = range(3)
+
+
+def _stream(seed: int, purpose: int, number: int) -> np.random.SeedSequence:
+    return np.random.SeedSequence(seed, spawn_key=(purpose, number))
+
+
+def _distinct_seeds(seed: int) -> Iterator[int]:
+    """Yield numbers of 32 bits, which every library takes as a seed, none of them twice."""
+    used: set[int] = set()
+    number = 0
+    while True:
+        found = int(_stream(seed, _SEEDS, number).generate_state(1)[0])
+        number += 1
+        if found not in used:
+            used.add(found)
+            yield found
+
+
+def reference_to(train: object) -> str:
+    """Return ``module:function`` for a function that worker processes can import.
+
+    Raises
+    ------
+    ValueError
+        If it is no function of a module: a lambda, a partial, one inside a function.
+    """
+    if isinstance(train, str):
+        return train
+    module, name = getattr(train, "__module__", None), getattr(train, "__qualname__", "<")
+    if module == "__main__":
+        main = sys.modules["__main__"]
+        spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+        module = spec.name if spec else file and _stem(file)
+    if not module or "<" in name:
+        requirement = "a function of a module, or 'module:function', that processes can import"
+        raise validate.fail("train", requirement, train)
+    return f"{module}:{name}"
+
+
+def _stem(file: str) -> str:
+    return file.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+
+
+def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
+    """Return claims given as `UserClaim` or as pairs (epsilon, delta), which get names."""
+    found = []
+    for i, claim in enumerate(claims):
+        if isinstance(claim, UserClaim):
+            found.append(claim)
+            continue
+        try:
+            epsilon, delta = claim
+            validate.nonnegative(epsilon=epsilon)
+            validate.half_open_unit(delta=delta)
+        except TypeError:
+            raise validate.fail(f"claims[{i}]", "a pair (epsilon, delta)", claim) from None
+        found.append(UserClaim(f"({epsilon:g}, {delta:g})", float(epsilon), float(delta)))
+    return tuple(found)

@@ -1,0 +1,158 @@
+"""What trainings with one canary show, as findings: verdicts, tables, charts and caveats."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.results import (
+    Chart,
+    Drawn,
+    Findings,
+    FoundTable,
+    Series,
+    Statement,
+    Verdict,
+    judge_upper_bound,
+)
+from audit.training.design import Design
+from audit.training.many_canaries import rounded_down
+from audit.training.one_canary import Judged
+
+Array = NDArray[np.float64]
+
+_BINS = 40
+_MOST_POINTS = 400  # of a curve
+
+
+def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings:
+    """Return the findings of an audit with one canary."""
+    certified = {one.delta: one for one in judged.certified}
+    useless = judged.useless
+
+    def verdict(epsilon: float, delta: float) -> Verdict:
+        found = judge_upper_bound(epsilon, certified[delta].epsilon, certified[delta].largest)
+        return Verdict.INCONCLUSIVE if useless and found is Verdict.CONSISTENT else found
+
+    charts = [_histograms(judged)]
+    if judged.log_e_values is not None:
+        charts.append(_evidence(design, judged.log_e_values, judged.certified[0].error))
+    return Findings(
+        statements=tuple(
+            Statement(
+                claim=f"{claim.name}: epsilon at delta {claim.delta:g}",
+                citation="claimed by the training's author",
+                expected=claim.epsilon,
+                found=_found(claim.epsilon, certified[claim.delta].epsilon),
+                verdict=verdict(claim.epsilon, claim.delta),
+            )
+            for claim in design.claims
+        ),
+        tables=(
+            FoundTable(
+                caption="What the trainings certify, all deltas together",
+                columns=(
+                    "delta",
+                    "Certified lower bound on epsilon",
+                    "Most that so many trainings could certify",
+                    "Error spent",
+                    "Rests on",
+                ),
+                rows=tuple(
+                    (
+                        one.delta,
+                        rounded_down(one.epsilon),
+                        rounded_down(one.largest),
+                        one.error,
+                        one.counts,
+                    )
+                    for one in judged.certified
+                ),
+            ),
+        ),
+        charts=tuple(charts),
+        notes=tuple(_notes(design, judged, confidence, useless)),
+        numbers={
+            "scores": tuple(judged.scores.tolist()),
+            "scores_prime": tuple(judged.scores_prime.tolist()),
+        },
+    )
+
+
+def _found(claimed: float, certified: float) -> float:
+    """Round a bound down, but not below a claim that it refutes."""
+    rounded = rounded_down(certified)
+    return max(rounded, claimed) if certified > claimed else rounded
+
+
+def _notes(design: Design, judged: Judged, confidence: float, useless: str) -> list[str]:
+    how = (
+        "It ended when every claim was refuted, or else its budget was used up. "
+        if design.early_stop
+        else ""
+    )
+    notes = [
+        f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
+        f"{how}What certifies: {judged.method}, at confidence {confidence:g} for all that is said.",
+        "A claim is refuted where the certified lower bound is above it. So few trainings can "
+        "certify only so much, whatever they do: a claim above that is inconclusive. The "
+        "histograms describe the scores; what is read from them, or from a normal law fitted to "
+        "them, is no bound.",
+    ]
+    if useless:
+        notes.append(useless)
+    constant = [
+        side
+        for side, scores in (("with", judged.scores), ("without", judged.scores_prime))
+        if np.all(scores == scores[0])
+    ]
+    if constant and not judged.all_equal:
+        notes.append(
+            f"All scores {' and '.join(constant)} the canary are equal: no noise reaches them, or "
+            "the training does not take its randomness from its seed."
+        )
+    return notes
+
+
+def _histograms(judged: Judged) -> Chart:
+    both = np.concatenate([judged.scores, judged.scores_prime])
+    low, high = float(np.min(both)), float(np.max(both))
+    if low == high:
+        low, high = low - 0.5, high + 0.5
+    edges = np.linspace(low, high, min(_BINS, max(5, round(math.sqrt(judged.scores.size)))) + 1)
+    sides = ("with the canary", judged.scores), ("without it", judged.scores_prime)
+    return Chart(
+        name="scores",
+        title="Scores of the trainings",
+        caption="The share of trainings in each bin, with the canary and without it.",
+        x_label="score",
+        y_label="share of trainings",
+        series=tuple(
+            Series(name=name, x=tuple(edges), y=(*shares, shares[-1]), drawn=Drawn.STEPS)
+            for name, scores in sides
+            for shares in [(np.histogram(scores, bins=edges)[0] / scores.size).tolist()]
+        ),
+    )
+
+
+def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
+    every = max(1, len(log_e_values) // _MOST_POINTS)
+    kept = np.unique(np.append(np.arange(0, len(log_e_values), every), len(log_e_values) - 1))
+    pairs = tuple((kept + 1).astype(float))
+    return Chart(
+        name="evidence",
+        title="Evidence against the claims",
+        caption="The e-value of each claim after so many pairs of trainings, one with the canary "
+        "and one without it. A claim whose e-value ever reaches the line is refuted.",
+        x_label="pairs of trainings",
+        y_label="e-value (logarithm to base 10)",
+        series=(
+            *(
+                Series(name=claim.name, x=pairs, y=tuple(column[kept] / math.log(10)))
+                for claim, column in zip(design.claims, log_e_values.T, strict=True)
+            ),
+            Series(name="refuted", x=(pairs[0], pairs[-1]), y=(-math.log10(error),) * 2),
+        ),
+    )

@@ -1,0 +1,100 @@
+"""What a worker process does with a training; it runs there alone.
+
+One task answers both questions, so that one process does: which source file the training comes
+from, and what one training scores.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.isolation import UserCodeError
+from audit.training.scores import detached
+
+Array = NDArray[np.float64]
+
+_MOST = 40_000  # numbers of one training: a reply is at most a megabyte
+
+
+def answer(function: Any, question: str, *arguments: Any) -> Any:
+    """Return the reply to a question: ``source`` or ``trial``."""
+    return (source if question == "source" else trial)(function, *arguments)
+
+
+def source(function: Any, reference: str) -> str:
+    """Return a digest of the file of the module that ``module:function`` names."""
+    if not callable(function):
+        raise UserCodeError(str(validate.fail("train", f"a function ({reference})", function)))
+    file = getattr(sys.modules[reference.partition(":")[0]], "__file__", None)
+    return hashlib.sha256(Path(file).read_bytes() if file else b"").hexdigest()
+
+
+def trial(
+    function: Callable[..., Any],
+    reference: str,
+    included: list[bool],
+    seed: int,
+    arguments: Mapping[str, Any],
+) -> list[float]:
+    """Train once and return the scores: one a canary, or where there is one, one a column.
+
+    Raises
+    ------
+    UserCodeError
+        If what it returns is no finite numbers of the right shape.
+    """
+    one = len(included) == 1
+    first: Any = included[0] if one else np.array(included)
+    returned = function(first, seed, **arguments)
+    steps = returned if isinstance(returned, Iterator) else [returned]
+    try:
+        rows = _rows(reference, steps)
+        if one:
+            scores = np.concatenate(rows)
+        else:
+            with np.errstate(over="ignore", invalid="ignore"):
+                scores = _summed(rows, len(included), reference)
+        scores = validate.sample(**{f"what {reference} returns": scores})
+    except ValueError as error:
+        raise UserCodeError(str(error)) from None
+    if scores.size > _MOST:
+        requirement = f"at most {_MOST} numbers"
+        raise UserCodeError(
+            f"what {reference} returns must be {requirement}, got {scores.size}; sum some of them"
+        )
+    return [float(score) for score in scores]
+
+
+def _rows(reference: str, steps: Iterable[Any]) -> list[Array]:
+    """Return the scores of each step, shape (scores,)."""
+    rows = []
+    for step, scores in enumerate(steps, start=1):
+        place = (
+            f"what {reference} returns"
+            if isinstance(steps, list)
+            else (f"what {reference} yields at step {step}")
+        )
+        if isinstance(scores, str):
+            raise validate.fail(place, "a number or an array of numbers", scores)
+        rows.append(validate.sample(**{place: np.atleast_1d(detached(scores))}))
+    if not rows:
+        raise ValueError(f"{reference} must yield a score a step, got none")
+    return rows
+
+
+def _summed(rows: list[Array], canaries: int, reference: str) -> Array:
+    for row in rows:
+        if row.size != canaries:
+            raise ValueError(
+                f"{reference} must return one score for each of the {canaries} canaries, "
+                f"got {row.size}"
+            )
+    return np.asarray(np.sum(rows, axis=0))

@@ -1,0 +1,286 @@
+"""Audits of trainings: right ones stand, broken ones are refuted, failures name their trial."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from audit import report, training
+from audit.curves import GaussianCurve, Order
+from audit.estimation import (
+    BestColumn,
+    Canaries,
+    LinearScore,
+    WeightedColumns,
+    audit_one_run,
+    audit_samples,
+)
+from audit.isolation import UserCodeError
+from audit.report import load
+from audit.results import UserClaim, Verdict, from_json, to_json
+from audit.training.design import Design, analysis_seed, trials_of
+from tests.training import trainings
+
+HERE = "tests.training.trainings"
+DELTA = 1e-2
+TRUE = float(GaussianCurve(trainings.MU).epsilon(DELTA))
+CLAIM = UserClaim("accountant", TRUE * (1 + 1e-9), DELTA)
+USES = WeightedColumns((1.0, 0.0, 1.0, 0.0))
+
+
+def audited(name: str = "steps", **changed: Any) -> training.TrainingAudit:
+    options: dict[str, Any] = {"claims": [CLAIM], "trials": 240, "confidence": 0.95, "seed": 11}
+    return training.run(f"{HERE}:{name}", **{**options, **changed})
+
+
+@pytest.fixture(scope="module")
+def right() -> training.TrainingAudit:
+    return audited(columns=USES)
+
+
+def test_a_right_training_is_consistent(right: training.TrainingAudit) -> None:
+    assert right.verdicts == {"accountant": Verdict.CONSISTENT}
+    assert 0.3 < right.epsilon_lower(DELTA) < TRUE  # tight enough to say something
+    assert right.trainings == 240
+    with pytest.raises(ValueError, match=r"delta must be that of a claim, got 0\.5"):
+        right.epsilon_lower(0.5)
+
+
+def test_the_numbers_are_those_of_the_estimator(right: training.TrainingAudit) -> None:
+    # the trainings themselves, without processes, in the order of the trials
+    sides: dict[bool, list[float]] = {True: [], False: []}
+    for trial in trials_of(right.design, 11):
+        (canary,) = trial.included
+        sides[canary].append(trainings.score(canary, trial.seed))
+    assert np.array_equal(right.scores, sides[True])  # bit for bit
+    assert np.array_equal(right.scores_prime, sides[False])
+    audit = audit_samples(
+        right.scores,
+        right.scores_prime,
+        confidence=0.95,
+        deltas=(DELTA,),
+        seed=analysis_seed(11),
+        favours=Order.FORWARD,
+    )
+    assert 0 <= audit.epsilon_lower(DELTA) - right.epsilon_lower(DELTA) <= 1e-5
+
+
+@pytest.mark.parametrize("mistake", trainings.MISTAKES)
+def test_a_broken_training_is_refuted(mistake: str) -> None:
+    # a part of the trainings finds out which steps to compare
+    found = audited(columns=LinearScore(), arguments={"mistake": mistake})
+    assert found.verdicts == {"accountant": Verdict.REFUTED}
+    assert found.trainings == 240 > found.scores.size + found.scores_prime.size
+
+
+def test_an_early_stop_ends_at_the_pair_that_refutes() -> None:
+    broken = {"arguments": {"mistake": "no clipping"}, "columns": USES, "early_stop": True}
+    found = audited(trials=2000, **broken)
+    assert found.verdicts == {"accountant": Verdict.REFUTED}
+    assert found.trainings < 400
+    assert found.epsilon_lower(DELTA) == CLAIM.epsilon
+    # two fewer trainings would not have done
+    one_less = audited(trials=found.trainings - 2, **broken)
+    assert one_less.verdicts["accountant"] is not Verdict.REFUTED
+    assert np.array_equal(one_less.scores, found.scores[:-1])
+    stands = audited(early_stop=True, columns=USES)
+    assert stands.trainings == 240
+    assert stands.verdicts == {"accountant": Verdict.CONSISTENT}
+    assert stands.epsilon_lower(DELTA) < TRUE
+
+
+def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
+    far = UserClaim("far", 6.0, 1e-5)
+    found = audited("constant", trials=20, claims=[CLAIM, far])
+    assert found.verdicts["far"] is Verdict.INCONCLUSIVE
+    row = found.findings.tables[0].rows[1]
+    assert row[0] == 1e-5
+    assert float(row[2]) < 6.0  # the most that so many trainings could certify
+    # scores that say nothing, or the opposite, make nothing consistent either
+    assert found.verdicts["accountant"] is Verdict.INCONCLUSIVE
+    assert any("All scores are equal" in note for note in found.findings.notes)
+    turned = audited("wrong_sign", claims=[UserClaim("small", 0.5, DELTA)])
+    assert turned.verdicts["small"] is Verdict.INCONCLUSIVE
+    assert any("return minus the score" in note for note in turned.findings.notes)
+
+
+def test_many_canaries_of_one_training() -> None:
+    claims = [CLAIM, UserClaim("half", TRUE / 2, DELTA)]
+    options = {"claims": claims, "canaries": 1500, "trials": 2, "assume": Canaries.INDEPENDENT}
+    found = audited("many", **options)
+    assert found.verdicts["accountant"] is Verdict.CONSISTENT
+    assert 0.5 * TRUE < found.epsilon_lower(DELTA) < TRUE
+    assert found.scores.size + found.scores_prime.size == 3000
+    broken = audited("many", **options, arguments={"mistake": "noise of the average"})
+    assert broken.verdicts["accountant"] is Verdict.REFUTED
+    # the coins are the package's own, the bound is that of all canaries of both trainings
+    coins = np.concatenate([trial.included for trial in trials_of(found.design, 11)])
+    scores = np.empty(coins.size)
+    scores[coins], scores[~coins] = found.scores, found.scores_prime
+    audit = audit_one_run(
+        scores,
+        coins.astype(float),
+        delta=DELTA,
+        confidence=0.95,
+        seed=analysis_seed(11),
+        canaries=Canaries.INDEPENDENT,
+    )
+    assert 0 <= audit.epsilon_lower(DELTA) - found.epsilon_lower(DELTA) <= 1e-5
+
+
+def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
+    folder, design = tmp_path / "killed", {"trials": 60, "early_stop": True, "processes": 2}
+    program = (
+        "from tests.training.test_run import audited\n"
+        f"audited('slow', folder={str(folder)!r}, **{design!r})"
+    )
+    child = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
+    journal = folder / "trials.jsonl"
+    until = time.monotonic() + 30
+    while not (journal.exists() and journal.read_bytes().count(b"\n") >= 10):
+        assert time.monotonic() < until
+        time.sleep(0.01)
+    os.kill(child.pid, signal.SIGKILL)
+    child.wait()
+    kept = journal.read_bytes()
+    assert 10 <= kept.count(b"\n") < 60
+    with journal.open("ab") as file:  # as if the kill had come while a line was written
+        file.write(kept.splitlines()[0][:40])
+    resumed = audited("slow", folder=folder, **design)
+    assert journal.read_bytes().startswith(kept)  # nothing ran twice
+    assert journal.read_bytes().count(b"\n") == 60
+    whole = audited("slow", arguments={"pause": 0.0}, **{**design, "processes": 1})
+    assert resumed.scores.tobytes() == whole.scores.tobytes()
+    assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
+    assert resumed.findings == whole.findings
+    # what has run once is read, and an anytime-valid audit may go on for longer
+    again = audited("slow", folder=folder, **design)
+    assert again.findings == whole.findings
+    longer = audited("slow", folder=folder, **{**design, "trials": 64})
+    assert np.array_equal(longer.scores[:30], whole.scores)
+    with pytest.raises(ValueError, match=r"folder must be new or that of the same configuration"):
+        audited("slow", folder=folder, **{**design, "claims": [(1.0, DELTA)]})
+    stored = load(folder)
+    assert from_json(to_json(stored)) == stored
+
+
+@pytest.mark.parametrize(
+    ("how", "message"),
+    [
+        ("raise", r"raised RuntimeError: loss diverged \(trainings\.py, line \d+\)"),
+        ("nan", r"must hold finite numbers only, got nan at position 0"),
+        ("hang", r"took longer than its limit of 0\.5 s"),
+        ("exit", r"ended its process with status 3"),
+        ("text", r"must be a number or an array of numbers, got 'a score'"),
+        ("nothing", r"must yield a score a step, got none"),
+    ],
+)
+def test_a_training_that_fails_names_its_trial(tmp_path: Path, how: str, message: str) -> None:
+    folder, trials = tmp_path / "failed", 8
+    design = Design(train=f"{HERE}:fails_at", claims=(CLAIM,), trials=trials)
+    sixth = next(trial for trial in trials_of(design, 11) if trial.number == 6)
+    which = "with" if sixth.included[0] else "without"
+    with pytest.raises(UserCodeError) as caught:
+        audited(
+            "fails_at",
+            trials=trials,
+            folder=folder,
+            seconds=0.5,
+            arguments={"how": how, "at": sixth.seed},
+        )
+    error = caught.value
+    assert str(error).startswith(f"trial 6 ({which} the canary, seed {sixth.seed}): ")
+    assert f"{HERE}:fails_at" in str(error)
+    assert re.search(message, str(error))
+    assert "\n" not in str(error)
+    assert error.__notes__ == [
+        f"finished trainings are kept in {folder}, and the same call goes on from them"
+    ]
+    assert (folder / "trials.jsonl").read_bytes().count(b"\n") == 5
+
+
+def test_a_budget_in_minutes_ends_and_counts_all_starts(tmp_path: Path) -> None:
+    folder, options = tmp_path / "timed", {"trials": None, "arguments": {"pause": 0.05}}
+    began = time.monotonic()
+    found = audited("slow", minutes=0.02, folder=folder, **options)
+    assert time.monotonic() - began < 10
+    assert 4 <= found.trainings <= 26
+    again = audited("slow", minutes=0.02, folder=folder, **options)
+    assert np.array_equal(again.scores, found.scores)
+    assert "valid at any time" in found.findings.notes[0]
+
+
+def test_seeds_and_coins_are_known_before(right: training.TrainingAudit) -> None:
+    trials = list(trials_of(right.design, 11))
+    assert len({trial.seed for trial in trials}) == len(trials) == 240
+    assert all(0 <= trial.seed < 2**32 for trial in trials)
+    pairs = [(a.included[0], b.included[0]) for a, b in zip(trials[::2], trials[1::2], strict=True)]
+    assert set(pairs) == {(True, False), (False, True)}  # one of each, in either order
+    shorter = Design(train="a:b", claims=(CLAIM,), trials=20)
+    assert list(trials_of(shorter, 11)) == trials[:20]
+    assert [t.seed for t in trials_of(shorter, 12)] != [t.seed for t in trials[:20]]
+
+
+def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_path: Path) -> None:
+    wrong = audited("wrong_sign", trials=20, columns=BestColumn())
+    result = training.joined(
+        {"As it should be": right, "Wrong": wrong},
+        name="both",
+        title="Two trainings",
+        confidence=0.95,
+        seed=11,
+    )
+    assert from_json(to_json(result)) == result
+    report.write(result, tmp_path)
+    text = (tmp_path / "report.md").read_text()
+    for words in ("As it should be", "Most that so many trainings could certify", "is no bound"):
+        assert words in text
+    assert json.loads(to_json(result))["settings"][0]["findings"]["numbers"]["scores"] == list(
+        right.scores
+    )
+
+
+@pytest.mark.parametrize(
+    ("changed", "message"),
+    [
+        ({"trials": None}, "trials or minutes must be given, got neither"),
+        ({"trials": 9}, "trials must be even: half of them have the canary, got 9"),
+        ({"trials": 6}, "trials must be a whole number of at least 8, got 6"),
+        ({"claims": []}, r"claims must be one or more, each with a name of its own, got \[\]"),
+        ({"claims": [3.0]}, r"claims\[0\] must be a pair \(epsilon, delta\), got 3\.0"),
+        ({"claims": [(-1, DELTA)]}, r"epsilon must be a finite number of at least 0, got -1"),
+        ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1\.0"),
+        ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
+        ({"canaries": 100, "trials": None}, "trials must be given with many canaries; 1 is enough"),
+        ({"canaries": 100, "early_stop": True}, "early_stop must be left out with many canaries"),
+        ({"assume": Canaries.INDEPENDENT}, "assume must be left out with one canary"),
+        ({"columns": LinearScore(), "early_stop": True}, "columns must be WeightedColumns with"),
+        ({"arguments": {"seed": 1}}, "arguments must be a name of a parameter of train other than"),
+        (
+            {"columns": USES, "name": "score"},
+            r"columns\.weights must hold one number for each of 1",
+        ),
+        ({"name": "missing"}, f"train must name a function or class of {HERE}, got 'missing'"),
+        ({"name": "MU"}, r"train must be a function \(.*:MU\), got 1\.0"),
+    ],
+)
+def test_refusals(changed: dict[str, Any], message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        audited(**{"trials": 8, **changed})
+
+
+def test_what_processes_cannot_import_is_refused() -> None:
+    options: dict[str, Any] = {"claims": [CLAIM], "trials": 8, "confidence": 0.95, "seed": 1}
+    with pytest.raises(ValueError, match="train must be a function of a module, or 'module:"):
+        training.run(lambda canary, seed: 0.0, **options)
+    assert training.run(trainings.score, **options).design.train == f"{HERE}:score"
