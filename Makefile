@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 ADAPTERS := .venv-adapters
 
-.PHONY: install audit test test-adapters test-floors lint bench calibrate map results clean
+.PHONY: install audit schemas test test-adapters test-floors lint bench calibrate map results clean
 
 install: $(STAMP)
 
@@ -44,6 +44,12 @@ results: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/scenarios/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/catalogue/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/claims/make.py
+
+# What editors know of claims files and scenarios, and the schema of stored results.
+schemas: $(STAMP)
+	$(BIN)/audit-check --schema > docs/schemas/claims.schema.json
+	$(BIN)/audit --schema > docs/schemas/scenario.schema.json
+	$(BIN)/python -m audit.results.json_codec
 
 # The declared lower versions, in an environment of their own.
 test-floors:

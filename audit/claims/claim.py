@@ -7,6 +7,7 @@ import enum
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from audit import validate
@@ -165,6 +166,13 @@ class Expected(enum.Enum):
 
 
 @dataclass(frozen=True)
+class Looseness:
+    """``{loose_by: 1.2}``: consistent, and at most so many times the certified lower bound."""
+
+    loose_by: float
+
+
+@dataclass(frozen=True)
 class LooseBy:
     """Consistent, with claim / best certified lower bound of at most ``factor``.
 
@@ -172,6 +180,8 @@ class LooseBy:
     """
 
     factor: float
+
+    shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"": Looseness})
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:

@@ -53,13 +53,14 @@ from audit.validate import shown
 if TYPE_CHECKING:
     from audit.claims.claim import Pair
 
-_FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
-_FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(_FILE_KEYS)})[\"']?\s*:")
-# what a claim is about
-_ABOUT = ("mechanism", "pair", "laws", "samples")
+FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
+_FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
+# what a claim is about, and what does not go with it
+ABOUT = ("mechanism", "pair", "laws", "samples")
+EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
 # what defaults may say too
-_COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *_ABOUT)
-_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
+COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *ABOUT)
+ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 _Value = TypeVar("_Value")
 
@@ -115,7 +116,7 @@ class _Reader:
         if key in self._mechanisms:
             return self._mechanisms[key]
         root = yaml_tree.parse(_text(path), path)
-        top = yaml_tree.fields("the file", root, _FILE_KEYS, self.complaints)
+        top = yaml_tree.fields("the file", root, FILE_KEYS, self.complaints)
         named: dict[str, MappingNode | None] = {}
         for node in _included(top.get("include")):
             try:
@@ -193,14 +194,14 @@ def _text(path: Path) -> str:
 
 def _read_defaults(node: Node | None) -> Fields:
     """Return the values that a file's claims share; checked where a claim uses them."""
-    return {} if node is None else yaml_tree.fields("defaults", node, _COMMON_KEYS)
+    return {} if node is None else yaml_tree.fields("defaults", node, COMMON_KEYS)
 
 
 def _read_id(node: Node) -> str:
     found = yaml_tree.fields("a claim", node)
     written = yaml_tree.needed("a claim", "id", found, node.location)
     name = yaml_tree.text("id", written)
-    if not _ID.fullmatch(name):
+    if not ID.fullmatch(name):
         raise yaml_tree.bad("id", "letters, digits, '.', '_' and '-'", written)
     return name
 
@@ -218,7 +219,7 @@ def _read_claim(
     Raises ``Broken`` if anything is wrong with it; without a complaint where the mechanism that it
     names is broken itself.
     """
-    own = yaml_tree.fields("a claim", node, ("id", *_COMMON_KEYS, *_STATEMENT_KEYS))
+    own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *STATEMENT_KEYS))
     found = _with_defaults(own, defaults)
     budget = _read_budget(defaults.get("budget"), own.get("budget"))
     read = Resolved(None)
@@ -244,8 +245,8 @@ def _read_claim(
 
 def _with_defaults(own: Fields, defaults: Fields) -> Fields:
     """Return the keys of a claim and the defaults; what a claim is about replaces theirs."""
-    about = [key for key in _ABOUT if key in own]
-    replaced = _ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
+    about = [key for key in ABOUT if key in own]
+    replaced = ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
     kept = {key: node for key, node in defaults.items() if not about or key not in replaced}
     return {**kept, **own}
 
@@ -255,7 +256,7 @@ def _read_samples(found: Fields, location: Location) -> Samples | None:
     samples: Samples | None = _read_optional("samples", found, Samples | None, None)
     if samples is None:
         return None
-    for key in ("pair", "laws"):
+    for key in EXCLUDED["samples"]:
         if not is_nothing(found.get(key)):
             raise broken(found["samples"].location, f"'samples' do not go with {key!r}")
     return samples.inside(location.file.parent)
@@ -300,7 +301,7 @@ def _read_subject(
         return _read_pair(found.get("pair"), mechanism, claim, "pair" in own, workers)
     from audit.constructions.registry import decode_laws
 
-    for key in ("mechanism", "pair"):
+    for key in EXCLUDED["laws"]:
         if not is_nothing(found.get(key)):
             raise broken(laws.location, f"'laws' do not go with {key!r}")
     used = laws if "laws" in own else yaml_tree.moved(laws, claim.location)
@@ -482,7 +483,7 @@ class NotPrivateClaim:
 
 
 @dataclass(frozen=True)
-class _Form:
+class Form:
     """How one form of statement is written, and what it becomes."""
 
     written: type
@@ -491,36 +492,37 @@ class _Form:
 
     @property
     def keys(self) -> tuple[str, ...]:
+        """The keys of a claim that make the statement."""
         return tuple(field.name for field in dataclasses.fields(self.written))
 
 
-_FORMS = {
-    "epsilon": _Form(EpsilonClaim, lambda w: EpsilonDelta(((w.epsilon, w.delta),))),
-    "points": _Form(
+FORMS = {
+    "epsilon": Form(EpsilonClaim, lambda w: EpsilonDelta(((w.epsilon, w.delta),))),
+    "points": Form(
         PointsClaim, lambda w: EpsilonDelta(tuple((p.epsilon, p.delta) for p in w.points))
     ),
-    "renyi": _Form(
+    "renyi": Form(
         RenyiClaim,
         lambda w: Renyi(tuple(sorted((p.order, p.value) for p in w.renyi))),
         ("order", "value"),
     ),
-    "mu": _Form(MuClaim, lambda w: Gaussian(w.mu)),
-    "tradeoff": _Form(
+    "mu": Form(MuClaim, lambda w: Gaussian(w.mu)),
+    "tradeoff": Form(
         TradeoffClaim,
         lambda w: Tradeoff(tuple(sorted((p.alpha, p.beta) for p in w.tradeoff))),
         ("alpha", "beta"),
     ),
-    "bound": _Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
-    "callable": _Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas)),
-    "accountant": _Form(
+    "bound": Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
+    "callable": Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas)),
+    "accountant": Form(
         AccountantClaim, lambda w: AccountantBound(w.accountant, w.deltas, w.orders)
     ),
-    "not_renyi": _Form(NotRenyiClaim, lambda w: NotRenyi(w.not_renyi.order, w.not_renyi.value)),
-    "not_private": _Form(
+    "not_renyi": Form(NotRenyiClaim, lambda w: NotRenyi(w.not_renyi.order, w.not_renyi.value)),
+    "not_private": Form(
         NotPrivateClaim, lambda w: NotPrivate(w.not_private.epsilon, w.not_private.delta)
     ),
 }
-_STATEMENT_KEYS = tuple(dict.fromkeys(key for form in _FORMS.values() for key in form.keys))
+STATEMENT_KEYS = tuple(dict.fromkeys(key for form in FORMS.values() for key in form.keys))
 
 
 def _read_statement(found: Fields, location: Location) -> Statement:
@@ -528,15 +530,15 @@ def _read_statement(found: Fields, location: Location) -> Statement:
 
     Raises ``Broken`` if there is none, more than one, or one with a value that it cannot have.
     """
-    forms = [key for key in found if key in _FORMS]
+    forms = [key for key in found if key in FORMS]
     if not forms:
-        raise broken(location, f"a claim needs one of {', '.join(_FORMS)}")
+        raise broken(location, f"a claim needs one of {', '.join(FORMS)}")
     first, *others = forms
     for key in others:
         wrong = f"a claim makes one statement, got {first!r} and {key!r}"
         raise broken(found[key].location, wrong)
-    form = _FORMS[first]
-    written = {key: node for key, node in found.items() if key in _STATEMENT_KEYS}
+    form = FORMS[first]
+    written = {key: node for key, node in found.items() if key in STATEMENT_KEYS}
     for key, node in written.items():
         if key not in form.keys:
             raise broken(node.location, f"{key!r} does not go with {first!r}")

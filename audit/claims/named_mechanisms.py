@@ -32,7 +32,7 @@ from audit.validate import shown
 Named = Mapping[str, "MappingNode | None"]
 """Each named mechanism's fields; None: its definition is broken and was complained of."""
 
-_BASE = "base"
+BASE = "base"
 
 
 # what other libraries hold, as it is written: the keys of a claims file are the fields
@@ -202,7 +202,7 @@ def read_named(
         resolved.add(name)
         found[name] = None
         try:
-            base = yaml_tree.fields("a mechanism", own[name]).get(_BASE)
+            base = yaml_tree.fields("a mechanism", own[name]).get(BASE)
             if isinstance(base, Scalar) and base.value in (*chain, name):
                 circle = " -> ".join((*chain, name, str(base.value)))
                 raise broken(base.location, f"base makes a circle: {circle}")
@@ -229,11 +229,11 @@ def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Wr
         fields = _look_up(node, named)
     else:
         own = _placed(yaml_tree.fields(name, node))
-        base = own.pop(_BASE, None)
+        base = own.pop(BASE, None)
         inherited: Fields = {}
         if base is not None:
             if not isinstance(base, Scalar) or not isinstance(base.value, str):
-                raise yaml_tree.bad(_BASE, "the name of a mechanism", base)
+                raise yaml_tree.bad(BASE, "the name of a mechanism", base)
             # a base is sound by itself: what does not fit it is wrong where it is used
             looked_up = yaml_tree.moved(_look_up(base, named), node.location)
             inherited = yaml_tree.fields(name, looked_up)

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
 from audit.cli.errors import BROKEN_RUNS, guarded, one_line, print_if_read
-from audit.codec import decode, encode
+from audit.codec import decode, encode, json_text
 
 if TYPE_CHECKING:
     from omegaconf import DictConfig
@@ -70,6 +70,9 @@ def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_audit(DEFAULT_SCENARIO, _folder_of_own_scenarios(sys.argv[1:])), end="")
         return
+    if "--schema" in sys.argv[1:]:
+        _print_schema()
+        return
     # Hydra takes a while to import
     from audit.cli import composition, scenarios
     from audit.scenario.shipped import scenario_names
@@ -92,6 +95,14 @@ def _run() -> None:
     sweep = composition.value_of("sweep", words) or default
     output = composition.value_of("output", words) or str(Output.output)
     _run_jobs(Path(output) / sweep if swept and sweep else None, folders)
+
+
+def _print_schema() -> None:
+    """Print the JSON Schema of scenario files, with the parameters of the shipped studies."""
+    from audit.scenario import schema  # takes a while to import, as the studies do
+
+    schema.load_shipped_studies()
+    print(json_text(schema.schema(Output)), end="")
 
 
 def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:

@@ -106,10 +106,22 @@ def _parser() -> argparse.ArgumentParser:
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
     add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
     add("--lock", type=Path, metavar="FILE", help="fail where a number differs from this file")
+    add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")
     add(
         "--accept", metavar="REASON", help="take today's numbers into the lock, and keep the reason"
     )
     return parser
+
+
+class _PrintSchema(argparse.Action):
+    """Print the schema and end; as ``--help`` does."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
+        from audit.claims.schema import schema  # takes a while to import
+        from audit.codec import json_text
+
+        print(json_text(schema()), end="")
+        parser.exit()
 
 
 def _check(options: argparse.Namespace) -> int:

@@ -176,6 +176,7 @@ options:
     -c, --cfg job          print the configuration and run nothing; --package settings.NAME for a
                            part of it; --cfg hydra or all for Hydra's
     -i, --info WHAT        what Hydra knows: searchpath, plugins, defaults, defaults-tree, config
+    --schema               print the JSON Schema of scenario files, for editors
     --hydra-help           Hydra's own options; HYDRA_FULL_ERROR=1 shows tracebacks
 
 exit status: 0 done; 1 a run of a sweep broke; 2 bad input; 130 interrupted

@@ -19,20 +19,29 @@ None, bool, int, float, str                itself
 
 ``kind`` distinguishes the dataclasses of a union, one of which may have none. A class may accept
 shorter spellings of itself: its class method ``expand_shorthand(plain)`` returns the full mapping,
-or its argument unchanged.
+or its argument unchanged. Its attribute ``shorthands`` has their hints for schemas, by the field
+that is written shorter ("" for the whole).
 """
 
 from audit.codec.decoding import DecodeError, decode
+from audit.codec.docstrings import about, about_fields
 from audit.codec.encoding import encode
 from audit.codec.hints import REQUIRED, did_you_mean, kind_of
-from audit.codec.schemas import json_schema
+from audit.codec.schemas import FieldsOf, InputSchemas, document, json_schema, json_text, one_of
 
 __all__ = [
     "REQUIRED",
     "DecodeError",
+    "FieldsOf",
+    "InputSchemas",
+    "about",
+    "about_fields",
     "decode",
     "did_you_mean",
+    "document",
     "encode",
     "json_schema",
+    "json_text",
     "kind_of",
+    "one_of",
 ]

@@ -1,15 +1,18 @@
-"""JSON Schemas of type hints."""
+"""JSON Schemas of type hints: of what `encode` writes, and of what `decode` takes of people."""
 
 from __future__ import annotations
 
 import dataclasses
 import enum
-import inspect
+import json
+import re
 import types
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
+from audit.codec import docstrings
 from audit.codec.encoding import encode
 from audit.codec.hints import (
     MISSING,
@@ -21,6 +24,9 @@ from audit.codec.hints import (
     init_fields,
     kind_of,
 )
+
+DIALECT = "https://json-schema.org/draft/2020-12/schema"
+_WORDS = "^(-?inf|nan)$"  # numbers that are texts in plain data
 
 
 def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
@@ -38,30 +44,55 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
     Objects refuse unknown properties; required are the fields without a default, and ``kind``.
     Every dataclass and enum is described once, under ``$defs``.
     """
-    schemas = _Schemas()
-    described = schemas.of(hint)
+    schemas = Schemas()
+    return document(schemas.of(hint), schemas.definitions, title=title, id=id)
+
+
+def document(
+    described: Mapping[str, Any], definitions: Mapping[str, Any], *, title: str, id: str
+) -> dict[str, Any]:
+    """Return a whole schema: what it describes, and the definitions that this refers to."""
     return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "$schema": DIALECT,
         "$id": id,
         "title": title,
         **described,
-        "$defs": dict(sorted(schemas.definitions.items())),
+        "$defs": dict(sorted(definitions.items())),
     }
 
 
-class _Schemas:
-    """Schemas of hints; those of classes are collected in ``definitions``."""
+def json_text(schema: Mapping[str, Any]) -> str:
+    """Return a schema as the text of a file."""
+    return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
+
+
+@dataclass(frozen=True)
+class FieldsOf:
+    """The hint of the fields of a dataclass without those that come from elsewhere.
+
+    What `decode` takes with ``given``.
+    """
+
+    cls: type
+    given: tuple[str, ...] = ()
+
+
+class Schemas:
+    """Schemas of what `encode` writes; those of classes are collected in ``definitions``."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
         self.names: dict[type, str] = {}
 
     def of(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a hint."""
+        if isinstance(hint, FieldsOf):
+            return self.of_fields(hint.cls, hint.given)
         match form(hint):
             case Form.ANY:
                 return {}
             case Form.UNION:
-                return {"anyOf": [self.of(part) for part in get_args(hint)]}
+                return self.of_union(get_args(hint))
             case Form.LITERAL:
                 return {"enum": list(get_args(hint))}
             case Form.DATACLASS | Form.ENUM:
@@ -73,12 +104,21 @@ class _Schemas:
                 return {"type": "array"}
             case Form.LIST:
                 return self.of_list(hint)
-            case Form.SIMPLE if hint is float:
-                return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
             case Form.SIMPLE:
-                return {"type": _SCHEMA_TYPES[hint]}
+                return self.of_simple(hint)
+
+    def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the schema of a union."""
+        return {"anyOf": [self.of(part) for part in hints]}
+
+    def of_simple(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a number, a text, a path, true or false, or null."""
+        if hint is float:
+            return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
+        return {"type": _TYPES[hint]}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a list, or of a tuple of one length."""
         args = get_args(hint)
         if not args:
             return {"type": "array"}
@@ -99,21 +139,26 @@ class _Schemas:
         if name in self.names.values():
             name = f"{cls.__module__}.{cls.__qualname__}"
         self.names[cls] = name
-        described = {"description": text} if (text := _first_line(cls)) else {}
-        if issubclass(cls, enum.Enum):
-            self.definitions[name] = {**described, "enum": [encode(member) for member in cls]}
-        else:
-            self.definitions[name] = {**described, **self.of_fields(cls)}
+        self.definitions[name] = self.of_class(cls)
         return name
 
-    def of_fields(self, cls: type) -> dict[str, Any]:
+    def of_class(self, cls: type) -> dict[str, Any]:
+        """Return the definition of a dataclass or an enum."""
+        described = {"description": text} if (text := docstrings.first_line(cls)) else {}
+        if issubclass(cls, enum.Enum):
+            return {**described, "enum": [encode(member) for member in cls]}
+        return {**described, **self.of_fields(cls)}
+
+    def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
+        """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
         kind = kind_of(cls)
         properties: dict[str, Any] = {} if kind is None else {"kind": {"const": kind}}
         required = list(properties)
         for name, field in init_fields(cls).items():
-            properties[name] = self.of(hints_of(cls)[name])
-            if default_of(field) is MISSING:
-                required.append(name)
+            if name not in given:
+                properties[name] = self.of_field(cls, field)
+                if default_of(field) is MISSING:
+                    required.append(name)
         return {
             "type": "object",
             "properties": properties,
@@ -121,8 +166,189 @@ class _Schemas:
             "additionalProperties": False,
         }
 
+    def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
+        """Return the schema of one field of a dataclass."""
+        return self.of(hints_of(cls)[field.name])
 
-_SCHEMA_TYPES: Mapping[Any, str] = {
+
+class InputSchemas(Schemas):
+    """Schemas of what `decode` takes, for the editors of people who write it.
+
+    Choices may be written in any spelling, and classes by their shorthand. Fields have their
+    default, and the description that the docstring of their class has for them. Each value is a
+    schema of one type wherever possible, as editors then have the best messages.
+
+    Parameters
+    ----------
+    placeholder
+        A regular expression: texts that match it may stand for any value.
+    """
+
+    def __init__(self, *, placeholder: str | None = None) -> None:
+        super().__init__()
+        self.placeholder = placeholder
+
+    def ready(self, cls: type, described: Mapping[str, Any]) -> None:
+        """Give the schema of a class that is not described by its fields."""
+        self.names[cls] = cls.__name__
+        self.defined(cls.__name__, described)
+
+    def defined(self, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Put a schema among the definitions, and return the reference to it."""
+        self.definitions[name] = dict(described)
+        return {"$ref": f"#/$defs/{name}"}
+
+    def of(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a hint."""
+        described = super().of(hint)
+        return described if "$ref" in described else self.open(described)
+
+    def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the schema with room for the placeholder, if there is one."""
+        types, pattern = _types(described), described.get("pattern")
+        any_text = "string" in types and pattern is None
+        if self.placeholder is None or not types or any_text or self._has_room(pattern):
+            return dict(described)
+        patterns = (self.placeholder,) if pattern is None else (pattern, self.placeholder)
+        message = f"must be {_IN_WORDS[types[0]]}" if types[0] in _IN_WORDS else ""
+        return {
+            **described,
+            "type": list(dict.fromkeys((*types, "string"))),
+            "pattern": "|".join(patterns),
+            **({"errorMessage": message} if message else {}),
+        }
+
+    def _has_room(self, pattern: str | None) -> bool:
+        return pattern is not None and str(self.placeholder) in pattern
+
+    def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
+        """Return the schema of a union, simple types as one schema."""
+        classes = [part for part in hints if form(part) is Form.DATACLASS]
+        parts = [self.of(part) for part in hints]
+        for part in classes:
+            if len(classes) > 1 and kind_of(part) is not None:
+                self._require_kind(part)
+        simple = [part for part in parts if set(part) <= _SIMPLE_KEYS]
+        others = [part for part in parts if part not in simple]
+        joined = [_joined(simple)] if simple else []
+        return joined[0] if not others else {"anyOf": [*others, *joined]}
+
+    def _require_kind(self, cls: type) -> None:
+        definition = self.definitions[self.names[cls]]
+        if "required" in definition and "kind" not in definition["required"]:
+            definition["required"].insert(0, "kind")
+
+    def of_simple(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a number, a text, a path, true or false, or null."""
+        if hint is float:
+            words = "must be a number"
+            return {"type": ["number", "string"], "pattern": _WORDS, "errorMessage": words}
+        return super().of_simple(hint)
+
+    def of_list(self, hint: Any) -> dict[str, Any]:
+        """Return the schema of a list, or of a tuple of one length."""
+        described = super().of_list(hint)
+        if "prefixItems" in described:
+            # readers of older drafts know no prefixItems, and would refuse all items
+            described["maxItems"] = described["minItems"]
+            del described["items"]
+        return described
+
+    def of_class(self, cls: type) -> dict[str, Any]:
+        """Return the definition of a dataclass or an enum."""
+        text = docstrings.about(cls)
+        described = {"description": text} if text else {}
+        if issubclass(cls, enum.Enum):
+            return {**described, **self.of_enum(cls)}
+        shorter = _shorthands(cls).get("")
+        if shorter is None:
+            return {**described, **self.open(self.of_fields(cls))}
+        return {**described, "anyOf": [self.of(shorter), self.open(self.of_fields(cls))]}
+
+    def of_enum(self, cls: type[enum.Enum]) -> dict[str, Any]:
+        """Return the schema of a choice: its one spelling to complete, and any other."""
+        about = docstrings.about_fields(cls)
+        values = {str(encode(member)): about.get(member.name, "") for member in cls}
+        words = dict.fromkeys(text for m in cls for text in (str(m.value), m.name))
+        patterns = dict.fromkeys(any_spelling(word) for word in words)
+        if self.placeholder is not None:
+            patterns[self.placeholder] = None
+        return {"anyOf": [*one_of(values), {"type": "string", "pattern": "|".join(patterns)}]}
+
+    def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
+        """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
+        described = super().of_fields(cls, given)
+        described["required"] = [name for name in described["required"] if name != "kind"]
+        return described
+
+    def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
+        """Return the schema of one field, with its description and its default."""
+        hint = hints_of(cls)[field.name]
+        shorter = _shorthands(cls).get(field.name)
+        described = self.of(hint if shorter is None else hint | shorter)
+        about = docstrings.about_fields(cls).get(field.name)
+        default = default_of(field)
+        return {
+            **({} if about is None else {"description": about}),
+            **({} if default is MISSING else {"default": encode(default)}),
+            **described,
+        }
+
+
+def one_of(values: Mapping[str, str]) -> list[dict[str, Any]]:
+    """Return the schemas of some texts, each with its description: the parts of an ``anyOf``."""
+    return [
+        {"const": value, **({"description": text} if text else {})}
+        for value, text in values.items()
+    ]
+
+
+def any_spelling(word: str) -> str:
+    """Return the regular expression of all spellings of a choice that `decode` takes.
+
+    Examples
+    --------
+    >>> re.search(any_spelling("replace one"), "REPLACE_ONE") is not None
+    True
+    """
+    return rf"^[\s_-]*{''.join(map(_any_spelling, word.lower()))}[\s_-]*$"
+
+
+def _any_spelling(sign: str) -> str:
+    if sign in " _-":
+        return "[ _-]"
+    return f"[{sign.upper()}{sign}]" if sign.isalpha() else re.escape(sign)
+
+
+def _shorthands(cls: type) -> Mapping[str, Any]:
+    """Return the hints of a class's shorter spellings, by field; "" is the whole."""
+    if not hasattr(cls, "expand_shorthand"):
+        return {}
+    shorthands: Mapping[str, Any] = getattr(cls, "shorthands", {})
+    if not shorthands:
+        raise TypeError(f"{cls.__name__} must have shorthands, the hints of its shorter spellings")
+    return shorthands
+
+
+def _types(described: Mapping[str, Any]) -> tuple[str, ...]:
+    types = described.get("type", ())
+    return (types,) if isinstance(types, str) else tuple(types)
+
+
+def _joined(parts: list[dict[str, Any]]) -> dict[str, Any]:
+    """Return one schema for several simple types."""
+    types = tuple(dict.fromkeys(name for part in parts for name in _types(part)))
+    joined: dict[str, Any] = {"type": types[0] if len(types) == 1 else list(types)}
+    if not any(_types(part) == ("string",) and "pattern" not in part for part in parts):
+        for part in parts:
+            if "pattern" in part:
+                joined.update({key: part[key] for key in part if key != "type"})
+    return joined
+
+
+_SIMPLE_KEYS = {"type", "pattern", "errorMessage"}
+
+_TYPES: Mapping[Any, str] = {
     None: "null",
     types.NoneType: "null",
     bool: "boolean",
@@ -131,10 +357,11 @@ _SCHEMA_TYPES: Mapping[Any, str] = {
     Path: "string",
 }
 
-
-def _first_line(cls: type) -> str:
-    """Return the first line of a class's docstring, unless `dataclass` wrote it."""
-    text = cls.__doc__ or ""
-    if dataclasses.is_dataclass(cls) and text.startswith(f"{cls.__name__}("):
-        return ""
-    return inspect.cleandoc(text).partition("\n")[0]
+_IN_WORDS: Mapping[str, str] = {
+    "null": "null",
+    "boolean": "true or false",
+    "integer": "a whole number",
+    "number": "a number",
+    "object": "a mapping",
+    "array": "a list",
+}

@@ -5,9 +5,10 @@ from __future__ import annotations
 import itertools
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -89,6 +90,8 @@ class PiecewiseLinear(UpdateMap):
     points: tuple[float, ...]
     values: tuple[float, ...]
     slopes: tuple[float, float]
+
+    shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"": float})
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:

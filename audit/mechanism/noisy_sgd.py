@@ -16,7 +16,8 @@ import math
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,6 +31,14 @@ from audit.mechanism.choices import (
     Relation,
     Release,
 )
+
+
+@dataclass(frozen=True)
+class StepSchedule:
+    """``{first: a, power: p}``: the step size a t^p of step t, from 1."""
+
+    first: float
+    power: float
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +69,14 @@ class NoisySGD:
         Whether the losses are convex.
     diameter
         D of the domain; None for an unconstrained domain.
-    batching, relation, release, divisor
-        See the enums.
+    batching
+        How the batch of a step is chosen.
+    relation
+        What makes two datasets neighbours.
+    release
+        What the adversary sees.
+    divisor
+        What a batch's sum of gradients, with its noise, is divided by.
     max_batch_size
         The size at which the batches of ``Batching.TRUNCATED_POISSON`` are cut; None for others.
     participations
@@ -102,6 +117,8 @@ class NoisySGD:
     max_batch_size: int | None = None
     participations: int = 1
     poisson_rate: float | None = None
+
+    shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"step_size": StepSchedule})
 
     def __post_init__(self) -> None:
         validate.integer(

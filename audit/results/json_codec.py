@@ -144,4 +144,4 @@ def _refuse(word: str) -> float:
 
 if __name__ == "__main__":
     # writes the schema that ships with the package: python -m audit.results.json_codec
-    SCHEMA_FILE.write_text(json.dumps(schema(), indent=1) + "\n", encoding="utf-8")
+    SCHEMA_FILE.write_text(codec.json_text(schema()), encoding="utf-8")

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from audit.codec import decode, did_you_mean, encode
+from audit.codec import FieldsOf, decode, did_you_mean, encode
 
 if TYPE_CHECKING:
     from audit.progress import Progress
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from audit.scenario.sampling import Sampling
 
 KINDS: dict[str, type[Setting]] = {}
+COMMON = ("name", "title", "summary")  # fields of every setting
 _Kind = TypeVar("_Kind", bound="type[Setting]")
 
 
@@ -64,6 +65,15 @@ class Setting(ABC):
     summary: str = ""
 
     @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the keys of a setting of this kind, each with the hint of its value.
+
+        Unless a kind does otherwise it has one key, ``key``, with its own fields. ``title`` and
+        ``summary`` are keys of every setting.
+        """
+        return {cls.key: FieldsOf(cls, COMMON)}
+
+    @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes.
 
@@ -84,7 +94,7 @@ class Setting(ABC):
             If a key is unknown or missing, or a value is out of its range; the message begins with
             ``settings.`` and the name.
         """
-        values = known_keys(cls, name, plain, [cls.key])
+        values = known_keys(cls, name, plain)
         own = needed(cls, name, values, cls.key)
         where = f"settings.{name}.{cls.key}"
         given = {"name": name, "title": values["title"], "summary": values.get("summary", "")}
@@ -115,17 +125,15 @@ def setting_kind(cls: _Kind) -> _Kind:
     return cls
 
 
-def known_keys(
-    cls: type[Setting], name: str, plain: Mapping[str, Any], known: Iterable[str]
-) -> dict[str, Any]:
+def known_keys(cls: type[Setting], name: str, plain: Mapping[str, Any]) -> dict[str, Any]:
     """Return the values that a setting gives, with its title; keys without a value are dropped.
 
     Raises
     ------
     ValueError
-        If a key is not among the known ones.
+        If a key is not one of the kind's.
     """
-    known = ("title", "summary", *known)
+    known = ("title", "summary", *cls.keys())
     given = {str(key): value for key, value in plain.items() if value is not None}
     for key, value in given.items():
         if key not in known:

@@ -6,13 +6,13 @@ import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 from audit import validate
 from audit.codec import decode, encode
 from audit.constructions import Construction, decode_pair, kinds
 from audit.mechanism import NoisySGD, decode_mechanism, encode_mechanism
-from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.kinds import COMMON, RunContext, Setting, known_keys, needed, setting_kind
 from audit.scenario.user_code import load, reference
 
 if TYPE_CHECKING:
@@ -89,11 +89,17 @@ class PairSetting(Setting):
                 at_position(pair, position)  # refuses a batch that the cycle does not have
 
     @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the keys of a setting of this kind, each with the hint of its value."""
+        hints = get_type_hints(cls)
+        own = [field.name for field in dataclasses.fields(cls) if field.name not in COMMON]
+        return {"mechanism": NoisySGD, **{field: hints[field] for field in own}}
+
+    @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
         where = f"settings.{name}"
-        fields = [field.name for field in dataclasses.fields(cls) if field.name != "name"]
-        values = known_keys(cls, name, plain, ["mechanism", *fields])
+        values = known_keys(cls, name, plain)
         mechanism = decode_mechanism(needed(cls, name, values, "mechanism"), f"{where}.mechanism")
         plain_pair = needed(cls, name, values, "pair")
         others = decode(tuple[Any, ...], values.pop("other_pairs", ()), f"{where}.other_pairs")

@@ -55,7 +55,7 @@ def study(target: Target) -> Target:
         If it is neither a frozen dataclass with a method ``find``, nor a function whose parameters
         are keywords with type hints.
     """
-    _parameters(target)
+    parameters_of(target)
     STUDIES[f"{target.__module__}:{target.__qualname__}"] = target
     return target
 
@@ -114,7 +114,7 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
     function = plain["function"]
     target = load(function, name="study.function", folders=folders)
     try:
-        schema = _parameters(target)
+        schema = parameters_of(target)
     except TypeError as error:
         raise ValueError(f"study.function must name a study, got {function!r}: {error}") from None
     parameters = {str(key): value for key, value in plain.items() if key != "function"}
@@ -135,7 +135,7 @@ def read_study(plain: object, *, folders: Sequence[Path] = ()) -> Study:
 
 
 @cache
-def _parameters(target: Any) -> type:
+def parameters_of(target: Any) -> type:
     """Return the dataclass of a study's parameters; TypeError if it cannot be a study."""
     if isinstance(target, type):
         if not dataclasses.is_dataclass(target) or not _is_frozen(target):

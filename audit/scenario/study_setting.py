@@ -34,9 +34,14 @@ class StudySetting(Setting):
     study: Study
 
     @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the key of a study; its parameters are those of its function."""
+        return {"study": Study}
+
+    @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        values = known_keys(cls, name, plain, ("study",))
+        values = known_keys(cls, name, plain)
         plain_study = needed(cls, name, values, "study")
         try:
             study = read_study(plain_study, folders=folders)

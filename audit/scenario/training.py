@@ -37,9 +37,14 @@ class TrainingSetting(Setting):
     folders: tuple[Path, ...] = ()
 
     @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the key of a training, which holds the fields of its design."""
+        return {cls.key: Design}
+
+    @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
-        values = known_keys(cls, name, plain, [cls.key])
+        values = known_keys(cls, name, plain)
         design: Design = decode(Design, needed(cls, name, values, cls.key), _where(name))
         return cls(
             name=name,

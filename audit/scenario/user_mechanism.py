@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +17,7 @@ from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.isolation import call
 from audit.results.verdicts import UserClaim as UserClaim
-from audit.scenario.kinds import RunContext, Setting, known_keys, needed, setting_kind
+from audit.scenario.kinds import COMMON, RunContext, Setting, known_keys, needed, setting_kind
 from audit.scenario.user_code import load
 
 if TYPE_CHECKING:
@@ -132,9 +133,28 @@ def _one_or_more(name: str, value: Any) -> Array:
     return rows
 
 
+@dataclass(frozen=True, kw_only=True)
+class OwnScores:
+    """Where scores come from, as a scenario file says it: a function, or two files.
+
+    Parameters
+    ----------
+    function
+        ``package.module:function``, called as ``function(dataset, trials, seed)``: one score a run,
+        or several.
+    scores, scores_prime
+        Files of scores of the two datasets, .npy or .csv without a header: a row for each run.
+    """
+
+    function: str | None = None
+    scores: Path | None = None
+    scores_prime: Path | None = None
+
+
 def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores:
     if not isinstance(own, Mapping):
         raise validate.fail(f"{where}.own", "a mapping", own)
+    decode(OwnScores, own, f"{where}.own")
     given = {str(key): value for key, value in own.items() if value is not None}
     if "function" in given and not {"scores", "scores_prime"} & set(given):
         if trials is None:
@@ -201,11 +221,18 @@ class UserMechanismSetting(Setting):
         return tuple(sorted({*self.deltas, *_deltas(self.claims)}, reverse=True))
 
     @classmethod
+    def keys(cls) -> Mapping[str, Any]:
+        """Return the keys of a setting of this kind, each with the hint of its value."""
+        hints = get_type_hints(cls)
+        own = [field.name for field in dataclasses.fields(cls) if field.name not in COMMON]
+        values = {field: hints[field] for field in own if field != "source"}
+        return {"own": OwnScores, "trials": int | None, **values}
+
+    @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
         """Return the setting that a scenario file describes: see `Setting.from_plain`."""
         where = f"settings.{name}"
-        known = ("own", "claims", "deltas", "trials", "columns", "group_size", "favours")
-        values = known_keys(cls, name, plain, known)
+        values = known_keys(cls, name, plain)
         own, trials = needed(cls, name, values, "own"), values.pop("trials", None)
         given = {"name": name, "source": _source(own, trials, where)}
         setting: Self = decode(cls, values, where, given=given)

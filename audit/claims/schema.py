@@ -1,0 +1,260 @@
+"""The JSON Schema of claims files, from the types and registries that the reader uses."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any, get_args, get_type_hints
+
+from audit.bounds import CATALOGUE
+from audit.bounds.schema import of_ids
+from audit.claims import claims_file
+from audit.claims.claim import Claim
+from audit.claims.claims_file import AccountantClaim
+from audit.claims.library_objects import ACCOUNTANTS
+from audit.claims.named_mechanisms import BASE, WRITTEN
+from audit.claims.user_code import TARGET
+from audit.codec import InputSchemas, about, about_fields, document, one_of
+from audit.constructions import all_kinds
+from audit.constructions.schema import of_laws, of_pairs
+from audit.mechanism import Composition, NoisySGD
+
+_TEXT = {"type": "string", "pattern": r"\S", "errorMessage": "must be a text"}
+_ID = {
+    "type": "string",
+    "pattern": f"^({claims_file.ID.pattern})$",
+    "errorMessage": "must be letters, digits, '.', '_' and '-'",
+}
+_TARGET = {
+    "type": "string",
+    "pattern": f"^({TARGET.pattern})$",
+    "errorMessage": "must be package.module:function",
+}
+# Keys of a mapping from numbers, as texts.
+_NUMBER = r"^[-+]?(\.\d+|\d[\d_]*(\.\d*)?)([eE][-+]?\d+)?$|^-?\.?(inf|nan)$"
+# Keys that are more than their type hint says.
+_KEYS = {
+    "mechanism": "The name of a mechanism, or its fields, or a `base` and the fields that differ.",
+    "pair": "The pair to judge with; by default every construction that fits is tried.",
+    "laws": "Explicit laws that the claim is about, instead of a mechanism.",
+    "deltas": "The deltas of the claim, in [0, 1).",
+    "orders": "The orders of the claimed Renyi divergences, above 1.",
+}
+
+
+def schema() -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of claims files.
+
+    It knows the constructions and bounds that are registered. What depends on other files, or on
+    several values together, is left to the reader.
+    """
+    schemas = InputSchemas()
+    shared = _of_common_keys(schemas)
+    keys = claims_file.FILE_KEYS
+    known = {
+        "include": {
+            "description": "Claims files whose claims and mechanisms are read first.",
+            "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}],
+        },
+        "defaults": {
+            "description": "What the claims of this file share.",
+            "type": "object",
+            "properties": shared,
+            "additionalProperties": False,
+        },
+        "mechanisms": {
+            "description": "Mechanisms by name.",
+            "type": "object",
+            "additionalProperties": {"$ref": "#/$defs/Mechanism"},
+        },
+        "claims": {
+            "description": "The claims, in any order.",
+            "type": "array",
+            "minItems": 1,
+            "items": schemas.defined("Claim", _of_claim(schemas, shared)),
+        },
+    }
+    described = {
+        "type": "object",
+        "properties": {key: known[key] for key in keys},
+        "additionalProperties": False,
+        "anyOf": [{"required": [key]} for key in ("claims", "include", "mechanisms")],
+        # what a claim is about stands in it, unless the file's defaults have it
+        "if": {"properties": {"defaults": {"not": _has_any(claims_file.ABOUT)}}},
+        "then": {"properties": {"claims": {"items": _has_any(claims_file.ABOUT)}}},
+    }
+    return document(
+        described,
+        schemas.definitions,
+        title="Claims of differential privacy",
+        id="claims.schema.json",
+    )
+
+
+def _has_any(keys: Iterable[str]) -> dict[str, Any]:
+    message = "a claim needs 'mechanism', 'laws' or 'samples'"
+    each = [{"required": [key], "errorMessage": message} for key in keys]
+    return {"type": "object", "anyOf": each}
+
+
+def _holds(key: str) -> dict[str, Any]:
+    return {"properties": {key: {"not": {"type": "null"}}}, "required": [key]}
+
+
+def _nothing(keys: Iterable[str]) -> dict[str, Any]:
+    return {"properties": {key: {"type": "null"} for key in keys}}
+
+
+def _of_common_keys(schemas: InputSchemas) -> dict[str, Any]:
+    """Return the schema of every key that claims and defaults share."""
+    mechanism = schemas.defined("Mechanism", _of_mechanism(schemas))
+    known: dict[str, dict[str, Any]] = {
+        "citation": _TEXT,
+        "mechanism": {"anyOf": [{"type": "string"}, mechanism, {"type": "null"}]},
+        "pair": {
+            "anyOf": [*of_pairs(schemas, all_kinds(), filled=True)["anyOf"], {"type": "null"}]
+        },
+        "laws": {"anyOf": [of_laws(schemas, all_kinds()), {"type": "null"}]},
+    }
+    hints = get_type_hints(Claim, localns={"Pair": object})
+    return {
+        key: {
+            **_described(Claim, key),
+            **(known[key] if key in known else schemas.of(hints[key])),
+        }
+        for key in claims_file.COMMON_KEYS
+    }
+
+
+def _described(cls: type, key: str) -> dict[str, str]:
+    text = _KEYS.get(key) or about_fields(cls).get(key)
+    return {} if text is None else {"description": text}
+
+
+def _of_mechanism(schemas: InputSchemas) -> dict[str, Any]:
+    """Return the schema of a mechanism: its own fields, or what another library holds."""
+    described = _of_form(schemas, NoisySGD)
+    for key, form in WRITTEN.items():
+        described["properties"][key] = {"description": about(form)}  # to complete
+    parts = {"anyOf": [{"required": ["kind"]}, {"required": ["parts"]}]}
+    described = {"if": parts, "then": _of_form(schemas, Composition), "else": described}
+    for key, form in WRITTEN.items():
+        described = {
+            "if": {"required": [key]},
+            "then": _of_form(schemas, form),
+            "else": described,
+        }
+    return {"type": "object", **described}
+
+
+def _of_form(schemas: InputSchemas, form: type) -> dict[str, Any]:
+    """Return the schema of one form of a mechanism, whole or with a base."""
+    own = schemas.of_fields(form)
+    base = {"type": "string", "description": "The mechanism from which this one differs."}
+    required = own.pop("required")
+    return {
+        "description": about(form),
+        **own,
+        "properties": {BASE: base, **own["properties"]},
+        "if": {"not": {"required": [BASE]}},
+        "then": {"required": required},
+    }
+
+
+# statements
+
+
+def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a claim: what it is about, and one statement."""
+    statements: dict[str, Any] = {}
+    forms = []
+    for key, form in claims_file.FORMS.items():
+        fields = schemas.of_fields(form.written)
+        if form.points is not None:
+            fields["properties"][key] = _of_points(schemas, form.written, key, form.points)
+        for name, described in fields["properties"].items():
+            statements.setdefault(name, _of_statement_key(name, described))
+        others = [name for name in claims_file.STATEMENT_KEYS if name not in form.keys]
+        forms.append(
+            {
+                "if": {"required": [key]},
+                "then": {
+                    "required": fields["required"],
+                    "properties": dict.fromkeys(others, False),
+                },
+            }
+        )
+        statements[key].setdefault("description", about(form.written))
+    excluded = claims_file.EXCLUDED.items()
+    nothing_said = f"a claim needs one of {', '.join(claims_file.FORMS)}"
+    somewhere = {"anyOf": [{"required": ["deltas"]}, {"required": ["orders"]}]}
+    at_either = [
+        key for key, form in claims_file.FORMS.items() if {"deltas", "orders"} <= set(form.keys)
+    ]
+    statements["bound"] |= schemas.defined("Bound", {"anyOf": of_ids()})
+    statements["callable"] |= _TARGET
+    known = one_of(dict.fromkeys(ACCOUNTANTS, ""))
+    statements["accountant"] = {"description": about(AccountantClaim), "anyOf": [*known, _TARGET]}
+    return {
+        "type": "object",
+        "properties": {
+            "id": {"description": "The name of the claim, unique over all files.", **_ID},
+            **statements,
+            **common,
+        },
+        "required": ["id"],
+        "additionalProperties": False,
+        "anyOf": [{"required": [key], "errorMessage": nothing_said} for key in claims_file.FORMS],
+        "allOf": [
+            *forms,
+            *({"if": _holds(key), "then": _nothing(keys)} for key, keys in excluded),
+            *({"if": {"required": [key]}, "then": somewhere} for key in at_either),
+            {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
+        ],
+    }
+
+
+def _of_statement_key(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema of a key of statements; no list is empty, whatever the default."""
+    text = _KEYS.get(name)
+    own = {key: one for key, one in described.items() if key != "default"}
+    return {
+        **({} if text is None else {"description": text}),
+        **own,
+        **({"minItems": 1} if own.get("type") == "array" else {}),
+    }
+
+
+def _of_points(
+    schemas: InputSchemas, written: type, name: str, names: tuple[str, str]
+) -> dict[str, Any]:
+    """Return the schema of a mapping from numbers to numbers, ``{order: value}`` say."""
+    (item, _) = get_args(get_type_hints(written)[name])
+    value = schemas.of_fields(item)["properties"][names[1]]
+    return {
+        "description": about(written),
+        "type": "object",
+        "minProperties": 1,
+        "propertyNames": {"pattern": _NUMBER},
+        "additionalProperties": value,
+    }
+
+
+def _of_options() -> list[dict[str, Any]]:
+    """Return what the options of each bound may be called."""
+    bounds: dict[tuple[str, ...], list[str]] = {}
+    for entry in CATALOGUE.values():
+        bounds.setdefault(entry.options, []).append(entry.id)
+    return [
+        {
+            "if": {"properties": {"bound": {"enum": ids}}},
+            "then": {
+                "properties": {
+                    "options": {
+                        "properties": {name: {} for name in options},
+                        "additionalProperties": False,
+                    }
+                }
+            },
+        }
+        for options, ids in bounds.items()
+    ]

@@ -1,0 +1,100 @@
+"""Schemas of neighbouring pairs as people write them, from the registry of constructions."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from audit.codec import InputSchemas, about, one_of
+from audit.constructions.explicit import ExplicitPair
+from audit.constructions.registry import kind_in_words
+
+_OWN = {"type": "string", "pattern": ":"}  # package.module:Class
+
+
+def of_pairs(
+    schemas: InputSchemas, classes: Mapping[str, type], *, filled: bool = False
+) -> dict[str, Any]:
+    """Return the schema of a pair: a kind, or a mapping of a kind and its own fields.
+
+    Parameters
+    ----------
+    schemas
+        Where the kinds are defined.
+    classes
+        The kinds that may be named, besides a user's own ``package.module:Class``.
+    filled
+        Whether the reader fills in whatever has a default, as `decode_any_pair` does; `decode_pair`
+        asks for parameters that make another thing of the pair.
+    """
+    known = one_of({kind: about(cls) for kind, cls in classes.items()})
+    kind = {"description": "The kind of the pair.", "anyOf": [*known, schemas.open(_OWN)]}
+    return {
+        "anyOf": [
+            *kind["anyOf"],
+            {
+                "type": "object",
+                "properties": {"kind": kind},
+                "required": ["kind"],
+                "allOf": [
+                    {
+                        "if": {"properties": {"kind": {"const": name}}, "required": ["kind"]},
+                        "then": _fields(schemas, cls, filled),
+                    }
+                    for name, cls in classes.items()
+                ],
+            },
+        ]
+    }
+
+
+def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any]:
+    """Return the schema of explicit laws, ``{laplace: {scale: 2, ...}}``: see `decode_laws`."""
+    laws = {
+        kind_in_words(kind): cls
+        for kind, cls in classes.items()
+        if issubclass(cls, ExplicitPair) and "mechanism" not in cls.__dataclass_fields__
+    }
+    fields = {words: _fields(schemas, cls, filled=True) for words, cls in laws.items()}
+    kinds = "|".join(map(_loosely_spelt, laws))
+    return {
+        "type": "object",
+        "if": {"required": ["kind"]},
+        "then": {
+            "properties": {"kind": {"type": "string", "pattern": kinds}},
+            "allOf": [
+                {"if": {"properties": {"kind": {"pattern": _loosely_spelt(words)}}}, "then": own}
+                for words, own in fields.items()
+            ],
+        },
+        "else": {
+            "properties": {
+                words: {"description": about(laws[words]), **fields[words]} for words in laws
+            },
+            "patternProperties": {_loosely_spelt(words): own for words, own in fields.items()},
+            "additionalProperties": False,
+            "minProperties": 1,
+            "maxProperties": 1,
+        },
+    }
+
+
+def _fields(schemas: InputSchemas, cls: type, filled: bool) -> dict[str, Any]:
+    """Define the fields of a kind and return the reference to them."""
+    described = schemas.of_fields(cls, ("mechanism",))
+    described["properties"]["kind"] = {}  # it chose the definition
+    if filled:
+        described["required"] = [
+            name
+            for name in described["required"]
+            if not cls.__dataclass_fields__[name].metadata.get("required")  # type: ignore[attr-defined]
+        ]
+    return schemas.defined(cls.__name__, described)
+
+
+def _loosely_spelt(words: str) -> str:
+    """Return the regular expression of a kind in words, run together or apart in any way."""
+    signs = (f"[{sign.upper()}{sign}]" for sign in re.sub(r"\W", "", words))
+    gap = r"[\s_-]*"
+    return f"^{gap}{gap.join(signs)}{gap}$"

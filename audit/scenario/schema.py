@@ -1,0 +1,197 @@
+"""The JSON Schema of scenario files, from the types and registries that the reader uses."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from typing import Any
+
+from audit.codec import FieldsOf, InputSchemas, about, about_fields, document, one_of
+from audit.constructions import Construction, kinds
+from audit.constructions.schema import of_pairs
+from audit.scenario import config  # noqa: F401 registers the kinds of setting
+from audit.scenario.definition import Scenario
+from audit.scenario.kinds import KINDS, Setting
+from audit.scenario.shipped import scenario_files
+from audit.scenario.studies import STUDIES, Study, parameters_of
+from audit.scenario.user_code import load
+
+# What may stand for any value until Hydra has composed the file: an interpolation, or the mark of
+# a value that is given on the command line.
+_LATER = r"\$\{|^\?\?\?$"
+_HYDRA: dict[str, Any] = {"^_.*_$": {}}  # keys of Hydra's own, such as _target_
+_OWN = {"type": "string", "pattern": ":"}  # module:function
+
+
+def schema(*output: type) -> dict[str, Any]:
+    """Return the JSON Schema (draft 2020-12) of scenario files.
+
+    It knows the constructions, bounds, kinds of setting and studies that are registered. Of a file
+    with a ``defaults`` list the settings are not looked into: the files that it builds on complete
+    them.
+
+    Parameters
+    ----------
+    output
+        Dataclasses whose fields are keys beside those of a scenario.
+    """
+    from audit.bounds.schema import of_ids  # takes a while to import
+
+    schemas = InputSchemas(placeholder=_LATER)
+    schemas.ready(Construction, of_pairs(schemas, kinds()))
+    schemas.ready(Study, _of_study(schemas))
+    setting = schemas.defined("Setting", _of_setting(schemas))
+    ids = schemas.defined("Bound", {"anyOf": [*of_ids(), schemas.open(_OWN)]})
+    own, *beside = (schemas.of_fields(cls, ("settings", "bounds")) for cls in (Scenario, *output))
+    properties = {
+        **own["properties"],
+        **{name: one for fields in beside for name, one in fields["properties"].items()},
+        "bounds": {
+            **_described(Scenario, "bounds"),
+            **schemas.open({"type": "array", "items": ids}),
+        },
+        "settings": {
+            "description": about(Setting),
+            **schemas.open({"type": "object", "minProperties": 1}),
+        },
+        "defaults": {"description": "Files that this one builds on; see Hydra's defaults list."},
+        "hydra": {"description": "Settings of Hydra itself."},
+    }
+    filled_in = ("title", "threads")  # by `read_scenario`
+    needed = [name for name in own["required"] if name not in filled_in]
+    needed += ["bounds", "settings"]
+    described = {
+        "description": about(Scenario),
+        "type": "object",
+        "properties": {
+            name: one if name in needed else _or_null(one) for name, one in properties.items()
+        },
+        "patternProperties": _HYDRA,
+        "additionalProperties": False,
+        "if": {"required": ["defaults"]},
+        "else": {
+            "properties": {"settings": {"additionalProperties": setting}},
+            "required": needed,
+        },
+    }
+    return document(
+        described,
+        schemas.definitions,
+        title="Scenario of a Noisy-SGD audit",
+        id="scenario.schema.json",
+    )
+
+
+def _of_setting(schemas: InputSchemas) -> dict[str, Any]:
+    """Return the schema of a setting; its kind is that of the key that it holds."""
+    return {
+        "description": about(Setting),
+        **schemas.open({"type": "object"}),
+        "properties": {key: {"description": about(cls)} for key, cls in KINDS.items()},
+        "patternProperties": _HYDRA,
+        "allOf": [
+            {"if": _holds(key), "then": schemas.defined(cls.__name__, _of_kind(schemas, cls))}
+            for key, cls in KINDS.items()
+        ],
+        "if": {"type": "object"},
+        "then": {
+            "anyOf": [
+                {**_holds(key), "errorMessage": f"must hold one of {', '.join(KINDS)}"}
+                for key in KINDS
+            ]
+        },
+    }
+
+
+def _holds(key: str) -> dict[str, Any]:
+    given = {"properties": {key: {"not": {"type": "null"}}}, "required": [key]}
+    return {"type": "object", **given}
+
+
+def _of_kind(schemas: InputSchemas, cls: type[Setting]) -> dict[str, Any]:
+    """Return the schema of the settings of one kind; a key without a value is no key."""
+    hints = {"title": str, "summary": str, **cls.keys()}
+    needed = [key for key, hint in cls.keys().items() if _needed(cls, key, hint)]
+    return {
+        "description": about(cls),
+        "type": "object",
+        "properties": {
+            key: {
+                **(described if key in needed else _or_null(described)),
+                **_described(cls, key),
+            }
+            for key, described in ((key, schemas.of(hint)) for key, hint in hints.items())
+        },
+        "patternProperties": _HYDRA,
+        "additionalProperties": False,
+        "required": needed,
+    }
+
+
+def _needed(cls: type[Setting], key: str, hint: Any) -> bool:
+    """Whether a key must be given: the fields without a default, and what the kind is about."""
+    field = cls.__dataclass_fields__.get(key)
+    if field is None:
+        return isinstance(hint, type | FieldsOf)
+    return field.default is dataclasses.MISSING and field.default_factory is dataclasses.MISSING
+
+
+def _described(cls: type, key: str) -> dict[str, str]:
+    text = about_fields(cls).get(key)
+    return {} if text is None else {"description": text}
+
+
+def _or_null(described: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the schema with room for null, which is no value."""
+    types = described.get("type")
+    if types is not None:
+        every = (types,) if isinstance(types, str) else tuple(types)
+        return {**described, "type": list(dict.fromkeys((*every, "null")))}
+    if set(described) <= {"description", "default"}:
+        return dict(described)
+    about = {key: described[key] for key in ("description", "default") if key in described}
+    rest = {key: one for key, one in described.items() if key not in about}
+    return {**about, "anyOf": [rest, {"type": "null"}]}
+
+
+def _of_study(schemas: InputSchemas) -> dict[str, Any]:
+    """Return the schema of a study: its function, and the parameters of those that are known."""
+    known = one_of({name: about(target) for name, target in STUDIES.items()})
+    return {
+        "description": about(Study),
+        **schemas.open({"type": "object"}),
+        "properties": {
+            "function": {
+                "description": "The study, as `package.module:function`.",
+                "anyOf": [*known, schemas.open(_OWN)],
+            }
+        },
+        "required": ["function"],
+        "allOf": [
+            {
+                "if": {"properties": {"function": {"const": name}}, "required": ["function"]},
+                "then": schemas.defined(name, _of_parameters(schemas, target)),
+            }
+            for name, target in STUDIES.items()
+        ],
+    }
+
+
+def _of_parameters(schemas: InputSchemas, target: Any) -> dict[str, Any]:
+    described = schemas.of_fields(parameters_of(target))
+    for name, text in about_fields(target).items():
+        if name in described["properties"]:
+            described["properties"][name].setdefault("description", text)
+    described["properties"]["function"] = {}
+    return {**described, "patternProperties": _HYDRA}
+
+
+def load_shipped_studies() -> None:
+    """Import the studies that shipped scenarios name, so that they are registered."""
+    import yaml
+
+    for file in scenario_files().values():
+        plain = yaml.safe_load(file.read_text(encoding="utf-8"))
+        for setting in plain["settings"].values():
+            if "study" in setting:
+                load(setting["study"]["function"])

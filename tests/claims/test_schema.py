@@ -1,0 +1,241 @@
+"""The JSON Schema of claims files says what the reader says, and follows it."""
+
+from __future__ import annotations
+
+import json
+import random
+import subprocess
+import sys
+import textwrap
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+import yaml
+
+from audit.claims import claim, claims_file, yaml_tree
+from audit.claims.schema import schema
+
+from . import test_claims_file as written
+from .written import HEAD, environment
+
+TOP = Path(__file__).parents[2]
+PUBLISHED = TOP / "docs" / "schemas" / "claims.schema.json"
+SHIPPED = sorted((TOP / "scenarios" / "claims").glob("*.claims.yaml"))
+
+# What the reader finds wrong in values of the right shape, or in other files: no schema can know.
+READER_ONLY = (
+    "finite number",
+    "positive",
+    "must be in [0, 1",
+    "of at least",
+    "duplicate id",
+    "needs another record",
+    "one for each normal",
+    "unknown mechanism",
+    "for full batches",
+    "a file that exists",
+    "makes a circle",
+)
+NO_YAML = ("not YAML", "is here twice", "tags must be left out", "an alias must", "too deeply")
+
+
+@cache
+def validator() -> Any:
+    return jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text(encoding="utf-8")))
+
+
+def plain(text: str) -> Any:
+    """What the reader sees, with the keys that JSON has."""
+    return _with_texts_as_keys(yaml_tree.plain(yaml_tree.parse(text, Path("x.claims.yaml"))))
+
+
+def _with_texts_as_keys(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {str(key): _with_texts_as_keys(item) for key, item in node.items()}
+    return [_with_texts_as_keys(item) for item in node] if isinstance(node, list) else node
+
+
+def without_descriptions(node: Any) -> Any:
+    if isinstance(node, dict):
+        return {k: without_descriptions(v) for k, v in node.items() if k != "description"}
+    return [without_descriptions(item) for item in node] if isinstance(node, list) else node
+
+
+def cases(test: Callable[..., Any]) -> list[tuple[Any, ...]]:
+    """The table of a test in `test_claims_file`."""
+    (mark,) = test.pytestmark  # type: ignore[attr-defined]
+    return list(mark.args[1])
+
+
+def test_what_is_published_is_the_schema_of_the_reader() -> None:
+    """In a process of its own: other tests register constructions and bounds."""
+    printed = subprocess.run(
+        [sys.executable, "-m", "audit.cli.check", "--schema"],
+        capture_output=True,
+        check=True,
+        env=environment(),
+        timeout=100,
+    ).stdout
+    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
+    assert without_descriptions(json.loads(printed)) == without_descriptions(published), (
+        "the reader has changed: run make schemas"
+    )
+    jsonschema.Draft202012Validator.check_schema(json.loads(printed))
+
+
+@pytest.mark.parametrize("file", SHIPPED, ids=lambda file: str(file.name))
+def test_shipped_files_fit_and_name_the_schema(file: Path) -> None:
+    text = file.read_text(encoding="utf-8")
+    assert [error.message for error in validator().iter_errors(plain(text))] == []
+    named = text.partition("\n")[0].removeprefix("# yaml-language-server: $schema=")
+    assert (file.parent / named).resolve() == PUBLISHED
+
+
+def test_every_form_fits() -> None:
+    for body, *_ in cases(written.test_every_form):
+        claims = textwrap.indent("- id: x\n" + textwrap.indent(body, "  "), "  ")
+        assert validator().is_valid(plain(HEAD + claims)), body
+
+
+def test_broken_claims_are_refused_as_by_the_reader() -> None:
+    refused = 0
+    for claims, _, message in cases(written.test_what_is_bad_is_one_line_and_the_rest_is_read):
+        if any(words in message for words in NO_YAML):
+            continue
+        fits = validator().is_valid(plain(HEAD + textwrap.indent(claims, "  ")))
+        assert fits == any(words in message for words in READER_ONLY), (claims, message)
+        refused += not fits
+    assert refused >= 30
+
+
+def test_broken_files_are_refused_as_by_the_reader() -> None:
+    for text, _, message in cases(written.test_a_bad_file):
+        if not any(words in message for words in NO_YAML):
+            fits = validator().is_valid(plain(text))
+            assert fits == any(words in message for words in READER_ONLY), (text, message)
+
+
+# whatever the reader takes, the schema takes
+
+POOL = (
+    1,
+    0.5,
+    -1,
+    1e6,
+    0,
+    "x",
+    "inf",
+    None,
+    True,
+    [1],
+    [],
+    {},
+    "REPLACE_ONE",
+    "Refuted",
+    "m",
+    [[1]],
+)
+
+KEYS = (*claims_file.COMMON_KEYS, *claims_file.STATEMENT_KEYS, "title", "trials")
+
+
+def places(node: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    if path:
+        yield path
+    if isinstance(node, dict | list):
+        for key, item in node.items() if isinstance(node, dict) else enumerate(node):
+            yield from places(item, (*path, key))
+
+
+def changed(document: Any, dice: random.Random) -> Any:
+    """The document with a key left out, renamed or respelt, or with another value."""
+    *path, last = dice.choice(list(places(document)))
+    place = document
+    for key in path:
+        place = place[key]
+    match dice.randrange(5):
+        case 0:
+            del place[last]
+        case 1 if isinstance(place, dict):
+            place[dice.choice([*claims_file.COMMON_KEYS, *claims_file.STATEMENT_KEYS])] = place.pop(
+                last
+            )
+        case 2 if isinstance(place[last], str):
+            place[last] = dice.choice([place[last].upper(), place[last].replace(" ", "_")])
+        case 3:
+            place[last] = dice.choice(POOL)
+        case _:
+            *_, other = dice.choice(list(places(document)))
+            place[last] = place.get(other, 2) if isinstance(place, dict) else 2
+    return document
+
+
+def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
+    """Changed copies of the shipped claims: no false alarm, and slips are seen by both."""
+    dice, path = random.Random(4), tmp_path / "changed.claims.yaml"
+    whole = [yaml_tree.plain(yaml_tree.parse(f.read_text(encoding="utf-8"), f)) for f in SHIPPED]
+    both = taken = 0
+    for _ in range(150):
+        source = dice.choice(whole)
+        one = {**source, "claims": [dice.choice(source["claims"])]}
+        named = one["claims"][0].get("mechanism")
+        bases = list[str]()
+        while isinstance(named, str):
+            bases.append(named)
+            named = source["mechanisms"][named].get("base")
+        one["mechanisms"] = {name: source["mechanisms"][name] for name in bases}
+        text = yaml.safe_dump(changed(json.loads(json.dumps(one)), dice), sort_keys=False)
+        path.write_text(text, encoding="utf-8")
+        complaints = claims_file.load([path]).complaints
+        errors = [error.message for error in validator().iter_errors(plain(text))]
+        assert complaints or not errors, (text, errors)
+        taken += not complaints
+        both += bool(complaints and errors)
+    assert taken > 25
+    assert both > 60
+
+
+# nothing that the reader knows can be missing
+
+
+def test_the_schema_has_the_keys_of_the_reader() -> None:
+    found = schema()
+    assert set(found["properties"]) == set(claims_file.FILE_KEYS)
+    assert set(found["properties"]["defaults"]["properties"]) == set(claims_file.COMMON_KEYS)
+    assert set(found["$defs"]["Claim"]["properties"]) == {
+        "id",
+        *claims_file.COMMON_KEYS,
+        *claims_file.STATEMENT_KEYS,
+    }
+
+
+def test_a_new_key_cannot_be_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims_file, "COMMON_KEYS", (*claims_file.COMMON_KEYS, "colour"))
+    with pytest.raises(KeyError, match="colour"):
+        schema()
+
+
+@dataclass(frozen=True)
+class Zero:
+    """``zero: 1.2``: claims zero-concentrated differential privacy."""
+
+    zero: float
+
+
+def test_a_new_statement_is_in_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
+    form = claims_file.Form(Zero, lambda w: claim.Gaussian(w.zero))
+    monkeypatch.setitem(claims_file.FORMS, "zero", form)
+    monkeypatch.setattr(claims_file, "STATEMENT_KEYS", (*claims_file.STATEMENT_KEYS, "zero"))
+    found = jsonschema.Draft202012Validator(schema())
+    assert found.schema["$defs"]["Claim"]["properties"]["zero"]["description"] == (
+        "`zero: 1.2`: claims zero-concentrated differential privacy."
+    )
+    laws = {"laplace": {"sensitivity": 1, "scale": 2}}
+    assert found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": 1}]})
+    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": 1, "mu": 1}]})
+    assert not found.is_valid({"claims": [{"id": "x", "laws": laws, "zero": "much"}]})

@@ -1,0 +1,190 @@
+"""Schemas of what people write: whatever `decode` takes fits them, and slips do not."""
+
+from __future__ import annotations
+
+import enum
+import re
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, ClassVar
+
+import jsonschema  # type: ignore[import-untyped]
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from audit.codec import REQUIRED, FieldsOf, InputSchemas, about, about_fields, decode, document
+
+from .test_codec import Drawing, drawing, drawings, encode
+
+
+def validator(hint: Any, **options: Any) -> Any:
+    schemas = InputSchemas(**options)
+    schema = document(schemas.of(hint), schemas.definitions, title="x", id="x.json")
+    jsonschema.Draft202012Validator.check_schema(schema)
+    return jsonschema.Draft202012Validator(schema)
+
+
+DRAWINGS = validator(Drawing)
+
+
+@given(drawings, st.booleans())
+def test_what_is_written_fits(value: Drawing, defaults: bool) -> None:
+    plain = encode(value, defaults=defaults)
+    plain["by_number"] = {str(key): item for key, item in plain.get("by_number", {}).items()}
+    assert DRAWINGS.is_valid(plain)
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"size": [1]},
+        {"size": [1, 2.0, 3]},
+        {"size": [1.5, 2.0]},
+        {"size": [1, "infinite"]},
+        {"shapes": [{"kind": "square"}]},
+        {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
+        {"shapes": [{"kind": "polygon", "corners": [], "colour": "dark blue"}]},
+        {"style": "thikc"},
+        {"names": {"a": "b"}},
+        {"closed": 1},
+        {"path": 1},
+        {"pth": "x"},
+    ],
+)
+def test_what_does_not_fit_is_refused_as_by_the_reader(changes: dict[str, Any]) -> None:
+    assert not DRAWINGS.is_valid(drawing(**changes))
+    with pytest.raises(ValueError, match="must be"):
+        decode(Drawing, drawing(**changes))
+
+
+class Colour(enum.Enum):
+    """Colours.
+
+    Attributes
+    ----------
+    DARK_RED
+        As ``wine``.
+    """
+
+    DARK_RED = "crimson red"
+    BLUE = "blue"
+
+
+@given(st.data())
+def test_choices_fit_in_exactly_the_spellings_that_are_read(data: st.DataObject) -> None:
+    word = data.draw(st.sampled_from(["crimson red", "DARK_RED", "blue", "bleu", "red", "3", ""]))
+    signs = [data.draw(st.sampled_from([s.lower(), s.upper(), s])) for s in word]
+    ends = [data.draw(st.sampled_from(["", " ", "_", "-"])) for _ in range(2)]
+    gap = data.draw(st.sampled_from([" ", "_", "-"]))
+    spelt = ends[0] + re.sub("[ _]", gap, "".join(signs)) + ends[1]
+    try:
+        decode(Colour, spelt)
+        read = True
+    except ValueError:
+        read = False
+    assert validator(Colour).is_valid(spelt) == read
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, drawn in one stroke.
+
+    It may be long.
+
+    Parameters
+    ----------
+    x, y
+        Where it ends.
+
+        In ``cm``.
+    width : float
+        Of the pen.
+
+    Notes
+    -----
+    kept
+        Elsewhere.
+    """
+
+    x: float
+    y: float = field(default=0.0, metadata=REQUIRED)
+    width: float | None = 1.0
+    colour: Colour = Colour.BLUE
+    style: tuple[str, ...] = ()
+
+    shorthands: ClassVar[dict[str, Any]] = {"": float, "style": str}
+
+    @classmethod
+    def expand_shorthand(cls, plain: Any) -> Any:
+        return {"x": plain, "y": plain} if isinstance(plain, float) else plain
+
+
+def test_descriptions_defaults_and_what_is_needed() -> None:
+    schemas = InputSchemas()
+    fields = schemas.of(FieldsOf(Line, ("style",)))
+    assert fields["required"] == ["x", "y"]
+    assert list(fields["properties"]) == ["x", "y", "width", "colour"]
+    assert fields["properties"]["width"] == {
+        "description": "Of the pen.",
+        "default": 1.0,
+        "type": ["number", "string", "null"],
+        "pattern": "^(-?inf|nan)$",
+        "errorMessage": "must be a number",
+    }
+    assert fields["properties"]["colour"] == {"default": "blue", "$ref": "#/$defs/Colour"}
+    red, blue, _ = schemas.definitions["Colour"]["anyOf"]
+    assert red == {"const": "crimson red", "description": "As `wine`."}
+    assert blue == {"const": "blue"}
+
+
+def test_docstrings() -> None:
+    assert about(Line) == "A line, drawn in one stroke.\n\nIt may be long."
+    assert about_fields(Line) == {
+        "x": "Where it ends.\n\nIn `cm`.",
+        "y": "Where it ends.\n\nIn `cm`.",
+        "width": "Of the pen.",
+    }
+    assert about(dataclass(type("Bare", (), {}))) == ""
+
+
+def test_shorthands() -> None:
+    lines = validator(Line)
+    for plain in (1.5, {"x": 1, "y": 2}, {"x": 1, "y": 2, "style": "dots"}):
+        assert lines.is_valid(plain)
+    for plain in ("long", {"x": 1, "y": 2, "style": 3}):
+        assert not lines.is_valid(plain)
+
+    @dataclass
+    class Forgotten:
+        x: float
+
+        @classmethod
+        def expand_shorthand(cls, plain: Any) -> Any:
+            return plain
+
+    with pytest.raises(TypeError, match="Forgotten must have shorthands"):
+        InputSchemas().of(Forgotten)
+
+
+HINTS = (
+    int,
+    float,
+    bool,
+    None,
+    str,
+    Path,
+    Colour,
+    Line,
+    tuple[int, ...],
+    int | None,
+    dict[str, int],
+)
+
+
+@pytest.mark.parametrize("hint", HINTS)
+def test_placeholders_stand_for_any_value(hint: Any) -> None:
+    later = validator(hint, placeholder=r"\$\{")
+    assert later.is_valid("${other.key}")
+    assert validator(hint).is_valid("${other.key}") == (hint in (str, Path))
+    assert later.is_valid("word") == (hint in (str, Path))
