@@ -56,14 +56,15 @@ test-floors:
 	$(MAKE) test VENV=.venv-floors PIP_FLAGS="--constraint tests/floors.txt"
 
 # The adapters and the training scripts against the packages themselves: Opacus with PyTorch,
-# jax-privacy with JAX. Where PyTorch's CPU builds are wanted, PIP_FLAGS names their index.
+# jax-privacy with JAX. PyTorch for CPUs alone is a tenth in size: PIP_FLAGS may name its index.
 test-adapters: $(ADAPTERS)/.installed
 	AUDIT_TEST_ADAPTERS=1 OPENBLAS_NUM_THREADS=1 $(ADAPTERS)/bin/python -m pytest -q tests/adapters
 
-$(ADAPTERS)/.installed: pyproject.toml
+$(ADAPTERS)/.installed: pyproject.toml tests/adapters/versions.txt
 	$(PYTHON) -m venv $(ADAPTERS)
 	$(ADAPTERS)/bin/python -m pip install -q --upgrade pip
-	$(ADAPTERS)/bin/python -m pip install -q $(PIP_FLAGS) -e ".[adapters]"
+	$(ADAPTERS)/bin/python -m pip install -q $(PIP_FLAGS) \
+		--constraint tests/adapters/versions.txt -e ".[adapters]"
 	@touch $@
 
 clean:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 import enum
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
@@ -239,21 +239,36 @@ class Search:
 class Samples:
     """Scores that were recorded from both laws of a pair, independent draws of each.
 
-    ``x`` and ``x_prime`` are files (``.npy``, or text with one number a line) or the numbers;
-    ``favours`` names the law with the larger scores where that is known beforehand. Ties are broken
-    by the seed of the claim's budget.
+    ``x`` and ``x_prime`` are files (``.npy``, or text with one number a line) or the numbers. Or
+    ``file`` is one table (CSV, TSV, NPZ, NPY or Parquet) with a column ``score`` and a column
+    ``member`` of 0 and 1, each row from a run of its own; x are the scores of members. ``favours``
+    names the law with the larger scores where that is known beforehand. Ties are broken by the seed
+    of the claim's budget.
     """
 
-    x: Path | tuple[float, ...]
-    x_prime: Path | tuple[float, ...]
+    x: Path | tuple[float, ...] | None = None
+    x_prime: Path | tuple[float, ...] | None = None
+    file: Path | None = None
+    score: str | None = None
+    member: str | None = None
     favours: Order | None = None
+
+    def __post_init__(self) -> None:
+        forms = ("x", "x_prime"), ("file", "score", "member")
+        given = [key for keys in forms for key in keys if getattr(self, key) is not None]
+        if tuple(given) not in forms:
+            raise ValueError(
+                "x and x_prime must be given, or file, score and member, "
+                f"got {', '.join(given) or 'nothing'}"
+            )
 
     def inside(self, folder: Path) -> Samples:
         """Return the samples with files as seen from ``folder``."""
         x, x_prime = (
             folder / given if isinstance(given, Path) else given for given in (self.x, self.x_prime)
         )
-        return Samples(x=x, x_prime=x_prime, favours=self.favours)
+        file = None if self.file is None else folder / self.file
+        return replace(self, x=x, x_prime=x_prime, file=file)
 
 
 @dataclass(frozen=True, kw_only=True)

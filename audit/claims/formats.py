@@ -176,7 +176,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "citation": claim.citation,
         **plain,
         "laws": plain["pair"] if claim.mechanism is None else None,
-        "samples": encode(claim.samples),
+        "samples": encode(claim.samples, defaults=False),
         "judged": claim.told or None,
         "severity": claim.severity.value,
         "expected": wording.expectation(claim.expected),

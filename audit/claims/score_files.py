@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.adapters.scores import read_table
 from audit.claims.claim import Claim, Samples
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
 from audit.claims.judgement import Evidence, Judgement, Verdict
@@ -30,7 +31,7 @@ def judge_by_samples(
     """
     from audit.estimation import audit_samples  # imports Numba
 
-    x, x_prime = (scores(name, getattr(samples, name)) for name in ("x", "x_prime"))
+    x, x_prime = _both(samples)
     deltas = [n.quantity.delta for n in numbers if isinstance(n.quantity, EpsilonAtDelta)]
     try:
         audit = audit_samples(
@@ -73,6 +74,19 @@ def judge_by_samples(
             f"{_digest(x_prime)}"
         ),
     )
+
+
+def _both(samples: Samples) -> tuple[Array, Array]:
+    """Return the scores of both laws."""
+    if samples.file is None:
+        assert samples.x is not None  # one form or the other
+        assert samples.x_prime is not None
+        return scores("x", samples.x), scores("x_prime", samples.x_prime)
+    try:
+        table = read_table(samples.file, score=str(samples.score), member=str(samples.member))
+        return table.x, table.x_prime
+    except (ImportError, ValueError) as reason:
+        raise BadClaim(f"samples: {' '.join(str(reason).split())}") from None
 
 
 def scores(name: str, given: Path | tuple[float, ...]) -> Array:

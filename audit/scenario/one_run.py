@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.adapters.scores import read_table
 from audit.estimation.one_run import Canaries
 from audit.isolation import call
 from audit.results.verdicts import UserClaim
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_SOURCE = "function", "number", "scores", "coins"
+_SOURCES = ("function", "number"), ("scores", "coins"), ("file", "score", "member")
 
 
 @setting_kind
@@ -43,6 +44,9 @@ class OneRunSetting(Setting):
         coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
     scores, coins
         Two files, .npy or .csv, instead of a function.
+    file, score, member
+        Or one file and its columns: see `audit.adapters.scores.read_table`. A fair coin of its own
+        must have decided on each row's membership.
     delta
         Where the guesses are chosen to be sharp; by default the delta of the first claim.
     """
@@ -55,17 +59,20 @@ class OneRunSetting(Setting):
     number: int | None = None
     scores: Path | None = None
     coins: Path | None = None
+    file: Path | None = None
+    score: str | None = None
+    member: str | None = None
     delta: float | None = None
 
     def __post_init__(self) -> None:
         names = [claim.name for claim in self.claims]
         if not names or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
-        given = [name for name in _SOURCE if getattr(self, name) is not None]
-        if given not in (["function", "number"], ["scores", "coins"]):
+        given = [name for names in _SOURCES for name in names if getattr(self, name) is not None]
+        if tuple(given) not in _SOURCES:
             raise ValueError(
-                "one_run must hold function and number, or scores and coins, and not both, "
-                f"got {', '.join(given) or 'nothing'}"
+                "one_run must hold function and number, or scores and coins, or file, score and "
+                f"member, and not both, got {', '.join(given) or 'nothing'}"
             )
         if self.number is not None:
             validate.integer(4, number=self.number)
@@ -80,6 +87,9 @@ class OneRunSetting(Setting):
         ValueError
             If there is no such function or file, or it gives something else.
         """
+        if self.file is not None:
+            table = read_table(self.file, score=str(self.score), member=str(self.member))
+            return table.scores, table.member
         if self.scores is not None and self.coins is not None:
             return read_scores("scores", self.scores), read_scores("coins", self.coins)
         function = str(self.function)
@@ -108,7 +118,7 @@ class OneRunSetting(Setting):
             wall_seconds=None,
             function="audit.estimation:audit_one_run",
             parameters={
-                "scores of": self.function or str(self.scores),
+                "scores of": self.function or str(self.file or self.scores),
                 "canaries": self.canaries.value,
                 "confidence": context.confidence,
             },

@@ -1,4 +1,4 @@
-"""A user-defined mechanism: a function that draws scores, or two files of them."""
+"""A user-defined mechanism: a function that draws scores, or files of them."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.adapters.scores import read_table
 from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation.columns import Columns
@@ -103,6 +104,37 @@ class StoredScores:
         return read_scores("scores", self.scores), read_scores("scores_prime", self.scores_prime)
 
 
+@dataclass(frozen=True)
+class TableScores:
+    """Scores from one file with a column of membership, each row from a run of its own.
+
+    See `audit.adapters.scores.read_table`. Dataset 0 is the one that holds the canary: its scores
+    are those of members.
+    """
+
+    file: Path
+    score: str
+    member: str
+
+    @property
+    def described(self) -> str:
+        """Where the scores come from, in words."""
+        return f"{self.score!r} by {self.member!r} of {self.file}"
+
+    def draw(self, seed: int) -> tuple[Array, Array]:
+        """Return the two samples; nothing is drawn.
+
+        Raises
+        ------
+        ImportError
+            If the file is a Parquet file and PyArrow is not installed.
+        ValueError
+            If the file cannot be read or lacks a column, or one side has no scores.
+        """
+        table = read_table(self.file, score=self.score, member=self.member)
+        return table.x, table.x_prime
+
+
 def read_scores(name: str, path: Path) -> Array:
     """Return the numbers of a .npy or .csv file, a row for each run; ``name`` is for messages."""
     try:
@@ -135,7 +167,7 @@ def _one_or_more(name: str, value: Any) -> Array:
 
 @dataclass(frozen=True, kw_only=True)
 class OwnScores:
-    """Where scores come from, as a scenario file says it: a function, or two files.
+    """Where scores come from, as a scenario file says it: a function, two files, or a table.
 
     Parameters
     ----------
@@ -144,33 +176,40 @@ class OwnScores:
         or several.
     scores, scores_prime
         Files of scores of the two datasets, .npy or .csv without a header: a row for each run.
+    file, score, member
+        A table with a row for each run, and its columns of scores and of membership.
     """
 
     function: str | None = None
     scores: Path | None = None
     scores_prime: Path | None = None
+    file: Path | None = None
+    score: str | None = None
+    member: str | None = None
 
 
-def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores:
+def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores | TableScores:
     if not isinstance(own, Mapping):
         raise validate.fail(f"{where}.own", "a mapping", own)
     decode(OwnScores, own, f"{where}.own")
     given = {str(key): value for key, value in own.items() if value is not None}
-    if "function" in given and not {"scores", "scores_prime"} & set(given):
+    stored: type[StoredScores | TableScores] = TableScores if "file" in given else StoredScores
+    files = {"scores", "scores_prime", "file", "score", "member"}
+    if "function" in given and not files & set(given):
         if trials is None:
             raise ValueError(f"{where}.trials must be given, got nothing")
         named = {"trials": decode(int, trials, f"{where}.trials")}
         drawn: DrawnScores = decode(DrawnScores, given, f"{where}.own", given=named)
         return drawn
-    if "function" not in given and {"scores", "scores_prime"} <= set(given):
+    if "function" not in given and {field.name for field in dataclasses.fields(stored)} <= set(given):
         if trials is not None:
             raise ValueError(
                 f"{where}.trials must be left out beside files of scores, got {trials!r}"
             )
-        stored: StoredScores = decode(StoredScores, given, f"{where}.own")
-        return stored
+        read: StoredScores | TableScores = decode(stored, given, f"{where}.own")
+        return read
     raise ValueError(
-        f"{where}.own must hold function, or scores and scores_prime, and not both, "
+        f"{where}.own must hold function, or scores and scores_prime, or file, score and member, "
         f"got {', '.join(given) or 'nothing'}"
     )
 
@@ -201,7 +240,7 @@ class UserMechanismSetting(Setting):
 
     key: ClassVar[str] = "own"
 
-    source: DrawnScores | StoredScores
+    source: DrawnScores | StoredScores | TableScores
     claims: tuple[UserClaim, ...]
     deltas: tuple[float, ...] = ()
     columns: Columns | None = None

@@ -70,7 +70,7 @@ def test_in_a_file(tmp_path: Path) -> None:
         ("{x: words.csv, x_prime: without.csv}", "line 3 must be one number, got 'two'"),
         ("{x: pickle.npy, x_prime: without.csv}", "Object arrays cannot be loaded"),
         ("{x: two.npy, x_prime: without.csv}", "must be a non-empty one-dimensional array"),
-        ("{x: with.npy}", "samples.x_prime must be given"),
+        ("{x: with.npy}", "samples.x and x_prime must be given, or file, score"),
         ("{x: with.npy, x_prime: 3}", "samples.x_prime must be"),
         ("{x: [1], x_prime: [2]}, pair: TwoSidedWalk", "'samples' do not go with 'pair'"),
     ],

@@ -319,7 +319,7 @@ def test_accountants_are_upper_bounds_of_the_mechanism_of_their_history():
 
 def test_what_is_recorded_is_what_opacus_says():
     recorded = json.loads(make.OPACUS.read_text(encoding="utf-8"))
-    said = json.loads(json.dumps(make.recorded()))
+    said = json.loads(json.dumps(make.opacus()))
     assert len(said["histories"]) == len(recorded["histories"])
     for now, then in zip(said["histories"], recorded["histories"], strict=True):
         assert now["state_dict"] == then["state_dict"]

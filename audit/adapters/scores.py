@@ -1,0 +1,214 @@
+"""Files of canary scores with a column of membership, as auditing tools write them.
+
+Privacy Meter's ``attack_result_*.npz`` holds ``scores`` and ``memberships``; other repositories
+write a row for each canary to a CSV or Parquet file. What may be concluded depends on the training
+runs behind the rows, of which a file says nothing:
+
+- every row from a run of its own: scores of members and of others are independent draws, for
+  `audit.estimation.audit_samples` (``x``, ``x_prime``);
+- many rows of one run: they depend on each other, so that `audit_samples` is wrong;
+  `audit.estimation.audit_one_run` takes (``scores``, ``member``), where a fair coin of its own
+  decided on each row's membership. Where a fixed half were members, they were no such coins.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.adapters.optional import load
+
+__all__ = ["CanaryScores", "read_table"]
+
+Array = NDArray[np.float64]
+Columns = Mapping[str, Any]
+
+_MEMBERSHIP = MappingProxyType(
+    {"0": False, "0.0": False, "false": False, "1": True, "1.0": True, "true": True}
+)
+
+
+@dataclass(frozen=True, eq=False)
+class CanaryScores:
+    """Scores of canaries, and which of them were trained on.
+
+    Attributes
+    ----------
+    scores
+        One a canary, finite, shape ``(n,)``, in the order of the source.
+    member
+        Whether it was in the training data, shape ``(n,)``; the coins of `audit_one_run`.
+    """
+
+    scores: Array
+    member: NDArray[np.bool_]
+
+    def __post_init__(self) -> None:
+        scores = validate.real_sample(scores=self.scores)
+        member = np.asarray(self.member)
+        if member.dtype != np.bool_ or member.shape != scores.shape:
+            raise ValueError(
+                f"member must be booleans of shape {scores.shape}, one a score, "
+                f"got {member.dtype} of shape {member.shape}"
+            )
+        object.__setattr__(self, "scores", scores)
+        object.__setattr__(self, "member", member)
+
+    @property
+    def x(self) -> Array:
+        """Scores of members: draws under the dataset with the canary."""
+        return self._side(True, "members")
+
+    @property
+    def x_prime(self) -> Array:
+        """Scores of the others: draws under the dataset without it."""
+        return self._side(False, "others")
+
+    def _side(self, of: bool, called: str) -> Array:
+        found: Array = self.scores[self.member == of]
+        if not found.size:
+            raise ValueError(f"scores must hold {called}, got {self.scores.size} without one")
+        return found
+
+
+def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
+    r"""Return the scores of a file and their membership.
+
+    Parameters
+    ----------
+    path
+        ``.csv`` or ``.tsv`` with a line of names on top, ``.npz`` with an array a name, ``.npy``
+        with a structured array (named fields) or columns (names are their numbers, from "0"), or
+        ``.parquet``, which needs PyArrow.
+    score, member
+        Names of columns. Membership is 0 or 1, or false or true.
+
+    Raises
+    ------
+    ImportError
+        If a Parquet file is read and PyArrow is not installed.
+    ValueError
+        If there is no such file or column, a score is no finite number, or membership is something
+        else.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "scores.csv"
+    ...     _ = file.write_text("loss,in\n0.5,1\n0.75,0\n0.25,1\n")
+    ...     found = read_table(file, score="loss", member="in")
+    >>> found.x.tolist(), found.x_prime.tolist()
+    ([0.5, 0.25], [0.75])
+    """
+    path = Path(path)
+    reader = _READERS.get(path.suffix.lower())
+    if reader is None:
+        raise validate.fail("file", f"one of {', '.join(_READERS)}", str(path))
+    try:
+        columns = reader(path)
+    except ImportError:
+        raise
+    except Exception as error:  # of readers of other people's formats
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
+        raise ValueError(f"file must be readable, got {str(path)!r} ({reason})") from None
+    try:
+        return CanaryScores(
+            _numbers(score, _column(columns, score, "score")),
+            _members(member, _column(columns, member, "member")),
+        )
+    except ValueError as error:
+        raise ValueError(f"{path}: {error}") from None
+
+
+def _column(columns: Columns, name: str, role: str) -> NDArray[Any]:
+    if name not in columns:
+        known = ", ".join(map(repr, columns)) or "none"
+        raise ValueError(f"{role} must be one of the columns {known}, got {name!r}")
+    found = np.asarray(columns[name])
+    if found.ndim != 1:
+        raise ValueError(f"column {name!r} must have one dimension, got shape {found.shape}")
+    return found
+
+
+def _numbers(name: str, given: NDArray[Any]) -> Array:
+    """Return a column as finite numbers."""
+    called = f"column {name!r}"
+    if given.dtype.kind not in "US":
+        return validate.real_sample(**{called: given})
+    try:
+        return validate.sample(**{called: given.astype(np.float64)})
+    except ValueError:
+        for place, word in enumerate(given.tolist()):
+            if not _is_number(word):
+                raise ValueError(
+                    f"{called} must hold numbers, got {validate.shown(word)} at position {place}"
+                ) from None
+        raise
+
+
+def _is_number(word: str) -> bool:
+    try:
+        float(word)
+    except ValueError:
+        return False
+    return True
+
+
+def _members(name: str, given: NDArray[Any]) -> NDArray[np.bool_]:
+    """Return a column of 0 and 1, or of false and true, as booleans."""
+    found = [_MEMBERSHIP.get(str(word).strip().lower()) for word in given.tolist()]
+    if None in found:
+        place = found.index(None)
+        raise ValueError(
+            f"column {name!r} must hold 0 and 1, or false and true, "
+            f"got {validate.shown(given.tolist()[place])} at position {place}"
+        )
+    return np.array(found, dtype=np.bool_)
+
+
+def _csv(path: Path) -> Columns:
+    with path.open(encoding="utf-8-sig", newline="") as file:
+        rows = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
+    names, *rest = rows or [[]]
+    names = [name.strip() for name in names]
+    if len(set(names)) < len(names):
+        raise ValueError(f"names of columns must differ, got {', '.join(names)}")
+    filled = [row for row in rest if row]
+    for row in filled:
+        if len(row) != len(names):
+            line = rows.index(row) + 1
+            raise ValueError(f"line {line} must have {len(names)} entries, got {len(row)}")
+    return {name: np.array([row[at] for row in filled]) for at, name in enumerate(names)}
+
+
+def _npz(path: Path) -> Columns:
+    with np.load(path, allow_pickle=False) as archive:
+        return dict(archive)
+
+
+def _npy(path: Path) -> Columns:
+    array = np.load(path, allow_pickle=False)
+    if array.dtype.names is not None:
+        return {name: array[name] for name in array.dtype.names}
+    if array.ndim != 2:
+        raise ValueError(f"an array of scores and membership has two columns, got {array.shape}")
+    return {str(at): column for at, column in enumerate(array.T)}
+
+
+def _parquet(path: Path) -> Columns:
+    table = load("pyarrow.parquet", extra="parquet").read_table(path)
+    return {name: table.column(name).to_numpy() for name in table.column_names}
+
+
+_READERS: Mapping[str, Callable[[Path], Columns]] = MappingProxyType(
+    {".csv": _csv, ".tsv": _csv, ".npz": _npz, ".npy": _npy, ".parquet": _parquet}
+)
