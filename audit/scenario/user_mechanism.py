@@ -193,21 +193,20 @@ def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores | T
         raise validate.fail(f"{where}.own", "a mapping", own)
     decode(OwnScores, own, f"{where}.own")
     given = {str(key): value for key, value in own.items() if value is not None}
-    stored: type[StoredScores | TableScores] = TableScores if "file" in given else StoredScores
-    files = {"scores", "scores_prime", "file", "score", "member"}
-    if "function" in given and not files & set(given):
+    if set(given) == {"function"}:
         if trials is None:
             raise ValueError(f"{where}.trials must be given, got nothing")
         named = {"trials": decode(int, trials, f"{where}.trials")}
         drawn: DrawnScores = decode(DrawnScores, given, f"{where}.own", given=named)
         return drawn
-    if "function" not in given and {field.name for field in dataclasses.fields(stored)} <= set(given):
-        if trials is not None:
-            raise ValueError(
-                f"{where}.trials must be left out beside files of scores, got {trials!r}"
-            )
-        read: StoredScores | TableScores = decode(stored, given, f"{where}.own")
-        return read
+    for kind in (StoredScores, TableScores):
+        if set(given) == {field.name for field in dataclasses.fields(kind)}:
+            if trials is not None:
+                raise ValueError(
+                    f"{where}.trials must be left out beside files of scores, got {trials!r}"
+                )
+            stored: StoredScores | TableScores = decode(kind, given, f"{where}.own")
+            return stored
     raise ValueError(
         f"{where}.own must hold function, or scores and scores_prime, or file, score and member, "
         f"got {', '.join(given) or 'nothing'}"

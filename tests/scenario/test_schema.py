@@ -110,7 +110,7 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
         scenario(one={**PAIR, "mechanism": {**MECHANISM, "clip": 1}}),
         scenario(one={**PAIR, "search": {"delta": 1e-5}}),
         scenario(one={**PAIR, **OWN}),
-        scenario(one={"own": {"function": "a:f", "file": "b"}, "claims": OWN["claims"]}),
+        scenario(one={"own": {"function": "a:f", "from": "b"}, "claims": OWN["claims"]}),
         scenario(one={**OWN, "trials": 1000, "columns": {"kind": "Best"}}),
         scenario(one={"one_run": {"claims": OWN["claims"]}}),
         scenario(one={"study": {"delta": 1}}),
