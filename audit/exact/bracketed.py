@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.numerics.normal import gaussian_delta
-from audit.numerics.roots import bracketed_root
+from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
@@ -107,34 +107,49 @@ class BracketedCurve(PrivacyCurve):
         """Whether epsilon at ``delta`` can be above ``epsilon``: False is certain, and quick."""
         return True
 
+    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the true epsilons at many deltas, shape (n,)."""
+        return _each(self.epsilon_bracket, deltas, order)
 
-def gaussian_mu(delta_low: Callable[[float], float], epsilons: Array) -> tuple[float, float]:
-    """Return the largest mu that ``delta_low`` proves, and the epsilon that proves it.
+    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the true Renyi divergences of many orders, shape (n,)."""
+        return _each(self.renyi_bracket, alphas, order)
+
+    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the powers of the best tests at many alphas, shape (n,)."""
+        return _each(self.power_bracket, alphas, order)
+
+
+def _each(
+    bracket: Callable[[float, Order], Bracket], places: Array, order: Order
+) -> tuple[Array, Array]:
+    lows, highs = np.array([bracket(float(at), order) for at in places]).reshape(-1, 2).T
+    return lows, highs
+
+
+def gaussian_mu(deltas: Array, epsilons: Array) -> tuple[float, float]:
+    """Return the largest mu that deltas at ``epsilons`` prove, and the epsilon that proves it.
 
     A pair is mu-GDP only if its delta(epsilon) is at most that of N(0, 1) against N(mu, 1) at
     every epsilon (Dong, Roth and Su 2022, Corollary 2.13); a larger one refutes that mu.
-    ``delta_low`` must be certified: every error of the pair's own delta is taken off already.
+    ``deltas`` must be certified: every error of the pair's own delta is taken off already.
     """
-    found = [(_mu_at(float(e), delta_low(float(e))), float(e)) for e in epsilons]
-    mu, epsilon = max(found)
-    return mu, epsilon
+    proven = np.where((deltas <= 0) | (deltas >= 1), 0.0, _mus_at(epsilons, deltas))
+    mu = float(proven.max())
+    return mu, float(epsilons[proven == mu].max())
 
 
-def _mu_at(epsilon: float, delta: float) -> float:
-    if delta <= 0 or delta >= 1:
-        return 0.0
+def _mus_at(epsilons: Array, deltas: Array) -> Array:
     # near delta = 1 the root is ill-conditioned: an error of 1e-16 in delta is 1e-7 in mu, so the
     # error of the profile is taken off delta, not off mu
-    goal = math.log(delta) + math.log1p(-PROBABILITY_ERROR)
+    goals = np.log(np.clip(deltas, 1e-300, 1.0)) + math.log1p(-PROBABILITY_ERROR)
 
-    def gap(log_mu: float) -> float:
-        value = float(gaussian_delta(np.array(epsilon), np.array(math.exp(log_mu))))
-        return math.log(max(value, 1e-300)) - goal
+    def lack(log_mus: Array) -> Array:
+        values = gaussian_delta(epsilons, np.exp(log_mus))
+        return goals - np.log(np.maximum(values, 1e-300))
 
-    low, high = math.log(1e-9), math.log(1e4)
-    if gap(low) > 0:
-        return 0.0
-    if gap(high) < 0:
-        return math.exp(high)
-    root = bracketed_root(gap, low, high, xtol=1e-13, rtol=1e-14)
-    return math.exp(root - 1e-11)
+    low = np.full(epsilons.shape, math.log(1e-9))
+    high = np.full(epsilons.shape, math.log(1e4))
+    root = decreasing_root(lack, low, high, xtol=1e-13)
+    proven = np.where(lack(high) > 0, math.exp(high[0]), np.exp(root - 1e-11))
+    return np.where(lack(low) < 0, 0.0, proven)

@@ -111,12 +111,9 @@ class DiscreteLaws:
 
     def mu_bound(self, epsilons: Array, order: Order) -> tuple[float, float]:
         """Return the largest mu that the cells prove, and the epsilon that proves it."""
-
-        def delta_low(epsilon: float) -> float:
-            log_delta = self.log_delta(epsilon + self.ratio_error, order)
-            return math.exp(min(log_delta, 0.0)) * (1 - self.relative_error)
-
-        return gaussian_mu(delta_low, epsilons)
+        logs = [self.log_delta(float(e) + self.ratio_error, order) for e in epsilons]
+        deltas = np.exp(np.minimum(logs, 0.0)) * (1 - self.relative_error)
+        return gaussian_mu(deltas, epsilons)
 
     def log_delta(self, epsilon: float, order: Order) -> float:
         """Log of sup_S P(S) - e^epsilon Q(S)."""

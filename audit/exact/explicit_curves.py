@@ -108,7 +108,9 @@ class RepeatedCurve(BracketedCurve):
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""
-        low, epsilon = gaussian_mu(lambda e: self.delta_bracket(e, order)[0], EPSILONS[:25:2])
+        epsilons = EPSILONS[:25:2]
+        deltas = np.array([self.delta_bracket(float(e), order)[0] for e in epsilons])
+        low, epsilon = gaussian_mu(deltas, epsilons)
         return MuBracket(low, math.inf, epsilon)
 
     def _pure_epsilon(self, order: Order) -> float:

@@ -8,11 +8,10 @@ monotone.
 
 from __future__ import annotations
 
-import itertools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from functools import cache, cached_property
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,11 +21,10 @@ from audit import validate
 from audit.curves import Order
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
-from audit.numerics.panels import gauss_legendre, interpolate_log, log_interpolant
-from audit.numerics.roots import bracketed_root
+from audit.numerics.panels import LogInterpolants, gauss_legendre
+from audit.numerics.roots import decreasing_root
 
 Array = NDArray[np.float64]
-_Piece = tuple[Array, Array, Array]
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Renyi integrands vary faster than the densities by the order: panels are halved until this.
@@ -39,8 +37,13 @@ _NEGLIGIBLE = 50.0
 _RATIO_RANGE = 8.0
 _MOST_PARTS = 100
 _LARGEST_EPSILON = 1e12
-# Relative distance within which the epsilons of nearly the same laws and delta are looked for.
-_NEAR = 1e-7
+# The ratio is steep on panels where it varies by more than _RATIO_RANGE.
+_STEEP_MARGIN = 40.0
+# Places between which roots are looked for, and values that are held at a time.
+_TABLE, _MOST_VALUES = 32, 1 << 20
+_BESIDE = 1e-13
+# Width of the bracket of a threshold, as a share of the range of the ratios.
+_THRESHOLD_WIDTH = 1e-9
 
 
 class LawPair:
@@ -56,15 +59,15 @@ class LawPair:
         self.followed = _both_followed(first, second)
 
     @cached_property
+    def _interpolants(self) -> LogInterpolants:
+        return LogInterpolants(np.stack([self.log_p, self.log_q]))
+
+    @cached_property
     def _ratio(self) -> Array:
         """Log p - log q at the ends and nodes of every panel, shape (panels, order + 2)."""
-        ends = np.array([-1.0, 1.0])
-        sides = np.stack(
-            [
-                _log_ratio(interpolate_log(p, ends), interpolate_log(q, ends))
-                for p, q in zip(self.log_p, self.log_q, strict=True)
-            ]
-        )
+        count = len(self.log_p)
+        ends = self._interpolants(np.arange(count), np.tile([-1.0, 1.0], (count, 1)))
+        sides = _log_ratio(ends[0], ends[1])
         inner = _log_ratio(self.log_p, self.log_q)
         return np.concatenate([sides[:, :1], inner, sides[:, 1:]], axis=1)
 
@@ -72,6 +75,16 @@ class LawPair:
     def _ratio_range(self) -> tuple[Array, Array]:
         ratio = self._ratio
         return np.nanmin(ratio, axis=1, initial=np.inf), np.nanmax(ratio, axis=1, initial=-np.inf)
+
+    @cached_property
+    def _parts(self) -> NDArray[np.intp]:
+        """How many parts each panel is cut into, so that the ratio varies little on each."""
+        finite = np.all(np.isfinite(self._ratio), axis=1, keepdims=True)
+        spread = np.ptp(np.where(finite, self._ratio, 0.0), axis=1)
+        parts: NDArray[np.intp] = np.clip(np.ceil(spread / _RATIO_RANGE), 1, _MOST_PARTS).astype(
+            np.intp
+        )
+        return parts
 
     @cached_property
     def _atom_ratio(self) -> Array:
@@ -85,74 +98,188 @@ class LawPair:
             np.asarray(logsumexp(self.log_q + self.log_weights, axis=1)),
         )
 
+    @cached_property
+    def _far_above(self) -> tuple[Array, _Prefixes]:
+        """From which epsilon on down a panel's excess is the difference of its masses.
+
+        There is no cancellation far above epsilon. Where the ratio is steep, 1 - e^(epsilon -
+        ratio) has a boundary layer, which is gone only farther above.
+        """
+        lowest, highest = self._ratio_range
+        with np.errstate(invalid="ignore"):  # where one law vanishes on a whole panel
+            margin = np.where(highest - lowest <= _RATIO_RANGE, 1.0, _STEEP_MARGIN)
+            below = lowest - margin
+        return below, _Prefixes(below, *self._log_masses)
+
+    @cached_property
+    def _above(self) -> _Prefixes:
+        return _Prefixes(self._ratio_range[0], *self._log_masses)
+
+    @cached_property
+    def _below(self) -> _Prefixes:
+        return _Prefixes(-self._ratio_range[1], *self._log_masses)
+
     def log_delta(self, epsilon: float) -> float:
         """Log of sup_S P(S) - e^epsilon Q(S); a sum of positive terms only."""
-        lowest, highest = self._ratio_range
-        # where the ratio is steep, 1 - e^(epsilon - ratio) has a boundary layer
-        with np.errstate(invalid="ignore"):  # where one law vanishes on a whole panel
-            smooth = (lowest > epsilon + 40) | (highest - lowest <= _RATIO_RANGE)
-        full = (lowest > epsilon) & smooth
-        inner = self._ratio[full, 1:-1]
-        total = _log_sum(
-            [
-                self._excess(self.atoms_p, self._atom_ratio, epsilon),
-                self._excess(self.log_p[full] + self.log_weights[full], inner, epsilon),
-            ]
-        )
-        masses = self._log_masses[0]
-        mixed = np.flatnonzero(~full & (highest > epsilon))
-        for panel in mixed[np.argsort(-masses[mixed])]:
-            if masses[panel] < total - _NEGLIGIBLE:
-                break
-            for log_p, log_q, log_weights in self._pieces(int(panel), epsilon)[0]:
-                ratio = _log_ratio(log_p, log_q)
-                excess = self._excess(log_p + log_weights, ratio, epsilon)
-                total = float(np.logaddexp(total, _log_sum([excess])))
-        return total
+        return float(self.log_deltas(np.array([epsilon]))[0][0])
 
-    def log_errors(self, c: float) -> tuple[float, float]:
-        """Log of P(log p - log q <= c) and of Q(log p - log q > c), sums of positive terms."""
-        chosen = self._atom_ratio > c
+    def log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
+        """Return logs of sup_S P(S) - e^epsilon Q(S) and of Q(S) at many epsilons, shape (n,)."""
+        return self._in_chunks(self._log_deltas, epsilons)
+
+    def log_errors(self, ratios: Array) -> tuple[Array, Array]:
+        """Return logs of P(log p - log q <= c) and Q(log p - log q > c) at many c, shape (n,)."""
+        return self._in_chunks(self._log_errors, ratios)
+
+    def _in_chunks(
+        self, function: Callable[[Array], tuple[Array, Array]], places: Array
+    ) -> tuple[Array, Array]:
+        chunks = -(-places.size * self.log_p.size // _MOST_VALUES)
+        if chunks <= 1:
+            return function(places)
+        found = [function(chunk) for chunk in np.array_split(places, min(chunks, places.size))]
+        first, second = zip(*found, strict=True)
+        return np.concatenate(first), np.concatenate(second)
+
+    def _log_deltas(self, epsilons: Array) -> tuple[Array, Array]:
         lowest, highest = self._ratio_range
-        full, empty = lowest > c, highest <= c
+        below, far_above = self._far_above
+        e = epsilons[:, None]
+        atoms = self._atom_ratio > e
+        mass_p, mass_q = far_above.beyond(epsilons)
+        total = _log_add(
+            _excess(mass_p, _log_ratio(mass_p, mass_q), epsilons),
+            _log_sum(np.where(atoms, _excess(self.atoms_p, self._atom_ratio, e), -np.inf)),
+        )
+        total_q = _log_add(mass_q, _log_sum(np.where(atoms, self.atoms_q, -np.inf)))
+        far = below > e
+        with np.errstate(invalid="ignore"):
+            near = (lowest > e) & (highest - lowest <= _RATIO_RANGE) & ~far
         masses_p, masses_q = self._log_masses
-        type_one = _log_sum([self.atoms_p[~chosen], masses_p[empty]])
-        type_two = _log_sum([self.atoms_q[chosen], masses_q[full]])
-        mixed = np.flatnonzero(~full & ~empty)
-        for panel in mixed[np.argsort(-np.maximum(masses_p, masses_q)[mixed])]:
-            if (
-                masses_p[panel] < type_one - _NEGLIGIBLE
-                and masses_q[panel] < type_two - _NEGLIGIBLE
-            ):
-                continue
-            above, below = self._pieces(int(panel), c)
-            type_one = _log_sum([np.array(type_one), *(p + w for p, _, w in below)])
-            type_two = _log_sum([np.array(type_two), *(q + w for _, q, w in above)])
+        rows, panels = np.nonzero(near)
+        logs = self.log_p[panels] + self.log_weights[panels]
+        inner = _excess(logs, self._ratio[panels, 1:-1], epsilons[rows, None])
+        total = _gather(total, rows, _log_sum(inner))
+        total_q = _gather(total_q, rows, masses_q[panels])
+        rows, panels = np.nonzero((highest > e) & ~far & ~near)
+        for chosen in _heaviest_first(rows, masses_p[panels]):
+            some = chosen[masses_p[panels[chosen]] >= total[rows[chosen]] - _NEGLIGIBLE]
+            for piece in self._pieces(panels[some], epsilons[rows[some]]):
+                up = piece.above
+                owner = rows[some[piece.owner[up]]]
+                ratio = _log_ratio(piece.log_p[up], piece.log_q[up])
+                logs = piece.log_p[up] + piece.log_weights[up]
+                inner = _excess(logs, ratio, epsilons[owner, None])
+                total = _gather(total, owner, _log_sum(inner))
+                logs = piece.log_q[up] + piece.log_weights[up]
+                total_q = _gather(total_q, owner, _log_sum(logs))
+        return total, total_q
+
+    def _log_errors(self, ratios: Array) -> tuple[Array, Array]:
+        lowest, highest = self._ratio_range
+        c = ratios[:, None]
+        atoms = self._atom_ratio > c
+        type_one = _log_add(
+            self._below.beyond(-ratios, also_at=True)[0],
+            _log_sum(np.where(atoms, -np.inf, self.atoms_p)),
+        )
+        type_two = _log_add(
+            self._above.beyond(ratios)[1], _log_sum(np.where(atoms, self.atoms_q, -np.inf))
+        )
+        masses_p, masses_q = self._log_masses
+        rows, panels = np.nonzero(~(lowest > c) & ~(highest <= c))
+        for chosen in _heaviest_first(rows, np.maximum(masses_p, masses_q)[panels]):
+            own, at = panels[chosen], rows[chosen]
+            some = chosen[
+                (masses_p[own] >= type_one[at] - _NEGLIGIBLE)
+                | (masses_q[own] >= type_two[at] - _NEGLIGIBLE)
+            ]
+            for piece in self._pieces(panels[some], ratios[rows[some]]):
+                owner, up = rows[some[piece.owner]], piece.above
+                logs = piece.log_p[~up] + piece.log_weights[~up]
+                type_one = _gather(type_one, owner[~up], _log_sum(logs))
+                logs = piece.log_q[up] + piece.log_weights[up]
+                type_two = _gather(type_two, owner[up], _log_sum(logs))
         return type_one, type_two
 
-    def epsilon(self, log_delta: float, near: float = 0.0) -> float:
-        """Return the root epsilon of delta(epsilon) = e^log_delta, or 0 if it is negative.
+    @cached_property
+    def _table(self) -> tuple[Array, Array, Array]:
+        """Ratios that the laws take, with the logs of delta and of P(log p - log q <= c) there."""
+        ratio = np.concatenate([self._ratio.ravel(), self._atom_ratio])
+        held = np.unique(ratio[np.isfinite(ratio)])
+        if held.size > _TABLE:
+            held = held[np.linspace(0, held.size - 1, _TABLE).astype(np.intp)]
+        # P jumps at the ratios of atoms; the first and the last place have nothing beyond
+        ends = np.concatenate([held[:1], held[-1:], self._atom_ratio])
+        ends = ends[np.isfinite(ends)]
+        ends = np.concatenate([ends * (1 + side) + side for side in (-_BESIDE, 0.0, _BESIDE)])
+        places = np.unique(np.concatenate([[-_LARGEST_EPSILON, _LARGEST_EPSILON], held, ends]))
+        return places, self.log_deltas(places)[0], self.log_errors(places)[0]
 
-        The search begins around ``near`` where that is positive.
+    def epsilons(self, log_deltas: Array) -> Array:
+        """Return the roots epsilon of delta(epsilon) = e^log_delta, or 0 where it is negative.
+
+        Parameters
+        ----------
+        log_deltas
+            Shape (n,); epsilon is infinite where the logarithm is -inf, or where delta is reached
+            nowhere.
         """
-        if log_delta == -np.inf:
-            return np.inf
+        places, table = self._table[:2]
+        positive = places > 0
+        places = np.concatenate([[0.0], places[positive]])
+        zero = self.log_deltas(np.zeros(1))[0]
+        # falling, whatever the rounding
+        table = np.minimum.accumulate(np.concatenate([zero, table[positive]]))
+        after = np.searchsorted(-table, -log_deltas, side="left")  # the first that is not above
+        result = np.where(after == 0, 0.0, np.inf)
+        wanted = (after > 0) & (after < places.size) & (log_deltas > -np.inf)
+        if not wanted.any():
+            return result
+        goals, after = log_deltas[wanted], after[wanted]
+        low, high = places[after - 1], places[after]
 
-        @cache  # the ends are asked for again by the search for the root
-        def gap(epsilon: float) -> float:
-            # below -1e300 the logarithm only has to be on the right side
-            return max(self.log_delta(epsilon) - log_delta, -1e300)
+        # delta is close to linear between two places, or falls to nothing
+        f_low, f_high = table[after - 1] - goals, table[after] - goals
+        with np.errstate(invalid="ignore"):
+            chord = np.where(np.isfinite(f_high), f_low / (f_low - f_high), 0.0)
+        start = low + np.clip(np.nan_to_num(chord), 0.0, 1.0) * (high - low)
+        result[wanted] = self._crossing(goals, start, low, high)
+        return result
 
-        low, high = near * (1 - _NEAR), near * (1 + _NEAR)
-        if not 0 < near < np.inf or not gap(low) > 0 >= gap(high):
-            if gap(0.0) <= 0:
-                return 0.0
-            low, high = 0.0, 1.0
-            while gap(high) > 0:
-                low, high = high, 2 * high
-                if high > _LARGEST_EPSILON:
-                    return np.inf
-        return bracketed_root(gap, low, high, xtol=1e-14 * max(1.0, high), rtol=8.9e-16)
+    def _crossing(self, goals: Array, start: Array, low: Array, high: Array) -> Array:
+        """Return where log delta falls below ``goals``, between ``low`` and ``high``.
+
+        Delta is convex in e^epsilon, with slope -Q(S): a Newton step never passes the root, and is
+        exact where S stays the same. Log delta is closer to linear in the tails: its step is longer
+        and may pass.
+        """
+        point, found = start, np.zeros(goals.shape, dtype=np.bool_)
+        for count in range(200):
+            log_delta, log_q = self.log_deltas(point)
+            above = log_delta > goals
+            with np.errstate(invalid="ignore", over="ignore", divide="ignore"):
+                scale = point + log_q
+                gain = np.exp(log_delta - scale) - np.exp(goals - scale)
+                newton = np.log1p(gain)
+                short = np.nan_to_num(point + newton, nan=-np.inf, posinf=-np.inf)
+                long = point + (log_delta - goals) * np.exp(log_delta - scale)
+            high = np.where(above | found, high, np.minimum(point, high))
+            low = np.where(found, low, np.minimum(np.maximum(low, short), high))
+            tolerance = 1e-14 * np.maximum(1.0, high)
+            with np.errstate(invalid="ignore"):
+                small = np.abs(newton) <= tolerance
+            new = ~found & (small | (high - low <= tolerance))
+            middle = 0.5 * (low + high)
+            following = np.where((long > low) & (long < high), long, low)
+            if count % 4 == 3:
+                following = middle
+            following = np.where(following == point, middle, following)
+            point = np.where(found, point, np.where(new, np.where(small, short, middle), following))
+            found |= new
+            if found.all():
+                break
+        return np.maximum(point, 0.0)
 
     def largest_ratio(self, lost_q: float) -> float:
         """Return the largest log-likelihood ratio that the laws show, where both are followed.
@@ -175,169 +302,262 @@ class LawPair:
         p, q = (np.logaddexp.accumulate(logs[rank]) for logs in (log_p, log_q))
         return float(np.max(p - np.logaddexp(q, math.log(lost_q))))
 
-    def beta(self, alpha: float) -> float:
-        """Least type II error of a test of P against Q at type I error alpha."""
-        return self.beta_range(alpha)[0]
-
-    def beta_range(self, alpha: float) -> tuple[float, float]:
-        """Return (low, high) around the least type II error at type I error alpha.
+    def betas(self, alphas: Array, near: Array | None = None) -> tuple[Array, Array, Array]:
+        """Return (low, high) around the least type II error at each type I error alpha.
 
         By duality it is the supremum over c of 1 - Q(S) - e^-c (alpha - P(S)) with
         S = {log p - log q <= c}; the best c has P(S) about alpha, and any c gives a value that
         is not above the true one: ``low``. A test that draws between the two sets next to the best
         one reaches ``high``.
+
+        Parameters
+        ----------
+        alphas
+            Shape (n,).
+        near
+            Where the best c are looked for first.
+
+        Returns
+        -------
+        low, high, c
+            The best c too.
         """
-        if alpha >= 1:
-            return 0.0, 0.0
-        if alpha <= 0:
-            beta = float(np.clip(self._below(-np.inf)[1], 0.0, 1.0))
-            return beta, beta
-
-        @cache
-        def excess(c: float) -> float:
-            return float(np.clip(self.log_errors(c)[0] - np.log(alpha), -1e300, 1e300))
-
-        low, high = -2.0, 2.0
-        while excess(low) > 0 and low > -_LARGEST_EPSILON:
-            low *= 2
-        while excess(high) <= 0 and high < _LARGEST_EPSILON:
-            high *= 2
-        tolerance = 1e-13 * max(1.0, high, -low)
-        if excess(low) < 0 < excess(high):
-            root = bracketed_root(excess, low, high, xtol=tolerance, rtol=8.9e-16)
-            low, high = root - 2 * tolerance, root + 2 * tolerance
-        lines, errors = [], [(0.0, 1.0), (1.0, 0.0)]
-        for c in (low, high):
-            type_one, type_two = self._below(c)
-            errors.append((type_one, type_two))
+        # (any number in place of alpha where it is not in (0, 1))
+        inside = np.clip(alphas, np.finfo(float).tiny, 1.0)
+        low, high, c = self._best_thresholds(np.log(inside), near)
+        ends = [self._errors(low), self._errors(high)]
+        lines = []
+        for end, (one, two) in zip((low, high), ends, strict=True):
             # alpha = 0 at an unbounded ratio: the tangent is vertical
-            slope = np.exp(-c) if c > -700 else 0.0
-            lines.append(type_two - slope * (alpha - type_one))
-        reached = max(pair for pair in errors if pair[0] <= alpha)
-        beyond = min(pair for pair in errors if pair[0] > alpha)
-        share = (alpha - reached[0]) / (beyond[0] - reached[0])
-        chord = reached[1] + share * (beyond[1] - reached[1])
-        return float(np.clip(max(lines), 0.0, 1.0)), float(np.clip(chord, 0.0, 1.0))
+            slopes = np.where(end > -700, np.exp(-np.maximum(end, -700.0)), 0.0)
+            lines.append(two - slopes * (inside - one))
+        nothing, all_ = np.zeros_like(inside), np.ones_like(inside)
+        type_one = np.stack([nothing, *(one for one, _ in ends), all_])
+        type_two = np.stack([all_, *(two for _, two in ends), nothing])
+        reached = type_one <= inside
+        x0 = np.max(np.where(reached, type_one, -1.0), axis=0)
+        y0 = np.max(np.where(type_one == x0, type_two, -1.0), axis=0)
+        x1 = np.min(np.where(reached, 2.0, type_one), axis=0)
+        y1 = np.min(np.where(type_one == x1, type_two, 2.0), axis=0)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            chord = np.where(inside < 1, y0 + (inside - x0) / (x1 - x0) * (y1 - y0), 0.0)
+        # alpha = 0: what P does not show at all
+        hidden = float(np.clip(self._errors(np.array([-np.inf]))[1][0], 0.0, 1.0))
+        least = np.where(alphas <= 0, hidden, np.clip(np.maximum(*lines), 0.0, 1.0))
+        most = np.where(alphas <= 0, hidden, np.clip(chord, 0.0, 1.0))
+        return np.where(alphas >= 1, 0.0, least), np.where(alphas >= 1, 0.0, most), c
 
-    def renyi(self, alpha: float) -> float:
-        """Renyi divergence D_alpha(P || Q), of the panels that `followed` allows."""
-        return self.renyi_and_rest(alpha)[0]
+    def _best_thresholds(self, log_alphas: Array, near: Array | None) -> tuple[Array, Array, Array]:
+        """Return c on both sides of where P(log p - log q <= c) is alpha, and one between."""
+        places, _, table = self._table
+        table = np.maximum.accumulate(table)
+        after = np.searchsorted(table, log_alphas, side="right")  # the first that is above
+        low = places[np.maximum(after - 1, 0)]
+        high = places[np.minimum(after, places.size - 1)]
+        wanted = (after > 0) & (after < places.size)
+        low, high = np.where(wanted, low, places[0]), np.where(wanted, high, places[-1])
+        between = 0.5 * (low + high)
+        # errors of lines and chords are of the second order in the width
+        span = float(places[-2] - places[1]) if places.size > 3 else 0.0
+        least = np.minimum(np.abs(low), np.abs(high))
+        width = np.maximum(_THRESHOLD_WIDTH * min(span, 1.0), 1e-13 * np.maximum(1.0, least))
+        ends = low, high  # between which P does not jump
+        if near is not None:  # often good enough already
+            close_low, close_high = np.clip(near - width, *ends), np.clip(near + width, *ends)
+            close = (self.log_errors(close_low)[0] <= log_alphas) & wanted
+            close &= self.log_errors(close_high)[0] > log_alphas
+            low, high = np.where(close, close_low, low), np.where(close, close_high, high)
+            between = np.where(close, near, between)
+            wanted &= ~close
+        wanted &= high - low > 2 * width
+        if wanted.any():
+            goals, width = log_alphas[wanted], width[wanted]
+            root = decreasing_root(
+                lambda c: goals - self.log_errors(c)[0], low[wanted], high[wanted], xtol=width
+            )
+            low[wanted], high[wanted], between[wanted] = root - 2 * width, root + 2 * width, root
+        return np.clip(low, *ends), np.clip(high, *ends), between
 
-    def renyi_and_rest(self, alpha: float) -> tuple[float, bool]:
-        """Return the divergence on followed panels, and whether the others are sure not to matter.
+    def _errors(self, ratios: Array) -> tuple[Array, Array]:
+        """Type I and II errors of rejecting P where log p - log q <= c."""
+        type_one, type_two = self.log_errors(ratios)
+        return np.exp(np.minimum(type_one, 0.0)), np.exp(np.minimum(type_two, 0.0))
 
-        The integrand p^alpha q^(1-alpha) may peak where q is unknown. Leaving panels out makes the
-        divergence smaller. They do not matter where the integrand has fallen off before them.
+    def renyi(self, alphas: Array) -> tuple[Array, NDArray[np.bool_]]:
+        """Return divergences D_alpha(P || Q) of the panels that `followed` allows, shape (n,).
+
+        Returns
+        -------
+        divergences
+            The integrand p^alpha q^(1-alpha) may peak where q is unknown: leaving panels out makes
+            the divergence smaller.
+        complete
+            Whether the panels that are left out are sure not to matter, as the integrand has fallen
+            off before them.
         """
-        with np.errstate(invalid="ignore"):
-            atoms = alpha * self.atoms_p + (1 - alpha) * self.atoms_q
-        atoms = np.where(np.isneginf(self.atoms_p), -np.inf, atoms)
-        coarse = self._renyi_panels(alpha, 0)
-        allowed = self.followed
-        # the atoms are as far out as the panels next to them
-        atoms = np.where(allowed[[0, -1]], atoms, -np.inf)
-        coarse = np.where(allowed, coarse, -np.inf)
-        largest = float(np.max(np.concatenate([coarse, atoms])))
-        if not np.isfinite(largest):
-            return largest, False
-        relevant = coarse > largest - _RENYI_RANGE
-        total = coarse
-        if not relevant.any():  # the atoms outweigh everything
-            return float(logsumexp(np.concatenate([coarse, atoms]))) / (alpha - 1), True
-        for halvings in range(1, _MOST_HALVINGS + 1):
-            finer = coarse.copy()
-            finer[relevant] = self._renyi_panels(alpha, halvings, relevant)
-            change = abs(logsumexp(finer) - logsumexp(total))
-            total = finer
-            if change < _RENYI_TOLERANCE:
-                break
-        value = float(logsumexp(np.concatenate([total, atoms]))) / (alpha - 1)
-        return value, self._falls_off(coarse, largest)
+        size = max(1, _MOST_VALUES // (4 * self.log_p.size))
+        found = [self._renyi(alphas[k : k + size]) for k in range(0, alphas.size, size)]
+        values, complete = zip(*found, strict=True)
+        return np.concatenate(values), np.concatenate(complete)
 
-    def _falls_off(self, logs: Array, largest: float) -> bool:
+    def _renyi(self, alphas: Array) -> tuple[Array, NDArray[np.bool_]]:
+        a = alphas[:, None]
+        with np.errstate(invalid="ignore"):
+            atoms = a * self.atoms_p + (1 - a) * self.atoms_q
+        atoms = np.where(np.isneginf(self.atoms_p), -np.inf, atoms)
+        # the atoms are as far out as the panels next to them
+        atoms = np.where(self.followed[[0, -1]], atoms, -np.inf)
+        coarse = self._renyi_panels(alphas, 0, slice(None))
+        coarse = np.where(self.followed, coarse, -np.inf)
+        largest = np.maximum(coarse.max(axis=1), atoms.max(axis=1))
+        finite = np.isfinite(largest)
+        with np.errstate(invalid="ignore"):
+            relevant = (coarse > largest[:, None] - _RENYI_RANGE) & finite[:, None]
+        total = coarse.copy()
+        pending = np.flatnonzero(relevant.any(axis=1))  # elsewhere the atoms outweigh everything
+        for halvings in range(1, _MOST_HALVINGS + 1):
+            if pending.size == 0:
+                break
+            panels = np.flatnonzero(relevant[pending].any(axis=0))
+            wanted = relevant[np.ix_(pending, panels)]
+            finer = total[pending]
+            finer[:, panels] = np.where(
+                wanted, self._renyi_panels(alphas[pending], halvings, panels), finer[:, panels]
+            )
+            change = np.abs(_log_sum(finer) - _log_sum(total[pending]))
+            total[pending] = finer
+            pending = pending[change >= _RENYI_TOLERANCE]
+        with np.errstate(invalid="ignore"):
+            values = _log_add(_log_sum(total), _log_sum(atoms)) / (alphas - 1)
+        complete = ~relevant.any(axis=1) | self._falls_off(coarse, largest)
+        return np.where(finite, values, largest), finite & complete
+
+    def _falls_off(self, logs: Array, largest: Array) -> NDArray[np.bool_]:
         """Whether the integrand is negligible, and falling, at the last followed panels."""
         places = np.flatnonzero(self.followed)
         first, last = int(places[0]), int(places[-1])
         sides = []
         if first > 0:
-            sides.append(logs[first : first + 3])
-        if last < len(logs) - 1:
-            sides.append(logs[max(last - 2, 0) : last + 1][::-1])
-        return all(
-            side[0] < largest - _RENYI_RANGE and bool(np.all(np.diff(side) > 0)) for side in sides
-        )
+            sides.append(logs[:, first : first + 3])
+        if last < logs.shape[1] - 1:
+            sides.append(logs[:, max(last - 2, 0) : last + 1][:, ::-1])
+        result = np.ones(len(logs), dtype=np.bool_)
+        for side in sides:
+            with np.errstate(invalid="ignore"):
+                result &= side[:, 0] < largest - _RENYI_RANGE
+                result &= np.all(np.diff(side, axis=1) > 0, axis=1)
+        return result
 
-    def _below(self, c: float) -> tuple[float, float]:
-        """Type I and II errors of rejecting P where log p - log q <= c."""
-        type_one, type_two = self.log_errors(c)
-        return float(np.exp(min(type_one, 0.0))), float(np.exp(min(type_two, 0.0)))
+    def _pieces(self, panels: NDArray[np.intp], ratios: Array) -> Iterator[_Pieces]:
+        """Cut panels where the log-likelihood ratio crosses a number, one number a panel.
 
-    @staticmethod
-    def _excess(log_p: Array, ratio: Array, epsilon: float) -> Array:
-        """Log of p - e^epsilon q where it is positive."""
-        chosen = ratio > epsilon
-        gap = np.minimum(epsilon - ratio[chosen], -1e-300)
-        return np.asarray(log_p[chosen] + np.log(-np.expm1(gap)))
-
-    def _pieces(self, panel: int, epsilon: float) -> tuple[list[_Piece], list[_Piece]]:
-        """Cut a panel at the roots of the ratio into pieces above epsilon, and pieces below.
-
-        Each piece is (log p, log q, log weights) at its own Legendre nodes.
+        Yields pieces above and below the number, many at a time.
         """
+        if panels.size == 0:
+            return
         nodes, weights = gauss_legendre(self.panels.order)
         places = np.concatenate([[-1.0], nodes, [1.0]])
-        log_p, log_q = log_interpolant(self.log_p[panel]), log_interpolant(self.log_q[panel])
+        gaps = np.nan_to_num(self._ratio[panels], nan=-np.inf) - ratios[:, None]
+        above = gaps > 0
+        rows, k = np.nonzero(above[:, 1:] != above[:, :-1])
+        sign = np.where(above[rows, k], 1.0, -1.0)
 
-        def ratio_at(place: Array) -> Array:
-            return _log_ratio(log_p(place), log_q(place))
+        def gap(place: Array) -> Array:
+            log_p, log_q = self._interpolants(panels[rows], place[:, None])[..., 0]
+            value = np.nan_to_num(_log_ratio(log_p, log_q), nan=-np.inf) - ratios[rows]
+            return np.asarray(sign * np.clip(value, -1e300, 1e300))
 
-        @cache
-        def gap(place: float) -> float:
-            value = float(ratio_at(np.array(place))) - epsilon
-            return float(np.clip(np.nan_to_num(value, nan=-1e300), -1e300, 1e300))
-
-        above = np.nan_to_num(self._ratio[panel], nan=-np.inf) > epsilon
-        cuts = [-1.0]
-        for k in np.flatnonzero(above[1:] != above[:-1]):
-            left, right = float(places[k]), float(places[k + 1])
-            if gap(left) * gap(right) < 0:
-                cuts.append(bracketed_root(gap, left, right, xtol=1e-15))
-            else:  # an end that is the root itself
-                cuts.append(left if abs(gap(left)) <= abs(gap(right)) else right)
-        cuts.append(1.0)
-        half_panel = 0.5 * float(self.panels.edges[panel + 1] - self.panels.edges[panel])
-        spread = float(np.ptp(self._ratio[panel])) if np.isfinite(self._ratio[panel]).all() else 0.0
-        parts = int(np.clip(np.ceil(spread / _RATIO_RANGE), 1, _MOST_PARTS))
-        pieces: tuple[list[_Piece], list[_Piece]] = ([], [])
-        state = bool(above[0])
-        for start, end in itertools.pairwise(cuts):
-            count = parts if end > start else 0
-            for left, right in itertools.pairwise(np.linspace(start, end, count + 1)):
-                half = 0.5 * (right - left)
-                points = 0.5 * (left + right) + half * nodes
-                logs = log_p(points), log_q(points)
-                pieces[not state].append((*logs, np.log(half * half_panel * weights)))
-            state = not state
-        return pieces
+        cuts = decreasing_root(gap, places[k], places[k + 1], xtol=1e-15)
+        # the ends of all pieces, panel by panel
+        count = np.bincount(rows, minlength=panels.size) + 1
+        owner = np.repeat(np.arange(panels.size), count)
+        first = np.concatenate([[0], np.cumsum(count)[:-1]])
+        start, end = np.full(owner.size, -1.0), np.full(owner.size, 1.0)
+        inner = np.setdiff1d(np.arange(owner.size), first, assume_unique=True)
+        start[inner] = cuts
+        end[inner - 1] = cuts
+        odd = (np.arange(owner.size) - first[owner]) % 2 == 1
+        up = above[owner, 0] != odd
+        parts = np.where(end > start, self._parts[panels[owner]], 0)
+        part = np.arange(parts.sum()) - np.repeat(np.cumsum(parts) - parts, parts)
+        whole = np.repeat(np.arange(owner.size), parts)
+        step = (end[whole] - start[whole]) / parts[whole]
+        left = start[whole] + part * step
+        half = 0.5 * step
+        widths = 0.5 * np.diff(self.panels.edges)
+        chunk = max(1, _MOST_VALUES // self.panels.order**2)
+        for k_ in range(0, whole.size, chunk):
+            some = slice(k_, k_ + chunk)
+            own = owner[whole[some]]
+            points = (left[some] + half[some])[:, None] + half[some, None] * nodes
+            log_p, log_q = self._interpolants(panels[own], points)
+            log_weights = np.log(half[some, None] * widths[panels[own], None] * weights)
+            yield _Pieces(own, up[whole[some]], log_p, log_q, log_weights)
 
     def _renyi_panels(
-        self, alpha: float, halvings: int, chosen: NDArray[np.bool_] | None = None
+        self, alphas: Array, halvings: int, chosen: slice | NDArray[np.intp]
     ) -> Array:
-        """Log of the integral of p^alpha q^(1-alpha) over each (chosen) panel, on halved panels."""
-        rows_p = self.log_p if chosen is None else self.log_p[chosen]
-        rows_q = self.log_q if chosen is None else self.log_q[chosen]
-        log_weights = self.log_weights if chosen is None else self.log_weights[chosen]
+        """Log of the integral of p^alpha q^(1-alpha) over each chosen panel, on halved panels.
+
+        Shape (alphas, panels).
+        """
+        rows_p, rows_q = self.log_p[chosen], self.log_q[chosen]
+        log_weights = self.log_weights[chosen]
         if halvings:
             nodes, weights = gauss_legendre(self.panels.order)
             parts = 2**halvings
             places = ((np.arange(parts)[:, None] * 2 + 1 + nodes) / parts - 1).ravel()
-            rows_p = np.stack([interpolate_log(row, places) for row in rows_p])
-            rows_q = np.stack([interpolate_log(row, places) for row in rows_q])
+            panels = np.arange(len(self.log_p))[chosen]
+            rows_p, rows_q = self._interpolants(panels, np.tile(places, (panels.size, 1)))
             scale = log_weights[:, :1] - np.log(weights[0])
             log_weights = scale + np.log(np.tile(weights, parts) / parts)
-        with np.errstate(invalid="ignore"):
-            logs = alpha * rows_p + (1 - alpha) * rows_q + log_weights
-        return np.asarray(logsumexp(np.where(np.isneginf(rows_p), -np.inf, logs), axis=1))
+        empty = np.isneginf(rows_p)
+        result = np.empty((alphas.size, len(rows_p)))
+        size = max(1, _MOST_VALUES // max(rows_p.size, 1))
+        for k in range(0, alphas.size, size):
+            a = alphas[k : k + size, None, None]
+            with np.errstate(invalid="ignore"):
+                logs = a * rows_p + (1 - a) * rows_q + log_weights
+            result[k : k + size] = _log_sum(np.where(empty, -np.inf, logs))
+        return result
+
+
+@dataclass(frozen=True)
+class _Pieces:
+    """Pieces of cut panels, each at its own Legendre nodes.
+
+    Attributes
+    ----------
+    owner
+        Which of the panels that were cut each piece is from, shape (pieces,).
+    above
+        Whether the ratio is above the number there, shape (pieces,).
+    log_p, log_q, log_weights
+        Shape (pieces, order).
+    """
+
+    owner: NDArray[np.intp]
+    above: NDArray[np.bool_]
+    log_p: Array
+    log_q: Array
+    log_weights: Array
+
+
+class _Prefixes:
+    """Sums of masses over all panels whose key is above a number."""
+
+    def __init__(self, keys: Array, log_p: Array, log_q: Array) -> None:
+        rank = np.argsort(-keys, kind="stable")
+        self._falling = -keys[rank]
+        self._log_p, self._log_q = (
+            np.concatenate([[-np.inf], np.logaddexp.accumulate(logs[rank])])
+            for logs in (log_p, log_q)
+        )
+
+    def beyond(self, numbers: Array, *, also_at: bool = False) -> tuple[Array, Array]:
+        """Return logs of P and Q of the panels with a key above each number, or equal to it."""
+        count = np.searchsorted(self._falling, -numbers, side="right" if also_at else "left")
+        return self._log_p[count], self._log_q[count]
 
 
 def _both_followed(first: Law, second: Law) -> NDArray[np.bool_]:
@@ -355,13 +575,45 @@ def _log_ratio(log_p: Array, log_q: Array) -> Array:
         return np.asarray(log_p - log_q)
 
 
-def _log_sum(parts: list[Array]) -> float:
-    joined = np.concatenate([part.ravel() for part in parts])
-    top = float(joined.max(initial=-np.inf))
-    if not math.isfinite(top):
-        return top
-    # ten times as fast as SciPy's logsumexp, which is made for arrays of every kind
-    return top + math.log(float(np.exp(joined - top).sum()))
+def _excess(log_p: Array, ratio: Array, epsilon: Array) -> Array:
+    """Log of p - e^epsilon q, -inf where it is not positive."""
+    with np.errstate(invalid="ignore"):
+        gap = np.minimum(epsilon - ratio, -1e-300)
+        return np.asarray(np.where(ratio > epsilon, log_p + np.log(-np.expm1(gap)), -np.inf))
+
+
+def _log_sum(logs: Array) -> Array:
+    """Log of the sums over the last axis; ten times as fast as SciPy's logsumexp."""
+    top = logs.max(axis=-1, initial=-np.inf)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
+
+
+def _log_add(a: Array, b: Array) -> Array:
+    return np.asarray(np.logaddexp(a, b))
+
+
+def _gather(total: Array, owner: NDArray[np.intp], logs: Array) -> Array:
+    """Add the numbers with the logarithms ``logs`` to the entries ``owner`` of ``total``."""
+    if owner.size == 0:
+        return total
+    top = total.copy()
+    np.maximum.at(top, owner, logs)
+    shift = np.where(np.isfinite(top), top, 0.0)
+    added = np.bincount(owner, np.exp(logs - shift[owner]), minlength=total.size)
+    with np.errstate(divide="ignore"):
+        return np.asarray(shift + np.log(np.exp(total - shift) + added))
+
+
+def _heaviest_first(rows: NDArray[np.intp], masses: Array) -> Iterator[NDArray[np.intp]]:
+    """Yield places among ``rows``: of every row the one with the largest mass, then all others."""
+    if rows.size == 0:
+        return
+    rank = np.lexsort((-masses, rows))
+    heaviest = np.concatenate([[True], np.diff(rows[rank]) > 0])
+    yield rank[heaviest]
+    yield rank[~heaviest]
 
 
 @dataclass(frozen=True, eq=False)
@@ -401,69 +653,110 @@ class LawCurve(BracketedCurve):
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
-        if delta == 0:
-            return worse_bracket(self._pure_bracket, order)
-        return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
+        return worse_bracket(lambda o: _only(self.epsilon_brackets(np.array([delta]), o)), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true delta at ``epsilon``."""
         validate.finite(epsilon=epsilon)
-        return worse_bracket(lambda o: self._delta_bracket(epsilon, o), order)
+        return worse_bracket(lambda o: _only(self._delta_brackets(np.array([epsilon]), o)), order)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
-        return worse_bracket(lambda o: self._renyi_bracket(alpha, o), order)
-
-    def beta_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) that contain the true type II error at type I error ``alpha``.
-
-        ``alpha`` moves by the errors of the laws, so that the bracket is as wide as the slope of
-        the tradeoff function demands: it is steep near alpha = 0.
-        """
-        validate.open_unit(alpha=alpha)
-        rho = self.relative_error
-        lost_p, lost_q = self._lost(order)
-        fine, coarse = (self._pairs[order, level] for level in (True, False))
-        gap = abs(fine.beta(alpha) - coarse.beta(alpha)) + 8 * _UNIT_ROUNDOFF
-        most = fine.beta_range((alpha - lost_p) / (1 + rho))[1]
-        least = fine.beta_range((alpha + lost_p) / (1 - rho))[0]
-        low, high = least * (1 - rho) - lost_q - gap, most * (1 + rho) + lost_q + gap
-        return max(low, 0.0), min(high, 1.0)
+        return worse_bracket(lambda o: _only(self.renyi_brackets(np.array([alpha]), o)), order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return (low, high) that contain the power 1 - beta of the best test at ``alpha``."""
-        low, high = self.beta_bracket(alpha, order)
-        return 1 - high, 1 - low
+        validate.open_unit(alpha=alpha)
+        return _only(self.power_brackets(np.array([alpha]), order))
+
+    def beta_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return (low, high) that contain the true type II error at type I error ``alpha``."""
+        validate.open_unit(alpha=alpha)
+        return _only(self._beta_brackets(np.array([alpha]), order))
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""
-        low, epsilon = gaussian_mu(lambda e: self.delta_bracket(e, order)[0], EPSILONS)
+        low, epsilon = gaussian_mu(self._delta_brackets(EPSILONS, order)[0], EPSILONS)
         return MuBracket(low, math.inf, epsilon)
 
     def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
         """Whether epsilon at ``delta`` can be above ``epsilon``: one delta in place of a root."""
         return self.delta_bracket(epsilon, order)[1] > delta
 
-    def _lost(self, order: Order) -> tuple[float, float]:
-        lost = self.first.lost_mass, self.second.lost_mass
-        return lost if order is Order.FORWARD else (lost[1], lost[0])
-
-    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the true epsilons at many deltas."""
         rho = self.relative_error
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
-        value = fine.epsilon(math.log(delta))
-        other = coarse.epsilon(math.log(delta), near=value)
-        if not math.isfinite(value):
-            return (0.0, math.inf)
-        gap = abs(value - other)
-        least = (delta - lost_p) / (1 + rho)
-        high = math.inf if least <= 0 else fine.epsilon(math.log(least), near=value) + shift + gap
-        most = (delta + math.exp(min(value + shift, 700.0)) * lost_q) / (1 - rho)
-        low = 0.0 if most >= 1 else fine.epsilon(math.log(most), near=value) - shift - gap
-        return max(low, 0.0), high
+        pure = deltas == 0
+        with np.errstate(divide="ignore"):
+            logs = np.log(deltas)
+        values = fine.epsilons(logs)
+        found = np.isfinite(values)
+        lows, highs = np.zeros_like(values), np.full_like(values, np.inf)
+        if pure.any():
+            lows[pure], highs[pure] = self._pure_bracket(order)
+        if not found.any():
+            return lows, highs
+        values, deltas = values[found], deltas[found]
+        gaps = np.abs(values - coarse.epsilons(logs[found]))
+        least = np.maximum((deltas - lost_p) / (1 + rho), 0.0)
+        most = (deltas + np.exp(np.minimum(values + shift, 700.0)) * lost_q) / (1 - rho)
+        with np.errstate(divide="ignore"):
+            both = fine.epsilons(np.log(np.concatenate([least, np.minimum(most, 1.0)])))
+        upper, lower = both[: least.size], both[least.size :]
+        highs[found] = upper + shift + gaps
+        lows[found] = np.where(most >= 1, 0.0, np.maximum(lower - shift - gaps, 0.0))
+        return lows, highs
+
+    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the true Renyi divergences of many orders."""
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        values, complete = fine.renyi(alphas)
+        others, coarse_complete = coarse.renyi(alphas)
+        complete &= coarse_complete
+        # a divergence of order above 1 may gain without limit in the lost tails
+        bounded = complete & (max(self._lost(order)) == 0)
+        rho = self.relative_error
+        finite = np.isfinite(values)
+        with np.errstate(invalid="ignore"):
+            # the coarse law is followed less far: it may lack what the fine one has, never the
+            # reverse
+            gaps = np.where(complete, np.abs(values - others), np.maximum(values - others, 0.0))
+            slack = alphas * math.log1p(rho) - (alphas - 1) * math.log1p(-rho)
+            slack = slack / (alphas - 1) + gaps
+            lows = np.where(finite, np.maximum(values - slack, 0.0), 0.0)
+            highs = np.where(finite & bounded, values + slack, np.inf)
+        # where one law vanishes and the other does not, or nothing was followed
+        infinite = ~finite & (values > 0) & bool(fine.followed.all())
+        return np.where(infinite, values, lows), np.where(infinite, values, highs)
+
+    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the powers 1 - beta of the best tests at many alphas."""
+        lows, highs = self._beta_brackets(alphas, order)
+        return 1 - highs, 1 - lows
+
+    def _beta_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around type II errors.
+
+        ``alphas`` move by the errors of the laws, so that a bracket is as wide as the slope of
+        the tradeoff function demands: it is steep near alpha = 0.
+        """
+        rho = self.relative_error
+        lost_p, lost_q = self._lost(order)
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        values, _, c = fine.betas(alphas)
+        gaps = np.abs(values - coarse.betas(alphas, near=c)[0]) + 8 * _UNIT_ROUNDOFF
+        most = fine.betas((alphas - lost_p) / (1 + rho), near=c)[1]
+        least = fine.betas((alphas + lost_p) / (1 - rho), near=c)[0]
+        lows, highs = least * (1 - rho) - lost_q - gaps, most * (1 + rho) + lost_q + gaps
+        return np.maximum(lows, 0.0), np.minimum(highs, 1.0)
+
+    def _lost(self, order: Order) -> tuple[float, float]:
+        lost = self.first.lost_mass, self.second.lost_mass
+        return lost if order is Order.FORWARD else (lost[1], lost[0])
 
     def _pure_bracket(self, order: Order) -> Bracket:
         """Return (low, high) around epsilon at delta = 0, open above where mass was lost."""
@@ -475,51 +768,35 @@ class LawCurve(BracketedCurve):
         complete = lost == 0 and bool(fine.followed.all())
         return max(value - error, 0.0), max(value, 0.0) + error if complete else math.inf
 
-    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+    def _delta_brackets(self, epsilons: Array, order: Order) -> tuple[Array, Array]:
         rho = self.relative_error
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
-        gap = abs(math.exp(fine.log_delta(epsilon)) - math.exp(coarse.log_delta(epsilon)))
-        high = (1 + rho) * math.exp(fine.log_delta(epsilon - shift)) + lost_p + gap
-        low = (1 - rho) * math.exp(fine.log_delta(epsilon + shift)) - gap
-        low -= math.exp(min(epsilon, 700.0)) * lost_q
-        return max(low, 0.0), min(high, 1.0)
-
-    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        fine, coarse = (self._pairs[order, level] for level in (True, False))
-        value, complete = fine.renyi_and_rest(alpha)
-        if not math.isfinite(value):
-            # where one law vanishes and the other does not, or nothing was followed
-            return (value, value) if value > 0 and fine.followed.all() else (0.0, math.inf)
-        other, coarse_complete = coarse.renyi_and_rest(alpha)
-        # a divergence of order above 1 may gain without limit in the lost tails
-        lost = max(self._lost(order)) > 0 or not (complete and coarse_complete)
-        rho = self.relative_error
-        # the coarse law is followed less far: it may lack what the fine one has, never the reverse
-        gap = abs(value - other) if coarse_complete and complete else max(value - other, 0.0)
-        slack = (alpha * math.log1p(rho) - (alpha - 1) * math.log1p(-rho)) / (alpha - 1) + gap
-        return max(value - slack, 0.0), math.inf if lost else value + slack
+        moved = np.concatenate([epsilons, epsilons - shift, epsilons + shift])
+        at, above, below = np.split(np.exp(fine.log_deltas(moved)[0]), 3)
+        gaps = np.abs(at - np.exp(coarse.log_deltas(epsilons)[0]))
+        highs = (1 + rho) * above + lost_p + gaps
+        lows = (1 - rho) * below - gaps - np.exp(np.minimum(epsilons, 700.0)) * lost_q
+        return np.maximum(lows, 0.0), np.minimum(highs, 1.0)
 
     def _pure_epsilon(self, order: Order) -> float:
         lost = max(self._lost(order))
         return math.inf if lost > 0 else max(self._pairs[order, True].largest_ratio(0.0), 0.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        pair = self._pairs[order, True]
-        return np.array([pair.epsilon(math.log(d)) for d in delta])
+        with np.errstate(divide="ignore"):
+            return self._pairs[order, True].epsilons(np.log(delta))
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        pair = self._pairs[order, True]
-        return np.array([min(1.0, math.exp(pair.log_delta(float(e)))) for e in epsilon])
+        log_delta = self._pairs[order, True].log_deltas(epsilon)[0]
+        return np.asarray(np.minimum(1.0, np.exp(log_delta)))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        pair = self._pairs[order, True]
-        return np.array([pair.beta(float(a)) for a in alpha])
+        return self._pairs[order, True].betas(alpha)[0]
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        pair = self._pairs[order, True]
-        return np.array([pair.renyi(float(a)) for a in alpha])
+        return self._pairs[order, True].renyi(alpha)[0]
 
 
 def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
@@ -529,3 +806,9 @@ def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> B
         return bracket(order)
     (low_a, high_a), (low_b, high_b) = bracket(Order.FORWARD), bracket(Order.REVERSE)
     return max(low_a, low_b), max(high_a, high_b)
+
+
+def _only(brackets: tuple[Array, Array]) -> Bracket:
+    """Return the one bracket as numbers."""
+    low, high = brackets
+    return float(low[0]), float(high[0])

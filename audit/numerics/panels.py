@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 
@@ -45,32 +44,63 @@ def interpolate(values: Array, points: Array) -> Array:
 def interpolate_log(logs: Array, points: Array) -> Array:
     """Interpolate a positive function that is given by its logarithms at Legendre nodes.
 
-    The function is divided by an exponential through its end nodes before, and multiplied after:
+    ``logs`` has shape (n,), ``points`` any shape; see `LogInterpolants`.
+    """
+    at = LogInterpolants(logs[None])
+    found = at(np.zeros(1, dtype=np.intp), points.reshape(1, -1))
+    return np.asarray(found.reshape(points.shape))
+
+
+class LogInterpolants:
+    """Interpolants of positive functions that are given by their logarithms at Legendre nodes.
+
+    Each function is divided by an exponential through its end nodes before, and multiplied after:
     polynomials then keep the relative accuracy where the function falls by many orders over a
     panel. (Its logarithm itself may have singularities close by, so it is not interpolated.)
+
+    Parameters
+    ----------
+    logs
+        The logarithms, shape (..., functions, n); -inf where a function vanishes.
     """
-    return log_interpolant(logs)(points)
 
+    def __init__(self, logs: Array) -> None:
+        nodes, _ = gauss_legendre(logs.shape[-1])
+        finite = np.isfinite(logs)
+        some = finite.any(axis=-1)
+        ends = np.stack([finite.argmax(-1), nodes.size - 1 - finite[..., ::-1].argmax(-1)], axis=-1)
+        run = np.diff(nodes[ends], axis=-1)[..., 0]
+        with np.errstate(invalid="ignore"):  # of functions that vanish everywhere
+            rise = np.diff(np.take_along_axis(logs, ends, axis=-1), axis=-1)[..., 0]
+            self._slopes = np.where(some & (run > 0), rise / np.where(run > 0, run, 1.0), 0.0)
+            tilted = logs - self._slopes[..., None] * nodes
+        self._tops = tilted.max(axis=-1)
+        self._factors = np.exp(tilted - np.where(some, self._tops, 0.0)[..., None])
 
-def log_interpolant(logs: Array) -> Callable[[Array], Array]:
-    """Return `interpolate_log` of one function, prepared for many calls."""
-    nodes, _ = gauss_legendre(logs.shape[0])
-    finite = np.flatnonzero(np.isfinite(logs))
-    if finite.size == 0:
-        return lambda points: np.full(points.shape, -np.inf)
-    first, last = finite[0], finite[-1]
-    slope = (logs[last] - logs[first]) / (nodes[last] - nodes[first]) if last > first else 0.0
-    tilted = logs - slope * nodes
-    top = tilted.max()
-    factors = np.exp(tilted - top)
+    def __call__(self, functions: NDArray[np.intp], points: Array) -> Array:
+        """Return logarithms, shape (..., s, k).
 
-    def at(points: Array) -> Array:
-        values = interpolate(factors, points)
+        Parameters
+        ----------
+        functions
+            Which functions, shape (s,).
+        points
+            Where in [-1, 1] each of them is taken, shape (s, k).
+        """
+        order = self._factors.shape[-1]
+        nodes, _ = gauss_legendre(order)
+        gaps = points[..., None] - nodes
+        hit = gaps == 0
+        terms = _barycentric_weights(order) / np.where(hit, 1.0, gaps)
+        factors = self._factors[..., functions, :]
+        values = (terms @ factors[..., None])[..., 0] / terms.sum(axis=-1)
+        if hit.any():
+            at_node = (hit @ factors[..., None])[..., 0]
+            values = np.where(hit.any(axis=-1), at_node, values)
+        tops, slopes = self._tops[..., functions, None], self._slopes[..., functions, None]
         # an interpolant may dip below zero only where the function is lost in rounding
         with np.errstate(divide="ignore"):
-            return np.asarray(np.log(np.maximum(values, 0.0)) + top + slope * points)
-
-    return at
+            return np.asarray(np.log(np.maximum(values, 0.0)) + tops + slopes * points)
 
 
 @dataclass(frozen=True, eq=False)

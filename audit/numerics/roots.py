@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Array = NDArray[np.float64]
 
@@ -13,22 +13,24 @@ _UNIT = 2.0**-52
 _RTOL = 4 * _UNIT  # the least that SciPy accepts, and its default
 
 
-def decreasing_root(function: Callable[[Array], Array], low: Array, high: Array) -> Array:
+def decreasing_root(
+    function: Callable[[Array], Array], low: Array, high: Array, *, xtol: ArrayLike = 0.0
+) -> Array:
     """Return where each entry of a decreasing function crosses 0, between ``low`` and ``high``.
 
     ``function`` maps an array of points to an array of values of the same shape, entry by entry,
     positive at ``low`` and not positive at ``high``; infinite values are welcome. Regula falsi
     (Illinois) with every third step a bisection, so that it is quick on smooth functions and never
     wrong about a flat or a kinked one: only signs move the bracket. The returned point is the upper
-    end of the last bracket, where the function is not positive, a few units in the last place
-    above the sign change.
+    end of the last bracket, where the function is not positive, ``xtol`` or a few units in the last
+    place above the sign change, whichever is more.
     """
     low, high = np.array(low, dtype=np.float64), np.array(high, dtype=np.float64)
     f_low, f_high = function(low), function(high)
     side = np.zeros_like(low)
     for count in range(300):
         width = high - low
-        tolerance = 4 * _UNIT * np.maximum(np.abs(low), np.abs(high))
+        tolerance = np.maximum(4 * _UNIT * np.maximum(np.abs(low), np.abs(high)), xtol)
         middle = 0.5 * (low + high)
         if np.all((width <= tolerance) | (middle <= low) | (middle >= high)):
             break

@@ -57,10 +57,12 @@ def _counted_row(study: StudyResult, stem: str) -> tuple[Cell, ...]:
     """Return one row for all statements of a setting, with the worst verdict among them."""
     verdicts = [one.verdict for one in study.findings.statements]
     holding = verdicts.count(Verdict.HOLDS)
+    standing = holding + verdicts.count(Verdict.CONSISTENT)
+    note = "hold" if holding else "stand"  # only what was computed in full holds
     return (
         Cell(
             text=queries.title(study),
-            note=f"statements that hold: {holding} of {len(verdicts)}",
+            note=f"statements that {note}: {holding or standing} of {len(verdicts)}",
             target=f"setting-{stem}",
         ),
         Cell.missing(),

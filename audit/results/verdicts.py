@@ -40,8 +40,6 @@ class UserClaim:
     def __post_init__(self) -> None:
         validate.nonnegative(epsilon=self.epsilon)
         validate.half_open_unit(delta=self.delta)
-        if not self.name:
-            raise validate.fail("name", "a word", self.name)
 
 
 def judge_upper_bound(claimed: float, certified_low: float, largest: float = math.inf) -> Verdict:

@@ -66,7 +66,7 @@ class OneRunSetting(Setting):
 
     def __post_init__(self) -> None:
         names = [claim.name for claim in self.claims]
-        if not names or len(set(names)) < len(names):
+        if not names or not all(names) or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
         given = [name for names in _SOURCES for name in names if getattr(self, name) is not None]
         if tuple(given) not in _SOURCES:

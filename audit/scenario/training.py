@@ -26,7 +26,8 @@ class TrainingSetting(Setting):
     name, title, summary
         A short name for files, and words for people.
     design
-        The fields of `audit.training.Design`.
+        The fields of `audit.training.Design`. The scenario's ``threads`` say how many trainings
+        run at a time.
     folders
         Where the module of the training is looked for.
     """
@@ -64,17 +65,19 @@ class TrainingSetting(Setting):
 
     def run(self, context: RunContext) -> StudyResult:
         """Train, certify, and judge the claims; a long run goes on where it was interrupted."""
-        from audit.training import audited  # estimators take a while to import
+        from audit.training import Processes, audited  # estimators take a while to import
 
         kept = context.sampling.folder
-        found = audited(
-            self.design,
-            confidence=context.confidence,
-            seed=context.seed,
-            folder=None if kept is None else kept / str(context.seed),
-            folders=[*self.folders, Path.cwd(), scenarios_folder()],
-            progress=context.progress.stage(f"{self.name}: trainings", "trainings"),
-        )
+        folders = [*self.folders, Path.cwd(), scenarios_folder()]
+        with Processes(context.threads, folders=folders) as processes:
+            found = audited(
+                self.design,
+                confidence=context.confidence,
+                seed=context.seed,
+                folder=None if kept is None else kept / str(context.seed),
+                processes=processes,
+                progress=context.progress.stage(f"{self.name}: trainings", "trainings"),
+            )
         return found.study(
             name=self.name, title=self.title, summary=self.summary, seed=context.seed
         )

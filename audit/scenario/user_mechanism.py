@@ -249,7 +249,7 @@ class UserMechanismSetting(Setting):
     def __post_init__(self) -> None:
         validate.integer(1, group_size=self.group_size)
         names = [claim.name for claim in self.claims]
-        if not names or len(set(names)) < len(names):
+        if not names or not all(names) or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
         validate.half_open_unit(**{f"deltas[{i}]": d for i, d in enumerate(self.deltas)})
 

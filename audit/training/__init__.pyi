@@ -1,6 +1,7 @@
 from .design import Design as Design
 from .design import Trial as Trial
 from .design import trials_of as trials_of
+from .engine import Processes as Processes
 from .plan import TrainingPlan as TrainingPlan
 from .plan import plan as plan
 from .run import TrainingAudit as TrainingAudit

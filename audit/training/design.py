@@ -21,7 +21,7 @@ Argument = bool | int | float | str
 _FEWEST = 8  # trainings with one canary: four scores with it, four without
 _FEWEST_CANARIES = 4
 # No sample depends on these, and an anytime-valid audit may go on for longer than was planned.
-_NO_SAMPLE = ("processes", "seconds", "gigabytes")
+_NO_SAMPLE = ("seconds", "gigabytes")
 _LENGTH = ("trials", "minutes")
 
 
@@ -51,11 +51,6 @@ class Design:
         number of trainings to be fixed.
     arguments
         Further keyword arguments of the training.
-    processes
-        Trainings at a time, each in a process of its own, which is used again.
-    threads
-        Threads of the numerical libraries in each process (OMP_NUM_THREADS and its kin). Sums
-        depend on it in their last bits.
     seconds, gigabytes
         The limits of one training.
     """
@@ -69,8 +64,6 @@ class Design:
     assume: Canaries = Canaries.ARBITRARY
     columns: Columns | None = None
     arguments: Mapping[str, Argument] = field(default_factory=dict)
-    processes: int = 1
-    threads: int = 1
     seconds: float = 3600.0
     gigabytes: float = 16.0
 
@@ -78,10 +71,10 @@ class Design:
         module, mark, name = self.train.partition(":")
         if not (mark and module and name):
             raise validate.fail("train", "package.module:function", self.train)
-        names = [claim.name for claim in self.claims]
-        if not names or len(set(names)) < len(names):
-            raise validate.fail("claims", "one or more, each with a name of its own", names)
-        validate.integer(1, canaries=self.canaries, processes=self.processes, threads=self.threads)
+        claims = [(claim.name, claim.delta) for claim in self.claims]
+        if not claims or len(set(claims)) < len(claims):
+            raise validate.fail("claims", "one or more, each with its own name or delta", claims)
+        validate.integer(1, canaries=self.canaries)
         validate.positive(seconds=self.seconds, gigabytes=self.gigabytes)
         for argument in self.arguments:
             taken = argument in ("canary", "included", "seed") or keyword.iskeyword(argument)
@@ -236,7 +229,7 @@ def _stem(file: str) -> str:
 
 
 def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
-    """Return claims given as `UserClaim` or as pairs (epsilon, delta), which get names."""
+    """Return claims given as `UserClaim` or as pairs (epsilon, delta), which have no name."""
     found = []
     for i, claim in enumerate(claims):
         if isinstance(claim, UserClaim):
@@ -248,5 +241,5 @@ def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
             validate.half_open_unit(delta=delta)
         except TypeError:
             raise validate.fail(f"claims[{i}]", "a pair (epsilon, delta)", claim) from None
-        found.append(UserClaim(f"({epsilon:g}, {delta:g})", float(epsilon), float(delta)))
+        found.append(UserClaim("", float(epsilon), float(delta)))
     return tuple(found)

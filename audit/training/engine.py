@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import math
 import os
-import queue
+import threading
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
+from audit import validate
 from audit.isolation import Limits, UserCodeError, Workers
 from audit.simulation.fingerprint import software
 from audit.training.design import Design, Scored, Trial, trials_of
@@ -33,23 +35,72 @@ _THREADS = (
 
 
 class Processes:
-    """As many worker processes as trainings run at a time, each used again and again."""
+    """Worker processes for trainings, each used again and again; a context manager.
 
-    def __init__(self, design: Design, folders: Sequence[Path]) -> None:
-        self._design = design
-        environment = {_INSIDE: "1", **dict.fromkeys(_THREADS, str(design.threads))}
-        self._all = [Workers(folders, environment) for _ in range(design.processes)]
-        self._free: queue.SimpleQueue[Workers] = queue.SimpleQueue()
-        for each in self._all:
-            self._free.put(each)
-        self._limits = Limits(
-            seconds=design.seconds, gigabytes=design.gigabytes, import_seconds=_IMPORT_SECONDS
-        )
+    Audits of one module that share them import it once a process.
+
+    Parameters
+    ----------
+    number
+        Trainings at a time.
+    threads
+        Threads of the numerical libraries in each process.
+    folders
+        Where modules of trainings are looked for, after ``sys.path``.
+    """
+
+    def __init__(self, number: int = 1, *, threads: int = 1, folders: Sequence[Path] = ()) -> None:
+        validate.integer(1, processes=number, threads=threads)
+        self.number, self.threads = number, threads
+        self._folders = tuple(folders)
+        self._lock = threading.Lock()
+        self._free = [self._new() for _ in range(number)]
+        self._busy: list[Workers] = []
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self.close()
 
     def close(self) -> None:
         """End all processes, those too that train."""
-        for each in self._all:
-            each.close()
+        self.end_trainings()
+        for workers in self._free:
+            workers.close()
+
+    def end_trainings(self) -> None:
+        """End the processes that train now; others take their places."""
+        with self._lock:
+            ending, self._busy = self._busy, []
+        for workers in ending:
+            workers.close()
+
+    @contextmanager
+    def one(self) -> Iterator[Workers]:
+        """Yield workers that nobody else uses meanwhile."""
+        with self._lock:
+            workers = self._free.pop() if self._free else self._new()
+            self._busy.append(workers)
+        try:
+            yield workers
+        finally:
+            with self._lock:
+                if workers in self._busy:  # else they were ended
+                    self._busy.remove(workers)
+                    self._free.append(workers)
+
+    def _new(self) -> Workers:
+        environment = {_INSIDE: "1", **dict.fromkeys(_THREADS, str(self.threads))}
+        return Workers(self._folders, environment)
+
+
+@dataclass(frozen=True)
+class _Training:
+    """The training of a design, in worker processes."""
+
+    design: Design
+    processes: Processes
 
     def source(self) -> str:
         """Return a digest of the source file of the training's module."""
@@ -64,21 +115,22 @@ class Processes:
             If the training raises, hangs, ends or crashes its process, needs too much memory, or
             returns no finite numbers; the message names the trial and its seed.
         """
-        arguments = dict(self._design.arguments)
+        arguments = dict(self.design.arguments)
         try:
             return tuple(self._asked("trial", list(trial.included), trial.seed, arguments))
         except UserCodeError as error:
             raise UserCodeError(f"{trial.described}: {error}") from None
 
     def _asked(self, question: str, *arguments: Any) -> Any:
-        workers, reference = self._free.get(), self._design.train
-        try:
-            with workers.function(
-                reference, task=_TASK, limits=self._limits, name="train"
-            ) as function:
-                return function(question, reference, *arguments)
-        finally:
-            self._free.put(workers)
+        design = self.design
+        limits = Limits(
+            seconds=design.seconds, gigabytes=design.gigabytes, import_seconds=_IMPORT_SECONDS
+        )
+        with (
+            self.processes.one() as workers,
+            workers.function(design.train, task=_TASK, limits=limits, name="train") as function,
+        ):
+            return function(question, design.train, *arguments)
 
 
 @contextmanager
@@ -88,7 +140,7 @@ def opened(
     confidence: float,
     seed: int,
     folder: Path | None,
-    folders: Sequence[Path],
+    processes: Processes,
     progress: Report,
 ) -> Iterator[Iterator[Scored]]:
     """Yield an iterator over the trials of an audit with their scores, in order.
@@ -102,8 +154,8 @@ def opened(
         The audit.
     folder
         Where finished trials are kept; None for nowhere.
-    folders
-        Where the module of the training is looked for, after ``sys.path``.
+    processes
+        Where trainings run. They stay open.
     progress
         Called with the trials that have finished, and all that there are (0 for unknown).
 
@@ -118,28 +170,31 @@ def opened(
             "an audit must not be started by the module of its own training: put the call below "
             'if __name__ == "__main__"'
         )
-    with ExitStack() as stack:
-        processes = stack.enter_context(closing(Processes(design, folders)))
-        identity = {
-            "format": 1,
-            "software": software(),
-            "digest of the training's file": processes.source(),
-            "seed": seed,
-            "confidence": confidence,
-            **design.identity(),
-        }
-        kept = stack.enter_context(journal(folder, identity))
-        run = _in_order(design, seed, processes, kept, progress)
-        yield stack.enter_context(closing(run))
+    training = _Training(design, processes)
+    identity = {
+        "format": 1,
+        "software": software(),
+        "digest of the training's file": training.source(),
+        "seed": seed,
+        "confidence": confidence,
+        "threads": processes.threads,
+        **design.identity(),
+    }
+    with (
+        journal(folder, identity) as kept,
+        closing(_in_order(training, seed, kept, progress)) as trials,
+    ):
+        yield trials
 
 
 def _in_order(
-    design: Design, seed: int, processes: Processes, kept: Journal, progress: Report
+    training: _Training, seed: int, kept: Journal, progress: Report
 ) -> Generator[Scored, None, None]:
+    design, processes = training.design, training.processes
     began = time.monotonic() - kept.elapsed
     until = math.inf if design.minutes is None else 60 * design.minutes
     last_known = max(kept.finished, default=0)  # those before it were started, so they count
-    pool = ThreadPoolExecutor(design.processes)
+    pool = ThreadPoolExecutor(processes.number)
     running: dict[Future[tuple[float, ...]], Trial] = {}
     source = trials_of(design, seed)
     begun: dict[int, Trial] = {}  # trials that were not yielded yet
@@ -157,13 +212,13 @@ def _in_order(
                 tell()
                 yield begun.pop(following), kept.finished[following].scores
                 following += 1
-            if len(running) < design.processes:
+            if len(running) < processes.number:
                 late = time.monotonic() - began > until and following + len(begun) > last_known
                 trial = None if late else next(source, None)
                 if trial is not None:
                     begun[trial.number] = trial
                     if trial.number not in kept.finished:
-                        running[pool.submit(processes.scores, trial)] = trial
+                        running[pool.submit(training.scores, trial)] = trial
                     continue
             if not running:
                 return
@@ -172,5 +227,5 @@ def _in_order(
                 kept.add(Finished(trial.number, one.result(), time.monotonic() - began))
             tell()
     finally:
-        processes.close()  # a thread that waits for a training ends with it
+        processes.end_trainings()  # a thread that waits for a training ends with it
         pool.shutdown(cancel_futures=True)

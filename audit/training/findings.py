@@ -18,7 +18,7 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.training.design import Design
-from audit.training.many_canaries import rounded_down
+from audit.training.many_canaries import in_words, rounded_down
 from audit.training.one_canary import Judged
 
 Array = NDArray[np.float64]
@@ -42,7 +42,7 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
     return Findings(
         statements=tuple(
             Statement(
-                claim=f"{claim.name}: epsilon at delta {claim.delta:g}",
+                claim=in_words(claim, "epsilon"),
                 citation="claimed by the training's author",
                 expected=claim.epsilon,
                 found=_found(claim.epsilon, certified[claim.delta].epsilon),
@@ -150,7 +150,11 @@ def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
         y_label="e-value (logarithm to base 10)",
         series=(
             *(
-                Series(name=claim.name, x=pairs, y=tuple(column[kept] / math.log(10)))
+                Series(
+                    name=in_words(claim, f"epsilon ≤ {claim.epsilon:g}"),
+                    x=pairs,
+                    y=tuple(column[kept] / math.log(10)),
+                )
                 for claim, column in zip(design.claims, log_e_values.T, strict=True)
             ),
             Series(name="refuted", x=(pairs[0], pairs[-1]), y=(-math.log10(error),) * 2),

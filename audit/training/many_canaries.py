@@ -52,11 +52,12 @@ def one_run_findings(
     deltas = dict.fromkeys(claim.delta for claim in claims)
     bounds = {delta: audited.evidence(delta) for delta in deltas}
     limits = {delta: bound.sampling_limit for delta, bound in bounds.items()}
-    independent = " of independent canaries" if canaries is Canaries.INDEPENDENT else ""
+    independent = canaries is Canaries.INDEPENDENT
+    quantity = "epsilon of independent canaries" if independent else "epsilon"
     return Findings(
         statements=tuple(
             Statement(
-                claim=f"{claim.name}: epsilon{independent} at delta {claim.delta:g}",
+                claim=in_words(claim, quantity),
                 citation="claimed by the mechanism's author",
                 expected=claim.epsilon,
                 found=rounded_down(bounds[claim.delta].value),
@@ -100,6 +101,12 @@ def one_run_findings(
         ),
         numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
     )
+
+
+def in_words(claim: UserClaim, quantity: str) -> str:
+    """Return what a claim is about, after its name if it has one."""
+    name = f"{claim.name}: " if claim.name else ""
+    return f"{name}{quantity} at delta {claim.delta:g}"
 
 
 def rounded_down(value: float) -> float:

@@ -29,7 +29,7 @@ from audit.results import (
 )
 from audit.results.provenance import current_environment, package_version
 from audit.simulation.sealed_files import write_whole
-from audit.training import engine, one_canary
+from audit.training import one_canary
 from audit.training.design import (
     Argument,
     Design,
@@ -38,6 +38,7 @@ from audit.training.design import (
     claims_of,
     reference_to,
 )
+from audit.training.engine import Processes, opened
 from audit.training.findings import of_one_canary
 from audit.training.many_canaries import one_run_findings
 
@@ -59,8 +60,8 @@ class TrainingAudit:
         scores of those that were in, and of those that were out.
     findings
         The verdicts, tables and charts of the report.
-    started, wall_seconds
-        When this start of the audit began, and how long it took.
+    started, wall_seconds, processes
+        When this start of the audit began, how long it took, and on how many processes.
     """
 
     design: Design
@@ -70,6 +71,7 @@ class TrainingAudit:
     findings: Findings
     started: str
     wall_seconds: float
+    processes: int
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound on epsilon at a delta of the claims.
@@ -83,10 +85,15 @@ class TrainingAudit:
         raise validate.fail("delta", "that of a claim", delta)
 
     @property
-    def verdicts(self) -> dict[str, Verdict]:
-        """The verdict on each claim, by its name."""
-        statements = self.findings.statements
-        return {c.name: s.verdict for c, s in zip(self.design.claims, statements, strict=True)}
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdict on each claim, in the order of the claims."""
+        return tuple(statement.verdict for statement in self.findings.statements)
+
+    @property
+    def verdict(self) -> Verdict:
+        """The worst of the verdicts."""
+        worst = Verdict.REFUTED, Verdict.INCONCLUSIVE
+        return next((one for one in worst if one in self.verdicts), Verdict.CONSISTENT)
 
     def study(self, *, name: str, title: str, summary: str, seed: int) -> StudyResult:
         """Return the audit as a setting of a result."""
@@ -116,7 +123,7 @@ def audited(
     confidence: float,
     seed: int,
     folder: Path | None = None,
-    folders: Sequence[Path] = (),
+    processes: Processes | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TrainingAudit:
     """Run the trainings of a design, and judge its claims; `run` does it for a function.
@@ -127,26 +134,32 @@ def audited(
         What is trained and claimed.
     confidence, seed, folder
         As for `run`.
-    folders
-        Where the module of the training is looked for, after ``sys.path``.
+    processes
+        Where trainings run; a single process by default.
     progress
         Called with the trainings that are done, and all.
     """
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
     started, clock = datetime.now(UTC).isoformat(timespec="seconds"), time.perf_counter()
-    with engine.opened(
-        design,
-        confidence=confidence,
-        seed=seed,
-        folder=folder,
-        folders=folders,
-        progress=progress,
-    ) as trials:
+    with ExitStack() as stack:
+        processes = processes or stack.enter_context(Processes())
+        trials = stack.enter_context(
+            opened(
+                design,
+                confidence=confidence,
+                seed=seed,
+                folder=folder,
+                processes=processes,
+                progress=progress,
+            )
+        )
         judge = _one_canary if design.canaries == 1 else _many_canaries
         trainings, scores, scores_prime, findings = judge(design, trials, confidence, seed)
     seconds = time.perf_counter() - clock
-    return TrainingAudit(design, trainings, scores, scores_prime, findings, started, seconds)
+    return TrainingAudit(
+        design, trainings, scores, scores_prime, findings, started, seconds, processes.number
+    )
 
 
 _Judgement = tuple[int, Array, Array, Findings]
@@ -197,8 +210,7 @@ def run(
     assume: Canaries = Canaries.ARBITRARY,
     columns: Columns | None = None,
     arguments: Mapping[str, Argument] | None = None,
-    processes: int = 1,
-    threads: int = 1,
+    processes: int | Processes = 1,
     seconds: float = 3600.0,
     gigabytes: float = 16.0,
     folder: Path | str | None = None,
@@ -241,8 +253,10 @@ def run(
         How several scores of a training become one; their sum by default.
     arguments
         Further keyword arguments of ``train``, plain values.
-    processes, threads
-        Trainings at a time, and the threads of numerical libraries in each.
+    processes
+        Trainings at a time, each in a process of its own that is used again; or `Processes`, which
+        several audits share, and which say how many threads numerical libraries have (otherwise
+        one: sums depend on it in their last bits).
     seconds, gigabytes
         The limits of one training.
     folder
@@ -271,7 +285,7 @@ def run(
 
         found = audit.training.run("my_training:train", claims=[(2.0, 1e-5)], trials=400,
                                    confidence=0.95, seed=1, processes=8, folder="runs/mine")
-        found.verdicts, found.epsilon_lower(1e-5)
+        found.verdict, found.epsilon_lower(1e-5)
     """
     design = Design(
         train=reference_to(train),
@@ -283,13 +297,13 @@ def run(
         assume=assume,
         columns=columns,
         arguments=dict(arguments or {}),
-        processes=processes,
-        threads=threads,
         seconds=seconds,
         gigabytes=gigabytes,
     )
     place = None if folder is None else Path(folder)
     with ExitStack() as stack:
+        if not isinstance(processes, Processes):
+            processes = stack.enter_context(Processes(processes, folders=[Path.cwd()]))
         shown = progress or stack.enter_context(on_terminal())
         try:
             found = audited(
@@ -297,7 +311,7 @@ def run(
                 confidence=confidence,
                 seed=seed,
                 folder=place,
-                folders=[Path.cwd()],
+                processes=processes,
                 progress=shown.stage(design.train, "trainings"),
             )
         except (UserCodeError, KeyboardInterrupt) as error:
@@ -322,6 +336,7 @@ def joined(
     confidence: float,
     seed: int,
     summary: str = "",
+    summaries: Mapping[str, str] | None = None,
 ) -> Result:
     """Return one result of several audits, such as a right training and broken ones.
 
@@ -333,6 +348,8 @@ def joined(
         A short name for files, and words for people.
     confidence, seed
         Those of the audits.
+    summaries
+        Words on single audits, by their titles.
 
     Returns
     -------
@@ -340,10 +357,14 @@ def joined(
         What `audit.report.write` draws, and `audit.results.to_json` stores.
     """
     settings = tuple(
-        found.study(name=one.lower().replace(" ", "_"), title=one, summary="", seed=seed)
+        found.study(
+            name="_".join(one.lower().split()),
+            title=one,
+            summary=(summaries or {}).get(one, ""),
+            seed=seed,
+        )
         for one, found in audits.items()
     )
-    processes = max(found.design.processes for found in audits.values())
     seconds = sum(found.wall_seconds for found in audits.values())
     started = min(found.started for found in audits.values())
     return Result(
@@ -353,7 +374,9 @@ def joined(
             seed=seed,
             command="audit.training.run",
             environment=current_environment(
-                started=started, wall_seconds=round(seconds, 3), threads=processes
+                started=started,
+                wall_seconds=round(seconds, 3),
+                threads=max(found.processes for found in audits.values()),
             ),
         ),
         confidence=confidence,

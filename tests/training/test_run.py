@@ -49,7 +49,7 @@ def right() -> training.TrainingAudit:
 
 
 def test_a_right_training_is_consistent(right: training.TrainingAudit) -> None:
-    assert right.verdicts == {"accountant": Verdict.CONSISTENT}
+    assert right.verdict is Verdict.CONSISTENT
     assert 0.3 < right.epsilon_lower(DELTA) < TRUE  # tight enough to say something
     assert right.trainings == 240
     with pytest.raises(ValueError, match=r"delta must be that of a claim, got 0\.5"):
@@ -79,38 +79,38 @@ def test_the_numbers_are_those_of_the_estimator(right: training.TrainingAudit) -
 def test_a_broken_training_is_refuted(mistake: str) -> None:
     # a part of the trainings finds out which steps to compare
     found = audited(columns=LinearScore(), arguments={"mistake": mistake})
-    assert found.verdicts == {"accountant": Verdict.REFUTED}
+    assert found.verdict is Verdict.REFUTED
     assert found.trainings == 240 > found.scores.size + found.scores_prime.size
 
 
 def test_an_early_stop_ends_at_the_pair_that_refutes() -> None:
     broken = {"arguments": {"mistake": "no clipping"}, "columns": USES, "early_stop": True}
     found = audited(trials=2000, **broken)
-    assert found.verdicts == {"accountant": Verdict.REFUTED}
+    assert found.verdict is Verdict.REFUTED
     assert found.trainings < 400
     assert found.epsilon_lower(DELTA) == CLAIM.epsilon
     # two fewer trainings would not have done
     one_less = audited(trials=found.trainings - 2, **broken)
-    assert one_less.verdicts["accountant"] is not Verdict.REFUTED
+    assert one_less.verdict is not Verdict.REFUTED
     assert np.array_equal(one_less.scores, found.scores[:-1])
     stands = audited(early_stop=True, columns=USES)
     assert stands.trainings == 240
-    assert stands.verdicts == {"accountant": Verdict.CONSISTENT}
+    assert stands.verdict is Verdict.CONSISTENT
     assert stands.epsilon_lower(DELTA) < TRUE
 
 
 def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
     far = UserClaim("far", 6.0, 1e-5)
     found = audited("constant", trials=20, claims=[CLAIM, far])
-    assert found.verdicts["far"] is Verdict.INCONCLUSIVE
+    assert found.verdicts[1] is Verdict.INCONCLUSIVE
     row = found.findings.tables[0].rows[1]
     assert row[0] == 1e-5
     assert float(row[2]) < 6.0  # the most that so many trainings could certify
     # scores that say nothing, or the opposite, make nothing consistent either
-    assert found.verdicts["accountant"] is Verdict.INCONCLUSIVE
+    assert found.verdicts[0] is Verdict.INCONCLUSIVE
     assert any("All scores are equal" in note for note in found.findings.notes)
     turned = audited("wrong_sign", claims=[UserClaim("small", 0.5, DELTA)])
-    assert turned.verdicts["small"] is Verdict.INCONCLUSIVE
+    assert turned.verdict is Verdict.INCONCLUSIVE
     assert any("return minus the score" in note for note in turned.findings.notes)
 
 
@@ -118,11 +118,11 @@ def test_many_canaries_of_one_training() -> None:
     claims = [CLAIM, UserClaim("half", TRUE / 2, DELTA)]
     options = {"claims": claims, "canaries": 1500, "trials": 2, "assume": Canaries.INDEPENDENT}
     found = audited("many", **options)
-    assert found.verdicts["accountant"] is Verdict.CONSISTENT
+    assert found.verdicts[0] is Verdict.CONSISTENT
     assert 0.5 * TRUE < found.epsilon_lower(DELTA) < TRUE
     assert found.scores.size + found.scores_prime.size == 3000
     broken = audited("many", **options, arguments={"mistake": "noise of the average"})
-    assert broken.verdicts["accountant"] is Verdict.REFUTED
+    assert broken.verdict is Verdict.REFUTED
     # the coins are the package's own, the bound is that of all canaries of both trainings
     coins = np.concatenate([trial.included for trial in trials_of(found.design, 11)])
     scores = np.empty(coins.size)
@@ -256,7 +256,7 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
         ({"trials": None}, "trials or minutes must be given, got neither"),
         ({"trials": 9}, "trials must be even: half of them have the canary, got 9"),
         ({"trials": 6}, "trials must be a whole number of at least 8, got 6"),
-        ({"claims": []}, r"claims must be one or more, each with a name of its own, got \[\]"),
+        ({"claims": []}, r"claims must be one or more, each with its own name or delta, got \[\]"),
         ({"claims": [3.0]}, r"claims\[0\] must be a pair \(epsilon, delta\), got 3\.0"),
         ({"claims": [(-1, DELTA)]}, r"epsilon must be a finite number of at least 0, got -1"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1\.0"),
