@@ -11,6 +11,7 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from audit import validate
+from audit.claims.deployment import Deployment
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.curves import Order
@@ -280,7 +281,8 @@ class Claim:
     the pair of a worst-case search to either; None leaves it to the judge, which searches a little
     where that takes a second or two. With ``samples`` the scores alone are the evidence. ``told``
     is what an adapter read of another library's object, in words; ``unread`` why it could not,
-    which makes the verdict an error.
+    which makes the verdict an error. ``deployment`` is what is known of a deployment besides
+    (`audit.claims.opendp`).
     """
 
     id: str
@@ -295,6 +297,7 @@ class Claim:
     samples: Samples | None = None
     told: str = ""
     unread: str = ""
+    deployment: Deployment = field(default_factory=Deployment)
     location: Location | None = None
 
 

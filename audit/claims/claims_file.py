@@ -31,6 +31,7 @@ from audit.claims.claim import (
     Statement,
     Tradeoff,
 )
+from audit.claims.deployment import Deployment
 from audit.claims.library_objects import ACCOUNTANTS
 from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
 from audit.claims.user_code import TARGET, check_pair, workers_for
@@ -59,7 +60,7 @@ _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
 ABOUT = ("mechanism", "pair", "laws", "samples")
 EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
 # what defaults may say too
-COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *ABOUT)
+COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", "deployment", *ABOUT)
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 _Value = TypeVar("_Value")
@@ -221,7 +222,7 @@ def _read_claim(
     """
     own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *STATEMENT_KEYS))
     found = _with_defaults(own, defaults)
-    budget = _read_budget(defaults.get("budget"), own.get("budget"))
+    budget = _read_joined("budget", Budget, defaults, own)
     read = Resolved(None)
     if not is_nothing(found.get("mechanism")):
         _, written = read_mechanism("mechanism", found["mechanism"], named)
@@ -235,6 +236,7 @@ def _read_claim(
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=budget,
         search=_read_optional("search", found, Search | None, None),
+        deployment=_read_joined("deployment", Deployment, defaults, own),
         samples=_read_samples(found, node.location),
         pair=None if read.unread else _read_subject(found, read.mechanism, node, own, workers),
         told=read.told,
@@ -269,18 +271,18 @@ def _read_optional(name: str, found: Fields, hint: object, default: _Value) -> _
     return value
 
 
-def _read_budget(*nodes: Node | None) -> Budget:
-    """Return the budget of the given mappings, which later ones change."""
+def _read_joined(name: str, cls: type[_Value], *blocks: Fields) -> _Value:
+    """Return the object whose fields several mappings give; later ones change earlier ones."""
     found: dict[str, Node] = {}
     location = None
-    for node in nodes:
-        if node is not None:
-            found.update(yaml_tree.fields("budget", node))
-            location = node.location
+    for block in blocks:
+        if name in block:
+            found.update(yaml_tree.fields(name, block[name]))
+            location = block[name].location
     if location is None:
-        return Budget()
-    budget: Budget = yaml_tree.decode(Budget, yaml_tree.mapping(found, location), "budget")
-    return budget
+        return cls()
+    value: _Value = yaml_tree.decode(cls, yaml_tree.mapping(found, location), name)
+    return value
 
 
 def _read_subject(

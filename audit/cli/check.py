@@ -105,6 +105,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
     add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
+    add(
+        "--registry",
+        type=Path,
+        metavar="FOLDER",
+        help="write a record of the OpenDP deployments registry for each claim there",
+    )
     add("--lock", type=Path, metavar="FILE", help="fail where a number differs from this file")
     add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")
     add(
@@ -147,6 +153,8 @@ def _check(options: argparse.Namespace) -> int:
         print(formats.counts(checked), file=sys.stderr)
     if options.witnesses is not None:
         _write_witnesses(checked, options.witnesses)
+    if options.registry is not None:
+        _write_records(checked, options.registry)
     status = checked.status
     if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
         status = max(status, _UNEXPECTED)
@@ -198,6 +206,14 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
             if judgement.witness is not None:
                 file = folder / f"{judgement.claim.id}.witness.json"
                 file.write_text(judgement.witness.to_json(), encoding="utf-8")
+
+
+def _write_records(checked: Checked, folder: Path) -> None:
+    from audit.claims.opendp import write_records
+
+    with _one_line_errors(folder):
+        for line in write_records(checked, folder):
+            print(line, file=sys.stderr)
 
 
 def _witness(file: Path) -> int:

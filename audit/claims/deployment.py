@@ -1,0 +1,170 @@
+"""What is said of a deployment: what a record of a registry needs and no claim can know."""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass
+from datetime import date
+
+from audit import validate
+
+
+class DataProduct(enum.Enum):
+    """The type of a data product."""
+
+    SUMMARY_STATISTICS = "Summary statistics"
+    MACHINE_LEARNING_MODEL = "Machine learning model"
+    DATASET = "Dataset"
+    SYNTHETIC_DATA = "Synthetic data"
+    INTERACTIVE_API = "Interactive API"
+    SQL_QUERIES = "SQL queries"
+
+
+class Sector(enum.Enum):
+    """The domain that a data product describes."""
+
+    TECHNOLOGY = "Technology"
+    HEALTHCARE = "Healthcare"
+    EDUCATION = "Education"
+    GOVERNMENT = "Government"
+    ENERGY = "Energy"
+    FINANCE = "Finance"
+
+
+class TrustModel(enum.Enum):
+    """Whom the people in the data have to trust."""
+
+    LOCAL = "Local"
+    CENTRAL = "Central"
+    SHUFFLE = "Shuffle"
+    FEDERATED = "Federated"
+
+
+class ReleaseType(enum.Enum):
+    """Whether the data product is published once, or again and again."""
+
+    ONE = "One release"
+    MANY = "Many releases"
+
+
+class DataSource(enum.Enum):
+    """Whether new data come in over time."""
+
+    STATIC = "Static"
+    DYNAMIC = "Dynamic"
+
+
+class Access(enum.Enum):
+    """Whether people can query the data under differential privacy."""
+
+    INTERACTIVE = "Interactive"
+    NON_INTERACTIVE = "Non-interactive"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deployment:
+    """What a record of the OpenDP deployments registry says and a claim does not know.
+
+    The names are those of the registry's schema; `audit.claims.opendp` writes the record. Where the
+    record has a text of the claim's own (``privacy_unit_details``, ``composition``, ``mechanisms``,
+    ``sources``, ``notes``), the text that is given here stands before it.
+
+    Parameters
+    ----------
+    url_slug
+        The record's address; by default made of the claim's id.
+    name
+        The name of the data product.
+    data_curators
+        Who publishes it.
+    intended_use
+        What it is for.
+    data_product_type
+        Its type.
+    data_product_region
+        The region that the data describe, or whose laws apply.
+    description
+        What it is, in short.
+    publication_date
+        When it was first published, YYYY-MM-DD.
+    data_product_sector
+        The industry or domain.
+    data_domain
+        The datasets that are protected.
+    unprotected_quantities
+        What is released without protection.
+    privacy_unit
+        Whose data changes between neighbouring datasets, such as "User-level"; a claim knows of
+        records only.
+    privacy_unit_details
+        What exactly makes two datasets neighbours.
+    privacy_parameters_details
+        More on the parameters.
+    model_name
+        Whom the people in the data have to trust.
+    model_name_details, actors
+        Who takes part, and what is assumed of them.
+    release_type, release_type_details
+        Whether it is published once.
+    data_source_type, data_source_type_details
+        Whether new data come in.
+    access_type, access_type_details
+        Whether it is queried.
+    post_processing
+        What is done with the outputs.
+    composition
+        How privacy loss is added up.
+    preprocessing_and_hyperparameter_tuning
+        What was done before, and whether its privacy loss was accounted for.
+    mechanisms
+        The mechanisms and their implementation.
+    justification
+        Why it was done this way.
+    sources
+        White papers and other sources.
+    notes
+        Anything else.
+    registry_authors
+        Who filled out the record.
+    """
+
+    url_slug: str | None = None
+    name: str | None = None
+    data_curators: tuple[str, ...] = ()
+    intended_use: str | None = None
+    data_product_type: DataProduct | None = None
+    data_product_region: str | None = None
+    description: str | None = None
+    publication_date: str | None = None
+    data_product_sector: Sector | None = None
+    data_domain: str | None = None
+    unprotected_quantities: str | None = None
+    privacy_unit: str | None = None
+    privacy_unit_details: str | None = None
+    privacy_parameters_details: str | None = None
+    model_name: TrustModel | None = None
+    model_name_details: str | None = None
+    actors: str | None = None
+    release_type: ReleaseType | None = None
+    release_type_details: str | None = None
+    data_source_type: DataSource | None = None
+    data_source_type_details: str | None = None
+    access_type: Access | None = None
+    access_type_details: str | None = None
+    post_processing: str | None = None
+    composition: str | None = None
+    preprocessing_and_hyperparameter_tuning: str | None = None
+    mechanisms: str | None = None
+    justification: str | None = None
+    sources: str | None = None
+    notes: str | None = None
+    registry_authors: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.publication_date is not None:
+            try:
+                date.fromisoformat(self.publication_date)
+            except ValueError:
+                raise validate.fail(
+                    "publication_date", "a date, YYYY-MM-DD", self.publication_date
+                ) from None
