@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from audit.results import (
 from audit.training.design import Design
 from audit.training.many_canaries import in_words, rounded_down
 from audit.training.one_canary import Judged
+from audit.training.plan import fewest
 
 Array = NDArray[np.float64]
 
@@ -88,19 +90,19 @@ def _found(claimed: float, certified: float) -> float:
 
 
 def _notes(design: Design, judged: Judged, confidence: float, useless: str) -> list[str]:
-    how = (
-        "It ended when every claim was refuted, or else its budget was used up. "
-        if design.early_stop
-        else ""
-    )
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
-        f"{how}What certifies: {judged.method}, at confidence {confidence:g} for all that is said.",
-        "A claim is refuted where the certified lower bound is above it. So few trainings can "
-        "certify only so much, whatever they do: a claim above that is inconclusive. The "
-        "histograms describe the scores; what is read from them, or from a normal law fitted to "
-        "them, is no bound.",
+        f"What certifies: {judged.method}, at confidence {confidence:g} for all that is said. "
+        "A claim is refuted where the certified lower bound is above it.",
+        *_reach(design, judged, confidence),
+        "The histograms describe the scores; what is read from them, or from a normal law fitted "
+        "to them, is no bound.",
     ]
+    if design.early_stop:
+        notes.append(
+            "The audit ends when every claim is refuted: a bound that has just passed the claims "
+            "is then all that it found, and more trainings might show more."
+        )
     if useless:
         notes.append(useless)
     constant = [
@@ -114,6 +116,25 @@ def _notes(design: Design, judged: Judged, confidence: float, useless: str) -> l
             "the training does not take its randomness from its seed."
         )
     return notes
+
+
+def _reach(design: Design, judged: Judged, confidence: float) -> Iterator[str]:
+    """Say what so many trainings could certify at most, and how many a claim beyond it needs."""
+    limits = ", ".join(
+        f"epsilon {rounded_down(one.largest):.4g} at delta {one.delta:g}"
+        for one in judged.certified
+    )
+    yield f"So many trainings can certify at most {limits}, whatever the training leaks."
+    largest = {one.delta: one.largest for one in judged.certified}
+    for claim in design.claims:
+        if claim.epsilon >= largest[claim.delta]:
+            needed = fewest(claim, confidence=confidence, early_stop=design.anytime)
+            number = "more than 100,000" if needed is None else f"{needed:,}"
+            yield (
+                f"{in_words(claim, f'epsilon {claim.epsilon:g}')} could not be refuted by so few: "
+                f"it takes {number} trainings at the very least, and more where scores do not give "
+                "the canary away (`audit.training.plan`)."
+            )
 
 
 def _histograms(judged: Judged) -> Chart:

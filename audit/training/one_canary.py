@@ -193,17 +193,8 @@ def judge(
         )
         choosing = sum(how.choosing)
 
-    def audited(first: Array, second: Array) -> Audit:
-        return audit_samples(
-            first,
-            second,
-            confidence=confidence,
-            seed=drawn,
-            deltas=design.deltas,
-            favours=Order.FORWARD,
-        )
-
-    found, best = audited(x, x_prime), audited(*told_apart(x.size, x_prime.size))
+    found = audit_fixed(x, x_prime, design.deltas, confidence, drawn)
+    best = audit_fixed(*told_apart(x.size, x_prime.size), design.deltas, confidence, drawn)
     certified = tuple(
         CertifiedEpsilon(
             delta=delta,
@@ -291,6 +282,20 @@ def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
     if not math.isfinite(total):
         raise ValueError(f"{trial.described} must give scores with a finite sum, got {total}")
     return np.array(total)
+
+
+def audit_fixed(
+    scores: Array, scores_prime: Array, deltas: Sequence[float], confidence: float, seed: int
+) -> Audit:
+    """Return what scores of a fixed number of trainings certify; high ones speak for the canary."""
+    return audit_samples(
+        scores,
+        scores_prime,
+        confidence=confidence,
+        seed=seed,
+        deltas=deltas,
+        favours=Order.FORWARD,
+    )
 
 
 def told_apart(first: int, second: int) -> tuple[Array, Array]:

@@ -9,12 +9,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import estimation, validate
-from audit.curves import Order, PrivacyCurve
+from audit.curves import PrivacyCurve
 from audit.estimation import SequentialAudit
 from audit.estimation.planner import EventRates
 from audit.results.verdicts import UserClaim
 from audit.training.design import claims_of
-from audit.training.one_canary import EProcesses, told_apart
+from audit.training.one_canary import EProcesses, audit_fixed, told_apart
 
 Array = NDArray[np.float64]
 
@@ -71,7 +71,7 @@ class TrainingPlan:
             tests = EProcesses([self.claim], self.confidence, farthest=self.claim.epsilon)
             tests.update(x, x_prime)
             return tests.all_refuted
-        return _certified(x, x_prime, self.claim, self.confidence, seed) > self.claim.epsilon
+        return _refutes(x, x_prime, self.claim, self.confidence, seed)
 
 
 def plan(
@@ -117,10 +117,10 @@ def plan(
     (made,) = claims_of([claim])
     validate.open_unit(confidence=confidence, power=power)
     validate.integer(8, largest=largest)
-    fewest = _fewest(made, confidence, early_stop, largest)
+    least = fewest(made, confidence=confidence, early_stop=early_stop, largest=largest)
     true_epsilon = float(assumed.epsilon(made.delta))
     trials = None
-    if true_epsilon > made.epsilon and fewest is not None:
+    if true_epsilon > made.epsilon and least is not None:
         if early_stop:
             trials = _anytime(assumed, made, confidence, power, largest)
         else:
@@ -141,32 +141,31 @@ def plan(
         power=power,
         true_epsilon=true_epsilon,
         trials=trials,
-        fewest=fewest,
+        fewest=least,
         assumed=assumed,
     )
 
 
-def _certified(x: Array, x_prime: Array, claim: UserClaim, confidence: float, seed: int) -> float:
-    audit = estimation.audit_samples(
-        x,
-        x_prime,
-        confidence=confidence,
-        seed=seed,
-        deltas=(claim.delta,),
-        favours=Order.FORWARD,
-    )
-    return audit.epsilon_lower(claim.delta)
+def _refutes(x: Array, x_prime: Array, claim: UserClaim, confidence: float, seed: int) -> bool:
+    found = audit_fixed(x, x_prime, (claim.delta,), confidence, seed)
+    return found.epsilon_lower(claim.delta) > claim.epsilon
 
 
-def _fewest(claim: UserClaim, confidence: float, early_stop: bool, largest: int) -> int | None:
-    """Return the fewest trainings that could refute; twice the pairs, found by halving."""
+def fewest(
+    claim: UserClaim, *, confidence: float, early_stop: bool, largest: int = 10**5
+) -> int | None:
+    """Return the fewest trainings that could refute a claim if each score gave the canary away.
+
+    None if they are more than ``largest``.
+    """
 
     def refuted(pairs: int) -> bool:
-        if early_stop:
-            tests = EProcesses([claim], confidence, farthest=claim.epsilon)
-            tests.update(*told_apart(pairs, pairs))
-            return tests.all_refuted
-        return _certified(*told_apart(pairs, pairs), claim, confidence, 0) > claim.epsilon
+        x, x_prime = told_apart(pairs, pairs)
+        if not early_stop:
+            return _refutes(x, x_prime, claim, confidence, 0)
+        tests = EProcesses([claim], confidence, farthest=claim.epsilon)
+        tests.update(x, x_prime)
+        return tests.all_refuted
 
     low, high = 3, 4
     while not refuted(high):

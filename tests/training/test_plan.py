@@ -1,0 +1,83 @@
+"""Planned numbers of trainings: right to a factor of two, in simulations of the audit itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from audit import training
+from audit.curves import GaussianCurve, PrivacyCurve, PureCurve
+from audit.results import UserClaim
+from audit.training.one_canary import EProcesses, audit_fixed, told_apart
+from audit.training.plan import fewest
+
+CLAIM = UserClaim("accountant", 2.0, 1e-5)
+
+
+@pytest.mark.parametrize("early_stop", [False, True])
+@pytest.mark.parametrize(("assumed", "delta"), [(GaussianCurve(2.5), 1e-2), (PureCurve(2.5), 0.0)])
+def test_the_number_is_right_to_a_factor_of_two(
+    assumed: PrivacyCurve, delta: float, early_stop: bool
+) -> None:
+    found = training.plan(
+        assumed, claim=(1.0, delta), confidence=0.95, power=0.8, early_stop=early_stop
+    )
+    assert found.trials is not None
+    assert found.fewest is not None
+    assert found.fewest < found.trials
+    # 60 audits each: by Hoeffding's inequality off by 0.25 with a chance of 1e-3
+    half, all_of_them, double = (
+        found.chance(trials, repeats=60, seed=3)
+        for trials in (found.trials // 2, found.trials, 2 * found.trials)
+    )
+    assert half < 0.8 - 0.25
+    assert abs(all_of_them - 0.8) < 0.25
+    assert double > 0.95
+
+
+@pytest.mark.parametrize("early_stop", [False, True])
+def test_fewer_than_the_fewest_cannot_refute(early_stop: bool) -> None:
+    trials = fewest(CLAIM, confidence=0.95, early_stop=early_stop)
+    assert trials is not None
+
+    def certified(pairs: int) -> float:
+        x, x_prime = told_apart(pairs, pairs)
+        if not early_stop:
+            return audit_fixed(x, x_prime, (CLAIM.delta,), 0.95, 0).epsilon_lower(CLAIM.delta)
+        tests = EProcesses([CLAIM], 0.95)
+        tests.update(x, x_prime)
+        return tests.epsilon_lower(CLAIM.delta)
+
+    assert certified(trials // 2) > CLAIM.epsilon >= certified(trials // 2 - 1)
+
+
+def test_claims_that_are_true_or_out_of_reach() -> None:
+    true = training.plan(GaussianCurve(0.4), claim=CLAIM, confidence=0.95)
+    assert true.true_epsilon < CLAIM.epsilon
+    assert true.trials is None
+    far = training.plan(GaussianCurve(9.0), claim=(14.0, 1e-5), confidence=0.95, largest=1000)
+    assert far.fewest is None
+    assert far.trials is None
+    with pytest.raises(ValueError, match=r"power must be in \(0, 1\), got 1"):
+        training.plan(GaussianCurve(1.0), claim=CLAIM, confidence=0.95, power=1)
+
+
+def test_deltas_share_the_error_of_e_processes() -> None:
+    """False refutations of true claims at two deltas, looked at after every pair of trainings."""
+    claims = [
+        UserClaim("", float(GaussianCurve(1.0).epsilon(delta)) * (1 + 1e-9), delta)
+        for delta in (0.1, 0.01)
+    ]
+    drawn = np.random.default_rng(8)
+    wrong, broken = 0, 0
+    for _ in range(40):
+        noise = drawn.normal(size=(2, 200))
+        for shift in (1.0, 2.5):
+            tests = EProcesses(claims, 0.8, farthest=4.0)
+            tests.update(noise[0] + shift, noise[1])
+            refuted = any(tests.epsilon_lower(c.delta) > c.epsilon for c in claims)
+            wrong += refuted and shift == 1.0
+            broken += refuted and shift == 2.5
+    # 8 of 40 are allowed; 17 or more have a chance below 1e-3 where that is the truth
+    assert wrong < 17
+    assert broken > 36
