@@ -181,7 +181,7 @@ def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
     whole = [yaml_tree.plain(yaml_tree.parse(f.read_text(encoding="utf-8"), f)) for f in SHIPPED]
     both = taken = 0
     for _ in range(150):
-        source = dice.choice(whole)
+        source = dice.choice([one for one in whole if "claims" in one])
         one = {**source, "claims": [dice.choice(source["claims"])]}
         named = one["claims"][0].get("mechanism")
         bases = list[str]()
@@ -192,8 +192,11 @@ def test_what_the_reader_takes_fits(tmp_path: Path) -> None:
         text = yaml.safe_dump(changed(json.loads(json.dumps(one)), dice), sort_keys=False)
         path.write_text(text, encoding="utf-8")
         complaints = claims_file.load([path]).complaints
-        errors = [error.message for error in validator().iter_errors(plain(text))]
-        assert complaints or not errors, (text, errors)
+        found = list(validator().iter_errors(plain(text)))
+        errors = [error.message for error in found]
+        # the reader checks defaults where a claim uses them
+        read = [e.message for e in found if list(e.absolute_path)[:1] != ["defaults"]]
+        assert complaints or not read, (text, read)
         taken += not complaints
         both += bool(complaints and errors)
     assert taken > 25
