@@ -131,4 +131,6 @@ def _gradients(
 
 
 if __name__ == "__main__":
-    digits.main(train, claims, Variant, library="jax", accountant="dp-accounting's PLD accountant")
+    digits.main(
+        train, claims, Variant, library="jax-privacy", accountant="dp-accounting's PLD accountant"
+    )

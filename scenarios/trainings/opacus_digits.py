@@ -68,7 +68,9 @@ class _Centred(nn.Module):
 
 
 def _linear() -> nn.Module:
-    return nn.Sequential(nn.Linear(64, 1, bias=False), nn.Flatten(start_dim=0))
+    layer = nn.Linear(64, 1, bias=False)
+    nn.init.zeros_(layer.weight)
+    return nn.Sequential(layer, nn.Flatten(start_dim=0))
 
 
 @functools.cache
@@ -105,4 +107,4 @@ def _trained(canary: bool, seed: int, variant: Variant) -> tuple[Array, PrivacyE
 
 
 if __name__ == "__main__":
-    digits.main(train, claims, Variant, library="opacus", accountant="Opacus' PRV accountant")
+    digits.main(train, claims, Variant, library="Opacus", accountant="Opacus' PRV accountant")
