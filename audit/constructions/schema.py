@@ -60,6 +60,7 @@ def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any
     kinds = "|".join(map(_loosely_spelt, laws))
     return {
         "type": "object",
+        "properties": {words: {"description": about(cls)} for words, cls in laws.items()},
         "if": {"required": ["kind"]},
         "then": {
             "properties": {"kind": {"type": "string", "pattern": kinds}},
@@ -69,9 +70,6 @@ def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any
             ],
         },
         "else": {
-            "properties": {
-                words: {"description": about(laws[words]), **fields[words]} for words in laws
-            },
             "patternProperties": {_loosely_spelt(words): own for words, own in fields.items()},
             "additionalProperties": False,
             "minProperties": 1,
@@ -83,7 +81,8 @@ def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any
 def _fields(schemas: InputSchemas, cls: type, filled: bool) -> dict[str, Any]:
     """Define the fields of a kind and return the reference to them."""
     described = schemas.of_fields(cls, ("mechanism",))
-    described["properties"]["kind"] = {}  # it chose the definition
+    del described["properties"]["kind"]  # it chose the definition
+    described["patternProperties"] = {"^kind$": {}}
     if filled:
         described["required"] = [
             name
