@@ -188,3 +188,32 @@ def test_placeholders_stand_for_any_value(hint: Any) -> None:
     assert later.is_valid("${other.key}")
     assert validator(hint).is_valid("${other.key}") == (hint in (str, Path))
     assert later.is_valid("word") == (hint in (str, Path))
+
+
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Numbers, or a file and its column."""
+
+    numbers: tuple[float, ...] | None = None
+    file: Path | None = None
+    column: str | None = None
+    scale: float = 1.0
+
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (("numbers",), ("file", "column"))
+
+
+@pytest.mark.parametrize(
+    ("plain", "fits"),
+    [
+        ({"numbers": [1]}, True),
+        ({"numbers": [1], "file": None, "scale": 2}, True),
+        ({"file": "a.csv", "column": "x"}, True),
+        ({}, False),
+        ({"numbers": None}, False),
+        ({"file": "a.csv"}, False),
+        ({"numbers": [1], "file": "a.csv", "column": "x"}, False),
+        ({"numbers": [1], "column": "x"}, False),
+    ],
+)
+def test_one_of_several_groups_of_fields(plain: dict[str, Any], fits: bool) -> None:
+    assert validator(Source).is_valid(plain) == fits

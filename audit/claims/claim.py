@@ -200,10 +200,19 @@ class LooseBy:
 class Budget:
     """How much work the judge may spend on a claim.
 
-    ``trials`` is the number of samples a side where no exact law is at hand (0: exact only),
-    ``seconds`` the time for exact laws, by estimates that are the same on every machine: pairs
-    beyond it are not tried. ``seed`` is that of all samples. A callable may take
-    ``callable_seconds`` for all deltas together, and ``callable_gigabytes`` of memory.
+    Parameters
+    ----------
+    trials
+        Samples a side where no exact law is at hand (0: exact only).
+    seconds
+        The time for exact laws, by estimates that are the same on every machine: pairs beyond it
+        are not tried.
+    seed
+        The seed of all samples.
+    callable_seconds
+        The time that a function of the user may take, for all deltas together.
+    callable_gigabytes
+        The memory that it may take.
     """
 
     trials: int = 0
@@ -225,8 +234,14 @@ class Budget:
 class Search:
     """A worst-case search whose pair the judge tries after all others (`audit.search.worst_case`).
 
-    ``evaluations`` is how many pairs are tried (0: no search at all), ``seed`` that of the first of
-    them. Both together give the same pair on every machine.
+    The number of evaluations and the seed together give the same pair on every machine.
+
+    Parameters
+    ----------
+    evaluations
+        How many pairs are tried; 0 for no search at all.
+    seed
+        The seed of the first of them.
     """
 
     evaluations: int
@@ -240,11 +255,18 @@ class Search:
 class Samples:
     """Scores that were recorded from both laws of a pair, independent draws of each.
 
-    ``x`` and ``x_prime`` are files (``.npy``, or text with one number a line) or the numbers. Or
-    ``file`` is one table (CSV, TSV, NPZ, NPY or Parquet) with a column ``score`` and a column
-    ``member`` of 0 and 1, each row from a run of its own; x are the scores of members. ``favours``
-    names the law with the larger scores where that is known beforehand. Ties are broken by the seed
-    of the claim's budget.
+    Ties are broken by the seed of the claim's budget.
+
+    Parameters
+    ----------
+    x, x_prime
+        Files (.npy, or text with one number a line) or the numbers.
+    file
+        Or one table (CSV, TSV, NPZ, NPY or Parquet), each row from a run of its own.
+    score, member
+        Its column of scores, and its column of 0 and 1: x are the scores of members.
+    favours
+        The law with the larger scores, where that is known beforehand.
     """
 
     x: Path | tuple[float, ...] | None = None
@@ -254,10 +276,15 @@ class Samples:
     member: str | None = None
     favours: Order | None = None
 
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("x", "x_prime"),
+        ("file", "score", "member"),
+    )
+
     def __post_init__(self) -> None:
-        forms = ("x", "x_prime"), ("file", "score", "member")
-        given = [key for keys in forms for key in keys if getattr(self, key) is not None]
-        if tuple(given) not in forms:
+        known = self.alternatives
+        given = [key for keys in known for key in keys if getattr(self, key) is not None]
+        if tuple(given) not in known:
             raise ValueError(
                 "x and x_prime must be given, or file, score and member, "
                 f"got {', '.join(given) or 'nothing'}"
@@ -276,13 +303,38 @@ class Samples:
 class Claim:
     """A statement about a mechanism, with what is expected of it.
 
-    ``pair`` is a construction for the mechanism, or explicit distributions, where the judge is to
-    use that one alone; by default it tries every admissible construction that fits. ``search`` adds
-    the pair of a worst-case search to either; None leaves it to the judge, which searches a little
-    where that takes a second or two. With ``samples`` the scores alone are the evidence. ``told``
-    is what an adapter read of another library's object, in words; ``unread`` why it could not,
-    which makes the verdict an error. ``deployment`` is what is known of a deployment besides
-    (`audit.claims.opendp`).
+    Parameters
+    ----------
+    id
+        Its name, unique over all files.
+    mechanism
+        What it is about; None for explicit laws and samples.
+    statement
+        What it says.
+    citation
+        Where it is stated.
+    expected
+        What its verdict should be.
+    severity
+        Whether another verdict fails the build.
+    budget
+        How much work the judge may spend.
+    pair
+        A construction for the mechanism, or explicit distributions, where the judge is to use that
+        one alone; by default it tries every admissible construction that fits.
+    search
+        Adds the pair of a worst-case search. By default the judge searches a little where that
+        takes a second or two.
+    samples
+        Recorded scores, which alone are the evidence.
+    told
+        What an adapter read of another library's object, in words.
+    unread
+        Why it could not, which makes the verdict an error.
+    deployment
+        What is known of a deployment besides: see `audit.claims.opendp`.
+    location
+        Where it is written.
     """
 
     id: str

@@ -36,6 +36,9 @@ _KEYS = {
     "mechanism": "The name of a mechanism, or its fields, or a `base` and the fields that differ.",
     "pair": "The pair to judge with; by default every construction that fits is tried.",
     "laws": "Explicit laws that the claim is about, instead of a mechanism.",
+    "epsilon": "The claimed epsilon, at least 0.",
+    "delta": "The delta at which it is claimed, in [0, 1).",
+    "options": "Parameters of the bound by name; those not given are optimised.",
     "deltas": "The deltas of the claim, in [0, 1).",
     "orders": "The orders of the claimed Renyi divergences, above 1.",
 }

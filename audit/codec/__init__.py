@@ -20,7 +20,8 @@ None, bool, int, float, str                itself
 ``kind`` distinguishes the dataclasses of a union, one of which may have none. A class may accept
 shorter spellings of itself: its class method ``expand_shorthand(plain)`` returns the full mapping,
 or its argument unchanged. Its attribute ``shorthands`` has their hints for schemas, by the field
-that is written shorter ("" for the whole).
+that is written shorter ("" for the whole). Of the groups of fields in an attribute ``alternatives``
+exactly one is given, which the class itself checks.
 """
 
 from audit.codec.decoding import DecodeError, decode

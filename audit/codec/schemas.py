@@ -279,6 +279,9 @@ class InputSchemas(Schemas):
         """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
         described = super().of_fields(cls, given)
         described["required"] = [name for name in described["required"] if name != "kind"]
+        groups: tuple[tuple[str, ...], ...] = getattr(cls, "alternatives", ())
+        if groups:
+            described["anyOf"] = [_only(group, groups) for group in groups]
         return described
 
     def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
@@ -328,6 +331,20 @@ def _shorthands(cls: type) -> Mapping[str, Any]:
     if not shorthands:
         raise TypeError(f"{cls.__name__} must have shorthands, the hints of its shorter spellings")
     return shorthands
+
+
+def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
+    """Return the schema of mappings with all fields of a group, and none of the other groups."""
+    others = (name for other in groups if other != group for name in other)
+    words = ", or ".join(" and ".join(names) for names in groups)
+    return {
+        "required": list(group),
+        "properties": {
+            **{name: {"type": "null"} for name in others},
+            **{name: {"not": {"type": "null"}} for name in group},
+        },
+        "errorMessage": f"must hold {words}",
+    }
 
 
 def _types(described: Mapping[str, Any]) -> tuple[str, ...]:

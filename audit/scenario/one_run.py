@@ -23,8 +23,6 @@ if TYPE_CHECKING:
 
 Array = NDArray[np.float64]
 
-_SOURCES = ("function", "number"), ("scores", "coins"), ("file", "score", "member")
-
 
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
@@ -52,6 +50,11 @@ class OneRunSetting(Setting):
     """
 
     key: ClassVar[str] = "one_run"
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("function", "number"),
+        ("scores", "coins"),
+        ("file", "score", "member"),
+    )
 
     claims: tuple[UserClaim, ...]
     canaries: Canaries
@@ -68,8 +71,9 @@ class OneRunSetting(Setting):
         names = [claim.name for claim in self.claims]
         if not names or not all(names) or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
-        given = [name for names in _SOURCES for name in names if getattr(self, name) is not None]
-        if tuple(given) not in _SOURCES:
+        known = self.alternatives
+        given = [name for names in known for name in names if getattr(self, name) is not None]
+        if tuple(given) not in known:
             raise ValueError(
                 "one_run must hold function and number, or scores and coins, or file, score and "
                 f"member, and not both, got {', '.join(given) or 'nothing'}"

@@ -187,6 +187,12 @@ class OwnScores:
     score: str | None = None
     member: str | None = None
 
+    alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
+        ("function",),
+        ("scores", "scores_prime"),
+        ("file", "score", "member"),
+    )
+
 
 def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores | TableScores:
     if not isinstance(own, Mapping):

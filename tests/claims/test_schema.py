@@ -120,6 +120,17 @@ def test_broken_files_are_refused_as_by_the_reader() -> None:
             assert fits == any(words in message for words in READER_ONLY), (text, message)
 
 
+@pytest.mark.parametrize(
+    "samples",
+    ["{}", "{x: [1]}", "{x: [1], x_prime: [2], score: a}", "{file: a.csv, score: a}", "{x: [a]}"],
+)
+def test_samples_are_two_or_a_table(samples: str, tmp_path: Path) -> None:
+    path = tmp_path / "my.claims.yaml"
+    path.write_text(f"claims: [{{id: x, mu: 1, samples: {samples}}}]")
+    assert claims_file.load([path]).complaints
+    assert not validator().is_valid(plain(path.read_text()))
+
+
 # whatever the reader takes, the schema takes
 
 POOL = (

@@ -44,6 +44,7 @@ MECHANISM = {
 }
 PAIR = {"mechanism": MECHANISM, "pair": "TwoSidedWalk", "deltas": [1e-5], "trials": 1000}
 OWN = {"own": {"function": "a:f"}, "claims": [{"name": "x", "epsilon": 1, "delta": 0}]}
+CANARIES = {"claims": OWN["claims"], "canaries": "independent"}
 
 
 def scenario(**settings: Any) -> dict[str, Any]:
@@ -112,6 +113,10 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
         scenario(one={**PAIR, **OWN}),
         scenario(one={"own": {"function": "a:f", "from": "b"}, "claims": OWN["claims"]}),
         scenario(one={**OWN, "trials": 1000, "columns": {"kind": "Best"}}),
+        scenario(one={"own": {"function": "a:f", "score": "x"}, "claims": OWN["claims"]}),
+        scenario(one={"own": {"scores": "a.npy"}, "claims": OWN["claims"]}),
+        scenario(one={"one_run": {**CANARIES, "function": "a:f"}}),
+        scenario(one={"one_run": {**CANARIES, "scores": "a.npy", "coins": "b.npy", "number": 9}}),
         scenario(one={"one_run": {"claims": OWN["claims"]}}),
         scenario(one={"study": {"delta": 1}}),
         scenario(one={"study": {"function": "papers.langevin:LangevinOnQuadratics", "eta": 1}}),
