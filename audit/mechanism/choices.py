@@ -21,19 +21,23 @@ class Batching(enum.Enum):
         The records are put into one uniformly random order before the run and cut into batches,
         which every epoch takes in the same order.
     WITHOUT_REPLACEMENT
-        A fresh uniform batch of size b in each step, independent of the others.
+        A fresh uniform batch of size b in each step, independent of the others:
+        ``SampledWithoutReplacementDpEvent`` of dp-accounting, ``FixedBatchSampling`` of
+        jax-privacy.
     POISSON
         Each record by itself with probability b/n in each step, so that the size of a batch is
-        random: Opacus with ``poisson_sampling=True``, ``PoissonSampledDpEvent`` of dp-accounting,
-        ``CyclicPoissonSampling(cycle_length=1)`` of jax-privacy.
+        random: Opacus' ``UniformWithReplacementSampler``, which ``poisson_sampling=True`` puts in
+        place, ``PoissonSampledDpEvent`` of dp-accounting, ``CyclicPoissonSampling(cycle_length=1)``
+        of jax-privacy.
     RESHUFFLED
         As ``SHUFFLED`` with a fresh order, independent of the others, in every epoch. What the data
-        loaders of PyTorch (``shuffle=True``) and TensorFlow do; many accountants take it for
-        Poisson batches.
+        loaders of PyTorch (``shuffle=True``, Opacus' with ``poisson_sampling=False`` too) and
+        TensorFlow do; many accountants take it for Poisson batches.
     RANDOM_ALLOCATION
         In every epoch each record goes into k batches (``participations``), a uniformly random
         choice that is independent of the other records and epochs. The size of a batch is random.
-        "Balls and bins" for k = 1 (Chua et al. 2024), ``BallsInBinsSampling`` of jax-privacy.
+        "Balls and bins" for k = 1 (Chua et al. 2024). ``BallsInBinsSampling`` of jax-privacy is
+        this for a run of one epoch: it draws once, and later epochs take the same batches again.
     TRUNCATED_POISSON
         Poisson batches, from which a uniformly random subset of ``max_batch_size`` records is kept
         where a batch is larger: ``TruncatedSubsampledGaussianDpEvent`` of dp-accounting,
@@ -65,7 +69,8 @@ class Relation(enum.Enum):
         addition. n and b/n are those of X, and public, so both datasets use the same sampling rate
         and, with ``Divisor.NOMINAL``, the same divisor. Where the batches of the other records do
         not depend on the record (Poisson batches, random allocation, full batches) this is
-        ``ZERO_OUT``. ``ADD_OR_REMOVE_ONE`` of dp-accounting; what Opacus means.
+        ``ZERO_OUT``. ``ADD_OR_REMOVE_ONE`` of dp-accounting; Opacus' accountants compute it, which
+        name no relation.
     """
 
     REPLACE_ONE = "replace one"
@@ -111,12 +116,14 @@ class Divisor(enum.Enum):
     Attributes
     ----------
     NOMINAL
-        The nominal batch size b, a public constant: Opacus (``expected_batch_size``), TensorFlow
-        Privacy, jax-privacy.
+        The nominal batch size b, a public constant: TensorFlow Privacy, jax-privacy
+        (``normalize_by``), and, where n is public, Opacus' ``expected_batch_size``, which is n over
+        the number of batches, rounded down.
     ACTUAL
         The number of records in the batch (1 for an empty batch). Two datasets of different size
-        then differ in every record's contribution, and in the noise; accountants do not cover it
-        (meta-pytorch/opacus issues 571 and 819).
+        then differ in every record's contribution, and in the noise; accountants do not cover it.
+        Neither do they cover a divisor that is made of each dataset's own n, as Opacus' where n is
+        not public (meta-pytorch/opacus issues 571 and 819).
     """
 
     NOMINAL = "nominal"

@@ -8,9 +8,14 @@ those of Poisson batches under add/remove. They take from `PrivacyEngine.make_pr
   the norm to which gradients are clipped (per layer: over the norm of the vector of these norms).
 
 The divisor: ``loss_reduction="mean"`` divides the noisy sum by ``expected_batch_size``, which is
-int(n / len(data_loader)), and ``"sum"`` by nothing. Both are public constants, and the noise is
-divided with the gradients, so privacy depends on neither: not on int(n q) in place of n q either.
-No batch is divided by its actual size.
+int(n / len(data_loader)), and ``"sum"`` by nothing; no batch is divided by its actual size. The
+noise is divided with the gradients, so a constant that is the same for both neighbours changes
+nothing: not int(n q) in place of n q either. It is the same if n is public, as `NoisySGD` takes it,
+and for neighbours of one size. But under add/remove, with n private, Opacus makes it of each
+dataset's own n. If the number of batches divides n, which it does where the batch size does, a
+record less makes the divisor b - 1. In d coordinates and T steps the deviation of the noise alone
+then tells the two apart about like sqrt(2 d T)/b-GDP, which no accountant counts
+(meta-pytorch/opacus issues 571 and 819). `PrivateTraining` says where that is so; "sum" avoids it.
 """
 
 from audit.adapters.opacus.accountants import (

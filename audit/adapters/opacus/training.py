@@ -50,7 +50,7 @@ class PrivateTraining:
     loader
         How batches are drawn.
     divisor
-        What the noisy sum is divided by, a public constant; None for ``loss_reduction="sum"``.
+        What the noisy sum is divided by; None for ``loss_reduction="sum"``.
     clipping, clip_norm
         How gradients are clipped, and the largest norm of a record's whole gradient.
     """
@@ -59,9 +59,16 @@ class PrivateTraining:
     claimed: NoisySGD | Composition
     actual: NoisySGD | Composition
     loader: Loader
-    divisor: float | None
+    divisor: int | None
     clipping: Clipping
     clip_norm: float
+
+    @property
+    def divisor_without_record(self) -> int | None:
+        """The divisor that Opacus takes at the same rate for one record less; None for a sum."""
+        if self.divisor is None:
+            return None
+        return int((self.loader.records - 1) * self.loader.assumed_rate)
 
     @property
     def as_claimed(self) -> bool:
@@ -70,7 +77,9 @@ class PrivateTraining:
 
     def __str__(self) -> str:
         rates = ", ".join(dict.fromkeys(f"{rate:.6g}" for _, rate, _ in self.history))
-        divisor = "the sum of a batch" if self.divisor is None else f"the sum over {self.divisor:g}"
+        divisor = "the sum of a batch" if self.divisor is None else f"the sum over {self.divisor}"
+        if self.divisor_without_record != self.divisor:
+            divisor += f" (n must be public: over {self.divisor_without_record} for a record less)"
         verdict = "as the accountant assumes" if self.as_claimed else "NOT what is assumed"
         return (
             f"assumed by Opacus: poisson batches at rate {rates}\n"
