@@ -58,7 +58,7 @@ test-floors:
 # The adapters and the training scripts against the packages themselves: Opacus with PyTorch,
 # jax-privacy with JAX. PyTorch for CPUs alone is a tenth in size: PIP_FLAGS may name its index.
 test-adapters: $(ADAPTERS)/.installed
-	AUDIT_TEST_ADAPTERS=1 OPENBLAS_NUM_THREADS=1 $(ADAPTERS)/bin/python -m pytest -q tests/adapters
+	AUDIT_TEST_ADAPTERS=1 OPENBLAS_NUM_THREADS=1 $(ADAPTERS)/bin/python -m pytest tests/adapters
 
 $(ADAPTERS)/.installed: pyproject.toml tests/adapters/versions.txt
 	$(PYTHON) -m venv $(ADAPTERS)
