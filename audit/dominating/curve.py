@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +23,14 @@ Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 Moments = Callable[[Array, Order], Array]
 Parts = list[tuple[GridPair, int]]
-Answer = TypeVar("Answer")
 
+# Epsilon at this delta is a lower end of that at 0.
+_LEAST_DELTA = 1e-12
 # Largest epsilon of the points from which a tradeoff function is made: that of this delta.
 _SMALLEST_DELTA = 1e-9
 _POINTS = 256
 # How often a grid is made finer, and how wide a bracket may be in units of what is aimed at.
-_ROUNDS, _TOLERATED = 4, 1.5
+_ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
 # How many times as wide a grid may become where a finer one needs too many cells.
 _COARSEST = 1000
 # Relative error of closed forms.
@@ -49,8 +51,36 @@ class Run(Protocol):
     def reach(self, steps: int) -> float:
         """Length of the range of one pair's losses, where ``steps`` pairs are composed in all."""
 
-    def sides(self, interval: float, steps: int) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them."""
+    def largest_loss(self, order: Order) -> Bracket:
+        """Return (low, high) around the largest loss of all pairs together."""
+
+    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
+        """How many losses are expected beyond each but the last, on either side.
+
+        Parameters
+        ----------
+        losses
+            Positive, rising.
+        tilt
+            A loss x counts e^(tilt x) times.
+        order
+            Which law comes first.
+        """
+
+    def sides(
+        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+    ) -> tuple[Parts, Parts]:
+        """Return what the pairs dominate, and what dominates them.
+
+        Parameters
+        ----------
+        interval
+            Of the grid.
+        steps
+            How many pairs are composed in all.
+        inner, outer
+            In intervals: only outcomes whose losses are as large are meant, on either side.
+        """
 
 
 class DominatingCurve(PrivacyCurve):
@@ -66,12 +96,13 @@ class DominatingCurve(PrivacyCurve):
         Parameters
         ----------
         delta
-            In (0, 1).
+            In [0, 1); at 0 it is the largest loss, infinite where that has no bound.
         order
             Of the pair; None for the worse of both.
         """
-        validate.open_unit(delta=delta)
-        return self._worse(lambda one: self._epsilon_ends(float(delta), one), order)
+        validate.half_open_unit(delta=delta)
+        ask = self._epsilon_ends if delta else self._pure_ends
+        return self._worse(lambda one: ask(float(delta), one), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around delta at ``epsilon``, any real number.
@@ -85,6 +116,13 @@ class DominatingCurve(PrivacyCurve):
         """
         validate.finite(epsilon=epsilon)
         return self._worse(lambda one: self._delta_ends(float(epsilon), one), order)
+
+    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+        """Return (low, high) around the largest loss: infinite where none is known."""
+        return self._epsilon_ends(_LEAST_DELTA, order)[0], math.inf
+
+    def _pure_epsilon(self, order: Order) -> float:
+        return self._pure_ends(0.0, order)[1]
 
     @abstractmethod
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket: ...
@@ -132,6 +170,14 @@ class ComposedCurve(DominatingCurve):
         """Whether both orders are the same."""
         return self.same
 
+    def tilt(self, epsilon: float, order: Order) -> float:
+        """Return the tilt under which the mean loss is about ``epsilon``."""
+        return self._sides(order)[1].tilt(epsilon)
+
+    def tilt_of_delta(self, delta: float, order: Order) -> float:
+        """Return the tilt under which the mean loss is about the epsilon of ``delta``."""
+        return self._sides(order)[1].tilt_of_delta(delta)
+
     def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
         if order is Order.FORWARD or self.same:
             return self.lower, self.upper
@@ -171,6 +217,15 @@ class ComposedCurve(DominatingCurve):
         return np.asarray(self.moments(alpha, order))
 
 
+class Composed(Protocol):
+    """A composition on a grid of this multiple of an interval, with layers for this tilt."""
+
+    def __call__(
+        self, share: float, tilt: float = 0.0, order: Order = Order.FORWARD
+    ) -> ComposedCurve:
+        """Return the composition."""
+
+
 @dataclass(frozen=True, eq=False)
 class RefinedCurve(DominatingCurve):
     """The curve of a composition on a grid that is made finer where a bracket of epsilon is wide.
@@ -178,20 +233,24 @@ class RefinedCurve(DominatingCurve):
     Parameters
     ----------
     composed
-        Maps a multiple of the first grid's interval to the curve on that grid.
+        Maps a multiple of the first grid's interval to the curve on that grid; where its layers end
+        follows from a tilt.
     accuracy
         The relative width of brackets of epsilon that is aimed at.
     finest
         The least multiple to ask for.
+    rough
+        A composition on a coarse grid, from which tilts are taken.
     runs
         What is composed.
     same
         Whether both orders are the same.
     """
 
-    composed: Callable[[float], ComposedCurve]
+    composed: Composed
     accuracy: float
     finest: float
+    rough: Callable[[], ComposedCurve]
     runs: tuple[Run, ...]
     same: bool
 
@@ -200,44 +259,49 @@ class RefinedCurve(DominatingCurve):
         """Whether both orders are the same."""
         return self.same
 
-    def _asked(self, ask: Callable[[ComposedCurve], Answer]) -> Answer:
-        """Ask the first grid, or a coarser one where a heavy tail needs too many of its cells."""
-        share = 1.0
-        while True:
-            try:
-                return ask(self.composed(share))
-            except TooManyCells:
-                if share > _COARSEST:
-                    raise
-                share *= 2
-
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low, high = self._asked(lambda curve: curve._epsilon_ends(delta, order))
-        share = 1.0
+        tilt, share = self.rough().tilt_of_delta(delta, order), 1.0
+        low, high = 0.0, np.inf
         for _ in range(_ROUNDS):
+            try:
+                ends = self._at(share, tilt, order)._epsilon_ends(delta, order)
+            except TooManyCells:
+                if np.isfinite(high) or share > _COARSEST:
+                    break
+                share *= 2
+                continue
+            before = high - low
+            low, high = max(low, ends[0]), min(high, ends[1])
+            if np.isfinite(before) and high - low > _SHRINKS * before:
+                break  # rounding keeps it wide, not the grid
             wide = (high - low) / (self.accuracy * high) if 0 < high < np.inf else 0.0
             if wide <= _TOLERATED or share <= self.finest:
                 break
             # the width of a bracket goes with the square of the interval
             share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
-            try:
-                ends = self.composed(share)._epsilon_ends(delta, order)
-            except TooManyCells:
-                break
-            low, high = max(low, ends[0]), min(high, ends[1])
         return low, high
 
+    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+        ends = [run.largest_loss(order) for run in self.runs]
+        return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
+
+    def _at(self, share: float, tilt: float, order: Order) -> ComposedCurve:
+        # tilts are rounded up, so that near ones share their layers
+        rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
+        return self.composed(share, rounded, order)
+
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        return self._asked(lambda curve: curve._delta_ends(epsilon, order))
+        tilt = self.rough().tilt(epsilon, order)
+        return self._at(1.0, tilt, order)._delta_ends(epsilon, order)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.array([self._epsilon_ends(float(d), order)[1] for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return self._asked(lambda curve: curve._delta(epsilon, order))
+        return np.array([self._delta_ends(float(e), order)[1] for e in epsilon])
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return self._asked(lambda curve: curve._beta(alpha, order))
+        return self.composed(1.0)._beta(alpha, order)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return self.composed(1.0)._renyi(alpha, order)
@@ -263,6 +327,9 @@ class GaussianDominatingCurve(DominatingCurve):
     @cached_property
     def _curve(self) -> GaussianCurve:
         return GaussianCurve(self.mu)
+
+    def _pure_ends(self, delta: float, order: Order) -> Bracket:
+        return math.inf, math.inf
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         value = self._curve.epsilon(delta)

@@ -45,6 +45,9 @@ class GridPair:
         Probability under one law of outcomes that the other does not have.
     rounding
         Bound on the relative error of ``p``, ``lifted``, ``p_only`` and ``q_only``.
+    ratio_error
+        Bounds (a, b) on the error of a run of T cells' total loss L: T a + b |L|; by default
+        what the rounding implies.
     """
 
     above: bool
@@ -55,6 +58,19 @@ class GridPair:
     p_only: float = 0.0
     q_only: float = 0.0
     rounding: float = 0.0
+    ratio_error: tuple[float, float] | None = None
+
+    @property
+    def loss_error(self) -> float:
+        """Bound on the error of a cell's loss that does not grow with the loss."""
+        if self.ratio_error is None:
+            return 2 * self.rounding + 4 * UNIT_ROUNDOFF
+        return self.ratio_error[0]
+
+    @property
+    def loss_stretch(self) -> float:
+        """Bound on the rest of that error, over the loss."""
+        return 0.0 if self.ratio_error is None else self.ratio_error[1]
 
     @property
     def losses(self) -> Array:
@@ -74,6 +90,7 @@ class GridPair:
             self.q_only,
             self.p_only,
             self.rounding + 4 * UNIT_ROUNDOFF,
+            self.ratio_error,
         )
 
 
@@ -161,20 +178,39 @@ def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
     )
 
 
-def regridded(pair: GridPair, interval: float) -> GridPair:
-    """Return a pair on the same side on a grid of another interval."""
+def regridded(
+    pair: GridPair, interval: float, inner: float = 0.0, outer: float = math.inf
+) -> GridPair:
+    """Return a pair on the same side on a grid of another interval.
+
+    Parameters
+    ----------
+    pair
+        On any grid.
+    interval
+        Distance of two grid points, in nats.
+    inner, outer
+        Only cells whose losses are as large, on either side, are taken: more than ``inner`` and at
+        most ``outer``, in nats.
+    """
+    size = np.abs(pair.losses)
+    chosen = (size <= outer) & ((size > inner) | (inner == 0)) & (pair.p + pair.lifted > 0)
+    last = outer == math.inf
+    only = (pair.p_only, pair.q_only) if last else (0.0, 0.0)
+    if not chosen.any():
+        nothing = np.zeros(0)
+        return GridPair(pair.above, interval, 0, nothing, nothing, *only, pair.rounding)
     with np.errstate(divide="ignore"):
-        log_p = np.log(pair.p)
-        log_q = np.log(pair.lifted) - pair.losses
+        log_p = np.log(pair.p[chosen])
+        log_q = np.log(pair.lifted[chosen]) - pair.losses[chosen]
     make = dominating if pair.above else dominated
     moved = make(log_p, log_q, interval, rounding=pair.rounding)
     # the losses are products of an index and the interval
-    size = max(abs(pair.first), abs(pair.first + pair.p.size)) * pair.interval
     return replace(
         moved,
-        p_only=moved.p_only + pair.p_only,
-        q_only=moved.q_only + pair.q_only,
-        rounding=moved.rounding + 4 * (size + 1) * UNIT_ROUNDOFF,
+        p_only=moved.p_only + only[0],
+        q_only=moved.q_only + only[1],
+        rounding=moved.rounding + 4 * (float(size.max()) + 1) * UNIT_ROUNDOFF,
     )
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
+from audit.curves import Order
 from audit.dominating.grid import GridPair
 
 Array = NDArray[np.float64]
@@ -117,6 +119,17 @@ class MixturePair:
         steepness = reach * (reach + self.mean / self.noise)
         return (64 + 8 * steepness) * _UNIT
 
+    @property
+    def ratio_error(self) -> tuple[float, float] | None:
+        """See `GridPair`: only the share of the moved normal in P has the error of its masses.
+
+        That share is at most L + q for losses L >= 0 and at most q below, where L >= log(1 - q).
+        """
+        if self.two_sided or self.rate == 1:
+            return None
+        least = self.rate - math.log1p(-self.rate)
+        return 2 * self.rounding * least + 16 * _UNIT, 2 * self.rounding
+
     def spread(self) -> float:
         """Return the standard deviation of the loss, the smaller one of both orders, roughly."""
         grid = np.linspace(-9, 9, 721)
@@ -139,36 +152,74 @@ class MixturePair:
         least = -self.mean if self.two_sided else 0.0
         return least - reach * self.noise, self.mean + reach * self.noise
 
-    def grid_pairs(self, width: float, steps: int) -> tuple[GridPair, GridPair]:
-        """Return a pair that this one dominates, and one that dominates it, on a grid."""
+    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
+        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        total = np.zeros(losses.size - 1)
+        for sign in (1, -1):
+            edges = self.place(sign * losses)
+            p, q = (np.maximum(one, 0.0) for one in self.masses(edges[::sign]))
+            masses = (p if order is Order.FORWARD else q)[::sign]
+            positive = (sign > 0) == (order is Order.FORWARD)
+            total += tilted_counts(masses, losses, tilt if positive else -tilt)
+        return total
+
+    def grid_pairs(
+        self, width: float, steps: int, inner: int = 0, outer: int | None = None
+    ) -> tuple[GridPair, GridPair]:
+        """Return a pair that this one dominates, and one that dominates it, on a grid.
+
+        Parameters
+        ----------
+        width
+            Of a cell.
+        steps
+            How many pairs are composed.
+        inner, outer
+            In widths: only outcomes whose losses are as large are meant, or up to the range of the
+            losses if ``outer`` is None.
+        """
         low, high = self.loss(np.array(self.ends(steps)))
         first, last = math.floor(low / width), math.ceil(high / width)
-        intervals = np.arange(first, last + 1) * width
-        return (
-            self._merged(width, first, self.place(intervals - 0.5 * width)),
-            self._split(width, first, self.place(intervals)),
-        )
+        least, most = (first, last) if outer is None else (max(first, -outer), min(last, outer))
+        ranges = [(least, most)]
+        if inner:
+            ranges = [(least, -inner), (inner, most)]
+        lower, upper = [], []
+        for start, stop in ranges:
+            if start < stop:
+                ends = start == first, stop == last
+                lower.append(self._merged(width, start, stop, ends))
+                upper.append(self._split(width, start, stop, ends))
+        return self._united(False, width, lower), self._united(True, width, upper)
 
     def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
         """Masses under P and Q below the first and above the last edge."""
         p, q = self.masses(np.array([-np.inf, edges[0], edges[-1], np.inf]))
         return (float(p[0]), float(q[0])), (float(p[2]), float(q[2]))
 
-    def _merged(self, width: float, first: int, edges: Array) -> GridPair:
-        """Return the pair whose cells are the outcomes between each two edges."""
-        p, q = self.masses(edges)
-        for end, tail in zip((0, -1), self._tails(edges), strict=True):
-            p[end] += tail[0]
-            q[end] += tail[1]
-        lifted = q * np.exp((first + np.arange(q.size)) * width)
-        return GridPair(False, width, first, p, lifted, rounding=self.rounding)
+    def _merged(self, width: float, start: int, stop: int, ends: tuple[bool, bool]) -> GridPair:
+        """Return the pair whose cells are the outcomes between two points half-way of the grid.
 
-    def _split(self, width: float, first: int, edges: Array) -> GridPair:
+        Those of the ends begin and stop at a grid point, but for what lies beyond all of them.
+        """
+        halves = np.arange(start, stop, dtype=float) + 0.5
+        points = np.append(np.append(float(start), halves), float(stop))
+        edges = self.place(np.asarray(points * width, dtype=np.float64))
+        p, q = self.masses(edges)
+        for end, tail, there in zip((0, -1), self._tails(edges), ends, strict=True):
+            if there:
+                p[end] += tail[0]
+                q[end] += tail[1]
+        lifted = q * np.exp((start + np.arange(q.size)) * width)
+        return GridPair(False, width, start, p, lifted)
+
+    def _split(self, width: float, start: int, stop: int, ends: tuple[bool, bool]) -> GridPair:
         """Return the pair that splits what lies between two grid points over both of them.
 
         What lies beyond the ends is split between them and losses of plus and minus infinity.
         """
-        points = (first + np.arange(edges.size)) * width
+        points = np.arange(start, stop + 1) * width
+        edges = self.place(points)
         p, q = self.masses(edges)
         with np.errstate(divide="ignore", invalid="ignore"):
             share = (p / q * np.exp(-points[:-1]) - 1) / math.expm1(width)
@@ -178,16 +229,45 @@ class MixturePair:
         masses *= np.exp(points)
         below, above = self._tails(edges)
         lowest, highest = math.exp(points[0]), math.exp(points[-1])
-        low, high = min(below[0], below[1] * lowest), above[1] * highest
+        low = min(below[0], below[1] * lowest) if ends[0] else 0.0
+        high = above[1] * highest if ends[1] else 0.0
         masses[0] += low
         masses[-1] += high
         return GridPair(
             True,
             width,
-            first,
+            start,
             masses,
             masses,
-            p_only=max(above[0] - high, 0.0),
-            q_only=max(below[1] - low / lowest, 0.0),
-            rounding=self.rounding,
+            p_only=max(above[0] - high, 0.0) if ends[1] else 0.0,
+            q_only=max(below[1] - low / lowest, 0.0) if ends[0] else 0.0,
         )
+
+    def _united(self, above: bool, width: float, pairs: Sequence[GridPair]) -> GridPair:
+        """Return one pair of the cells of several, which may be none."""
+        first = pairs[0].first if pairs else 0
+        last = max((pair.first + pair.p.size for pair in pairs), default=0)
+        p, lifted = np.zeros(last - first), np.zeros(last - first)
+        for pair in pairs:
+            place = slice(pair.first - first, pair.first - first + pair.p.size)
+            p[place] += pair.p
+            lifted[place] += pair.lifted
+        return GridPair(
+            above,
+            width,
+            first,
+            p,
+            lifted,
+            p_only=sum(pair.p_only for pair in pairs),
+            q_only=sum(pair.q_only for pair in pairs),
+            rounding=self.rounding,
+            ratio_error=self.ratio_error,
+        )
+
+
+def tilted_counts(masses: Array, edges: Array, tilt: float) -> Array:
+    """Return the sums of the masses between edges, from each on, times e^(tilt * edge)."""
+    steep = np.maximum(tilt * edges[:-1], tilt * edges[1:])
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses) + steep
+    return np.cumsum(np.exp(np.minimum(logs, 600.0))[::-1])[::-1]

@@ -32,6 +32,7 @@ from audit import validate
 from audit.curves import Order
 from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve
 from audit.dominating.mixture import MixturePair
+from audit.dominating.one_step import OneStepCurve
 from audit.dominating.runs import MixtureRun, refined
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Relation
@@ -91,4 +92,5 @@ def poisson_curve(
         return steps * np.asarray(once)
 
     run = MixtureRun(pair, steps)
-    return refined((run,), accuracy, None if two_sided else moments, same=two_sided)
+    curve = refined((run,), accuracy, None if two_sided else moments, same=two_sided)
+    return curve if steps > 1 or two_sided else OneStepCurve.of(curve, pair)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 from audit.curves import Order
 from audit.dominating.curve import (
     Array,
+    Bracket,
     ComposedCurve,
     DominatingCurve,
     GaussianDominatingCurve,
@@ -23,13 +25,22 @@ from audit.dominating.curve import (
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import regridded
 from audit.dominating.grid_composition import GridComposition
-from audit.dominating.mixture import MixturePair
+from audit.dominating.layer import Piece
+from audit.dominating.mixture import MixturePair, tilted_counts
 
 _DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
 _MOST_CELLS = 1 << 22
-_REFINED_CELLS = 1 << 18
+_FEWEST_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
+_LONGEST = 1e12
+_ROUGH_CELLS = 1 << 12
+# The grid of a layer is so many times as wide as that of the one before it, and beyond that one
+# are so few losses that this does not matter.
+_COARSER = 8
+_RARE = 0.3
+_COUNTED = 300
 _LARGEST_LOSS = 640.0  # e^loss and its inverse are normal floating-point numbers
+_ROUNDING = 1e-12
 _LARGEST_MU = 5.0  # of one Gaussian pair on a grid
 
 
@@ -55,9 +66,23 @@ class MixtureRun:
             )
         return high - low
 
-    def sides(self, interval: float, steps: int) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them."""
-        lower, upper = self.pair.grid_pairs(interval, steps)
+    def largest_loss(self, order: Order) -> Bracket:
+        """Return (low, high) around the largest loss of all pairs together."""
+        pair = self.pair
+        if order is Order.FORWARD or pair.two_sided or pair.rate == 1:
+            return math.inf, math.inf
+        value = -self.times * math.log1p(-pair.rate)
+        return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
+
+    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
+        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        return self.times * self.pair.counts(losses, tilt, order)
+
+    def sides(
+        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+    ) -> tuple[Parts, Parts]:
+        """Return what the pairs dominate, and what dominates them, see `Run`."""
+        lower, upper = self.pair.grid_pairs(interval, steps, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
 
 
@@ -85,10 +110,29 @@ class GriddedRun:
         """Length of the range of one pair's losses."""
         return max(pair.p.size * pair.interval for pair, _ in self.curve.upper.parts)
 
-    def sides(self, interval: float, steps: int) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them."""
+    def largest_loss(self, order: Order) -> Bracket:
+        """Return (low, high) around the largest loss of all pairs together."""
+        return 0.0, math.inf
+
+    def counts(self, losses: Array, tilt: float, order: Order) -> Array:
+        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        total = np.zeros(losses.size - 1)
+        for pair, times in self.curve.upper.parts:
+            law = pair if order is Order.FORWARD else pair.swapped()
+            rank = np.searchsorted(losses, np.abs(law.losses), side="right") - 1
+            for positive in (True, False):
+                chosen = (rank >= 0) & (rank < total.size) & ((law.losses > 0) == positive)
+                masses = np.bincount(rank[chosen], law.p[chosen], total.size).astype(float)
+                total += times * tilted_counts(masses, losses, tilt if positive else -tilt)
+        return total
+
+    def sides(
+        self, interval: float, steps: int, inner: int = 0, outer: int | None = None
+    ) -> tuple[Parts, Parts]:
+        """Return what the pairs dominate, and what dominates them, see `Run`."""
+        most = math.inf if outer is None else outer * interval
         lower, upper = (
-            [(regridded(pair, interval), times) for pair, times in side.parts]
+            [(regridded(pair, interval, inner * interval, most), n) for pair, n in side.parts]
             for side in (self.curve.lower, self.curve.upper)
         )
         return lower, upper
@@ -134,24 +178,83 @@ def refined(
     steps = sum(run.times for run in runs)
     reach = max(run.reach(steps) for run in runs)
     spread = math.sqrt(sum(run.variance for run in runs) / steps)
-    width = grid_width(spread, steps, reach, accuracy)
+    total = spread * math.sqrt(steps)
+    wanted = grid_width(spread, steps, 0.0, accuracy)
     # a heavy tail makes epsilon large beside the spread, and then a wider grid often serves
-    least, width = width, max(width, reach / _FIRST_CELLS)
-    # a second's work, or several times that of the first grid
-    most = min(max(4 * reach / least, _REFINED_CELLS), _MOST_CELLS) / len(runs)
-    finest = min(reach / width / most, 1.0)
+    width = max(wanted, _DEVIATIONS * total / _FIRST_CELLS, reach / _LONGEST)
+    most = max(_MOST_CELLS // len(runs), _FEWEST_CELLS)
+    finest = min(_DEVIATIONS * total / width / most, 1.0)
 
-    @functools.lru_cache(maxsize=2)
-    def composed(share: float) -> ComposedCurve:
-        lower: Parts = []
-        upper: Parts = []
+    def of(interval: float, bounds: Sequence[int]) -> ComposedCurve:
+        lower, upper = (_layers(runs, steps, interval, bounds, number) for number in (0, 1))
+        return ComposedCurve(GridComposition(*lower), GridComposition(*upper), moments, same)
+
+    @functools.lru_cache(maxsize=4)
+    def composed(share: float, tilt: float = 0.0, order: Order = Order.FORWARD) -> ComposedCurve:
+        interval = share * width
+        bounds = _bounds(runs, interval, reach, tilt, order)
+        if not bounds:
+            interval = share * max(width, reach / _FIRST_CELLS)
+        return of(interval, bounds)
+
+    @functools.cache
+    def rough() -> ComposedCurve:
+        return of(max(reach, _DEVIATIONS * total) / _ROUGH_CELLS, ())
+
+    return RefinedCurve(composed, accuracy, finest, rough, tuple(runs), same)
+
+
+def _bounds(
+    runs: Sequence[Run], interval: float, reach: float, tilt: float, order: Order
+) -> list[int]:
+    """Return where layers end, in intervals of the first one; the last one goes to the end.
+
+    The grid of the next layer is _COARSER times as wide, so that few losses may lie beyond.
+
+    Parameters
+    ----------
+    runs
+        All runs.
+    interval, reach
+        Of the first grid, and of the losses.
+    tilt, order
+        Under which losses are counted.
+    """
+    if reach < _FEWEST_CELLS * interval:
+        return []
+    found: list[int] = []
+    # powers of two, which all grids of layers have in common
+    choices = _FEWEST_CELLS * 2 ** np.arange(44)
+    choices = choices[choices * interval < reach / 2]
+    losses = np.geomspace(_FEWEST_CELLS * interval, 1.01 * reach, _COUNTED)
+    counts = sum(run.counts(losses, tilt, order) for run in runs)
+    expected = np.interp(np.log(choices * interval), np.log(losses[:-1]), counts)
+    for choice, count in zip(choices, expected, strict=True):
+        wider = _COARSER ** (len(found) + 1)
+        spaced = not found or choice >= _COARSER * found[-1]
+        if spaced and count * wider**2 < _RARE:
+            found.append(int(choice))
+    return found
+
+
+def _layers(
+    runs: Sequence[Run], steps: int, interval: float, bounds: Sequence[int], side: int
+) -> tuple[Parts, list[list[Piece]]]:
+    """Return the first layer of one side, and the others."""
+    ends = [*bounds, None]
+    first = [part for run in runs for part in run.sides(interval, steps, 0, ends[0])[side]]
+    layers: list[list[Piece]] = []
+    for number, (inner, outer) in enumerate(itertools.pairwise(ends), 1):
+        wider = _COARSER**number
+        assert inner is not None
+        low, high = inner // wider, None if outer is None else outer // wider
+        pieces: list[Piece] = []
         for run in runs:
-            below, above = run.sides(share * width, steps)
-            lower += below
-            upper += above
-        return ComposedCurve(GridComposition(lower), GridComposition(upper), moments, same)
-
-    return RefinedCurve(composed, accuracy, finest, tuple(runs), same)
+            base = run.sides(interval * wider, steps, 0, low)[side]
+            part = run.sides(interval * wider, steps, low, high)[side]
+            pieces += [(b, p, n) for (b, n), (p, _) in zip(base, part, strict=True)]
+        layers.append(pieces)
+    return first, layers
 
 
 def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> DominatingCurve:

@@ -1,0 +1,626 @@
+"""One layer of a composition: convolved on one grid under a tilt, with errors relative to delta.
+
+Losses of independent outcomes add up, so the arrays of the pairs are convolved. A plain FFT errs by
+1e-16 of the largest entry, which would swamp a small delta. Here P is tilted by e^(theta loss)
+first, with theta at the saddle point of the wanted delta: the entries that decide then are the
+largest ones (Koskela, Jaelkoe and Honkela 2020 use FFTs, Gopi, Lee and Wutschitz 2021 bound their
+errors; the tilt is that of Cramer's theorem). The window of the FFT is cut where Chernoff's bound
+leaves nothing, and what is left is part of the bracket, as is the rounding of the FFT.
+
+A layer is the measure (base + part)^T - base^T: the runs in which some step has an outcome of
+``part``. With losses in ``part`` far above those in ``base``, it needs a grid of its own only.
+Differences are never taken of large numbers: delta is a sum of positive terms, and the small
+difference of the two laws of a lower side, and of a layer, is carried through the powers.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import fft
+from scipy.special import erfcx
+
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
+
+Array = NDArray[np.float64]
+Spectrum = NDArray[np.complex128]
+Piece = tuple[GridPair | None, GridPair, int]
+
+# What a window leaves out, as a share of delta at the tilted mean loss.
+_OUTSIDE = 1e-11
+# Rounding of an FFT of size N, relative to the sum of the absolute entries: this many units a
+# stage (Higham 2002, section 24.1, has 7 for radix 2).
+_UNITS_A_STAGE = 10
+_LARGEST_SIZE = 2**24
+TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
+"""Tilts to choose from: from 0 to 1e12."""
+
+# Moment bounds may be larger than the least one by this logarithm.
+_LOOSE = 3.0
+# So many sets are kept.
+_KEPT = 6
+# Blocks of cells in the copies on which tilts and windows are looked for, of all pairs.
+_BLOCKS, _FEWEST_BLOCKS = 1024, 96
+# Parts of a spectrum below this are left out.
+_LOG_INACTIVE = -75.0
+# Relative rounding of a factor of a power.
+_UNITS = 8 * UNIT_ROUNDOFF
+# Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
+# further left are not looked at.
+_LARGEST_EXPONENT = 600.0
+_LEFT = 8.0
+# Cells around the likeliest one at which a lower side looks for its best set.
+_MOVES = (-64, -32, -16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16, 32, 64)
+
+
+class TooManyCells(ValueError):
+    """A composition needs more cells than a transform may have; a wider grid needs fewer."""
+
+
+@dataclass(frozen=True, eq=False)
+class _Cells:
+    """The cells of a pair that both laws have.
+
+    ``excess`` is lifted/p - 1, None where it is 0. Cells that underflow under one law are left out
+    under both, which an event may do.
+    """
+
+    index: NDArray[np.int64]
+    loss: Array
+    log_p: Array
+    excess: Array | None
+
+    @classmethod
+    def of(cls, pair: GridPair) -> _Cells:
+        kept = np.flatnonzero(pair.p if pair.above else (pair.p > 0) & (pair.lifted > 0))
+        index = kept + pair.first
+        p = pair.p[kept]
+        excess = None if pair.above else (pair.lifted[kept] - p) / p
+        loss = np.asarray(index * pair.interval, dtype=np.float64)
+        return cls(index, loss, np.log(p), excess)
+
+    def blocks(self, most: int) -> tuple[Array, Array, Array, Array]:
+        """Return log mass, mean loss and ends of blocks of cells, shape ``(blocks,)``."""
+        size = self.index.size
+        if not size:
+            return np.array([-np.inf]), np.zeros(1), np.zeros(1), np.zeros(1)
+        if size <= most:
+            return self.log_p, self.loss, self.loss, self.loss
+        # half of the cells evenly, half where the masses are
+        even = np.arange(0, size, -(-2 * size // most))
+        p = np.exp(self.log_p)
+        ranks = np.cumsum(np.sqrt(np.sqrt(p)))
+        massy = np.searchsorted(ranks, np.linspace(0, ranks[-1], most // 2, endpoint=False))
+        starts = np.union1d(even, massy)
+        mass = np.add.reduceat(p, starts)
+        mean = np.add.reduceat(p * self.loss, starts) / mass
+        ends = np.append(starts[1:], size) - 1
+        return np.log(mass), mean, self.loss[starts], self.loss[ends]
+
+    def most_excess(self) -> float:
+        """Return the largest log of lifted/p."""
+        return 0.0 if self.excess is None else math.log1p(float(self.excess.max(initial=0.0)))
+
+
+def _stacked(rows: Sequence[Array], fill: float) -> Array:
+    """Return rows of different lengths as one array."""
+    result = np.full((len(rows), max(row.size for row in rows)), fill)
+    for target, row in zip(result, rows, strict=True):
+        target[: row.size] = row
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Copy:
+    """Few blocks of each pair: sums over them are near those over all cells."""
+
+    log_mass: Array
+    loss: Array
+    # masses split between the ends of each block, which only raises moments
+    log_ends: Array
+    ends: Array
+
+    @classmethod
+    def of(cls, groups: Sequence[Sequence[_Cells]], most: int) -> _Copy:
+        columns: tuple[list[Array], ...] = ([], [], [], [])
+        for group in groups:
+            blocks = [one.blocks(most) for one in group]
+            log_mass, mean, low, high = (np.concatenate(part) for part in zip(*blocks, strict=True))
+            with np.errstate(divide="ignore", invalid="ignore"):
+                up = np.where(high > low, np.clip((mean - low) / (high - low), 0.0, 1.0), 0.0)
+                ends = np.concatenate([log_mass + np.log1p(-up), log_mass + np.log(up)])
+            for column, row in zip(
+                columns, (log_mass, mean, ends, np.concatenate([low, high])), strict=True
+            ):
+                column.append(row)
+        return cls(
+            _stacked(columns[0], -np.inf),
+            _stacked(columns[1], 0.0),
+            _stacked(columns[2], -np.inf),
+            _stacked(columns[3], 0.0),
+        )
+
+    def moments(self, times: Array) -> tuple[Array, Array, Array]:
+        """Return log mass, mean and variance of the composed loss under each of `TILTS`."""
+        total = np.zeros((3, TILTS.size))
+        for log, loss, count in zip(self.log_mass, self.loss, times, strict=True):
+            kept = np.isfinite(log)
+            log, loss = log[kept], loss[kept]
+            exponents = log + TILTS[:, None] * loss
+            top = exponents.max(axis=1)
+            weights = np.exp(exponents - top[:, None])
+            sums = weights.sum(axis=1)
+            mean = weights @ loss / sums
+            spread = np.maximum(weights @ loss**2 / sums - mean**2, 0.0)
+            near = spread < 1e-6 * mean**2  # where the difference has lost its digits
+            for k in np.flatnonzero(near):
+                spread[k] = weights[k] @ (loss - mean[k]) ** 2 / sums[k]
+            total += count * np.array([top + np.log(sums), mean, spread])
+        return total[0], total[1], total[2]
+
+    def largest(self, thetas: Array) -> Array:
+        """Return upper bounds on the logs of the sums of each pair, shape ``(pairs, thetas)``."""
+        result = np.empty((self.ends.shape[0], thetas.size))
+        for row, log, places in zip(result, self.log_ends, self.ends, strict=True):
+            exponents = log + thetas[:, None] * places
+            top = np.maximum(exponents.max(axis=1), -1e300)
+            sums = np.exp(exponents - top[:, None]).sum(axis=1)
+            row[:] = top + np.log(np.maximum(sums, 1e-300))
+        return np.asarray(result + 1e-12 * (1 + np.abs(result)))
+
+
+class Layer:
+    """The runs of independent pairs in which some step has an outcome of its ``part``.
+
+    Parameters
+    ----------
+    pieces
+        (base or None, part, times) of each pair, all on one side and of one interval. With no base
+        all runs are meant.
+    """
+
+    def __init__(self, pieces: Sequence[Piece]) -> None:
+        self.pieces = tuple(pieces)
+        first = self.pieces[0][1]
+        self.above, self.interval = first.above, first.interval
+        self.times = np.array([times for _, _, times in pieces], dtype=float)
+        self._part = [_Cells.of(part) for _, part, _ in pieces]
+        self._base = [_Cells.of(base) for base, _, _ in pieces if base is not None]
+        most = max(_BLOCKS // len(self.pieces), _FEWEST_BLOCKS)
+        groups = zip(self._base, self._part, strict=True) if self._base else zip(self._part)
+        self._copy = _Copy.of([*groups], most)
+        self._sets: dict[int, _Sets] = {}
+
+    def swapped(self) -> Layer:
+        """Return the layer of the pairs (Q, P)."""
+        return Layer(
+            [
+                (None if base is None else base.swapped(), part.swapped(), times)
+                for base, part, times in self.pieces
+            ]
+        )
+
+    def masses(self, *, of_base: bool = False) -> Array:
+        """Return the probability under P of the outcomes of each pair, or of its base alone."""
+        pairs = [[base] if of_base else [base, part] for base, part, _ in self.pieces]
+        return np.array([sum(float(p.p.sum()) for p in group if p is not None) for group in pairs])
+
+    @cached_property
+    def cumulants(self) -> tuple[Array, Array, Array]:
+        """Log mass, mean and variance of the loss of all runs under `TILTS`, of a copy."""
+        return self._copy.moments(self.times)
+
+    @cached_property
+    def _shares(self) -> Array:
+        """Delta at the mean loss over the moment bound, by the saddle point method."""
+        spread = np.sqrt(self.cumulants[2] / 2)
+        shares = 0.5 * (erfcx(TILTS * spread) - erfcx((TILTS + 1) * spread))
+        return np.clip(shares, 1e-300, 1.0)
+
+    def epsilon_guess(self, delta: float) -> float:
+        """Return about the epsilon of ``delta``, of all runs, by the saddle point method."""
+        log, mean, _ = self.cumulants
+        logs = log - TILTS * mean + np.log(self._shares)
+        below = np.flatnonzero(logs <= math.log(delta))
+        if not below.size:
+            return float(mean[-1])
+        k = int(below[0])
+        if not k:
+            return max(float(mean[0]), 0.0)
+        step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
+        return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
+
+    def tilt(self, epsilon: float, floor: float) -> int:
+        """Return which of `TILTS` serves for ``epsilon``.
+
+        The least one whose moment bound on delta is nearly the least, or has a log below ``floor``:
+        a smaller tilt has a shorter window.
+        """
+        logs = self.log_bounds(epsilon)
+        return int(np.argmax(logs <= max(float(logs.min()) + _LOOSE, floor)))
+
+    def log_bounds(self, epsilon: float) -> Array:
+        """Return the logs of the moment bounds on delta of each of `TILTS`."""
+        return np.asarray(self.cumulants[0] - TILTS * epsilon)
+
+    def sets(self, tilt: int) -> _Sets:
+        """Return the probabilities of sets of outcomes, accurate around the tilt's mean loss."""
+        if tilt not in self._sets:
+            while len(self._sets) >= _KEPT:
+                self._sets.pop(next(iter(self._sets)))
+            self._sets[tilt] = self._tilted(tilt)
+        return self._sets[tilt]
+
+    def _tilted(self, tilt: int) -> _Sets:
+        theta = float(TILTS[tilt])
+        tilted = [_Tilted(cells, theta) for cells in self._part]
+        under = [_Tilted(cells, theta) for cells in self._base]
+        scales = np.array([one.log_sum for one in tilted])
+        if under:
+            scales = np.logaddexp(scales, [one.log_sum for one in under])
+        here, sizes = float(self.times @ scales), float(self.times @ np.abs(scales))
+        log_outside = math.log(_OUTSIDE * self._shares[tilt])
+        low, high, middle = self._window(tilt, here, log_outside)
+        size = fft.next_fast_len(max(high - low + 1, 16), real=True)
+        if size > _LARGEST_SIZE:
+            raise TooManyCells(
+                f"interval must be so large that {_LARGEST_SIZE} cells hold the composition, "
+                f"got {self.interval:g}"
+            )
+        transform = _Transform(size, -(low % size))
+        drift = 0.0
+        for number, (part, scale) in enumerate(zip(tilted, scales, strict=True)):
+            base = under[number] if under else None
+            transform.take(base, part, float(scale), int(self.times[number]))
+            groups = [part] if base is None else [base, part]
+            drift += self.times[number] * sum(one.drift(float(scale)) for one in groups)
+        (p, p_error), skew = transform.law(), None
+        skew_error = 0.0
+        if not self.above:
+            skew, skew_error = transform.difference()
+        # weights stay finite
+        left = min(_LARGEST_EXPONENT / (theta + 1), _LEFT * math.sqrt(self.cumulants[2][tilt]))
+        leftmost = middle - math.floor(left / self.interval)
+        cut = min(max(leftmost - low, 0), size - 1)
+        steps = np.arange(low + cut - middle, low + size - middle) * self.interval
+        weights = np.exp(-theta * steps)
+        fall = np.exp(-steps)
+        p_tails = _tails(np.maximum(p[cut:], 0.0) * weights)
+        skews = None
+        if skew is not None:
+            terms = skew[cut:] * weights * fall
+            skews = _tails(terms), _tails(np.abs(terms))
+        reference = middle * self.interval
+        return _Sets(
+            theta=theta,
+            first=low + cut,
+            interval=self.interval,
+            reference=reference,
+            log_scale=here - theta * reference,
+            log_outside=log_outside,
+            p=p_tails,
+            gain=_tails(p_tails * fall),
+            skews=skews,
+            p_error=p_error,
+            skew_error=skew_error,
+            units=(2 * steps.size + 4 * (sizes + _LARGEST_EXPONENT) + 64) * UNIT_ROUNDOFF,
+            complete=cut == 0,
+            drift=drift,
+        )
+
+    def _window(self, tilt: int, here: float, log_outside: float) -> tuple[int, int, int]:
+        """Return grid indices outside of which Chernoff leaves next to nothing, and the mean's.
+
+        The steps from theta are those at which a law of the window's scale has its bound.
+        """
+        ends = [(times * least, times * most) for least, most, times in map(_ends_of, self.pieces)]
+        first, last = sum(low for low, _ in ends), sum(high for _, high in ends)
+        theta = float(TILTS[tilt])
+        mean, variance = (float(part[tilt]) for part in self.cumulants[1:])
+        middle = min(max(round(mean / self.interval), first), last)
+        width = math.sqrt(variance) + self.interval
+        steps = np.geomspace(max(1e-3 / width, 1 / ((last - first + 1) * self.interval)),
+                             max(40.0 / width, 20.0 / self.interval), 40)  # fmt: skip
+        lifted = float(
+            self.times
+            @ [
+                max(cells.most_excess() for cells in group)
+                for group in zip(self._part, *([self._base] if self._base else []), strict=True)
+            ]
+        )
+
+        def reach(sign: int) -> float:
+            """Cells beyond which Chernoff leaves next to nothing, on one side."""
+            thetas = theta + sign * steps
+            moments = self.times @ self._copy.largest(thetas) + lifted
+            return float(np.min((moments - here - log_outside) / steps)) / self.interval
+
+        low, high = max(float(first), -reach(-1)), min(float(last), reach(1))
+        low, high = math.floor(low) - 1, math.ceil(high) + 1
+        return low, max(high, low + 1), min(max(middle, low), max(high, low + 1))
+
+
+def _ends_of(piece: Piece) -> tuple[int, int, int]:
+    pairs = [pair for pair in piece[:2] if pair is not None]
+    ends = [(pair.first, pair.first + pair.p.size - 1) for pair in pairs]
+    return min(low for low, _ in ends), max(high for _, high in ends), piece[2]
+
+
+def _tails(values: Array) -> Array:
+    """Return the sums of all entries from each one on."""
+    return np.cumsum(values[::-1])[::-1]
+
+
+class _Tilted:
+    """The tilted masses of some cells, and the log of their sum."""
+
+    def __init__(self, cells: _Cells, theta: float) -> None:
+        self.cells = cells
+        exponents = cells.log_p + theta * cells.loss
+        top = float(exponents.max(initial=-1e300))
+        self.weights = np.exp(exponents - top)
+        self._top = top
+        self.log_sum = top + math.log(max(float(self.weights.sum()), 1e-300))
+
+    def drift(self, log_scale: float) -> float:
+        """Return the mean of log lifted/p over all masses over e^log_scale."""
+        if self.cells.excess is None:
+            return 0.0
+        return float(self.scaled(log_scale) @ np.log1p(self.cells.excess))
+
+    def scaled(self, log_scale: float) -> Array:
+        """Return the masses over e^log_scale."""
+        factor = math.exp(min(self._top - log_scale, 1.0))
+        return self.weights * factor
+
+
+class _Transform:
+    """Spectra of the powers, on the part where they are not negligible.
+
+    Pairs (b, d) stand for b^T and (b + d)^T - b^T; their majorants have the absolute values, with
+    and without the rounding of the FFT.
+    """
+
+    def __init__(self, size: int, roll: int) -> None:
+        self.size, self.roll = size, roll
+        self.stages = _UNITS_A_STAGE * math.log2(size) * UNIT_ROUNDOFF
+        self.active: NDArray[np.int64] = np.arange(size // 2 + 1)
+        self.log_size = np.zeros(self.active.size)  # of the law of P, at most
+        self.grown = 0.0
+        self.p: _Power | None = None
+        self.lifted: _Power | None = None
+        self._buffer = np.zeros(size)
+
+    def take(self, base: _Tilted | None, part: _Tilted, log_scale: float, times: int) -> None:
+        """Compose with the power of one pair."""
+        sources = [part] if base is None else [base, part]
+        spectra = []
+        for one in sources:
+            masses = one.scaled(log_scale)
+            spectra.append(self._spectrum(one.cells.index, masses))
+            if one.cells.excess is not None:
+                skew = masses * one.cells.excess
+                spectra.append(self._spectrum(one.cells.index, skew))
+                self.grown += times * float(np.abs(skew).sum())
+        exact = part.cells.excess is None
+        # of the sums of all, which bounds the transforms of both laws
+        size = sum(np.abs(values) for values, _ in spectra) + sum(error for _, error in spectra)
+        self.log_size += times * np.log(size)
+        kept = self.log_size > _LOG_INACTIVE
+        if not kept.all():
+            self.active, self.log_size = self.active[kept], self.log_size[kept]
+            spectra = [(values[kept], error) for values, error in spectra]
+            for power in (self.p, self.lifted):
+                if power is not None:
+                    power.keep(kept)
+        if base is None:
+            p = _Power(spectra[0], None if exact else spectra[1], times)
+            self.p = p if self.p is None else self.p.times(p)
+        elif exact:
+            p = _Power(spectra[0], spectra[1], times)
+            self.p = p if self.p is None else self.p.times(p)
+        else:
+            (b, eb), (xb, exb), (d, ed), (xd, exd) = spectra
+            p = _Power((b, eb), (d, ed), times)
+            lifted = _Power((b + xb, eb + exb), (d + xd, ed + exd), times)
+            self.p = p if self.p is None else self.p.times(p)
+            self.lifted = lifted if self.lifted is None else self.lifted.times(lifted)
+        self.layered = base is not None
+
+    def _spectrum(self, index: NDArray[np.int64], masses: Array) -> tuple[Spectrum, float]:
+        """Return the active part of the transform, and the error of every entry."""
+        if not index.size:
+            return np.zeros(self.active.size, dtype=np.complex128), 0.0
+        place = index % self.size
+        if index[-1] - index[0] < self.size:
+            self._buffer[:] = 0.0
+            self._buffer[place] = masses
+            wrapped = self._buffer
+        else:
+            wrapped = np.bincount(place, weights=masses, minlength=self.size).astype(float)
+        whole = fft.rfft(wrapped)
+        values = whole if self.active.size == whole.size else whole[self.active]
+        return values, self.stages * float(np.abs(masses).sum())
+
+    def law(self) -> tuple[Array, float]:
+        """Return the masses under P, and the error of each."""
+        assert self.p is not None
+        return self._back(*(self.p.increments() if self.layered else self.p.powers()))
+
+    def difference(self) -> tuple[Array, float]:
+        """Return the masses under P minus the lifted ones, and the error of each."""
+        assert self.p is not None
+        if not self.layered:
+            values, errors = self.p.increments()
+            return self._back(-values, errors)
+        assert self.lifted is not None
+        values, errors = self.p.increments()
+        other, other_errors = self.lifted.increments()
+        return self._back(values - other, errors + other_errors)
+
+    def _back(self, values: Spectrum, errors: Array) -> tuple[Array, float]:
+        spectrum = np.zeros(self.size // 2 + 1, dtype=np.complex128)
+        spectrum[self.active] = values
+        # the mean over both halves of the spectrum, and what was left out
+        error = 2 * float(errors.sum()) / self.size + math.exp(_LOG_INACTIVE + self.grown)
+        error += self.stages * 2 * float(np.abs(values).sum()) / self.size
+        return np.roll(fft.irfft(spectrum, self.size), self.roll), 2 * error
+
+
+class _Power:
+    """b^T and (b + d)^T - b^T, with majorants from which their errors follow."""
+
+    def __init__(
+        self, base: tuple[Spectrum, float], part: tuple[Spectrum, float] | None, times: int
+    ) -> None:
+        b, base_error = base
+        modulus = np.abs(b)
+        least = np.maximum(modulus * (1 - _UNITS), 1e-300)
+        most = np.maximum(modulus * (1 + _UNITS) + base_error, 1e-300)
+        self._log_least = times * np.log(least)
+        self._log_most = times * np.log(most)
+        self.base = _power(b, times)
+        self.part: Spectrum | None = None
+        if part is not None:
+            d, part_error = part
+            self.part = _increment(b, d, times)
+            size = np.abs(d)
+            self._grow_least = times * np.log1p(size * (1 - _UNITS) / least)
+            self._grow_most = times * np.log1p((size * (1 + _UNITS) + part_error) / most)
+
+    def keep(self, kept: NDArray[np.bool_]) -> None:
+        """Leave all other frequencies out."""
+        self.base = self.base[kept]
+        self._log_least, self._log_most = self._log_least[kept], self._log_most[kept]
+        if self.part is not None:
+            self.part = self.part[kept]
+            self._grow_least, self._grow_most = self._grow_least[kept], self._grow_most[kept]
+
+    def times(self, other: _Power) -> _Power:
+        """Return the product."""
+        if self.part is not None and other.part is not None:
+            self.part = self.part * (other.base + other.part) + self.base * other.part
+            self._grow_least = self._grow_least + other._grow_least
+            self._grow_most = self._grow_most + other._grow_most
+        self.base = self.base * other.base
+        self._log_least = self._log_least + other._log_least
+        self._log_most = self._log_most + other._log_most
+        return self
+
+    def powers(self) -> tuple[Spectrum, Array]:
+        """Return b^T and its errors."""
+        return self.base, np.exp(self._log_most) - np.abs(self.base) * (1 - 1e-15)
+
+    def increments(self) -> tuple[Spectrum, Array]:
+        """Return (b + d)^T - b^T and its errors."""
+        assert self.part is not None
+        with np.errstate(over="ignore", invalid="ignore"):
+            most = np.exp(self._log_most) * np.expm1(self._grow_most)
+            least = np.exp(self._log_least) * np.expm1(self._grow_least)
+        least = np.where(np.isfinite(least), least, 0.0)
+        return self.part, np.maximum(most - least, 0.0) + 1e-15 * most
+
+
+def _power(values: Spectrum, power: int) -> Spectrum:
+    """Return a power by squaring: many times faster than NumPy's, with a few units a factor."""
+    result: Spectrum | None = None
+    while True:
+        if power % 2:
+            result = values if result is None else result * values
+        power //= 2
+        if not power:
+            assert result is not None
+            return result
+        values = values * values
+
+
+def _increment(b: Spectrum, d: Spectrum, power: int) -> Spectrum:
+    """Return (b + d)^power - b^power without cancellation."""
+    base, result = b, d
+    for bit in bin(power)[3:]:
+        result = result * (2 * base + result)
+        base = base * base
+        if bit == "1":
+            result = result * (b + d) + base * d
+            base = base * b
+    return result
+
+
+@dataclass(frozen=True, eq=False)
+class _Sets:
+    """Probabilities of the sets {loss >= grid point} of a layer, from which delta follows.
+
+    With s the distance of a grid point from ``reference``: ``p`` are the sums of P, ``gain`` of
+    e^-s times those, and ``skews`` those of e^-s (P - lifted) and of its absolute value, all over
+    the grid points from one on and times e^-log_scale.
+    """
+
+    theta: float
+    first: int
+    interval: float
+    reference: float
+    log_scale: float
+    log_outside: float
+    p: Array
+    gain: Array
+    skews: tuple[Array, Array] | None
+    p_error: float
+    skew_error: float
+    units: float
+    complete: bool
+    drift: float
+
+    def delta(self, epsilon: float) -> float:
+        """Return a bound on the layer's part of delta, without the rounding of the pairs."""
+        side = 1 if self.skews is None else -1
+        k = math.ceil(epsilon / self.interval) - self.first
+        if side > 0:
+            return self._from(min(max(k, 0), self.p.size), epsilon)
+        # merged cells have other losses than their grid points, and so have their sums
+        k += round(self.drift / self.interval)
+        near = {min(max(k + move, 0), self.p.size - 1) for move in _MOVES}
+        return max(0.0, *(self._from(k, epsilon) for k in near))
+
+    def _from(self, k: int, epsilon: float) -> float:
+        h, size = self.interval, self.p.size
+        place = epsilon - self.reference
+        if self.skews is None and not self.complete and epsilon < self.first * h:
+            return 1.0  # left of what was kept
+        step = (self.first + k) * h - self.reference
+        above = self.skews is None
+        main = skew = error = 0.0
+        if k < size:
+            ahead = place - step  # at most 0 above
+            p = float(self.p[k])
+            rest = float(self.gain[k + 1]) if k + 1 < size else 0.0
+            # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
+            main = -math.expm1(ahead) * p + math.exp(place) * math.expm1(h) * rest
+            sums = self._weights(self.theta, k), self._weights(self.theta + 1, k)
+            gains = sums[0] - math.exp(place) * sums[1]
+            error = self.p_error * (abs(gains) + 1e-12 * sums[0])
+            if self.skews is not None:
+                skew = math.exp(place) * float(self.skews[0][k])
+                error += self.skew_error * math.exp(place) * sums[1]
+                error += self.units * math.exp(place) * float(self.skews[1][k])
+                error += self.units * abs(math.expm1(ahead)) * p
+        # a probability, and so at most 1
+        lost = self.log_outside - self.theta * min(place, step) + self.log_scale
+        outside = 4 * math.exp(min(lost, 0.0))
+        scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))
+        if above:
+            return (main * (1 + self.units) + error) * scale + outside
+        return (main * (1 - self.units) + skew - error) * scale - outside
+
+    def _weights(self, rate: float, k: int) -> float:
+        """Return the sum of e^(-rate s) over the grid points from k on."""
+        count = self.p.size - k
+        start = math.exp(-rate * ((self.first + k) * self.interval - self.reference))
+        fall = rate * self.interval
+        if fall * count < 1e-9:
+            return start * count
+        return start * math.expm1(-fall * count) / math.expm1(-fall)
