@@ -175,7 +175,9 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
         if form.points is not None:
             fields["properties"][key] = _of_points(schemas, form.written, key, form.points)
         for name, described in fields["properties"].items():
-            statements.setdefault(name, _of_statement_key(name, described))
+            own = _of_statement_key(name, described)
+            if statements.setdefault(name, own) != own:
+                raise TypeError(f"{name} must mean the same in all statements, got {key!r}")
         others = [name for name in claims_file.STATEMENT_KEYS if name not in form.keys]
         forms.append(
             {

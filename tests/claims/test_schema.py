@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import random
 import subprocess
@@ -173,9 +174,7 @@ def changed(document: Any, dice: random.Random) -> Any:
         case 0:
             del place[last]
         case 1 if isinstance(place, dict):
-            place[dice.choice([*claims_file.COMMON_KEYS, *claims_file.STATEMENT_KEYS])] = place.pop(
-                last
-            )
+            place[dice.choice(KEYS)] = place.pop(last)
         case 2 if isinstance(place[last], str):
             place[last] = dice.choice([place[last].upper(), place[last].replace(" ", "_")])
         case 3:
@@ -239,6 +238,14 @@ class Zero:
     """``zero: 1.2``: claims zero-concentrated differential privacy."""
 
     zero: float
+
+
+def test_a_key_means_the_same_in_all_statements(monkeypatch: pytest.MonkeyPatch) -> None:
+    other = dataclasses.make_dataclass("Other", [("zero", float), ("deltas", int)])
+    form = claims_file.Form(other, lambda w: claim.Gaussian(w.zero))
+    monkeypatch.setitem(claims_file.FORMS, "zero", form)
+    with pytest.raises(TypeError, match="deltas must mean the same in all statements, got 'zero'"):
+        schema()
 
 
 def test_a_new_statement_is_in_the_schema(monkeypatch: pytest.MonkeyPatch) -> None:
