@@ -63,7 +63,8 @@ def read_scenario(plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Sce
     if "bounds" in values:
         ids = decode(tuple[str, ...], values["bounds"], "bounds")
         values["bounds"] = [_bound_id(id, f"bounds[{i}]", folders) for i, id in enumerate(ids)]
-    values["title"] = values.get("title") or values.get("name")
+    if values.get("title", "") == "":
+        values["title"] = values.get("name")
     scenario: Scenario = decode(Scenario, values, given=given)
     return scenario
 

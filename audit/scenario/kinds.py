@@ -143,7 +143,8 @@ def known_keys(cls: type[Setting], name: str, plain: Mapping[str, Any]) -> dict[
                 f"settings.{name}.{key} must be left out of a setting with the key {cls.key}, "
                 f"got {got}{close}"
             )
-    given["title"] = given.get("title") or name
+    if given.get("title", "") == "":
+        given["title"] = name
     return given
 
 

@@ -90,6 +90,8 @@ def test_shipped_files_fit_and_name_the_schema(name: str) -> None:
     "plain",
     [
         {**scenario(one=PAIR), "sed": 1},
+        {**scenario(one=PAIR), "title": 0},
+        scenario(one={**PAIR, "title": []}),
         {**scenario(one=PAIR), "seed": "x"},
         {**scenario(one=PAIR), "bounds": ["at22.b_22"]},
         {**scenario(one=PAIR), "bounds": "at22.b_2"},
