@@ -52,7 +52,8 @@ def judge_upper_bound(claimed: float, certified_low: float, largest: float = mat
     """
     if certified_low > claimed:
         return Verdict.REFUTED
-    return Verdict.CONSISTENT if claimed < largest else Verdict.INCONCLUSIVE
+    out_of_reach = math.isfinite(largest) and claimed >= largest
+    return Verdict.INCONCLUSIVE if out_of_reach else Verdict.CONSISTENT
 
 
 def judge_interval(low: float, high: float, claim_low: float, claim_high: float) -> Verdict:

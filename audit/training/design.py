@@ -76,7 +76,9 @@ class Design:
             raise validate.fail("claims", "one or more, each with its own name or delta", claims)
         validate.integer(1, canaries=self.canaries)
         validate.positive(seconds=self.seconds, gigabytes=self.gigabytes)
-        for argument in self.arguments:
+        for argument, value in self.arguments.items():
+            if not isinstance(value, Argument):
+                raise validate.fail(f"arguments.{argument}", "a number, text or a boolean", value)
             taken = argument in ("canary", "included", "seed") or keyword.iskeyword(argument)
             if taken or not argument.isidentifier():
                 requirement = "a name of a parameter of train other than its first two"
@@ -237,9 +239,7 @@ def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
             continue
         try:
             epsilon, delta = claim
-            validate.nonnegative(epsilon=epsilon)
-            validate.half_open_unit(delta=delta)
-        except TypeError:
+        except (TypeError, ValueError):
             raise validate.fail(f"claims[{i}]", "a pair (epsilon, delta)", claim) from None
-        found.append(UserClaim("", float(epsilon), float(delta)))
+        found.append(UserClaim("", epsilon, delta))
     return tuple(found)

@@ -19,7 +19,7 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.training.design import Design
-from audit.training.many_canaries import in_words, rounded_down
+from audit.training.many_canaries import in_words, rounded_down, useless
 from audit.training.one_canary import Judged
 from audit.training.plan import fewest
 
@@ -32,11 +32,12 @@ _MOST_POINTS = 400  # of a curve
 def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings:
     """Return the findings of an audit with one canary."""
     certified = {one.delta: one for one in judged.certified}
-    useless = judged.useless
+    directed = judged.log_e_values is None  # e-processes look both ways
+    why = useless(judged.scores, judged.scores_prime, directed=directed)
 
     def verdict(epsilon: float, delta: float) -> Verdict:
         found = judge_upper_bound(epsilon, certified[delta].epsilon, certified[delta].largest)
-        return Verdict.INCONCLUSIVE if useless and found is Verdict.CONSISTENT else found
+        return Verdict.INCONCLUSIVE if why and found is Verdict.CONSISTENT else found
 
     charts = [_histograms(judged)]
     if judged.log_e_values is not None:
@@ -75,7 +76,7 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
             ),
         ),
         charts=tuple(charts),
-        notes=tuple(_notes(design, judged, confidence, useless)),
+        notes=tuple(_notes(design, judged, confidence, why)),
         numbers={
             "scores": tuple(judged.scores.tolist()),
             "scores_prime": tuple(judged.scores_prime.tolist()),
@@ -89,7 +90,7 @@ def _found(claimed: float, certified: float) -> float:
     return max(rounded, claimed) if certified > claimed else rounded
 
 
-def _notes(design: Design, judged: Judged, confidence: float, useless: str) -> list[str]:
+def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[str]:
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
         f"What certifies: {judged.method}, at confidence {confidence:g} for all that is said. "
@@ -103,14 +104,14 @@ def _notes(design: Design, judged: Judged, confidence: float, useless: str) -> l
             "The audit ends when every claim is refuted: a bound that has just passed the claims "
             "is then all that it found, and more trainings might show more."
         )
-    if useless:
-        notes.append(useless)
+    if why:
+        notes.append(why)
     constant = [
         side
         for side, scores in (("with", judged.scores), ("without", judged.scores_prime))
         if np.all(scores == scores[0])
     ]
-    if constant and not judged.all_equal:
+    if constant and not why:
         notes.append(
             f"All scores {' and '.join(constant)} the canary are equal: no noise reaches them, or "
             "the training does not take its randomness from its seed."
@@ -166,7 +167,8 @@ def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
         name="evidence",
         title="Evidence against the claims",
         caption="The e-value of each claim after so many pairs of trainings, one with the canary "
-        "and one without it. A claim whose e-value ever reaches the line is refuted.",
+        "and one without it. A claim is refuted once its e-value and those of all smaller claims "
+        "have reached the line.",
         x_label="pairs of trainings",
         y_label="e-value (logarithm to base 10)",
         series=(

@@ -5,10 +5,22 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from numpy.typing import ArrayLike
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 from audit.estimation import Canaries, audit_one_run
-from audit.results import Findings, FoundTable, Statement, UserClaim, judge_upper_bound
+from audit.results import (
+    Findings,
+    FoundTable,
+    Statement,
+    UserClaim,
+    Verdict,
+    judge_upper_bound,
+)
+
+Array = NDArray[np.float64]
+
+_CLEARLY = 5.0  # standard errors
 
 ASSUMED = {
     Canaries.ARBITRARY: "Nothing is assumed of how canaries depend on each other.",
@@ -52,6 +64,14 @@ def one_run_findings(
     deltas = dict.fromkeys(claim.delta for claim in claims)
     bounds = {delta: audited.evidence(delta) for delta in deltas}
     limits = {delta: bound.sampling_limit for delta, bound in bounds.items()}
+    seen, tossed = np.asarray(scores, dtype=np.float64), np.asarray(coins, dtype=np.bool_)
+    sides = seen[tossed], seen[~tossed]
+    why = useless(*sides, directed=True) if all(side.size for side in sides) else ""
+
+    def verdict(claim: UserClaim) -> Verdict:
+        found = judge_upper_bound(claim.epsilon, bounds[claim.delta].value, limits[claim.delta])
+        return Verdict.INCONCLUSIVE if why and found is Verdict.CONSISTENT else found
+
     independent = canaries is Canaries.INDEPENDENT
     quantity = "epsilon of independent canaries" if independent else "epsilon"
     return Findings(
@@ -61,9 +81,7 @@ def one_run_findings(
                 citation="claimed by the mechanism's author",
                 expected=claim.epsilon,
                 found=rounded_down(bounds[claim.delta].value),
-                verdict=judge_upper_bound(
-                    claim.epsilon, bounds[claim.delta].value, limits[claim.delta]
-                ),
+                verdict=verdict(claim),
             )
             for claim in claims
         ),
@@ -98,9 +116,34 @@ def one_run_findings(
             f"The coins of {audited.canaries} canaries are guessed from their scores; "
             f"{audited.pilot} others chose how many are. What is found is a certified lower "
             "bound, and a claim below it is refuted.",
+            *([why] if why else []),
         ),
         numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
     )
+
+
+def useless(scores: Array, scores_prime: Array, *, directed: bool) -> str:
+    """Return why scores could refute nothing, in words; empty where they could.
+
+    It can only turn "consistent" into "inconclusive".
+
+    Parameters
+    ----------
+    scores, scores_prime
+        With the canary, or of canaries that were in, and without; none empty.
+    directed
+        Whether only high scores are taken to speak for the canary.
+    """
+    both = np.concatenate([scores, scores_prime])
+    if np.all(both == both[0]):
+        return "All scores are equal, with the canary and without it: they say nothing."
+    error = math.hypot(*(np.std(one) / math.sqrt(one.size) for one in (scores, scores_prime)))
+    if directed and np.mean(scores) < np.mean(scores_prime) - _CLEARLY * error:
+        return (
+            "Scores are lower with the canary than without it. A high score must speak for the "
+            "canary: return minus the score."
+        )
+    return ""
 
 
 def in_words(claim: UserClaim, quantity: str) -> str:

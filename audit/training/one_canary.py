@@ -28,7 +28,6 @@ Array = NDArray[np.float64]
 # The e-processes test a grid of epsilons up to here, besides those that are claimed.
 FARTHEST, _SPACING = 15.0, 0.1
 _METHODS = {OrderStatistics: "order statistics", PilotSplit: "a pilot split"}
-_CLEARLY = 5.0  # standard errors
 
 
 @dataclass(frozen=True)
@@ -86,29 +85,6 @@ class Judged:
     def trainings(self) -> int:
         """How many trainings count, those too that only chose how columns become a score."""
         return self.scores.size + self.scores_prime.size + self.choosing
-
-    @property
-    def all_equal(self) -> bool:
-        """Whether there is one score only, which says nothing."""
-        both = np.concatenate([self.scores, self.scores_prime])
-        return bool(np.all(both == both[0]))
-
-    @property
-    def useless(self) -> str:
-        """Why these scores could refute nothing, in words; empty where they could.
-
-        It can only turn "consistent" into "inconclusive".
-        """
-        if self.all_equal:
-            return "All scores are equal, with the canary and without it: they say nothing."
-        x, x_prime = self.scores, self.scores_prime
-        error = math.hypot(*(float(np.std(one)) / math.sqrt(one.size) for one in (x, x_prime)))
-        if np.mean(x) < np.mean(x_prime) - _CLEARLY * error:
-            return (
-                "Scores are lower with the canary than without it. A high score must speak for "
-                "the canary: return minus the score."
-            )
-        return ""
 
 
 class EProcesses:

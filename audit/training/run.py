@@ -312,7 +312,7 @@ def run(
                 seed=seed,
                 folder=place,
                 processes=processes,
-                progress=shown.stage(design.train, "trainings"),
+                progress=shown.stage(_stage(design, confidence), "trainings"),
             )
         except (UserCodeError, KeyboardInterrupt) as error:
             if place is not None and place.is_dir():
@@ -326,6 +326,17 @@ def run(
         result = joined({name: found}, name=name, title=title, confidence=confidence, seed=seed)
         write_whole(place / "result.json", to_json(result).encode())
     return found
+
+
+def _stage(design: Design, confidence: float) -> str:
+    """Return what runs, and what it could certify at most, where that is known beforehand."""
+    if design.canaries > 1 or design.anytime or design.trials is None:
+        return design.train
+    sides = one_canary.told_apart(design.trials // 2, design.trials // 2)
+    best = one_canary.audit_fixed(*sides, design.deltas, confidence, 0)
+    delta = design.deltas[0]
+    most = f"epsilon {best.epsilon_lower(delta):.3g} at delta {delta:g}"
+    return f"{design.train} (can certify {most} at most)"
 
 
 def joined(

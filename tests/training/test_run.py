@@ -114,6 +114,11 @@ def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
     assert any("return minus the score" in note for note in turned.findings.notes)
 
 
+def test_e_processes_look_both_ways() -> None:
+    turned = audited("wrong_sign", claims=[(0.2, DELTA)], early_stop=True, trials=400)
+    assert turned.verdict is Verdict.REFUTED
+
+
 def test_many_canaries_of_one_training() -> None:
     claims = [CLAIM, UserClaim("half", TRUE / 2, DELTA)]
     options = {"claims": claims, "canaries": 1500, "trials": 2, "assume": Canaries.INDEPENDENT}
@@ -123,6 +128,9 @@ def test_many_canaries_of_one_training() -> None:
     assert found.scores.size + found.scores_prime.size == 3000
     broken = audited("many", **options, arguments={"mistake": "noise of the average"})
     assert broken.verdict is Verdict.REFUTED
+    turned = audited("many_of_wrong_sign", **options)
+    assert set(turned.verdicts) == {Verdict.INCONCLUSIVE}
+    assert "return minus the score" in turned.findings.notes[-1]
     # the coins are the package's own, the bound is that of all canaries of both trainings
     coins = np.concatenate([trial.included for trial in trials_of(found.design, 11)])
     scores = np.empty(coins.size)
@@ -265,6 +273,15 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
         ({"canaries": 100, "early_stop": True}, "early_stop must be left out with many canaries"),
         ({"assume": Canaries.INDEPENDENT}, "assume must be left out with one canary"),
         ({"columns": LinearScore(), "early_stop": True}, "columns must be WeightedColumns with"),
+        (
+            {"claims": [(1.0, 2, 3)]},
+            r"claims\[0\] must be a pair \(epsilon, delta\), got \(1\.0, 2",
+        ),
+        ({"processes": 0}, "processes must be a whole number of at least 1, got 0"),
+        (
+            {"arguments": {"noise": [1]}},
+            r"arguments\.noise must be a number, text or a boolean, got",
+        ),
         ({"arguments": {"seed": 1}}, "arguments must be a name of a parameter of train other than"),
         (
             {"columns": USES, "name": "score"},
@@ -284,3 +301,36 @@ def test_what_processes_cannot_import_is_refused() -> None:
     with pytest.raises(ValueError, match="train must be a function of a module, or 'module:"):
         training.run(lambda canary, seed: 0.0, **options)
     assert training.run(trainings.score, **options).design.train == f"{HERE}:score"
+
+
+def test_audits_share_processes() -> None:
+    with training.Processes(1) as processes:
+        first, second = (
+            audited("process", trials=8, seed=seed, processes=processes) for seed in (1, 2)
+        )
+    assert len({*first.scores, *first.scores_prime, *second.scores, *second.scores_prime}) == 1
+    assert first.scores[0] != os.getpid()
+
+
+@pytest.mark.parametrize("guarded", [True, False])
+def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
+    """It is imported by name; a script that starts its audit when imported is told so."""
+    guard = 'if __name__ == "__main__":' if guarded else "if True:"
+    (tmp_path / "script.py").write_text(
+        "import numpy as np\n"
+        "from audit import training\n"
+        "def train(canary, seed):\n"
+        "    return canary + np.random.default_rng(seed).normal()\n"
+        f"{guard}\n"
+        "    found = training.run(train, claims=[(9, .1)], trials=8, confidence=.5, seed=1)\n"
+        "    print(found.design.train, found.verdict.value)\n"
+    )
+    command = [sys.executable, str(tmp_path / "script.py")]
+    path = os.pathsep.join([str(Path(training.__file__).parents[2]), *sys.path])
+    done = subprocess.run(
+        command, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": path}, timeout=60
+    )
+    if guarded:
+        assert done.stdout == "script:train inconclusive\n", done.stderr
+    else:
+        assert "an audit must not be started by the module of its own training" in done.stderr

@@ -110,3 +110,13 @@ def constant(canary: bool, seed: int) -> float:
 def wrong_sign(canary: bool, seed: int) -> float:
     """Return minus the score."""
     return -score(canary, seed)
+
+
+def many_of_wrong_sign(included: NDArray[np.bool_], seed: int) -> Array:
+    """Return minus the scores."""
+    return np.asarray(-sum(many(included, seed)))
+
+
+def process(canary: bool, seed: int) -> float:
+    """Return the number of the process that trains."""
+    return float(os.getpid())
