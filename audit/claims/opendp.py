@@ -242,13 +242,17 @@ _NEIGHBOURS = {
 def _variant(numbers: Iterable[ClaimedNumber]) -> str:
     kinds = {type(number.quantity) for number in numbers}
     if EpsilonAtDelta in kinds:
-        return "Pure DP" if _main(numbers)["delta"] == 0 else "Approximate DP"
+        return "Pure DP" if _main(numbers).get("delta") == 0 else "Approximate DP"
     return "Renyi DP" if RenyiAtOrder in kinds else "Custom"
 
 
 def _main(numbers: Iterable[ClaimedNumber]) -> dict[str, float]:
-    """Return epsilon and delta at the smallest delta; nothing where the claim has none."""
-    found = [(n.quantity.at, n.value) for n in numbers if isinstance(n.quantity, EpsilonAtDelta)]
+    """Return a finite epsilon and its delta, the smallest delta; nothing if there is none."""
+    found = [
+        (n.quantity.at, n.value)
+        for n in numbers
+        if isinstance(n.quantity, EpsilonAtDelta) and math.isfinite(n.value)
+    ]
     if not found:
         return {}
     delta, epsilon = min(found)
@@ -331,7 +335,7 @@ def _mechanism(claim: Claim) -> str:
     """Return what is released, with all parameters that are not at their default."""
     mechanism = claim.mechanism
     if isinstance(mechanism, Composition):
-        parts = "\n".join(_run(part) for part in mechanism.parts)
+        parts = "\n".join(f"- {_run(part)}" for part in mechanism.parts)
         return f"Several runs on one dataset, all of them released:\n{parts}"
     if mechanism is not None:
         return _run(mechanism)
@@ -344,7 +348,7 @@ def _run(mechanism: NoisySGD) -> str:
     parameters = encode(mechanism, defaults=False)
     shown = (f"{key} = {_shown(value)}" for key, value in parameters.items())
     return (
-        f"- Noisy stochastic gradient descent with {mechanism.batching.value} batches and "
+        f"Noisy stochastic gradient descent with {mechanism.batching.value} batches and "
         f"{mechanism.divisor.value} divisor; released: {mechanism.release.value}. Noise "
         f"multiplier, the noise of a batch's sum over the sensitivity of a record's gradient: "
         f"{mechanism.noise_multiplier:.10g}. Parameters: {', '.join(shown)}."
@@ -383,7 +387,9 @@ def _certified(judgement: Judgement) -> str:
     lines.append(f"- {_MEANING[judgement.verdict]}")
     if claim.told:
         lines.append(f"- Mechanism as read from the {claim.told}.")
-    if claim.mechanism is not None and claim.samples is None:
+    if claim.samples is not None:
+        lines.append("- The scores are the claimant's; how they were recorded was not checked.")
+    elif claim.mechanism is not None:
         lines.append(
             "- Judged is the mechanism as the claim states it; that the deployment runs this "
             "mechanism was not checked."
@@ -395,13 +401,13 @@ def _evidence(judgement: Judgement) -> str:
     by = "recorded scores" if judgement.claim.samples is not None else judgement.pair
     if judgement.evidence in (None, Evidence.EXACT):
         return f"exact, {by}"
-    return f"from samples, {by}, with confidence {1 - judgement.error:.10g}"
+    return f"from samples, {by}; too high with a probability of at most {judgement.error!r}"
 
 
 _MEANING = {
     Verdict.CONSISTENT: "Consistent means that no certified lower bound exceeds the claim; it is "
     "no proof of the claim.",
-    Verdict.REFUTED: "Refuted means that the claim is false for the mechanism as it is stated: the "
-    "privacy parameters are left out.",
+    Verdict.REFUTED: "Refuted means that a certified lower bound exceeds the claim; the privacy "
+    "parameters are left out.",
     Verdict.INCONCLUSIVE: "Inconclusive means that nothing was certified for or against the claim.",
 }

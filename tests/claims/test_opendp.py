@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import jsonschema  # type: ignore[import-untyped]
+import numpy as np
 import pytest
 import yaml
 
@@ -286,6 +287,19 @@ def test_variants_and_parameters(tmp_path: Path) -> None:
     notes = said["lie"]["administrative"]["notes"]
     assert ": refuted.\n" in notes
     assert "the privacy parameters are left out" in notes
+
+
+def test_sampled_evidence_states_its_error(tmp_path: Path) -> None:
+    draws = np.random.default_rng(0)
+    np.save(tmp_path / "x.npy", draws.normal(1.0, 1.0, 2000))
+    np.save(tmp_path / "y.npy", draws.normal(0.0, 1.0, 2000))
+    claims = "- {id: x, samples: {x: x.npy, x_prime: y.npy}, epsilon: 0.1, delta: 1e-3}"
+    found, (judged,) = records(tmp_path, claims)
+    notes = found["x"].content["deployment"]["administrative"]["notes"]
+    assert "(from samples, recorded scores; too high with a probability of at most 0.01)" in notes
+    assert judged.error == 0.01
+    assert "a certified lower bound exceeds the claim" in notes
+    assert "how they were recorded was not checked" in notes
 
 
 def test_a_claim_on_one_record_says_so(tmp_path: Path) -> None:
