@@ -58,6 +58,20 @@ def mechanism_of_event(
     return mechanism_of(plain)
 
 
+def mechanism_of_training(target: str, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+    """Return the mechanism that the ``PrivateTraining`` runs which a user's function returns.
+
+    Raises
+    ------
+    UserCodeError
+        Whatever goes wrong with the function.
+    """
+    task = f"{__name__}:read_training"
+    with workers.function(target, task=task, limits=limits(budget), name="training") as function:
+        plain = function(target)
+    return mechanism_of(plain)
+
+
 def ask_accountant(
     statement: AccountantBound,
     mechanism: NoisySGD | Composition | None,
@@ -101,6 +115,19 @@ def read_event(
     except (ValueError, ImportError) as error:
         raise UserCodeError(f"{target}: {error}") from None
     plain: dict[str, Any] = encode(found)
+    return plain
+
+
+def read_training(function: Any, target: str) -> dict[str, Any]:
+    """Return the fields of the mechanism that a user's training runs."""
+    from audit.adapters.opacus import PrivateTraining
+
+    training = _called(function, target)
+    if not isinstance(training, PrivateTraining):
+        raise UserCodeError(
+            f"{target} must return a PrivateTraining, got {validate.shown(training)}"
+        )
+    plain: dict[str, Any] = encode(training.actual)
     return plain
 
 

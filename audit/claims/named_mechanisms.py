@@ -13,7 +13,7 @@ from audit import validate
 from audit.adapters.steps import in_words
 from audit.claims import yaml_tree
 from audit.claims.claim import Budget
-from audit.claims.library_objects import mechanism_of_event
+from audit.claims.library_objects import mechanism_of_event, mechanism_of_training
 from audit.claims.user_code import TARGET
 from audit.claims.yaml_tree import (
     Broken,
@@ -71,6 +71,11 @@ class EventMechanism:
         """What the mechanism was read from."""
         return f"DpEvent of {self.event}"
 
+    @property
+    def given(self) -> str:
+        """What was given beside it."""
+        return _given(self.clip_norm)
+
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryMechanism:
@@ -116,16 +121,58 @@ class HistoryMechanism:
         """What the mechanism was read from."""
         return f"history of {self.history}" if isinstance(self.history, Path) else "history"
 
+    @property
+    def given(self) -> str:
+        """What was given beside it."""
+        return _given(self.clip_norm)
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainingMechanism:
+    """``{training: package.module:function}``.
+
+    The function takes nothing and returns a ``PrivateTraining``, which
+    ``audit.adapters.opacus.from_private`` makes of an optimizer and a data loader. The mechanism is
+    the one that they run, with the batches that the loader draws.
+    """
+
+    training: str
+
+    def __post_init__(self) -> None:
+        if not TARGET.fullmatch(self.training):
+            raise validate.fail("training", "package.module:function", self.training)
+
+    def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
+        """Return the mechanism of the training, which a worker makes."""
+        return mechanism_of_training(self.training, budget, workers)
+
+    @property
+    def source(self) -> str:
+        """What the mechanism was read from."""
+        return f"loader and optimizer of {self.training}"
+
+    @property
+    def given(self) -> str:
+        """What was given beside it."""
+        return "given beside them: the relation; assumed: a public number of records"
+
+
+def _given(clip_norm: float) -> str:
+    return (
+        f"given beside it: the records, the relation and the clip norm {clip_norm:g}; "
+        "assumed: a public divisor"
+    )
+
 
 def _check_given(written: EventMechanism | HistoryMechanism) -> None:
     validate.integer(1, dataset_size=written.dataset_size)
     validate.positive(clip_norm=written.clip_norm)
 
 
-WRITTEN = {"event": EventMechanism, "history": HistoryMechanism}
+WRITTEN = {"event": EventMechanism, "history": HistoryMechanism, "training": TrainingMechanism}
 """Forms of a mechanism besides its own fields, by the key that tells them."""
 
-Written = NoisySGD | Composition | EventMechanism | HistoryMechanism
+Written = NoisySGD | Composition | EventMechanism | HistoryMechanism | TrainingMechanism
 
 
 @dataclass(frozen=True)
@@ -163,17 +210,15 @@ class Resolver:
 
     @staticmethod
     def _read(
-        written: EventMechanism | HistoryMechanism, budget: Budget, workers: Workers
+        written: EventMechanism | HistoryMechanism | TrainingMechanism,
+        budget: Budget,
+        workers: Workers,
     ) -> Resolved:
         try:
             found = written.read(budget, workers)
         except (UserCodeError, ValueError) as error:
             return Resolved(None, unread=" ".join(str(error).split()))
-        told = (
-            f"{written.source}: {in_words(found)}; given beside it: the records, the relation and "
-            f"the clip norm {written.clip_norm:g}; assumed: a public divisor"
-        )
-        return Resolved(found, told)
+        return Resolved(found, f"{written.source}: {in_words(found)}; {written.given}")
 
 
 def read_named(
@@ -220,7 +265,7 @@ def read_named(
 def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Written]:
     """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
 
-    Events and histories stay as they are written.
+    Events, histories and trainings stay as they are written.
 
     Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
     where the named definition was broken.

@@ -162,8 +162,16 @@ def read_loader(data_loader: Any) -> Loader:
 
 def _read_batches(batches: Any, data: Any) -> Loader:
     """Return how PyTorch's batch sampler draws batches from the sampler of records below it."""
-    records, size = len(batches.sampler), int(batches.batch_size)
-    sampler, batching = batches.sampler, Batching.RESHUFFLED
+    sampler, size = batches.sampler, int(batches.batch_size)
+    known = {
+        data.RandomSampler: Batching.RESHUFFLED,
+        data.SubsetRandomSampler: Batching.RESHUFFLED,
+        data.SequentialSampler: Batching.CYCLIC,
+    }
+    if type(sampler) not in known:
+        names = " or ".join(kind.__name__ for kind in known)
+        raise ValueError(f"sampler must be a {names} of torch, got {named(sampler)}")
+    records, batching = len(sampler), known[type(sampler)]
     if type(sampler) is data.RandomSampler:
         available = len(sampler.data_source)
         if sampler.replacement:
@@ -175,14 +183,10 @@ def _read_batches(batches: Any, data: Any) -> Loader:
                 f"RandomSampler's num_samples must be all {available} records, or one batch of "
                 f"them, got {records}"
             )
-    elif type(sampler) is data.SequentialSampler:
-        batching = Batching.CYCLIC
-    elif type(sampler) is data.SubsetRandomSampler:
-        if len(set(map(int, sampler.indices))) != records:
-            raise ValueError("SubsetRandomSampler's indices must differ, got one that is repeated")
-    else:
-        known = "RandomSampler, SubsetRandomSampler or SequentialSampler"
-        raise ValueError(f"sampler must be PyTorch's {known}, got {named(sampler)}")
+    elif (
+        type(sampler) is data.SubsetRandomSampler and len(set(map(int, sampler.indices))) != records
+    ):
+        raise ValueError("SubsetRandomSampler's indices must differ, got one that is repeated")
     cut = batching is not Batching.WITHOUT_REPLACEMENT
     if cut and batches.drop_last and records % size:
         raise ValueError(

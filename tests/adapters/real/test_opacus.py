@@ -16,6 +16,7 @@ from torch import nn
 from torch.utils.data import (
     BatchSampler,
     DataLoader,
+    IterableDataset,
     RandomSampler,
     SubsetRandomSampler,
     TensorDataset,
@@ -24,6 +25,8 @@ from torch.utils.data import (
 
 from audit import bounds, exact
 from audit.adapters import opacus
+from audit.claims.checking import check
+from audit.claims.judgement import Verdict
 from audit.mechanism import Batching, Composition, NoisySGD, Relation
 from tests.adapters.recorded import make
 
@@ -34,6 +37,11 @@ RECORDS, BATCH = 120, 12
 
 def dataset(records: int = RECORDS) -> TensorDataset:
     return TensorDataset(torch.zeros(records, 3), torch.zeros(records, dtype=torch.long))
+
+
+class Stream(IterableDataset[Any]):
+    def __iter__(self) -> Any:
+        return iter(())
 
 
 def private(
@@ -179,6 +187,10 @@ def test_what_is_not_modelled_is_refused_by_name():
     weighted = WeightedRandomSampler([1.0] * 120, 120)
     refused("got WeightedRandomSampler of torch$", sampler=weighted, batch_size=4)
     refused("UniformWithReplacementSampler, got None$", batch_size=None)
+    repeated = SubsetRandomSampler([1, 1, 2])
+    refused("indices must differ, got one that is repeated$", sampler=repeated, batch_size=1)
+    with pytest.raises(ValueError, match=r"got _InfiniteConstantSampler of torch$"):
+        opacus.read_loader(DataLoader(Stream(), batch_size=4))
 
     class Own(BatchSampler):
         pass
@@ -346,3 +358,56 @@ def test_what_is_recorded_is_what_opacus_says():
         for name in sorted(set(now) - {"state_dict"}):
             # sums of floats: the order may change, the numbers may not
             assert now[name] == pytest.approx(then[name], rel=1e-9), name
+
+
+TRAINED = """\
+import torch
+from opacus import PrivacyEngine
+from torch.utils.data import DataLoader, TensorDataset
+
+from audit.adapters import opacus
+from audit.mechanism import Relation
+
+def trained(poisson):
+    torch.manual_seed(1)
+    model = torch.nn.Linear(3, 2)
+    data = TensorDataset(torch.randn(1000, 3), torch.zeros(1000).long())
+    engine = PrivacyEngine()
+    model, optimizer, loader = engine.make_private(
+        module=model,
+        optimizer=torch.optim.SGD(model.parameters(), lr=0.1),
+        data_loader=DataLoader(data, batch_size=10, shuffle=True),
+        noise_multiplier=0.5,
+        max_grad_norm=1.0,
+        poisson_sampling=poisson,
+    )
+    for x, y in loader:
+        optimizer.zero_grad()
+        torch.nn.functional.cross_entropy(model(x), y).backward()
+        optimizer.step()
+    told = opacus.from_private(optimizer, loader, relation=Relation.ZERO_OUT, history=engine)
+    return engine, told
+
+def shuffled():
+    return trained(False)[1]
+
+def poisson():
+    return trained(True)[1]
+
+def accountant():
+    return trained(True)[0].accountant
+"""
+
+
+def test_a_claims_file_judges_what_was_trained(tmp_path: Any):
+    (tmp_path / "trained.py").write_text(TRAINED, encoding="utf-8")
+    file = tmp_path / "trained.claims.yaml"
+    claims = [
+        f"  - {{id: {name}, mechanism: {{training: 'trained:{name}'}}, "
+        "accountant: 'trained:accountant', deltas: [1e-6]}\n"
+        for name in ("poisson", "shuffled")
+    ]
+    file.write_text("claims:\n" + "".join(claims), encoding="utf-8")
+    found = check([file], error=1e-6)
+    assert found.complaints == ()
+    assert [j.verdict for j in found.judgements] == [Verdict.CONSISTENT, Verdict.REFUTED]
