@@ -14,8 +14,14 @@ from audit.training.plan import fewest
 CLAIM = UserClaim("accountant", 2.0, 1e-5)
 
 
-@pytest.mark.parametrize("early_stop", [False, True])
-@pytest.mark.parametrize(("assumed", "delta"), [(GaussianCurve(2.5), 1e-2), (PureCurve(2.5), 0.0)])
+@pytest.mark.parametrize(
+    ("assumed", "delta", "early_stop"),
+    [
+        (GaussianCurve(2.5), 1e-2, False),
+        (PureCurve(2.5), 0.0, False),
+        (GaussianCurve(2.5), 1e-2, True),
+    ],
+)
 def test_the_number_is_right_to_a_factor_of_two(
     assumed: PrivacyCurve, delta: float, early_stop: bool
 ) -> None:
@@ -70,14 +76,14 @@ def test_deltas_share_the_error_of_e_processes() -> None:
     ]
     drawn = np.random.default_rng(8)
     wrong, broken = 0, 0
-    for _ in range(40):
-        noise = drawn.normal(size=(2, 200))
+    for _ in range(25):
+        noise = drawn.normal(size=(2, 150))
         for shift in (1.0, 2.5):
-            tests = EProcesses(claims, 0.8, farthest=4.0)
+            tests = EProcesses(claims, 0.8, farthest=3.0)
             tests.update(noise[0] + shift, noise[1])
             refuted = any(tests.epsilon_lower(c.delta) > c.epsilon for c in claims)
             wrong += refuted and shift == 1.0
             broken += refuted and shift == 2.5
-    # 8 of 40 are allowed; 17 or more have a chance below 1e-3 where that is the truth
-    assert wrong < 17
-    assert broken > 36
+    # 5 of 25 are allowed; 12 or more have a chance of 2e-3 where that is the truth
+    assert wrong < 12
+    assert broken > 22

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -38,9 +39,18 @@ CLAIM = UserClaim("accountant", TRUE * (1 + 1e-9), DELTA)
 USES = WeightedColumns((1.0, 0.0, 1.0, 0.0))
 
 
+SHARED = training.Processes(1)  # a process that has imported the trainings once
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _closed() -> Iterator[None]:
+    yield
+    SHARED.close()
+
+
 def audited(name: str = "steps", **changed: Any) -> training.TrainingAudit:
     options: dict[str, Any] = {"claims": [CLAIM], "trials": 240, "confidence": 0.95, "seed": 11}
-    return training.run(f"{HERE}:{name}", **{**options, **changed})
+    return training.run(f"{HERE}:{name}", **{"processes": SHARED, **options, **changed})
 
 
 @pytest.fixture(scope="module")
