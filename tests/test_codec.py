@@ -425,19 +425,19 @@ def test_schema():
     assert circle["additionalProperties"] is False
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"size": [1]},
-        {"size": [1, 2.0, 3]},
-        {"size": [1.5, 2.0]},
-        {"size": [1, "infinite"]},
-        {"shapes": [{"kind": "square"}]},
-        {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
-        {"style": "thikc"},
-        {"names": {"a": "b"}},
-    ],
+MISFITS = (
+    {"size": [1]},
+    {"size": [1, 2.0, 3]},
+    {"size": [1.5, 2.0]},
+    {"size": [1, "infinite"]},
+    {"shapes": [{"kind": "square"}]},
+    {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
+    {"style": "thikc"},
+    {"names": {"a": "b"}},
 )
+
+
+@pytest.mark.parametrize("changes", MISFITS)
 def test_schema_and_decoder_refuse_alike(changes):
     with pytest.raises(jsonschema.ValidationError):
         jsonschema.validate(drawing(**changes), SCHEMA)

@@ -6,7 +6,7 @@ import enum
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 import jsonschema  # type: ignore[import-untyped]
 import pytest
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from audit.codec import REQUIRED, FieldsOf, InputSchemas, about, about_fields, decode, document
 
-from .test_codec import Drawing, drawing, drawings, encode
+from .test_codec import MISFITS, Drawing, drawing, drawings, encode
 
 
 def validator(hint: Any, **options: Any) -> Any:
@@ -35,23 +35,15 @@ def test_what_is_written_fits(value: Drawing, defaults: bool) -> None:
     assert DRAWINGS.is_valid(plain)
 
 
-@pytest.mark.parametrize(
-    "changes",
-    [
-        {"size": [1]},
-        {"size": [1, 2.0, 3]},
-        {"size": [1.5, 2.0]},
-        {"size": [1, "infinite"]},
-        {"shapes": [{"kind": "square"}]},
-        {"shapes": [{"centre": {"x": 1.0, "y": None}, "radius": 1.0}]},
-        {"shapes": [{"kind": "polygon", "corners": [], "colour": "dark blue"}]},
-        {"style": "thikc"},
-        {"names": {"a": "b"}},
-        {"closed": 1},
-        {"path": 1},
-        {"pth": "x"},
-    ],
+MORE_MISFITS = (
+    {"shapes": [{"kind": "polygon", "corners": [], "colour": "dark blue"}]},
+    {"closed": 1},
+    {"path": 1},
+    {"pth": "x"},
 )
+
+
+@pytest.mark.parametrize("changes", [*MISFITS, *MORE_MISFITS])
 def test_what_does_not_fit_is_refused_as_by_the_reader(changes: dict[str, Any]) -> None:
     assert not DRAWINGS.is_valid(drawing(**changes))
     with pytest.raises(ValueError, match="must be"):
@@ -179,6 +171,7 @@ HINTS = (
     tuple[int, ...],
     int | None,
     dict[str, int],
+    Literal["thin", 3],
 )
 
 
@@ -217,3 +210,26 @@ class Source:
 )
 def test_one_of_several_groups_of_fields(plain: dict[str, Any], fits: bool) -> None:
     assert validator(Source).is_valid(plain) == fits
+
+
+class Level(enum.Enum):
+    LOW = 1
+    HIGH = 2
+
+
+def test_choices_that_are_numbers() -> None:
+    for plain in (1, 2, "LOW", "high", 3, "middle", True):
+        try:
+            decode(Level, plain)
+            read = True
+        except ValueError:
+            read = False
+        assert validator(Level).is_valid(plain) == read, plain
+
+
+def test_two_definitions_of_one_name() -> None:
+    schemas = InputSchemas()
+    assert schemas.defined("Line", {"type": "string"}) == {"$ref": "#/$defs/Line"}
+    assert schemas.of(Line) == {"$ref": f"#/$defs/{__name__}.Line"}
+    with pytest.raises(TypeError, match="name must be that of one definition, got 'Line' twice"):
+        schemas.defined("Line", {"type": "integer"})

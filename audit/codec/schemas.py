@@ -136,7 +136,7 @@ class Schemas:
         if cls in self.names:
             return self.names[cls]
         name = cls.__name__
-        if name in self.names.values():
+        if name in self.names.values() or name in self.definitions:
             name = f"{cls.__module__}.{cls.__qualname__}"
         self.names[cls] = name
         self.definitions[name] = self.of_class(cls)
@@ -194,8 +194,15 @@ class InputSchemas(Schemas):
         self.defined(cls.__name__, described)
 
     def defined(self, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a schema among the definitions, and return the reference to it."""
-        self.definitions[name] = dict(described)
+        """Put a schema among the definitions, and return the reference to it.
+
+        Raises
+        ------
+        TypeError
+            If another one has the name.
+        """
+        if self.definitions.setdefault(name, dict(described)) != described:
+            raise TypeError(f"name must be that of one definition, got {name!r} twice")
         return {"$ref": f"#/$defs/{name}"}
 
     def of(self, hint: Any) -> dict[str, Any]:
@@ -205,6 +212,8 @@ class InputSchemas(Schemas):
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
         """Return the schema with room for the placeholder, if there is one."""
+        if self.placeholder is not None and "enum" in described:
+            return {"anyOf": [dict(described), {"type": "string", "pattern": self.placeholder}]}
         types, pattern = _types(described), described.get("pattern")
         any_text = "string" in types and pattern is None
         if self.placeholder is None or not types or any_text or self._has_room(pattern):
@@ -268,12 +277,12 @@ class InputSchemas(Schemas):
     def of_enum(self, cls: type[enum.Enum]) -> dict[str, Any]:
         """Return the schema of a choice: its one spelling to complete, and any other."""
         about = docstrings.about_fields(cls)
-        values = {str(encode(member)): about.get(member.name, "") for member in cls}
+        known = one_of({encode(member): about.get(member.name, "") for member in cls})
         words = dict.fromkeys(text for m in cls for text in (str(m.value), m.name))
         patterns = dict.fromkeys(any_spelling(word) for word in words)
         if self.placeholder is not None:
             patterns[self.placeholder] = None
-        return {"anyOf": [*one_of(values), {"type": "string", "pattern": "|".join(patterns)}]}
+        return {"anyOf": [*known, {"type": "string", "pattern": "|".join(patterns)}]}
 
     def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
         """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
@@ -298,8 +307,8 @@ class InputSchemas(Schemas):
         }
 
 
-def one_of(values: Mapping[str, str]) -> list[dict[str, Any]]:
-    """Return the schemas of some texts, each with its description: the parts of an ``anyOf``."""
+def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
+    """Return the schemas of some values, each with its description: the parts of an ``anyOf``."""
     return [
         {"const": value, **({"description": text} if text else {})}
         for value, text in values.items()

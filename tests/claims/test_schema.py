@@ -73,20 +73,24 @@ def cases(test: Callable[..., Any]) -> list[tuple[Any, ...]]:
     return list(mark.args[1])
 
 
-def test_what_is_published_is_the_schema_of_the_reader() -> None:
-    """In a process of its own: other tests register constructions and bounds."""
+def check_published(published: Path, module: str) -> None:
+    """In a process of its own: other tests register constructions, bounds and studies."""
     printed = subprocess.run(
-        [sys.executable, "-m", "audit.cli.check", "--schema"],
+        [sys.executable, "-m", module, "--schema"],
         capture_output=True,
         check=True,
         env=environment(),
         timeout=100,
     ).stdout
-    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
-    assert without_descriptions(json.loads(printed)) == without_descriptions(published), (
+    schema, known = json.loads(printed), json.loads(published.read_text(encoding="utf-8"))
+    assert without_descriptions(schema) == without_descriptions(known), (
         "the reader has changed: run make schemas"
     )
-    jsonschema.Draft202012Validator.check_schema(json.loads(printed))
+    jsonschema.Draft202012Validator.check_schema(schema)
+
+
+def test_what_is_published_is_the_schema_of_the_reader() -> None:
+    check_published(PUBLISHED, "audit.cli.check")
 
 
 @pytest.mark.parametrize("file", SHIPPED, ids=lambda file: str(file.name))

@@ -6,8 +6,6 @@ import copy
 import dataclasses
 import json
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -23,8 +21,7 @@ from audit.scenario.config import read_scenario, read_setting
 from audit.scenario.schema import schema
 from audit.scenario.shipped import FIRST_LINE, scenario_files
 
-from ..claims.test_schema import changed, without_descriptions
-from ..claims.written import environment
+from ..claims.test_schema import changed, check_published
 from .test_kinds import Constant, registry  # noqa: F401 a fixture
 
 TOP = Path(__file__).parents[2]
@@ -62,19 +59,7 @@ def loaded(name: str) -> Any:
 
 
 def test_what_is_published_is_the_schema_of_the_reader() -> None:
-    """In a process of its own: other tests register kinds, constructions and studies."""
-    printed = subprocess.run(
-        [sys.executable, "-m", "audit.cli.audit", "--schema"],
-        capture_output=True,
-        check=True,
-        env=environment(),
-        timeout=100,
-    ).stdout
-    published = json.loads(PUBLISHED.read_text(encoding="utf-8"))
-    assert without_descriptions(json.loads(printed)) == without_descriptions(published), (
-        "the reader has changed: run make schemas"
-    )
-    jsonschema.Draft202012Validator.check_schema(json.loads(printed))
+    check_published(PUBLISHED, "audit.cli.audit")
 
 
 @pytest.mark.parametrize("name", FILES)
