@@ -248,8 +248,9 @@ class AllIterates(ExplicitPair):
         Raises
         ------
         ValueError
-            If the batches are neither full nor Poisson, or divided by their actual size, or the
-            mechanism is a composition: no formula is known then.
+            If the batches are neither full nor sampled (Poisson, or without replacement under
+            replace-one), or divided by their actual size, or the mechanism is a composition: no
+            formula is known then.
         """
         m = self.mechanism
         if isinstance(m, Composition):
@@ -263,21 +264,29 @@ class AllIterates(ExplicitPair):
             return Gaussian(
                 sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps
             ).distributions()
+        replaced = m.relation is Relation.REPLACE_ONE
+        if m.batching is Batching.WITHOUT_REPLACEMENT and replaced:
+            # the gradients of the others are those of the record that takes its place
+            return self._sampled(m)
         if m.batching is not Batching.POISSON:
             raise ValueError(
                 "batching must be 'full' or 'poisson' for the laws of all iterates by formula, "
                 f"got {m.batching.value!r}"
             )
-        if m.relation is not Relation.REPLACE_ONE:
-            return Gaussian(
-                sensitivity=1.0,
-                noise_std=m.noise_multiplier,
-                sampling_rate=m.sampling_rate,
-                times=m.steps,
-            ).distributions()
+        if not replaced:
+            return self._sampled(m)
         q, std = m.sampling_rate, m.noise_multiplier
         first, second = (Mixture((1 - q, q), (0.0, end), (std, std)) for end in (0.5, -0.5))
         return Mixtures(first, second, m.steps)
+
+    @staticmethod
+    def _sampled(m: NoisySGD) -> Mixtures:
+        return Gaussian(
+            sensitivity=1.0,
+            noise_std=m.noise_multiplier,
+            sampling_rate=m.sampling_rate,
+            times=m.steps,
+        ).distributions()
 
 
 def _subsampled(pair: Finite, rate: float) -> Finite:

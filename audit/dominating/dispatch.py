@@ -15,6 +15,7 @@ from audit.dominating.random_allocation import CELLS, random_allocation
 from audit.dominating.runs import composed_runs
 from audit.dominating.shuffling import shuffled
 from audit.dominating.truncated_poisson import truncated_poisson
+from audit.dominating.without_replacement import without_replacement
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 ACCURACY = 3e-7
@@ -24,7 +25,8 @@ _ROUNDING = 1e-12
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
 _COARSE = 1e-4
 
-_SHUFFLED = (Batching.SHUFFLED, Batching.RESHUFFLED)
+# enclosed from both sides, by no pair that could be composed with others
+_ENCLOSED = (Batching.SHUFFLED, Batching.RESHUFFLED, Batching.WITHOUT_REPLACEMENT)
 _EPOCHS = (Batching.CYCLIC, Batching.RANDOM_ALLOCATION)
 
 Sampler = Callable[[NoisySGD, float], DominatingCurve]
@@ -51,7 +53,7 @@ def _check_bounded(m: NoisySGD) -> None:
     share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
     if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound * (1 - _ROUNDING):
         raise ValueError(
-            "gradient_sensitivity must be left out, and gradients bounded, for Poisson batches of "
+            "gradient_sensitivity must be left out, and gradients bounded, for sampled batches of "
             "replace-one neighbours or of their actual size, where no pair is known otherwise, "
             f"got {m.gradient_sensitivity!r}"
         )
@@ -126,6 +128,16 @@ def _truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     )
 
 
+def _without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
+    if m.relation is not Relation.REPLACE_ONE:
+        raise ValueError(
+            "relation must be 'replace one' for batches without replacement, where no pair is "
+            f"known for others, got {m.relation.value!r}"
+        )
+    _check_bounded(m)
+    return without_replacement(m.noise_multiplier, m.sampling_rate, m.steps, accuracy=accuracy)
+
+
 SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
     {
         Batching.FULL: _full,
@@ -135,6 +147,7 @@ SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
         Batching.SHUFFLED: _shuffled,
         Batching.RESHUFFLED: _shuffled,
         Batching.TRUNCATED_POISSON: _truncated_poisson,
+        Batching.WITHOUT_REPLACEMENT: _without_replacement,
     }
 )
 """For each batching, a function from a mechanism and an accuracy to the curve of its pair."""
@@ -148,10 +161,10 @@ def dominating_curve(
     The curve belongs to a pair of laws that dominates every pair of neighbouring datasets, and that
     some losses attain (linear ones, of all strengths of convexity and smoothness; the noisy
     gradients are released, so that no domain hides anything). For shuffled and truncated Poisson
-    batches no such pair is known: the two ends of a bracket hold the worst pair of datasets, from
-    explicit adversaries and from a proven bound. ``epsilon`` is an upper bound for all
-    iterates, and so for the last one; the low ends of brackets are certified lower bounds for all
-    iterates, not for the last one.
+    batches, and those without replacement, no such pair is known: the two ends of a bracket hold
+    the worst pair of datasets, from explicit adversaries and from a proven bound. ``epsilon`` is an
+    upper bound for all iterates, and so for the last one; the low ends of brackets are certified
+    lower bounds for all iterates, not for the last one.
 
     Parameters
     ----------
@@ -196,10 +209,11 @@ def dominating_curve(
 def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
     for part in mechanism.parts:
         _checked_sampler(part)
-        if part.batching in _SHUFFLED:
+        if part.batching in _ENCLOSED:
             raise ValueError(
                 "batching must be another one for a part of a composition, where no pair is known "
-                f"for shuffled batches, got {part.batching.value!r}"
+                "for shuffled batches and those without replacement, "
+                f"got {part.batching.value!r}"
             )
     parts = collapsed(mechanism.parts)
     curves = [sampler(part)(part, accuracy) for part in parts]
@@ -261,7 +275,7 @@ def sampler(mechanism: NoisySGD) -> Sampler:
         return chosen
     if mechanism.batching is Batching.POISSON:
         return _actual_divisor
-    fixed = (Batching.FULL, Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
+    fixed = (Batching.FULL, Batching.CYCLIC, *_ENCLOSED)
     if mechanism.batching in fixed and mechanism.relation is not Relation.ADD_REMOVE:
         return chosen  # batches of one size in both datasets
     raise ValueError(

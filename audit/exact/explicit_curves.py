@@ -24,6 +24,7 @@ from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import dominated, dominating
 from audit.dominating.poisson import poisson_curve
+from audit.dominating.without_replacement import ReplacedCurve
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
 from audit.exact.law_curve import worse_bracket
@@ -182,7 +183,15 @@ def _of_all_iterates(pair: AllIterates) -> RepeatedCurve | GaussianPairCurve:
         return RepeatedCurve(curve, lambda order: (0.0, math.inf), divergence)
     if len(laws) == 1 and (normal := _normal_pair(laws[0])) is not None:
         return normal
-    return _repeated(laws, curve)
+    found = _repeated(laws, curve)
+    if not isinstance(curve, ReplacedCurve):
+        return found
+
+    def enclosed(alpha: float, order: Order) -> Bracket:
+        # the laws are attained, and do not dominate all others
+        return found.divergence(alpha, order)[0], curve.renyi(alpha, order)
+
+    return replace(found, divergence=enclosed)
 
 
 def _normal_pair(pair: Mixtures) -> GaussianPairCurve | None:

@@ -27,7 +27,7 @@ TIGHT = ("dp_accounting.pld", "dp_accounting.rdp", "opacus.prv", "opacus.rdp")
 
 def is_quick(claim: Claim) -> bool:
     library, _, setting = claim.id.removeprefix("less_noise.").split(".")
-    return setting in (*QUICK[library], "replace_one")
+    return setting in (*QUICK[library], "replace_one", "without_replacement")
 
 
 @pytest.fixture(scope="module")

@@ -1,0 +1,165 @@
+"""Fresh batches of a fixed size, without replacement, under replace-one.
+
+Of a batch that holds the record the other b - 1 records are as random as b - 1 of a batch that does
+not, so that the two are coupled to differ in one place: with probability q = b/n the record's
+gradient stands there, u or v, else that of another record, w, which both datasets share. All three
+are of norm at most C. In units of the sensitivity 2 C a step is, given the rest, at most
+
+    (1-q) N(0, z^2) + q N(1, z^2)  against  N(0, z^2)                                  (P, Q)
+
+at every epsilon >= 0 (Balle, Barthe and Gaboardi 2018, Theorem 2: with M_0 = N(w), M_1 = N(u) and
+M_1' = N(v) the divergence is q times one between N(u) and mixtures of N(w) and N(v), both of which
+are at most 2 C away; Zhu, Dong and Wang 2022, Theorem 11). Others of gradient -C, v = -C and u = C
+attain it. In the other order, which is the same for replace-one, u and v change places.
+
+No one step attains (P, Q) on both sides of epsilon = 0. What dominates the steps, and can be
+composed, is the pair that has the losses of (P, Q) above 0 and their mirror images below; what is
+attained in a run is the composition of (P, Q), in either order. The two enclose the worst pair of
+datasets.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.curves import Order
+from audit.dominating.curve import Bracket, DominatingCurve, GaussianDominatingCurve, compose
+from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
+from audit.dominating.mixture import MixturePair
+from audit.dominating.poisson import poisson_curve
+from audit.dominating.runs import grid_width
+from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
+from audit.mechanism import Relation
+
+Array = NDArray[np.float64]
+
+# The two ends are further apart than this anyway.
+_FINEST = 1e-5
+_CELLS = 1 << 18
+
+
+def mirrored(pair: GridPair) -> GridPair:
+    """Return the pair with the losses of one above 0, their mirror images below, and else 0.
+
+    If ``pair`` dominates (P, Q), whose positive losses have a mass of at most 1 under both laws
+    together, this dominates every pair that (P, Q) dominates at epsilon >= 0 in both orders; if it
+    is dominated, so is this by the mirrored (P, Q).
+    """
+    above = pair.losses > 0
+    p, lifted = pair.p[above], pair.lifted[above]
+    gap = max(pair.first, 1) - 1  # grid points between 0 and the first cell above it
+    p, lifted = (np.append(np.zeros(gap), masses) for masses in (p, lifted))
+    losses = np.arange(1, p.size + 1) * pair.interval
+    q = lifted * np.exp(-losses)
+    below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
+    rounding = pair.rounding + (p.size + 16) * UNIT_ROUNDOFF
+    # what is left of 1 has the rounding of all the rest, on the safe side
+    rest = 1 - float(p.sum() + q.sum()) - pair.p_only
+    middle = np.array([max(rest + (rounding if pair.above else -rounding), 0.0)])
+    return GridPair(
+        pair.above,
+        pair.interval,
+        -p.size,
+        np.concatenate([q[::-1], middle, p]),
+        np.concatenate([below, middle, lifted]),
+        p_only=pair.p_only,
+        q_only=pair.p_only,
+        rounding=rounding,
+    )
+
+
+@dataclass(frozen=True, eq=False)
+class ReplacedCurve(DominatingCurve):
+    """The curve of the worst pair of datasets, between one that is attained and one that dominates.
+
+    Parameters
+    ----------
+    attained
+        The composition of (P, Q).
+    dominating
+        The composition of the mirrored pair, which both orders share.
+    """
+
+    attained: DominatingCurve
+    dominating: DominatingCurve
+
+    def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
+        low = self.attained.epsilon_bracket(delta, order)[0]
+        return low, max(low, self.dominating.epsilon_bracket(delta)[1])
+
+    def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
+        low = self.attained.delta_bracket(epsilon, order)[0]
+        return low, max(low, self.dominating.delta_bracket(epsilon)[1])
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.epsilon(delta, order))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.delta(epsilon, order))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.beta(alpha, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self.dominating.renyi(alpha, order))
+
+
+def without_replacement(
+    noise_multiplier: float, sampling_rate: float, steps: int, *, accuracy: float
+) -> DominatingCurve:
+    """Return bounds from both sides on T steps on fresh batches, for replace-one neighbours.
+
+    Parameters
+    ----------
+    noise_multiplier
+        z, the deviation of a step's noise over the sensitivity 2 C.
+    sampling_rate
+        q = b/n in (0, 1]; 1 for full batches.
+    steps
+        T.
+    accuracy
+        The relative width of the brackets of the lower side that is aimed at.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range, or single losses are too large for double precision.
+
+    Examples
+    --------
+    >>> low, high = without_replacement(1.0, 0.1, 20, accuracy=1e-6).epsilon_bracket(1e-5)
+    >>> 0.9 < low / high <= 1
+    True
+    """
+    validate.positive(noise_multiplier=noise_multiplier, sampling_rate=sampling_rate)
+    validate.closed_unit(sampling_rate=sampling_rate)
+    validate.integer(1, steps=steps)
+    validate.positive(accuracy=accuracy)
+    attained = poisson_curve(
+        noise_multiplier, sampling_rate, steps, Relation.ZERO_OUT, accuracy=accuracy
+    )
+    if isinstance(attained, GaussianDominatingCurve):
+        return attained
+    pair = MixturePair(sampling_rate, noise_multiplier, 1.0, two_sided=False)
+    reach = float(np.ptp(pair.loss(np.array(pair.ends(steps)))))
+    width = grid_width(pair.spread(), steps, reach, max(accuracy, _FINEST))
+    lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), steps))
+
+    def moments(alpha: Array, order: Order) -> Array:
+        # the moment less 1 is at most what both orders have: r^a + r^(1-a) >= 1 + r for r < 1
+        gap = alpha - 1
+        forward, reverse = (
+            np.asarray(sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, one))
+            for one in Order
+        )
+        with np.errstate(over="ignore"):
+            more = np.expm1(gap * forward) + np.expm1(gap * reverse)
+            near = np.log1p(more) / gap
+        far = np.logaddexp(gap * forward, gap * reverse) / gap
+        return np.asarray(steps * np.where(np.isfinite(more), near, far))
+
+    return ReplacedCurve(attained, compose([(lower, upper, steps)], moments, same=True))
