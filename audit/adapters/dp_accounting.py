@@ -14,15 +14,14 @@ and claims a quarter of the divergence (google/differential-privacy issue 378).
 from __future__ import annotations
 
 import enum
-import importlib
 import math
 import re
 from collections.abc import Iterator, Sequence
-from types import ModuleType
 from typing import Any
 
 from audit import validate
 from audit.adapters.claimed import ClaimedCurve
+from audit.adapters.optional import load
 from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
@@ -60,21 +59,9 @@ class Accountant(enum.Enum):
     RDP = "rdp"
 
 
-def library() -> ModuleType:
-    """Return the module ``dp_accounting``.
-
-    Raises
-    ------
-    ImportError
-        If it is not installed: one line that names the extra.
-    """
-    try:
-        return importlib.import_module("dp_accounting")
-    except ImportError as error:
-        raise ImportError(
-            "dp-accounting must be installed for its events and accountants: "
-            "pip install 'noisy-sgd-audit[dp-accounting]'"
-        ) from error
+def library() -> Any:
+    """Return the module ``dp_accounting``; `ImportError` names the extra where it is missing."""
+    return load("dp_accounting", extra="dp-accounting")
 
 
 def relation_of(relation: Any) -> Relation:
@@ -159,7 +146,7 @@ class _Reader:
     """Turns the nodes of an event into steps."""
 
     def __init__(
-        self, library: ModuleType, dataset_size: int, relation: Relation, clip_norm: float
+        self, library: Any, dataset_size: int, relation: Relation, clip_norm: float
     ) -> None:
         self._library = library
         self._dataset_size = dataset_size
@@ -290,7 +277,7 @@ def to_dp_event(mechanism: NoisySGD | Composition) -> Any:
     return composed_of[0] if len(composed_of) == 1 else events.ComposedDpEvent(composed_of)
 
 
-def _event_of(events: ModuleType, run: NoisySGD) -> Any:
+def _event_of(events: Any, run: NoisySGD) -> Any:
     if run.release is not Release.ALL_ITERATES:
         raise validate.fail("release", "'all iterates' for a DpEvent", run.release.value)
     if run.divisor is not Divisor.NOMINAL:

@@ -18,12 +18,12 @@ _BATCHES = {
     Batching.CYCLIC: ("batches of {b} of the {n} records, always the same ones in the same order"),
     Batching.SHUFFLED: "batches of {b} of the {n} records, shuffled once",
     Batching.WITHOUT_REPLACEMENT: "a fresh batch of {b} of the {n} records in every step",
-    Batching.POISSON: "each of the {n} records in a step by itself with probability {b}/{n}",
+    Batching.POISSON: "each of the {n} records in a step by itself with probability {q}",
     Batching.RESHUFFLED: "batches of {b} of the {n} records, shuffled anew in every epoch",
     Batching.RANDOM_ALLOCATION: "each of the {n} records in randomly chosen batches of an epoch, "
     "{b} in a batch on average",
     Batching.TRUNCATED_POISSON: "each of the {n} records in a step by itself with probability "
-    "{b}/{n}, and large batches cut",
+    "{q}, and large batches cut",
 }
 _RELATIONS = {
     Relation.REPLACE_ONE: "differ in one record, which is replaced by another",
@@ -145,7 +145,9 @@ def mechanism_in_words(m: NoisySGD, derived: Derived) -> str:
 def _run(m: NoisySGD) -> str:
     text = f"Noisy-SGD takes T = {plain(m.steps)} steps"
     if m.batching in _BATCHES:
-        batches = _BATCHES[m.batching].format(n=plain(m.dataset_size), b=plain(m.batch_size))
+        n, b = plain(m.dataset_size), plain(m.batch_size)
+        rate = f"{b}/{n}" if m.poisson_rate is None else plain(m.poisson_rate)
+        batches = _BATCHES[m.batching].format(n=n, b=b, q=rate)
         text += f", with {batches}"
     return text + "."
 
