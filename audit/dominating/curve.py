@@ -196,8 +196,7 @@ class ComposedCurve(DominatingCurve):
         return np.array([upper.epsilon(float(d)) for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        upper = self._sides(order)[1]
-        return np.array([upper.delta(float(e)) for e in epsilon])
+        return self._sides(order)[1].deltas(epsilon)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         return tradeoff_from_profile(alpha, *self._profile)
@@ -298,10 +297,12 @@ class RefinedCurve(DominatingCurve):
         return np.array([self._epsilon_ends(float(d), order)[1] for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        return np.array([self._delta_ends(float(e), order)[1] for e in epsilon])
+        tilt = self.rough().tilt(float(epsilon.max()), order)
+        return self._at(1.0, tilt, order)._delta(epsilon, order)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return self.composed(1.0)._beta(alpha, order)
+        tilt = self.rough().tilt_of_delta(_SMALLEST_DELTA, order)
+        return self._at(1.0, tilt, order)._beta(alpha, order)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return self.composed(1.0)._renyi(alpha, order)

@@ -8,9 +8,13 @@ from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import TILTS, Layer, Piece, TooManyCells
+
+Array = NDArray[np.float64]
 
 __all__ = ["GridComposition", "TooManyCells"]
 
@@ -20,7 +24,7 @@ _NEAR, _TILTS = 6.0, 4
 _LOG_SMALL = -30.0
 # Roundings of the exponents of a tilted mass.
 _UNITS = 256
-_STEPS = 200
+_TINY = 1e-320
 _LARGEST = 1e6
 
 
@@ -125,13 +129,29 @@ class GridComposition:
 
     def delta(self, epsilon: float) -> float:
         """Return a bound on delta(``epsilon``), from above or from below as the pairs are."""
-        if epsilon < 0:
-            # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
-            other = self.swapped.delta(-epsilon)
-            return -math.expm1(epsilon) + math.exp(epsilon) * other
-        floor = float(self._layers[-1].log_bounds(epsilon).min()) + _LOG_SMALL
-        tilts = [layer.tilt(epsilon, floor) for layer in self._layers]
-        return min(max(self._bound(tilts)(epsilon), 0.0), 1.0)
+        return float(self.deltas(np.array([epsilon]))[0])
+
+    def deltas(self, epsilons: Array) -> Array:
+        """Return `delta` at each of several numbers, of which near ones share their tilts."""
+        result = np.empty(epsilons.shape)
+        bound: Callable[[float], float] | None = None
+        tilts: list[int] = []
+        for place in np.argsort(epsilons):
+            epsilon = float(epsilons[place])
+            if epsilon < 0:
+                result[place] = self._below_zero(epsilon)
+                continue
+            floor = float(self._layers[-1].log_bounds(epsilon).min()) + _LOG_SMALL
+            if bound is None or not self._near(tilts, epsilon, floor):
+                tilts = [layer.tilt(epsilon, floor) for layer in self._layers]
+                bound = self._bound(tilts)
+            result[place] = min(max(bound(epsilon), 0.0), 1.0)
+        return result
+
+    def _below_zero(self, epsilon: float) -> float:
+        # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
+        other = self.swapped.delta(-epsilon)
+        return -math.expm1(epsilon) + math.exp(epsilon) * other
 
     def _bound(self, tilts: Sequence[int]) -> Callable[[float], float]:
         """Return delta as a function of epsilon, with every error for or against it."""
@@ -168,9 +188,17 @@ def _crossing(
         low = max(high - step, 0.0)
         if not above and low == 0 and function(low) <= level:
             return 0.0
-    for _ in range(_STEPS):
-        middle = 0.5 * (low + high)
-        if high - low <= 1e-14 * high or not low < middle < high:
-            break
-        low, high = (low, middle) if function(middle) <= level else (middle, high)
+
+    def excess(place: float) -> float:
+        return math.log(max(function(place), _TINY)) - math.log(max(level, _TINY))
+
+    if excess(low) > 0 > excess(high):
+        root = float(brentq(excess, low, high, xtol=1e-15 * high, rtol=1e-14))
+        # both sides next to it prove themselves
+        for width in (3e-14, 1e-12, 1e-9):
+            left, right = root * (1 - width), root * (1 + width)
+            low = left if low < left and function(left) > level else low
+            high = right if right < high and function(right) <= level else high
+            if (high if above else low) in (left, right):
+                break
     return high if above else low

@@ -102,9 +102,11 @@ class _Cells:
         ends = np.append(starts[1:], size) - 1
         return np.log(mass), mean, self.loss[starts], self.loss[ends]
 
-    def most_excess(self) -> float:
-        """Return the largest log of lifted/p."""
-        return 0.0 if self.excess is None else math.log1p(float(self.excess.max(initial=0.0)))
+    def lifted(self) -> _Cells:
+        """Return the cells with their lifted masses for those under P."""
+        if self.excess is None:
+            return self
+        return _Cells(self.index, self.loss, self.log_p + np.log1p(self.excess), None)
 
 
 def _stacked(rows: Sequence[Array], fill: float) -> Array:
@@ -193,7 +195,11 @@ class Layer:
         self._base = [_Cells.of(base) for base, _, _ in pieces if base is not None]
         most = max(_BLOCKS // len(self.pieces), _FEWEST_BLOCKS)
         groups = zip(self._base, self._part, strict=True) if self._base else zip(self._part)
-        self._copy = _Copy.of([*groups], most)
+        both = [*groups]
+        self._copy = _Copy.of(both, most)
+        self._lifted_copy: _Copy | None = None
+        if not self.above:
+            self._lifted_copy = _Copy.of([[c.lifted() for c in group] for group in both], most)
         self._sets: dict[int, _Sets] = {}
 
     def swapped(self) -> Layer:
@@ -326,18 +332,13 @@ class Layer:
         width = math.sqrt(variance) + self.interval
         steps = np.geomspace(max(1e-3 / width, 1 / ((last - first + 1) * self.interval)),
                              max(40.0 / width, 20.0 / self.interval), 40)  # fmt: skip
-        lifted = float(
-            self.times
-            @ [
-                max(cells.most_excess() for cells in group)
-                for group in zip(self._part, *([self._base] if self._base else []), strict=True)
-            ]
-        )
 
         def reach(sign: int) -> float:
             """Cells beyond which Chernoff leaves next to nothing, on one side."""
             thetas = theta + sign * steps
-            moments = self.times @ self._copy.largest(thetas) + lifted
+            moments = self.times @ self._copy.largest(thetas)
+            if self._lifted_copy is not None:
+                moments = np.maximum(moments, self.times @ self._lifted_copy.largest(thetas))
             return float(np.min((moments - here - log_outside) / steps)) / self.interval
 
         low, high = max(float(first), -reach(-1)), min(float(last), reach(1))

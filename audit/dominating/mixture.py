@@ -218,7 +218,7 @@ class MixturePair:
 
         What lies beyond the ends is split between them and losses of plus and minus infinity.
         """
-        points = np.arange(start, stop + 1) * width
+        points = np.asarray(np.arange(start, stop + 1) * width, dtype=np.float64)
         edges = self.place(points)
         p, q = self.masses(edges)
         with np.errstate(divide="ignore", invalid="ignore"):

@@ -186,8 +186,7 @@ def refined(
     finest = min(_DEVIATIONS * total / width / most, 1.0)
 
     def of(interval: float, bounds: Sequence[int]) -> ComposedCurve:
-        lower, upper = (_layers(runs, steps, interval, bounds, number) for number in (0, 1))
-        return ComposedCurve(GridComposition(*lower), GridComposition(*upper), moments, same)
+        return ComposedCurve(*_sides(runs, steps, interval, bounds), moments=moments, same=same)
 
     @functools.lru_cache(maxsize=4)
     def composed(share: float, tilt: float = 0.0, order: Order = Order.FORWARD) -> ComposedCurve:
@@ -237,24 +236,34 @@ def _bounds(
     return found
 
 
-def _layers(
-    runs: Sequence[Run], steps: int, interval: float, bounds: Sequence[int], side: int
-) -> tuple[Parts, list[list[Piece]]]:
-    """Return the first layer of one side, and the others."""
+def _sides(
+    runs: Sequence[Run], steps: int, interval: float, bounds: Sequence[int]
+) -> tuple[GridComposition, GridComposition]:
+    """Return what all runs dominate, and what dominates them, in layers."""
     ends = [*bounds, None]
-    first = [part for run in runs for part in run.sides(interval, steps, 0, ends[0])[side]]
-    layers: list[list[Piece]] = []
+    first: tuple[Parts, Parts] = ([], [])
+    for run in runs:
+        for parts, found in zip(first, run.sides(interval, steps, 0, ends[0]), strict=True):
+            parts += found
+    layers: tuple[list[list[Piece]], list[list[Piece]]] = ([], [])
     for number, (inner, outer) in enumerate(itertools.pairwise(ends), 1):
         wider = _COARSER**number
         assert inner is not None
         low, high = inner // wider, None if outer is None else outer // wider
-        pieces: list[Piece] = []
+        pieces: tuple[list[Piece], list[Piece]] = ([], [])
         for run in runs:
-            base = run.sides(interval * wider, steps, 0, low)[side]
-            part = run.sides(interval * wider, steps, low, high)[side]
-            pieces += [(b, p, n) for (b, n), (p, _) in zip(base, part, strict=True)]
-        layers.append(pieces)
-    return first, layers
+            bases = run.sides(interval * wider, steps, 0, low)
+            parts_beyond = run.sides(interval * wider, steps, low, high)
+            for side in (0, 1):
+                pieces[side].extend(
+                    (base, part, times)
+                    for (base, times), (part, _) in zip(
+                        bases[side], parts_beyond[side], strict=True
+                    )
+                )
+        for side in (0, 1):
+            layers[side].append(pieces[side])
+    return GridComposition(first[0], layers[0]), GridComposition(first[1], layers[1])
 
 
 def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> DominatingCurve:
