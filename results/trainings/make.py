@@ -32,7 +32,8 @@ COLUMNS = (
 
 def rows(script: str, setting: StudyResult) -> list[list[object]]:
     """Return the rows of one training, one a claim."""
-    found, theirs = setting.findings, dict(setting.findings.tables[-1].rows)
+    found = setting.findings
+    theirs = {delta: float(bound) for delta, bound in found.tables[-1].rows}
     versions = " ".join(f"{package}=={version(package)}" for package in SCRIPTS[script])
     return [
         [
