@@ -62,6 +62,7 @@ class ClaimsFile(pytest.File):
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
         # each claim's share is settled by the file alone, so that -k and the order change nothing
         shared = Shared(loaded.files)
+        shared.expect(claims)
         self.config.add_cleanup(shared.close)
         for claim, share in zip(claims, error_shares(claims, error), strict=True):
             yield ClaimItem.from_parent(

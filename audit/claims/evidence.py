@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import math
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from audit.claims.claim import Budget
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.judgement import Evidence
-from audit.claims.known_pairs import KnownPair, TooLong
-from audit.claims.quantities import Quantity
+from audit.claims.known_pairs import Candidates, Deadline, KnownPair, TooLong
 from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
 from audit.claims.wording import described
 from audit.constructions import Construction
@@ -79,7 +77,7 @@ class Found:
 
 
 def evidence(
-    pairs: Iterable[KnownPair],
+    candidates: Candidates,
     numbers: Sequence[ClaimedNumber],
     budget: Budget,
     *,
@@ -92,8 +90,8 @@ def evidence(
 
     Parameters
     ----------
-    pairs
-        In the order in which they are tried.
+    candidates
+        The pairs, in the order in which they are tried.
     numbers
         What is claimed.
     budget
@@ -109,26 +107,23 @@ def evidence(
     always_search
         Whether that is done also where the budget left pairs out.
     """
-    pairs = list(pairs)
     found = Found()
     costly: list[KnownPair] = []
     planned = 0.0
-    deadline = time.perf_counter() + _PATIENCE * budget.seconds
-    floors = {number: _floor(pairs, number.quantity) for number in numbers}
-    reached: dict[ClaimedNumber, float] = {}
-    for known in pairs:
+    deadline = Deadline(_PATIENCE * budget.seconds)
+    for known in candidates.pairs:
         if known.seconds > budget.seconds:
             costly.append(known)
             continue
         planned += known.seconds
-        ended = planned > budget.seconds or time.perf_counter() > deadline
+        ended = planned > budget.seconds or deadline.passed
         if found.findings and ended:
             found.left += 1
             continue
         before = len(found.findings)
         try:
-            until = deadline if found.findings else math.inf
-            for finding in _exact(known, floors, reached, until):
+            until = deadline.at if found.findings else math.inf
+            for finding in _exact(candidates, known, numbers, deadline, until):
                 found.findings.append(finding)
         except TooLong:
             found.left += 1
@@ -144,7 +139,7 @@ def evidence(
         more = search(number)
         if more is not None:
             with contextlib.suppress(ValueError):
-                for finding in _exact(more, floors, reached, math.inf):
+                for finding in _exact(candidates, more, numbers, deadline, math.inf):
                     found.findings.append(finding)
                 found.tried += 1
         if found.refuted and not exhaustive:
@@ -157,15 +152,11 @@ def evidence(
     return found
 
 
-def _floor(pairs: Sequence[KnownPair], quantity: Quantity) -> float:
-    """Return what some pair is known to reach."""
-    return max(known.about(quantity, order)[0] for known in pairs for order in Order)
-
-
 def _exact(
+    candidates: Candidates,
     known: KnownPair,
-    floors: Mapping[ClaimedNumber, float],
-    reached: dict[ClaimedNumber, float],
+    numbers: Sequence[ClaimedNumber],
+    deadline: Deadline,
     until: float,
 ) -> Iterator[Finding]:
     """Yield what a pair certifies of all numbers; nothing where another one reaches more.
@@ -173,23 +164,11 @@ def _exact(
     A refutation does not end this: the law is there, and draws can confirm the clearest refutation
     where they cannot confirm the first, which may rest on rarer events.
     """
-    for number, floor in floors.items():
-        quantity = number.quantity
+    for number in numbers:
         for order in Order:
-            bracket = known.known(quantity, order)
-            if bracket is None:
-                level = reached.get(number)
-                most = known.about(quantity, order)[1]
-                weaker = most < floor or (level is not None and most <= level)
-                if weaker and not number.refuted_by(most):
-                    continue
-                curve = known.law(until)
-                if level is not None and not known.may_exceed(quantity, order, level, curve):
-                    continue
-                bracket = known.bracket(quantity, order, curve)
-            low, high = bracket
-            reached[number] = max(low, reached.get(number, 0.0))
-            yield Finding(number, low, high, order, known, Evidence.EXACT)
+            bracket = candidates.bracket(known, number.quantity, order, deadline, law_until=until)
+            if bracket is not None:
+                yield Finding(number, *bracket, order, known, Evidence.EXACT)
 
 
 def _sample(

@@ -13,13 +13,14 @@ from audit.claims.claim import Budget, CatalogueBound, Claim
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
 from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
-from audit.claims.known_pairs import KnownPair, KnownPairs, Pair
+from audit.claims.known_pairs import Candidates, KnownPair, KnownPairs, Pair
+from audit.claims.quantities import Quantity
 from audit.claims.score_files import judge_by_samples
 from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
-from audit.claims.work import in_threads, work_order
+from audit.claims.work import in_threads, quantities_of, work_order
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
@@ -50,6 +51,16 @@ class Shared:
 
     def __exit__(self, *exception: object) -> None:
         self.close()
+
+    def expect(self, claims: Iterable[Claim]) -> None:
+        """Take in claims to come: what they share is computed for all of them together."""
+        found: dict[NoisySGD | Composition | Pair, list[Quantity]] = {}
+        for claim in claims:
+            subject = claim.mechanism if claim.pair is None else claim.pair
+            if subject is not None:
+                found.setdefault(subject, []).extend(quantities_of(claim.statement))
+        for subject, quantities in found.items():
+            self.pairs.expect(subject, quantities)
 
     def close(self) -> None:
         """End the workers."""
@@ -90,6 +101,7 @@ def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) ->
     if shared is not None:
         return _judge(claim, error, shared)
     with Shared(() if claim.location is None else (claim.location.file,)) as own:
+        own.expect([claim])
         return _judge(claim, error, own)
 
 
@@ -135,6 +147,7 @@ def judge_all(
             progress(judgement)
         return judgement
 
+    shared.expect(claims)
     order = work_order(claims)
     judged = dict(zip(order, in_threads(one, order, jobs), strict=True))
     return tuple(judged[number] for number in range(len(claims)))
@@ -157,7 +170,7 @@ def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
     if claim.samples is not None:
         return judge_by_samples(claim, claim.samples, numbers, error)
     found = evidence(
-        _pairs(claim, shared.pairs),
+        _candidates(claim, shared.pairs),
         numbers,
         claim.budget,
         error=error,
@@ -253,14 +266,14 @@ def _least_upper_bound(
     return id, value
 
 
-def _pairs(claim: Claim, known: KnownPairs) -> Sequence[KnownPair]:
+def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
     """Return the pairs that may speak about the claim: the one that it names, or all that fit."""
     mechanism = claim.mechanism
     entry, options = _bound_of(claim)
     batches = _allowed_batches(claim)
     if claim.pair is not None:
         runs = 1 if entry is None else entry.released_runs(options)
-        return [known.one(_checked_pair(claim, claim.pair, batches, runs))]
+        return known.alone(_checked_pair(claim, claim.pair, batches, runs))
     if mechanism is None:
         raise BadClaim("mechanism or pair must be given, got neither")
     for name in () if entry is None else entry.other_runs:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import bisect
+import contextlib
 import math
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
 
 from audit import exact
 from audit.claims.candidates import candidate_pairs
@@ -19,11 +22,15 @@ from audit.curves import Order
 from audit.exact.from_pair import exact_seconds
 from audit.mechanism import Composition, NoisySGD
 
+Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair
+_Subject = NoisySGD | Composition | Pair
 
 _MOST_LAWS = 128  # that are kept at a time; brackets are kept always
 _BRACKETS = 0.02  # seconds that the brackets of a computed law take
 _NO_TIME = 0.05  # seconds; pairs below it are tried in the order of the candidates
+# Places at which numbers are computed together, and at how many a pair is compared with others.
+_MOST_TOGETHER, _MOST_CHECKS = 1024, 32
 
 
 class TooLong(Exception):
@@ -37,7 +44,6 @@ class KnownPair:
         self.pair = pair
         self._laws = laws
         self._brackets: dict[tuple[Quantity, Order], Bracket] = {}
-        self._sorted: dict[tuple[type[Quantity], Order], _Sorted] = {}
         self._witnessed: dict[tuple[Quantity, Order], float] = {}
 
     @cached_property
@@ -72,28 +78,9 @@ class KnownPair:
         """Return a bracket that was computed before."""
         return self._brackets.get((quantity, order))
 
-    def bracket(self, quantity: Quantity, order: Order, curve: exact.BracketedCurve) -> Bracket:
-        """Return (low, high) around the number of the pair, whose curve is given."""
-        found = self._brackets[quantity, order] = quantity.bracket(curve, order)
-        self._keep(quantity, order, found)
-        return found
-
-    def may_exceed(
-        self, quantity: Quantity, order: Order, level: float, curve: exact.BracketedCurve
-    ) -> bool:
-        """Whether the number of the pair can be above ``level``: False is certain."""
-        if quantity.may_exceed(curve, order, level):
-            return True
-        self._keep(quantity, order, (0.0, level))
-        return False
-
-    def about(self, quantity: Quantity, order: Order) -> Bracket:
-        """Return (low, high) around the number, by what is known of numbers next to it."""
-        known = self._brackets.get((quantity, order))
-        if known is not None:
-            return known
-        ranked = self._sorted.get((type(quantity), order))
-        return (0.0, math.inf) if ranked is None else ranked.about(quantity)
+    def keep(self, quantity: Quantity, order: Order, bracket: Bracket) -> None:
+        """Keep (low, high) around the number of the pair."""
+        self._brackets[quantity, order] = bracket
 
     def witness_at(self, quantity: Quantity, order: Order) -> float:
         """Return where a witness compares the number, computed once."""
@@ -102,42 +89,163 @@ class KnownPair:
             self._witnessed[key] = quantity.witness_at(self.law(), order)
         return self._witnessed[key]
 
-    def _keep(self, quantity: Quantity, order: Order, bracket: Bracket) -> None:
-        if quantity.rises is not None:
-            ranked = self._sorted.setdefault((type(quantity), order), _Sorted())
-            ranked.add(quantity, bracket)
+
+class Deadline:
+    """When the work on one claim ends, as `time.perf_counter` counts."""
+
+    def __init__(self, seconds: float) -> None:
+        self.at = time.perf_counter() + seconds
+
+    @property
+    def passed(self) -> bool:
+        """Whether it is over."""
+        return time.perf_counter() > self.at
+
+    @contextlib.contextmanager
+    def shared_by(self, count: int) -> Iterator[None]:
+        """Work for so many claims, of which this one has one share."""
+        began = time.perf_counter()
+        yield
+        self.at += (time.perf_counter() - began) * (1 - 1 / count)
 
 
-class _Sorted:
-    """Brackets of one number of a pair, sorted by where it is taken; the number is monotone."""
+class Candidates:
+    """The pairs that are tried against a claim, in their order, and numbers of them.
+
+    Claims on one subject take numbers at many places. What a pair has there is computed for many
+    places at a time, and only where the pair may have more than those before it.
+    """
+
+    def __init__(self, pairs: Iterable[KnownPair], blocks: _Blocks) -> None:
+        self.pairs = tuple(pairs)
+        self._blocks = blocks
+        self._compared: dict[_Block, _Compared] = {}
+
+    def bracket(
+        self,
+        known: KnownPair,
+        quantity: Quantity,
+        order: Order,
+        deadline: Deadline,
+        *,
+        law_until: float = math.inf,
+    ) -> Bracket | None:
+        """Return (low, high) around a number of a pair; None where another pair has more.
+
+        Parameters
+        ----------
+        known
+            One of the pairs, or another one, which is compared with them.
+        quantity, order
+            The number, and for which order of the pair.
+        deadline
+            It is put off by the time that is spent on other claims.
+        law_until
+            Until when the law may be computed.
+        """
+        found = known.known(quantity, order)
+        if found is not None:
+            return found
+        if quantity.at is None:
+            found = quantity.bracket(known.law(law_until), order)
+            known.keep(quantity, order, found)
+            return found
+        block = self._blocks.of(quantity)
+        compared = self._compared.setdefault(block, _Compared(block))
+        if not compared.done(known, order):
+            curve = known.law(law_until)
+            with deadline.shared_by(len(block.quantities)):
+                compared.add(known, order, curve, leads=known in self.pairs)
+        return known.known(quantity, order)
+
+
+class _Block:
+    """Places next to each other where claims take numbers of one kind, such that these rise."""
+
+    def __init__(self, kind: type[Quantity], places: Array) -> None:
+        self.kind, self.places = kind, places
+        self.quantities = kind.taken_at(places)
+
+
+class _Blocks:
+    """All places where claims on one subject take numbers."""
 
     def __init__(self) -> None:
-        self._at: list[float] = []
-        self._brackets: list[Bracket] = []
+        self._of: dict[Quantity, _Block] = {}
+        self._lock = threading.Lock()
 
-    def add(self, quantity: Quantity, bracket: Bracket) -> None:
-        key = self._key(quantity)
-        place = bisect.bisect_left(self._at, key)
-        if place < len(self._at) and self._at[place] == key:
-            low, high = self._brackets[place]
-            self._brackets[place] = max(low, bracket[0]), min(high, bracket[1])
-        else:  # the brackets first: readers look for places among the keys
-            self._brackets.insert(place, bracket)
-            self._at.insert(place, key)
+    def expect(self, quantities: Iterable[Quantity]) -> None:
+        """Take in the numbers of claims to come; those that are close will be computed together."""
+        with self._lock:
+            new: dict[type[Quantity], set[float]] = {}
+            for quantity in quantities:
+                if quantity.at is not None and quantity not in self._of:
+                    new.setdefault(type(quantity), set()).add(quantity.at)
+            for kind, found in new.items():
+                places = np.array(sorted(found, reverse=not kind.rises))
+                for part in np.array_split(places, -(-places.size // _MOST_TOGETHER)):
+                    block = _Block(kind, part)
+                    self._of.update(dict.fromkeys(block.quantities, block))
 
-    def about(self, quantity: Quantity) -> Bracket:
-        key = self._key(quantity)
-        before = bisect.bisect_right(self._at, key) - 1
-        after = bisect.bisect_left(self._at, key)
-        low = self._brackets[before][0] if before >= 0 else 0.0
-        high = self._brackets[after][1] if after < len(self._at) else math.inf
-        return low, high
+    def of(self, quantity: Quantity) -> _Block:
+        """Return the block of a number."""
+        if quantity not in self._of:
+            self.expect([quantity])
+        return self._of[quantity]
 
-    @staticmethod
-    def _key(quantity: Quantity) -> float:
-        """Return a number with which the quantity rises."""
-        assert quantity.at is not None
-        return quantity.at if quantity.rises else -quantity.at
+
+class _Compared:
+    """What pairs have at the places of a block."""
+
+    def __init__(self, block: _Block) -> None:
+        self._block = block
+        self._most: Array | None = None  # that any of the candidates is known to have
+        self._done: set[tuple[KnownPair, Order]] = set()
+        self._lock = threading.Lock()
+
+    def done(self, known: KnownPair, order: Order) -> bool:
+        """Whether a pair has been compared with the others."""
+        return (known, order) in self._done
+
+    def add(
+        self, known: KnownPair, order: Order, curve: exact.BracketedCurve, *, leads: bool
+    ) -> None:
+        """Compute the numbers of a pair where they may be more than what others have.
+
+        ``leads`` says whether what it has rules out other pairs.
+        """
+        with self._lock:
+            if self.done(known, order):
+                return
+            block = self._block
+            wanted = self._open(curve, order)
+            lows = highs = np.zeros(0)
+            if wanted.size:
+                lows, highs = block.kind.brackets(curve, block.places[wanted], order)
+            for place, low, high in zip(wanted, lows.tolist(), highs.tolist(), strict=True):
+                known.keep(block.quantities[place], order, (low, high))
+            if leads:
+                most = np.zeros(block.places.size) if self._most is None else self._most
+                most[wanted] = np.maximum(most[wanted], lows)
+                self._most = most
+            self._done.add((known, order))
+
+    def _open(self, curve: exact.BracketedCurve, order: Order) -> NDArray[np.intp]:
+        """Return the places where a pair may have more than the others.
+
+        The number of a pair rises along the block: where at the last of some places it is not above
+        what others have at the first, it is so at all of them.
+        """
+        places, most = self._block.places, self._most
+        every = np.arange(places.size)
+        if most is None:
+            return every
+        starts = every[:: -(-places.size // _MOST_CHECKS)]
+        ends = np.append(starts[1:], places.size)
+        open_ = self._block.kind.may_exceed(
+            curve, places[ends - 1], np.minimum.reduceat(most, starts), order
+        )
+        return every[np.repeat(open_, ends - starts)]
 
 
 class KnownPairs:
@@ -146,20 +254,32 @@ class KnownPairs:
     def __init__(self) -> None:
         self._laws = _Laws()
         self._pairs: dict[Pair, KnownPair] = {}
-        self._candidates: dict[NoisySGD | Composition, tuple[Pair, ...]] = {}
-        self._placed: dict[tuple[NoisySGD | Composition, range | None], tuple[KnownPair, ...]] = {}
+        self._blocks: dict[_Subject, _Blocks] = {}
+        self._fitting: dict[NoisySGD | Composition, tuple[Pair, ...]] = {}
+        self._candidates: dict[_Subject | tuple[_Subject, range | None], Candidates] = {}
         self._lock = threading.Lock()
+
+    def expect(self, subject: _Subject, quantities: Iterable[Quantity]) -> None:
+        """Take in the numbers that claims on a subject, a mechanism or a pair, will ask for."""
+        self._blocks_of(subject).expect(quantities)
 
     def one(self, pair: Pair) -> KnownPair:
         """Return a pair with what is known of it."""
         return self._pairs.setdefault(pair, KnownPair(pair, self._laws))
+
+    def alone(self, pair: Pair) -> Candidates:
+        """Return a pair as the only candidate."""
+        with self._lock:
+            if pair not in self._candidates:
+                self._candidates[pair] = Candidates([self.one(pair)], self._blocks_of(pair))
+            return self._candidates[pair]
 
     def candidates(
         self,
         mechanism: NoisySGD | Composition,
         batches: range | None,
         placed: Callable[[Iterable[Pair]], Iterable[Pair]],
-    ) -> tuple[KnownPair, ...]:
+    ) -> Candidates:
         """Return the candidates of a mechanism, in the order in which they are tried.
 
         ``placed`` puts their records where ``batches`` allows. The order depends on the mechanism
@@ -167,12 +287,16 @@ class KnownPairs:
         """
         key = mechanism, batches
         with self._lock:
-            if mechanism not in self._candidates:
-                self._candidates[mechanism] = tuple(candidate_pairs(mechanism))
-            if key not in self._placed:
-                found = [self.one(pair) for pair in placed(self._candidates[mechanism])]
-                self._placed[key] = tuple(sorted(found, key=lambda known: known.rank))
-            return self._placed[key]
+            if mechanism not in self._fitting:
+                self._fitting[mechanism] = tuple(candidate_pairs(mechanism))
+            if key not in self._candidates:
+                found = [self.one(pair) for pair in placed(self._fitting[mechanism])]
+                ranked = sorted(found, key=lambda known: known.rank)
+                self._candidates[key] = Candidates(ranked, self._blocks_of(mechanism))
+            return self._candidates[key]
+
+    def _blocks_of(self, subject: _Subject) -> _Blocks:
+        return self._blocks.setdefault(subject, _Blocks())
 
 
 class _Laws:

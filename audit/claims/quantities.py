@@ -10,6 +10,9 @@ from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audit import validate
 from audit.curves import Order
 
@@ -18,6 +21,7 @@ if TYPE_CHECKING:
     from audit.estimation import Audit
     from audit.exact import BracketedCurve
 
+Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 
 # Of a number on a line between two vertices of the tradeoff function.
@@ -59,9 +63,22 @@ class Quantity(ABC):
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the true number of a pair; ``low`` is certified."""
 
-    def may_exceed(self, curve: BracketedCurve, order: Order, level: float) -> bool:
-        """Whether the number can be above ``level``: False is certain, and quick."""
-        return True
+    @classmethod
+    def taken_at(cls, places: Array) -> tuple[Quantity, ...]:
+        """Return the numbers taken at many places."""
+        return tuple(cls(float(at)) for at in places)  # type: ignore[call-arg]
+
+    @staticmethod
+    def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) as `bracket` does, of the numbers taken at many places."""
+        raise NotImplementedError
+
+    @staticmethod
+    def may_exceed(
+        curve: BracketedCurve, places: Array, levels: Array, order: Order
+    ) -> NDArray[np.bool_]:
+        """Whether the number at each place can be above a level: False is certain, and quick."""
+        raise NotImplementedError
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
         """Return the lower confidence bound from samples, and the order of the pair it is for."""
@@ -109,9 +126,17 @@ class EpsilonAtDelta(Quantity):
         """Return (low, high) around epsilon."""
         return curve.epsilon_bracket(self.delta, order)
 
-    def may_exceed(self, curve: BracketedCurve, order: Order, level: float) -> bool:
-        """Whether epsilon can be above ``level``."""
-        return curve.may_exceed(level, self.delta, order)
+    @staticmethod
+    def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around epsilon at many deltas."""
+        return curve.epsilon_brackets(places, order)
+
+    @staticmethod
+    def may_exceed(
+        curve: BracketedCurve, places: Array, levels: Array, order: Order
+    ) -> NDArray[np.bool_]:
+        """Whether epsilon at each delta can be above a level: one delta in place of a root."""
+        return curve.epsilon_may_exceed(levels, places, order)
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
         """Return the lower confidence bound on epsilon."""
@@ -153,6 +178,18 @@ class RenyiAtOrder(Quantity):
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the divergence."""
         return curve.renyi_bracket(self.alpha, order)
+
+    @staticmethod
+    def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the divergences of many orders."""
+        return curve.renyi_brackets(places, order)
+
+    @staticmethod
+    def may_exceed(
+        curve: BracketedCurve, places: Array, levels: Array, order: Order
+    ) -> NDArray[np.bool_]:
+        """Whether the divergence of each order can be above a level."""
+        return curve.renyi_brackets(places, order)[1] > levels
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
         """Return the lower confidence bound on the divergence."""
@@ -236,6 +273,18 @@ class PowerAtAlpha(Quantity):
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around the power."""
         return curve.power_bracket(self.alpha, order)
+
+    @staticmethod
+    def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
+        """Return (lows, highs) around the power at many alphas."""
+        return curve.power_brackets(places, order)
+
+    @staticmethod
+    def may_exceed(
+        curve: BracketedCurve, places: Array, levels: Array, order: Order
+    ) -> NDArray[np.bool_]:
+        """Whether the power at each alpha can be above a level: by any line, not the best one."""
+        return curve.power_may_exceed(levels, places, order)
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
         """Return the lower confidence bound on the power."""

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import queue
 import threading
-from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import TypeVar
 
 from audit.claims.claim import (
@@ -14,10 +13,14 @@ from audit.claims.claim import (
     CatalogueBound,
     Claim,
     EpsilonDelta,
+    Gaussian,
+    NotPrivate,
+    NotRenyi,
     Renyi,
     Statement,
     Tradeoff,
 )
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.mechanism import Composition, NoisySGD
 
 _Task = TypeVar("_Task")
@@ -27,47 +30,39 @@ _Outcome = TypeVar("_Outcome")
 def work_order(claims: Sequence[Claim]) -> list[int]:
     """Return the numbers of claims in the order of work: neighbours share the most.
 
-    Claims of one form on one mechanism come together. Of a long row of deltas or orders the ends
-    come first, then the middle, and so on: what is known on both sides of a place rules out most
-    pairs there, so that few brackets are left to compute.
+    Claims of one form on one mechanism come together, by their deltas, orders or alphas.
     """
     groups: dict[tuple[NoisySGD | Composition | None, type], list[int]] = {}
     for number, claim in enumerate(claims):
         groups.setdefault((claim.mechanism, type(claim.statement)), []).append(number)
-    order: list[int] = []
-    for group in groups.values():
-        row = sorted(group, key=lambda number: _place(claims[number].statement))
-        order += [row[place] for place in _halving(len(row))]
-    return order
+
+    def place(number: int) -> float:
+        first = next(quantities_of(claims[number].statement), None)
+        return 0.0 if first is None or first.at is None else first.at
+
+    return [number for group in groups.values() for number in sorted(group, key=place)]
 
 
-def _place(statement: Statement) -> float:
-    """Return the first delta, order or alpha of a statement; 0 where it has none."""
+def quantities_of(statement: Statement) -> Iterator[Quantity]:
+    """Yield the numbers that a statement may claim, without evaluating it."""
     match statement:
         case EpsilonDelta():
-            return statement.points[0][1]
-        case Renyi() | Tradeoff():
-            return statement.points[0][0]
-        case CatalogueBound() | CallableBound() | AccountantBound():
-            return next(iter((*statement.deltas, *getattr(statement, "orders", ()))), 0.0)
-    return 0.0
-
-
-def _halving(size: int) -> list[int]:
-    """Return the places of a row: both ends, then the middle of every gap, the widest first.
-
-    >>> _halving(6)
-    [0, 5, 2, 1, 3, 4]
-    """
-    places = [place for place in dict.fromkeys((0, size - 1)) if place >= 0]
-    gaps = deque([(0, size - 1)])
-    while gaps:
-        low, high = gaps.popleft()
-        if high - low > 1:
-            middle = (low + high) // 2
-            places.append(middle)
-            gaps += [(low, middle), (middle, high)]
-    return places
+            yield from (EpsilonAtDelta(delta) for _, delta in statement.points)
+        case Renyi():
+            yield from (RenyiAtOrder(alpha) for alpha, _ in statement.points)
+        case Tradeoff():
+            yield from (PowerAtAlpha(alpha) for alpha, _ in statement.points)
+        case Gaussian():
+            yield Mu()
+        case NotPrivate():
+            yield EpsilonAtDelta(statement.delta)
+        case NotRenyi():
+            yield RenyiAtOrder(statement.alpha)
+        case CallableBound():
+            yield from (EpsilonAtDelta(delta) for delta in statement.deltas)
+        case CatalogueBound() | AccountantBound():
+            yield from (EpsilonAtDelta(delta) for delta in statement.deltas)
+            yield from (RenyiAtOrder(alpha) for alpha in statement.orders)
 
 
 def in_threads(

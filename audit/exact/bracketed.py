@@ -103,10 +103,6 @@ class BracketedCurve(PrivacyCurve):
             Of the pair.
         """
 
-    def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
-        """Whether epsilon at ``delta`` can be above ``epsilon``: False is certain, and quick."""
-        return True
-
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around the true epsilons at many deltas, shape (n,)."""
         return _each(self.epsilon_bracket, deltas, order)
@@ -118,6 +114,15 @@ class BracketedCurve(PrivacyCurve):
     def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around the powers of the best tests at many alphas, shape (n,)."""
         return _each(self.power_bracket, alphas, order)
+
+    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
+        """Whether epsilon at each delta can be above a number: False is certain."""
+        found = [self.delta_bracket(float(epsilon), order)[1] for epsilon in epsilons]
+        return np.array(found) > deltas
+
+    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
+        """Whether the power at each alpha can be above a number: False is certain."""
+        return self.power_brackets(alphas, order)[1] > powers
 
 
 def _each(

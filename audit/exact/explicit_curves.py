@@ -75,10 +75,6 @@ class RepeatedCurve(BracketedCurve):
         """Return (low, high) around the true delta at ``epsilon``."""
         return self.dominating.delta_bracket(epsilon, order)
 
-    def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
-        """Whether epsilon at ``delta`` can be above ``epsilon``."""
-        return self.delta_bracket(epsilon, order)[1] > delta
-
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return (low, high) around the true Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)

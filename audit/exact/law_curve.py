@@ -326,11 +326,7 @@ class LawPair:
         inside = np.clip(alphas, np.finfo(float).tiny, 1.0)
         low, high, c = self._best_thresholds(np.log(inside), near)
         ends = [self._errors(low), self._errors(high)]
-        lines = []
-        for end, (one, two) in zip((low, high), ends, strict=True):
-            # alpha = 0 at an unbounded ratio: the tangent is vertical
-            slopes = np.where(end > -700, np.exp(-np.maximum(end, -700.0)), 0.0)
-            lines.append(two - slopes * (inside - one))
+        lines = [_line(end, errors, inside) for end, errors in zip((low, high), ends, strict=True)]
         nothing, all_ = np.zeros_like(inside), np.ones_like(inside)
         type_one = np.stack([nothing, *(one for one, _ in ends), all_])
         type_two = np.stack([all_, *(two for _, two in ends), nothing])
@@ -346,6 +342,20 @@ class LawPair:
         least = np.where(alphas <= 0, hidden, np.clip(np.maximum(*lines), 0.0, 1.0))
         most = np.where(alphas <= 0, hidden, np.clip(chord, 0.0, 1.0))
         return np.where(alphas >= 1, 0.0, least), np.where(alphas >= 1, 0.0, most), c
+
+    def line(self, ratios: Array, alphas: Array) -> Array:
+        """Return, by any c, a type II error below the least one at each alpha."""
+        return _line(ratios, self._errors(ratios), alphas)
+
+    def rough_thresholds(self, alphas: Array) -> Array:
+        """Return c with P(log p - log q <= c) roughly alpha."""
+        places, _, table = self._table
+        table = np.maximum.accumulate(table)
+        held = np.isfinite(table) & (np.abs(places) < _LARGEST_EPSILON)
+        if not held.any():
+            return np.zeros_like(alphas)
+        with np.errstate(divide="ignore"):
+            return np.interp(np.log(alphas), table[held], places[held])
 
     def _best_thresholds(self, log_alphas: Array, near: Array | None) -> tuple[Array, Array, Array]:
         """Return c on both sides of where P(log p - log q <= c) is alpha, and one between."""
@@ -396,7 +406,7 @@ class LawPair:
             off before them.
         """
         size = max(1, _MOST_VALUES // (4 * self.log_p.size))
-        found = [self._renyi(alphas[k : k + size]) for k in range(0, alphas.size, size)]
+        found = [self._renyi(alphas[k : k + size]) for k in range(0, max(alphas.size, 1), size)]
         values, complete = zip(*found, strict=True)
         return np.concatenate(values), np.concatenate(complete)
 
@@ -575,6 +585,14 @@ def _log_ratio(log_p: Array, log_q: Array) -> Array:
         return np.asarray(log_p - log_q)
 
 
+def _line(ratios: Array, errors: tuple[Array, Array], alphas: Array) -> Array:
+    """Return lines that touch the tradeoff function where its slope is -e^-c, at ``alphas``."""
+    type_one, type_two = errors
+    # alpha = 0 at an unbounded ratio: the tangent is vertical
+    slopes = np.where(ratios > -700, np.exp(-np.maximum(ratios, -700.0)), 0.0)
+    return np.asarray(type_two - slopes * (alphas - type_one))
+
+
 def _excess(log_p: Array, ratio: Array, epsilon: Array) -> Array:
     """Log of p - e^epsilon q, -inf where it is not positive."""
     with np.errstate(invalid="ignore"):
@@ -680,10 +698,6 @@ class LawCurve(BracketedCurve):
         low, epsilon = gaussian_mu(self._delta_brackets(EPSILONS, order)[0], EPSILONS)
         return MuBracket(low, math.inf, epsilon)
 
-    def may_exceed(self, epsilon: float, delta: float, order: Order) -> bool:
-        """Whether epsilon at ``delta`` can be above ``epsilon``: one delta in place of a root."""
-        return self.delta_bracket(epsilon, order)[1] > delta
-
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around the true epsilons at many deltas."""
         rho = self.relative_error
@@ -737,6 +751,21 @@ class LawCurve(BracketedCurve):
         """Return (lows, highs) around the powers 1 - beta of the best tests at many alphas."""
         lows, highs = self._beta_brackets(alphas, order)
         return 1 - highs, 1 - lows
+
+    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
+        """Whether epsilon at each delta can be above a number: one delta in place of a root."""
+        return self._delta_brackets(epsilons, order)[1] > deltas
+
+    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
+        """Whether the power at each alpha can be above a number: by a line, whose c is rough."""
+        rho = self.relative_error
+        lost_p, lost_q = self._lost(order)
+        fine, coarse = (self._pairs[order, level] for level in (True, False))
+        moved = (alphas + lost_p) / (1 - rho)
+        ratios = fine.rough_thresholds(moved)
+        values, others = (pair.line(ratios, moved) for pair in (fine, coarse))
+        gaps = np.abs(values - others) + 8 * _UNIT_ROUNDOFF
+        return 1 - (np.maximum(values, 0.0) * (1 - rho) - lost_q - gaps) > powers
 
     def _beta_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
         """Return (lows, highs) around type II errors.
