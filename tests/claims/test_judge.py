@@ -258,7 +258,8 @@ def test_claims_that_share_have_the_verdicts_of_claims_alone():
         for claim, judged in zip(claims[::3], together[::3], strict=True):
             alone = judge(claim)
             assert judged.verdict is alone.verdict
-            assert judged.certified == alone.certified
+            # sums over arrays of other lengths are rounded in another order
+            assert judged.certified == pytest.approx(alone.certified, rel=1e-12)
             assert judged.pair == alone.pair
 
 
