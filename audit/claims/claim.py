@@ -42,6 +42,7 @@ __all__ = [
     "Severity",
     "Statement",
     "Tradeoff",
+    "UserPair",
     "decode_claim",
     "encode_claim",
 ]
@@ -299,6 +300,22 @@ class Samples:
         return replace(self, x=x, x_prime=x_prime, file=file)
 
 
+@dataclass(frozen=True)
+class UserPair:
+    """A pair of a user's class, which is made in a worker only.
+
+    Attributes
+    ----------
+    kind
+        ``package.module:Class``, a registered construction.
+    fields
+        Its fields beside the mechanism, as they are written.
+    """
+
+    kind: str
+    fields: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Claim:
     """A statement about a mechanism, with what is expected of it.
@@ -344,7 +361,7 @@ class Claim:
     expected: Expected | LooseBy = Expected.CONSISTENT
     severity: Severity = Severity.ERROR
     budget: Budget = Budget()
-    pair: Pair | None = None
+    pair: Pair | UserPair | None = None
     search: Search | None = None
     samples: Samples | None = None
     told: str = ""
@@ -365,7 +382,9 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
     if claim.mechanism is not None:
         mechanism = encode(claim.mechanism, defaults=False)
     pair = None
-    if claim.pair is not None:
+    if isinstance(claim.pair, UserPair):
+        pair = {"kind": claim.pair.kind.partition(":")[2], **claim.pair.fields}
+    elif claim.pair is not None:
         defaults = {field.name: field.default for field in dataclasses.fields(claim.pair)}
         pair = {
             name: value

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from audit import isolation, validate
+from audit import validate
 from audit.claims import yaml_tree
 from audit.claims.claim import (
     AccountantBound,
@@ -30,11 +30,12 @@ from audit.claims.claim import (
     Severity,
     Statement,
     Tradeoff,
+    UserPair,
 )
 from audit.claims.deployment import Deployment
 from audit.claims.library_objects import ACCOUNTANTS
 from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
-from audit.claims.user_code import TARGET, check_pair, workers_for
+from audit.claims.user_code import TARGET, workers_for
 from audit.claims.yaml_tree import (
     Broken,
     Complaint,
@@ -238,7 +239,7 @@ def _read_claim(
         search=_read_optional("search", found, Search | None, None),
         deployment=_read_joined("deployment", Deployment, defaults, own),
         samples=_read_samples(found, node.location),
-        pair=None if read.unread else _read_subject(found, read.mechanism, node, own, workers),
+        pair=None if read.unread else _read_subject(found, read.mechanism, node, own),
         told=read.told,
         unread=read.unread,
         location=node.location,
@@ -286,12 +287,8 @@ def _read_joined(name: str, cls: type[_Value], *blocks: Fields) -> _Value:
 
 
 def _read_subject(
-    found: Fields,
-    mechanism: NoisySGD | Composition | None,
-    claim: Node,
-    own: Fields,
-    workers: Workers,
-) -> Pair | None:
+    found: Fields, mechanism: NoisySGD | Composition | None, claim: Node, own: Fields
+) -> Pair | UserPair | None:
     """Return the pair that a claim names under ``pair`` or ``laws``, None where it names none.
 
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
@@ -300,7 +297,7 @@ def _read_subject(
     if mechanism is None and all(is_nothing(found.get(key)) for key in ("pair", "laws", "samples")):
         raise broken(claim.location, "a claim needs 'mechanism', 'laws' or 'samples'")
     if laws is None or is_nothing(laws):
-        return _read_pair(found.get("pair"), mechanism, claim, "pair" in own, workers)
+        return _read_pair(found.get("pair"), mechanism, claim, "pair" in own)
     from audit.constructions.registry import decode_laws
 
     for key in EXCLUDED["laws"]:
@@ -315,38 +312,31 @@ def _read_pair(
     mechanism: NoisySGD | Composition | None,
     claim: Node,
     own: bool,
-    workers: Workers,
-) -> Pair | None:
+) -> Pair | UserPair | None:
     """Return the pair that a claim names, None where it names none."""
     if node is None or is_nothing(node):
         return None
     # what does not fit a pair of the defaults is wrong where it is used
     used = node if own else yaml_tree.moved(node, claim.location)
-    file = claim.location.file
-    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism, file, workers))
+    return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism))
 
 
-def _decode_pair(
-    plain: Any, mechanism: NoisySGD | Composition | None, file: Path, workers: Workers
-) -> Pair:
+def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair | UserPair:
     """Return a pair from plain data.
 
     A kind ``package.module:Class`` is a construction of the user's own, from a module beside the
-    claims file, in the current folder or installed.
+    claims file, in the current folder or installed. It is looked for where the claim is judged.
     """
-    from audit.constructions import all_kinds, decode_any_pair
+    from audit.constructions import decode_any_pair
 
     if isinstance(mechanism, Composition):
         raise validate.fail("pair", "left out for a composition of several runs", plain)
     fields = {"kind": plain} if isinstance(plain, str) else plain
     kind = fields.get("kind") if isinstance(fields, Mapping) else None
-    if isinstance(kind, str) and ":" in kind:
-        check_pair(kind, fields, mechanism, workers)
-        places = [Path.cwd(), file.resolve().parent]
-        found = isolation.load(kind, name="pair.kind", folders=places)
-        if found not in all_kinds().values():
-            raise ValueError(f"pair.kind must name a registered construction, got {shown(kind)}")
-        fields = {**fields, "kind": kind.partition(":")[2]}
+    if isinstance(kind, str) and ":" in kind:  # judged in a worker
+        if not TARGET.fullmatch(kind):
+            raise validate.fail("pair.kind", "package.module:Class", kind)
+        return UserPair(kind, {name: value for name, value in fields.items() if name != "kind"})
     return decode_any_pair(fields, mechanism)
 
 

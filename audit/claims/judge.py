@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Self
 
 from audit import bounds, validate
-from audit.claims.claim import Budget, CatalogueBound, Claim
+from audit.claims.claim import Budget, CatalogueBound, Claim, UserPair
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
 from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
@@ -18,6 +18,7 @@ from audit.claims.quantities import Quantity
 from audit.claims.score_files import judge_by_samples
 from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
+from audit.claims.user_pairs import judge_apart
 from audit.claims.witness import Witness, witness_of
 from audit.claims.wording import described
 from audit.claims.work import in_threads, quantities_of, work_order
@@ -57,7 +58,7 @@ class Shared:
         found: dict[NoisySGD | Composition | Pair, list[Quantity]] = {}
         for claim in claims:
             subject = claim.mechanism if claim.pair is None else claim.pair
-            if subject is not None:
+            if subject is not None and not isinstance(subject, UserPair):
                 found.setdefault(subject, []).extend(quantities_of(claim.statement))
         for subject, quantities in found.items():
             self.pairs.expect(subject, quantities)
@@ -166,6 +167,10 @@ def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
 
 
 def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
+    if isinstance(claim.pair, UserPair):
+        return judge_apart(
+            claim, claim.pair, error, exhaustive=shared.exhaustive, workers=shared.workers
+        )
     numbers = claimed_numbers(claim, shared.workers)
     if claim.samples is not None:
         return judge_by_samples(claim, claim.samples, numbers, error)
@@ -272,6 +277,7 @@ def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
     entry, options = _bound_of(claim)
     batches = _allowed_batches(claim)
     if claim.pair is not None:
+        assert not isinstance(claim.pair, UserPair)  # judged apart
         runs = 1 if entry is None else entry.released_runs(options)
         return known.alone(_checked_pair(claim, claim.pair, batches, runs))
     if mechanism is None:

@@ -16,7 +16,7 @@ from audit.claims.claim import Budget
 from audit.claims.wording import tidy
 from audit.codec import decode, encode
 from audit.isolation import Limits, UserCodeError, Workers
-from audit.mechanism import Composition, NoisySGD, decode_mechanism
+from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
     from audit.constructions.explicit import ExplicitPair
@@ -66,22 +66,6 @@ def epsilon_function(
         yield asked
 
 
-def check_pair(kind: str, plain: Any, mechanism: NoisySGD | None, workers: Workers) -> None:
-    """Make a user's construction in a worker first, where it can do no harm.
-
-    Raises
-    ------
-    UserCodeError
-        If its module cannot be imported, or it hangs, dies or raises anything but `ValueError`;
-        these are left to the one who makes it here, for they say what is wrong with the fields.
-    """
-    mechanism_plain = None if mechanism is None else encode(mechanism)
-    with workers.function(
-        kind, task=f"{__name__}:make_pair", limits=limits(Budget()), name="pair.kind"
-    ) as function:
-        function(plain, mechanism_plain)
-
-
 def number_of(value: object, name: str, place: str = "") -> float:
     """Return what a user's function returned as a float.
 
@@ -126,17 +110,3 @@ def epsilon(
     from audit.constructions import decode_any_pair
 
     return number_of(function(decode_any_pair(subject, None), delta), target)
-
-
-def make_pair(cls: Any, plain: Mapping[str, Any], mechanism: Mapping[str, Any] | None) -> None:
-    """Make a pair of a user's class, and its laws' description."""
-    from audit.constructions import Construction, decode_any_pair
-
-    given = None if mechanism is None else decode_mechanism(mechanism, "mechanism")
-    fields = {**plain, "kind": getattr(cls, "__name__", "")}
-    with contextlib.suppress(ValueError):
-        pair = decode_any_pair(fields, given)
-        if isinstance(pair, Construction):
-            pair.processes()
-        else:
-            pair.distributions()

@@ -1,9 +1,8 @@
-"""Commands in a child process, so that code of users cannot end them with a good status.
+"""Commands in a child process, so that nothing ends them early with a good status.
 
-Pairs of users run where their laws are computed: a pair answers thousands of small questions, and
-all that comes of it (laws, witnesses, searches) would have to cross between processes. Instead the
-whole command runs in a child, and this process, which runs nothing of a user, believes only a
-child that sends its status when its work is done.
+Functions and pairs of users run in workers (`audit.isolation`). What else may end a process, such as
+a fault in a library or too little memory, must not look like success either: the whole command runs
+in a child, and this process believes only a child that sends its status when its work is done.
 """
 
 from __future__ import annotations

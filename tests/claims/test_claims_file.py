@@ -505,6 +505,7 @@ def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
 - {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: "my_walks:MyWalk", start: 1}, expected: refuted}
 - {id: none, mu: 1, pair: {kind: "my_walks:YourWalk"}}
 - {id: other, mu: 1, pair: {kind: "math:floor"}}
+- {id: field, mu: 1, pair: {kind: "my_walks:MyWalk", speed: 1}}
 """
     path = write(tmp_path, claims)
     done = subprocess.run(
@@ -516,11 +517,15 @@ def test_a_construction_of_the_users_own(tmp_path: Path) -> None:
         env=environment(),
     )
     assert done.returncode == 2, done.stderr
-    (judged,) = json.loads(done.stdout)["claims"]
+    judged, *wrong = json.loads(done.stdout)["claims"]
     assert (judged["verdict"], judged["pair"]) == ("refuted", "MyWalk(start=1)")
-    first, second, _ = done.stderr.splitlines()
-    assert first == (
-        f"{path}:{HEAD_LINES + 2}: pair.kind must name a function or class of my_walks, "
-        "got 'YourWalk'; did you mean 'MyWalk'?"
+    assert [claim["verdict"] for claim in wrong] == ["error"] * 3
+    messages = (
+        "pair.kind must name a function or class of my_walks, got 'YourWalk'; did you mean 'MyW",
+        "pair.kind must name a registered construction, got 'math:floor'",
+        "pair.speed must be left out of a MyWalk, got 1; known are start",
     )
-    assert second.startswith(f"{path}:{HEAD_LINES + 3}: pair.kind must name a registered constr")
+    told = done.stderr.splitlines()
+    for line, (claim, message) in enumerate(zip(wrong, messages, strict=True), HEAD_LINES + 2):
+        start = f"{path}:{line}: claim {claim['id']!r}: {message}"
+        assert any(one.startswith(start) for one in told), "\n".join([start, *told])

@@ -224,8 +224,9 @@ def test_the_clearest_refutation_of_a_pair_is_reported():
     assert recompute(judged.witness).confirmed
 
 
-def test_a_budget_that_ends_is_told():
+def test_a_budget_that_ends_is_told(monkeypatch):
     """What fits is settled by estimates: the same pairs with other claims before or not."""
+    monkeypatch.setattr("audit.claims.evidence._PATIENCE", math.inf)  # not by the clock
     m = full(steps=400, batch_size=2, batching=Batching.POISSON, diameter=1.0)
     claim = claimed(EpsilonDelta(((50.0, 1e-5),)), m, search=Search(evaluations=0))
     times = sorted(known.seconds for known in KnownPairs().candidates(m, None, list).pairs)

@@ -15,7 +15,7 @@ import pytest
 from audit.cli import check
 from tests.claims.written import environment, write
 
-# the first use is in a worker, which tries the class; the second one is where claims are judged
+# its first use does no harm
 PAIR = """\
 import os, re, sys
 from dataclasses import dataclass
@@ -64,12 +64,24 @@ def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
         ("os.kill(os.getpid(), 9)", "its process was ended by SIGKILL"),
     ],
 )
-def test_a_pair_that_ends_the_process_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
-    with command(tmp_path, harm) as checking:
-        out, err = checking.communicate(timeout=100)
-    assert (tmp_path / "harmful.used").exists()
-    assert (checking.returncode, out) == (2, "")
-    assert err == f"ended before the work was done: {how}\n"
+def test_a_command_whose_process_ends_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import argparse, os, sys\nfrom audit.cli.apart import status_apart\n"
+        f"def command(options):\n    {harm}\n    return 0\n"
+        "if __name__ == '__main__':\n"
+        "    sys.exit(status_apart(command, argparse.Namespace()))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, str(script)],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+        env=environment(),
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"ended before the work was done: {how}\n"
 
 
 def test_a_pair_that_does_no_harm_is_judged(tmp_path: Path) -> None:

@@ -1,0 +1,71 @@
+"""What runs in the worker of `audit.claims.user_pairs`."""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+from collections.abc import Mapping
+from typing import Any
+
+from audit.claims.claim import Budget, Search, decode_claim
+from audit.claims.judge import Shared, judge
+from audit.claims.user_pairs import Outcome, PlainNumber
+from audit.codec import decode, encode
+from audit.constructions import all_kinds
+from audit.isolation import UserCodeError
+from audit.results import Verdict
+from audit.validate import shown
+
+
+def judged(
+    cls: Any, reference: str, plain: Mapping[str, Any], error: float, exhaustive: bool
+) -> dict[str, Any]:
+    """Judge a claim on a pair of a user's class, and return the judgement as plain data."""
+    if cls not in all_kinds().values():
+        wrong = f"pair.kind must name a registered construction, got {shown(reference)}"
+        raise UserCodeError(wrong)
+    fields = {**plain["pair"], "kind": cls.__name__}
+    try:
+        claim = decode_claim({**plain, "pair": fields}, plain["id"])
+    except ValueError as reason:  # what is wrong with the fields
+        raise UserCodeError(" ".join(str(reason).split())) from None
+    claim = dataclasses.replace(
+        claim,
+        citation=plain["citation"],
+        budget=decode(Budget, plain["budget"]),
+        search=decode(Search | None, plain["search"]),
+    )
+    found = judge(claim, error=error, shared=_shared(exhaustive))
+    if found.verdict is Verdict.ERROR:
+        raise UserCodeError(found.message)
+    quantities = [number.quantity for number in found.numbers]
+    outcome = Outcome(
+        verdict=found.verdict,
+        numbers=tuple(
+            PlainNumber(
+                kind=type(number.quantity).__name__,
+                at=number.quantity.at,
+                value=number.value,
+                slack=number.slack,
+            )
+            for number in found.numbers
+        ),
+        closest=None if found.quantity is None else quantities.index(found.quantity),
+        certified=found.certified,
+        order=found.order,
+        pair=found.pair,
+        pairs_tried=found.pairs_tried,
+        pairs_left=found.pairs_left,
+        evidence=found.evidence,
+        error=found.error,
+        witness=None if found.witness is None else found.witness.to_json(),
+        message=found.message,
+    )
+    plain_outcome: dict[str, Any] = encode(outcome)
+    return plain_outcome
+
+
+@functools.cache
+def _shared(exhaustive: bool) -> Shared:
+    """Return what claims that this worker judges share."""
+    return Shared(exhaustive=exhaustive)

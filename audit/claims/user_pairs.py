@@ -1,0 +1,112 @@
+"""Claims on pairs of a user's class: judged in a worker, from which plain data come back.
+
+A pair answers thousands of small questions, so the whole claim is judged where the pair lives. This
+process never imports the class.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from audit.claims.claim import Claim, UserPair, encode_claim
+from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
+from audit.claims.judgement import Evidence, Judgement
+from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
+from audit.claims.witness import Witness
+from audit.codec import decode, encode
+from audit.curves import Order
+from audit.isolation import Limits, UserCodeError, Workers
+from audit.results import Verdict
+
+_QUANTITIES: Mapping[str, type[Quantity]] = {
+    cls.__name__: cls for cls in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha)
+}
+_SEARCHED = 60.0  # seconds that a search may take
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlainNumber:
+    """A `ClaimedNumber` as plain data."""
+
+    kind: str
+    at: float | None
+    value: float
+    slack: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class Outcome:
+    """A `Judgement` as plain data, without its claim; ``closest`` is a place in ``numbers``."""
+
+    verdict: Verdict
+    numbers: tuple[PlainNumber, ...]
+    closest: int | None
+    certified: float | None
+    order: Order | None
+    pair: str
+    pairs_tried: int
+    pairs_left: int
+    evidence: Evidence | None
+    error: float
+    witness: str | None
+    message: str
+
+
+def judge_apart(
+    claim: Claim, pair: UserPair, error: float, *, exhaustive: bool, workers: Workers
+) -> Judgement:
+    """Judge a claim in the worker of its pair's module.
+
+    The whole judgement may take the budget's ``callable_seconds`` beside its ``seconds``, and its
+    ``callable_gigabytes`` of memory.
+
+    Raises
+    ------
+    BadClaim
+        If the class cannot be loaded, the pair cannot be made, or the worker hangs, dies or takes
+        too much memory.
+    """
+    budget = claim.budget
+    seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)
+    plain = {
+        **encode_claim(claim),
+        "id": claim.id,
+        "citation": claim.citation,
+        "budget": encode(budget),
+        "search": None if claim.search is None else encode(claim.search),
+    }
+    try:
+        with workers.function(
+            pair.kind,
+            task="audit.claims.user_pair_worker:judged",
+            limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
+            name="pair.kind",
+        ) as judged:
+            outcome: Outcome = decode(Outcome, judged(pair.kind, plain, error, exhaustive))
+    except UserCodeError as reason:
+        raise BadClaim(str(reason)) from None
+    numbers = tuple(_number(number) for number in outcome.numbers)
+    closest = None if outcome.closest is None else numbers[outcome.closest]
+    return Judgement(
+        claim=claim,
+        verdict=outcome.verdict,
+        claimed=None if closest is None else closest.value,
+        certified=outcome.certified,
+        quantity=None if closest is None else closest.quantity,
+        order=outcome.order,
+        pair=outcome.pair,
+        pairs_tried=outcome.pairs_tried,
+        pairs_left=outcome.pairs_left,
+        evidence=outcome.evidence,
+        error=outcome.error,
+        numbers=numbers,
+        witness=None if outcome.witness is None else Witness.from_json(outcome.witness),
+        message=outcome.message,
+    )
+
+
+def _number(plain: PlainNumber) -> ClaimedNumber:
+    cls = _QUANTITIES[plain.kind]
+    quantity = cls() if plain.at is None else cls(plain.at)  # type: ignore[call-arg]
+    return ClaimedNumber(quantity, plain.value, plain.slack)

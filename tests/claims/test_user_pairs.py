@@ -1,0 +1,116 @@
+"""Pairs of users that hang, end or crash their process, or eat memory, beside sound claims."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from .written import HEAD, HEAD_LINES, environment, write
+
+PAIRS = """\
+import ctypes, os
+from dataclasses import dataclass
+
+from audit.constructions import Construction, TwoSidedWalk, construction
+
+
+def hanging():
+    while True:
+        pass
+
+
+def eating():
+    taken = []
+    while True:
+        taken.append(b"x" * 10**7)
+
+
+HARMS = {"none": lambda: None, "hangs": hanging, "leaves": lambda: os._exit(0),
+         "crashes": lambda: ctypes.string_at(0), "eats": eating}
+
+@construction
+@dataclass(frozen=True)
+class Walk(Construction):
+    harm: str = "none"
+
+    citation = "nobody 2030"
+
+    def processes(self):
+        HARMS[self.harm]()
+        return TwoSidedWalk(self.mechanism).processes()
+"""
+CLAIMS = """\
+- {id: good, epsilon: 4.4, delta: 1e-5}
+- {id: hangs, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: hangs}}
+- {id: leaves, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: leaves}}
+- {id: sound, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk'}}
+- {id: crashes, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: crashes}}
+- {id: eats, epsilon: 4.4, delta: 1e-5, pair: {kind: 'my_walks:Walk', harm: eats}}
+- {id: lie, epsilon: 4.3, delta: 1e-5, pair: {kind: 'my_walks:Walk'}}
+- {id: import, epsilon: 4.4, delta: 1e-5, pair: {kind: 'leaving:Walk'}}
+"""
+# the words stand for the limits below; eating may take long where memory is slow
+TOLD = {
+    "hangs": "my_walks:Walk took longer than its limit of 4 s",
+    "leaves": "my_walks:Walk ended its process with status 0",
+    "crashes": "my_walks:Walk crashed its process: SIGSEGV",
+    "eats": "my_walks:Walk needed ",
+    "import": "leaving cannot be imported: it ended its process with status 0",
+}
+LIMITS = "{seconds: 0.5, callable_seconds: 2.5, callable_gigabytes: 0.6}"
+LIMITED = HEAD.replace("pair: TwoSidedWalk", f"pair: TwoSidedWalk, budget: {LIMITS}")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("user")
+    (folder / "my_walks.py").write_text(PAIRS)
+    (folder / "leaving.py").write_text("import os\nos._exit(0)\n")
+    write(folder, CLAIMS, head=LIMITED)
+    return folder
+
+
+def run(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", *words],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+        cwd=folder,
+        env={**environment(), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "COLUMNS": "300"},
+    )
+
+
+def test_the_command_judges_every_claim(folder: Path) -> None:
+    done = run(folder, "audit.cli.check", "my.claims.yaml", "--jobs", "2", "--format", "junit")
+    assert done.returncode == 2
+    cases = {
+        case.get("name"): case for case in ElementTree.fromstring(done.stdout).iter("testcase")
+    }
+    assert set(cases) >= {"good", "sound", "lie", *TOLD}
+    for name in ("good", "sound"):
+        assert cases[name].find("failure") is None
+        assert cases[name].find("error") is None
+    assert cases["lie"].find("failure") is not None
+    complaints = done.stderr.splitlines()
+    for name, told in TOLD.items():
+        line = CLAIMS[: CLAIMS.index(f"id: {name},")].count("\n") + HEAD_LINES + 1
+        start = f"my.claims.yaml:{line}: claim {name!r}: {told}"
+        assert any(one.startswith(start) for one in complaints), (name, complaints)
+    assert complaints[-1].startswith("8 claims: 2 consistent, 1 refuted, 5 errors")
+
+
+def test_pytest_and_its_workers_go_on(folder: Path) -> None:
+    plugins = ["-p", "audit.pytest_plugin", "-p", "xdist", "-p", "no:cacheprovider"]
+    done = run(folder, "pytest", *plugins, "-n", "2", "-q", "-rA")
+    assert done.returncode == 1
+    for name in ("good", "sound"):
+        assert f"PASSED my.claims.yaml::{name}" in done.stdout
+    for name in ("lie", *TOLD):
+        assert f"FAILED my.claims.yaml::{name}" in done.stdout
+    assert "6 failed, 2 passed" in done.stdout
