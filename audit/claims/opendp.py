@@ -25,7 +25,7 @@ import yaml
 import audit
 from audit.claims import wording
 from audit.claims.checking import Checked
-from audit.claims.claim import AccountantBound, CallableBound, CatalogueBound, Claim
+from audit.claims.claim import AccountantBound, CallableBound, CatalogueBound, Claim, UserPair
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.quantities import EpsilonAtDelta, Mu, RenyiAtOrder
@@ -339,7 +339,7 @@ def _mechanism(claim: Claim) -> str:
         return f"Several runs on one dataset, all of them released:\n{parts}"
     if mechanism is not None:
         return _run(mechanism)
-    if claim.pair is not None:
+    if claim.pair is not None and not isinstance(claim.pair, UserPair):
         return f"Neighbouring datasets give the laws {wording.described(claim.pair)}."
     return ""
 

@@ -1,8 +1,8 @@
 """Commands in a child process, so that nothing ends them early with a good status.
 
-Functions and pairs of users run in workers (`audit.isolation`). What else may end a process, such as
-a fault in a library or too little memory, must not look like success either: the whole command runs
-in a child, and this process believes only a child that sends its status when its work is done.
+Functions and pairs of users run in workers (`audit.isolation`). What else may end a process, such
+as a fault in a library or too little memory, must not look like success either: the whole command
+runs in a child, and this process believes only a child that sends its status when its work is done.
 """
 
 from __future__ import annotations
