@@ -8,7 +8,10 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import numpy as np
 import pytest
+from scipy.special import ndtr
+from scipy.stats import kstest
 
 from audit import bounds, exact
 from audit.adapters import opacus
@@ -206,6 +209,30 @@ def test_batches_of_two_sizes_are_bounded_like_those_of_one():
     with pytest.raises(ValueError, match=r"whole epochs \(100 steps\) .* got \[50\] steps"):
         shuffled(records=991).mechanism(short, relation=Relation.ZERO_OUT, clip_norm=1.0)
     shuffled().mechanism(short, relation=Relation.ZERO_OUT, clip_norm=1.0)
+
+
+def largest_sums(trials: int, gradient: float, seed: int) -> np.ndarray:
+    """Draw the largest sum of an epoch in batches of 2, 2 and 1 records, all but one at -1.
+
+    The sizes of the batches are public, and are added.
+    """
+    rng = np.random.default_rng(seed)
+    gradients = np.full((trials, 5), -1.0)
+    gradients[np.arange(trials), rng.integers(5, size=trials)] = gradient
+    sums = np.add.reduceat(gradients, [0, 2, 4], axis=1) + np.array([2, 2, 1])
+    return np.max(sums + rng.normal(0.0, 0.5, sums.shape), axis=1)
+
+
+@pytest.mark.parametrize("gradient", [1.0, 0.0])
+def test_the_statistic_of_batches_of_two_sizes(gradient: float):
+    """Its law is that of the bounds for batches of one size; false alarms have rate 1e-4."""
+    drawn = largest_sums(20_000, gradient, seed=3)
+
+    def law(x: Any, mean: float) -> Any:
+        return ndtr(x / 0.5) ** 2 * ndtr((x - mean) / 0.5)
+
+    assert kstest(drawn, lambda x: law(x, gradient + 1)).pvalue > 1e-4
+    assert kstest(drawn, lambda x: law(x, gradient + 1.1)).pvalue < 1e-4
 
 
 def test_noise_that_changes_in_an_epoch_is_refused():
