@@ -135,7 +135,8 @@ def read_loader(data_loader: Any) -> Loader:
     ImportError
         If Opacus is not installed.
     ValueError
-        If the sampler is another one, draws with replacement, or leaves records out.
+        If the sampler is another one, draws with replacement, or leaves records out, or empty
+        Poisson batches are filled with a random record.
     """
     data = load("torch.utils.data", extra="opacus")
     samplers = load("opacus.utils.uniform_sampler", extra="opacus")
@@ -145,6 +146,11 @@ def read_loader(data_loader: Any) -> Loader:
     if type(batches) is split:  # physical batches of logical ones
         batches = batches.sampler
     if type(batches) is samplers.UniformWithReplacementSampler:
+        if getattr(data_loader.collate_fn, "rand_on_empty", False):
+            raise ValueError(
+                "data_loader must leave empty batches empty, got rand_on_empty=True: with a random "
+                "record in place of none, a record changes a sum by up to twice the clipping norm"
+            )
         return Loader(
             sampler=type(batches).__name__,
             batching=Batching.POISSON,

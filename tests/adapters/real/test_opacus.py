@@ -154,6 +154,16 @@ def test_poisson_batches_are_read_through_batches_of_limited_size():
         assert opacus.read_loader(physical) == opacus.read_loader(loader)
 
 
+def test_a_random_record_in_place_of_none_is_refused():
+    _, _, optimizer, loader = private(rand_on_empty=True)
+    # it is one more record in a batch, and the batch with a record alone does not have it
+    filled = loader.collate_fn
+    filled([(torch.zeros(3), torch.tensor(0))])
+    assert len(filled([])[0]) == 1
+    with pytest.raises(ValueError, match="leave empty batches empty, got rand_on_empty=True"):
+        opacus.from_private(optimizer, loader, relation=Relation.ADD_REMOVE, epochs=1)
+
+
 def test_a_sampler_of_another_rate_than_the_accountant_is_told():
     sampler = UniformWithReplacementSampler(num_samples=120, sample_rate=0.1, steps=100)
     _, _, optimizer, loader = private(
