@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -54,9 +54,11 @@ def trial(
     one = len(included) == 1
     first: Any = included[0] if one else np.array(included)
     returned = function(first, seed, **arguments)
-    steps = returned if isinstance(returned, Iterator) else [returned]
+    by_step = isinstance(returned, Iterator)
+    # copied, as a training may write all its steps into one array; what it raises is not caught
+    steps = [_copied(scores) for scores in (returned if by_step else [returned])]
     try:
-        rows = _rows(reference, steps)
+        rows = _rows(reference, steps, by_step)
         if one:
             scores = np.concatenate(rows)
         else:
@@ -73,21 +75,24 @@ def trial(
     return [float(score) for score in scores]
 
 
-def _rows(reference: str, steps: Iterable[Any]) -> list[Array]:
+def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
     """Return the scores of each step, shape (scores,)."""
+    if not steps:
+        raise ValueError(f"{reference} must yield a score a step, got none")
     rows = []
     for step, scores in enumerate(steps, start=1):
-        place = (
-            f"what {reference} returns"
-            if isinstance(steps, list)
-            else (f"what {reference} yields at step {step}")
-        )
+        place = f"what {reference} {f'yields at step {step}' if by_step else 'returns'}"
         if isinstance(scores, str):
             raise validate.fail(place, "a number or an array of numbers", scores)
-        rows.append(validate.sample(**{place: np.atleast_1d(detached(scores))}))
-    if not rows:
-        raise ValueError(f"{reference} must yield a score a step, got none")
+        rows.append(validate.sample(**{place: np.atleast_1d(scores)}))
     return rows
+
+
+def _copied(scores: Any) -> Any:
+    try:
+        return scores if isinstance(scores, str) else np.array(detached(scores))
+    except Exception:  # no array of numbers, which is told later
+        return scores
 
 
 def _summed(rows: list[Array], canaries: int, reference: str) -> Array:

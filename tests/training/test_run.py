@@ -200,6 +200,7 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         ("hang", r"took longer than its limit of 0\.5 s"),
         ("exit", r"ended its process with status 3"),
         ("text", r"must be a number or an array of numbers, got 'a score'"),
+        ("midway", r"raised ValueError: invalid literal .* \(trainings\.py, line \d+\)"),
         ("nothing", r"must yield a score a step, got none"),
     ],
 )
@@ -313,6 +314,11 @@ def test_what_processes_cannot_import_is_refused() -> None:
     assert training.run(trainings.score, **options).design.train == f"{HERE}:score"
 
 
+def test_steps_in_one_array() -> None:
+    found, same = (audited(name, trials=8) for name in ("in_one_array", "steps"))
+    assert np.array_equal(found.scores, same.scores)
+
+
 def test_audits_share_processes() -> None:
     with training.Processes(1) as processes:
         first, second = (
@@ -344,3 +350,20 @@ def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
         assert done.stdout == "script:train inconclusive\n", done.stderr
     else:
         assert "an audit must not be started by the module of its own training" in done.stderr
+
+
+def test_a_damaged_line_is_named(tmp_path: Path) -> None:
+    audited("score", trials=8, folder=tmp_path)
+    journal = tmp_path / "trials.jsonl"
+    lines = journal.read_bytes().splitlines(keepends=True)
+    journal.write_bytes(
+        b"".join([*lines[:2], lines[2].replace(b'"scores":[', b'"scores":[1'), *lines[3:]])
+    )
+    with pytest.raises(
+        ValueError, match=r"trials\.jsonl, line 3 is damaged; remove the line to run"
+    ):
+        audited("score", trials=8, folder=tmp_path)
+    journal.write_bytes(b"".join([*lines[:2], *lines[3:]]))
+    audited("score", trials=8, folder=tmp_path)
+    assert sorted(journal.read_bytes().splitlines(keepends=True))[0] in lines
+    assert len(journal.read_bytes().splitlines()) == 8

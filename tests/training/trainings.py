@@ -95,6 +95,8 @@ def fails_at(canary: bool, seed: int, how: str = "raise", at: int = 0) -> float:
             os._exit(3)
         if how == "text":
             return "a score"  # type: ignore[return-value]
+        if how == "midway":
+            return (int("one") for _ in range(2))  # type: ignore[return-value]
         if how == "nothing":
             return iter(())  # type: ignore[return-value]
         while True:
@@ -110,6 +112,14 @@ def constant(canary: bool, seed: int) -> float:
 def wrong_sign(canary: bool, seed: int) -> float:
     """Return minus the score."""
     return -score(canary, seed)
+
+
+def in_one_array(canary: bool, seed: int) -> Iterator[Array]:
+    """Yield the scores of `steps` in one array that is used again."""
+    own = np.zeros(1)
+    for score in steps(canary, seed):
+        own[0] = score
+        yield own
 
 
 def many_of_wrong_sign(included: NDArray[np.bool_], seed: int) -> Array:
