@@ -26,6 +26,7 @@ def told(batching, **drawn):
         actual=loader.mechanism(HISTORY, relation=relation, clip_norm=1.0),
         loader=loader,
         divisor=100,
+        divisor_without_record=99,
         clipping=opacus.Clipping.FLAT,
         clip_norm=1.0,
     )

@@ -125,7 +125,7 @@ def read_loader(data_loader: Any) -> Loader:
     ``RandomSampler``, ``SubsetRandomSampler``     reshuffled
     ``RandomSampler(num_samples=b)``, one batch    without replacement
     ``SequentialSampler``                          cyclic
-    any of the last three with one batch of all    full
+    any of PyTorch's with one batch of all         full
     =============================================  ==================================
 
     Opacus names its Poisson sampler "uniform with replacement"; records are drawn without.

@@ -49,8 +49,9 @@ class PrivateTraining:
         Opacus says.
     loader
         How batches are drawn.
-    divisor
-        What the noisy sum is divided by; None for ``loss_reduction="sum"``.
+    divisor, divisor_without_record
+        What the noisy sum is divided by, and what Opacus takes at the same rate for a dataset with
+        a record less; None for ``loss_reduction="sum"``.
     clipping, clip_norm
         How gradients are clipped, and the largest norm of a record's whole gradient.
     """
@@ -60,15 +61,9 @@ class PrivateTraining:
     actual: NoisySGD | Composition
     loader: Loader
     divisor: int | None
+    divisor_without_record: int | None
     clipping: Clipping
     clip_norm: float
-
-    @property
-    def divisor_without_record(self) -> int | None:
-        """The divisor that Opacus takes at the same rate for one record less; None for a sum."""
-        if self.divisor is None:
-            return None
-        return int((self.loader.records - 1) * self.loader.assumed_rate)
 
     @property
     def as_claimed(self) -> bool:
@@ -152,7 +147,7 @@ def from_private(
                 f"gradients, got {rate!r}"
             )
     mean = optimizer.loss_reduction == "mean"
-    divisor = int(optimizer.expected_batch_size) if mean else None
+    less = len(data_loader.dataset) - 1
     return PrivateTraining(
         history=entries,
         claimed=from_history(
@@ -160,7 +155,8 @@ def from_private(
         ),
         actual=loader.mechanism(entries, relation=relation, clip_norm=clip_norm),
         loader=loader,
-        divisor=divisor,
+        divisor=int(optimizer.expected_batch_size) if mean else None,
+        divisor_without_record=int(less * loader.assumed_rate) if mean else None,
         clipping=clipping,
         clip_norm=clip_norm,
     )

@@ -307,6 +307,10 @@ def test_the_divisor_of_a_dataset_with_a_record_less():
         assert one.divisor_without_record == less.divisor
         assert (one.divisor != less.divisor) is differs
         assert ("n must be public" in str(one)) is differs
+    half = DataLoader(dataset(125), batch_size=BATCH, sampler=SubsetRandomSampler(range(60)))
+    _, _, optimizer, used = private(half, poisson_sampling=False)
+    told = opacus.from_private(optimizer, used, relation=Relation.ZERO_OUT, epochs=1)
+    assert (told.loader.records, told.divisor, told.divisor_without_record) == (60, 25, 24)
     _, _, optimizer, used = private(loss_reduction="sum")
     told = opacus.from_private(optimizer, used, relation=Relation.ADD_REMOVE, epochs=1)
     assert told.divisor_without_record is None
