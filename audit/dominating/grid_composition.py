@@ -116,7 +116,8 @@ class GridComposition:
             found.append(_crossing(bound, delta, start, above=self.above))
             if not math.isfinite(found[-1]) or self._near(tilts, found[-1], floor):
                 break
-            start = found[-1]
+            # a lower side that finds nothing was tilted too far
+            start = found[-1] or 0.5 * start
         return min(found) if self.above else max(found)
 
     def _near(self, tilts: Sequence[int], epsilon: float, floor: float) -> bool:
