@@ -7,6 +7,7 @@ import enum
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
+from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -126,7 +127,7 @@ def main(
         title=f"{library} on scikit-learn's digits, right and with mistakes",
         confidence=CONFIDENCE,
         seed=options.seed,
-        summary=TASK,
+        summary=f"{TASK} Trained by {library} {version(library)}.",
         summaries={title: variant.value for title, variant in titles.items()},
     )
     (options.folder / "result.json").write_text(to_json(result), encoding="utf-8")
