@@ -45,6 +45,7 @@ class KnownPair:
         self._laws = laws
         self._brackets: dict[tuple[Quantity, Order], Bracket] = {}
         self._witnessed: dict[tuple[Quantity, Order], float] = {}
+        self.many_at_once: bool | None = None  # None until the law is there
 
     @cached_property
     def seconds(self) -> float:
@@ -72,7 +73,9 @@ class KnownPair:
         ValueError
             If there is no law to be had.
         """
-        return self._laws.of(self.pair, until)
+        curve = self._laws.of(self.pair, until)
+        self.many_at_once = curve.many_at_once
+        return curve
 
     def known(self, quantity: Quantity, order: Order) -> Bracket | None:
         """Return a bracket that was computed before."""
@@ -150,7 +153,9 @@ class Candidates:
             found = quantity.bracket(known.law(law_until), order)
             known.keep(quantity, order, found)
             return found
-        block = self._blocks.of(quantity)
+        if known.many_at_once is None:
+            known.law(law_until)
+        block = self._blocks.of(quantity, alone=not known.many_at_once)
         compared = self._compared.setdefault(block, _Compared(block))
         if not compared.done(known, order):
             curve = known.law(law_until)
@@ -172,6 +177,7 @@ class _Blocks:
 
     def __init__(self) -> None:
         self._of: dict[Quantity, _Block] = {}
+        self._alone: dict[Quantity, _Block] = {}
         self._lock = threading.Lock()
 
     def expect(self, quantities: Iterable[Quantity]) -> None:
@@ -179,7 +185,7 @@ class _Blocks:
         with self._lock:
             new: dict[type[Quantity], set[float]] = {}
             for quantity in quantities:
-                if quantity.at is not None and quantity not in self._of:
+                if quantity.at is not None and quantity not in self._of and _in_range(quantity):
                     new.setdefault(type(quantity), set()).add(quantity.at)
             for kind, found in new.items():
                 places = np.array(sorted(found, reverse=not kind.rises))
@@ -187,11 +193,22 @@ class _Blocks:
                     block = _Block(kind, part)
                     self._of.update(dict.fromkeys(block.quantities, block))
 
-    def of(self, quantity: Quantity) -> _Block:
-        """Return the block of a number."""
+    def of(self, quantity: Quantity, *, alone: bool) -> _Block:
+        """Return the block of a number, or one that holds nothing else."""
+        if alone:
+            own = _Block(type(quantity), np.array([quantity.at]))
+            return self._alone.setdefault(quantity, own)
         if quantity not in self._of:
             self.expect([quantity])
         return self._of[quantity]
+
+
+def _in_range(quantity: Quantity) -> bool:
+    try:
+        quantity.check()
+    except ValueError:  # which is what the claim's own verdict will say
+        return False
+    return True
 
 
 class _Compared:

@@ -6,6 +6,7 @@ import math
 from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,7 +44,14 @@ class BracketedCurve(PrivacyCurve):
 
     Every numerical error is taken into the brackets: ``low`` is a certified lower bound. So is
     ``high`` from above, unless the curve's class says otherwise.
+
+    Attributes
+    ----------
+    many_at_once
+        Whether brackets at many places together take much less time than one after the other.
     """
+
+    many_at_once: ClassVar[bool] = False
 
     @abstractmethod
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:

@@ -648,6 +648,8 @@ class LawCurve(BracketedCurve):
     - the mass that left a truncated line, by which an event's probability may be off.
     """
 
+    many_at_once = True
+
     first: Law
     second: Law
     coarse: tuple[Law, Law]

@@ -224,6 +224,17 @@ def test_the_clearest_refutation_of_a_pair_is_reported():
     assert recompute(judged.witness).confirmed
 
 
+def test_a_number_out_of_range_is_wrong_for_its_own_claim_alone():
+    claims = [
+        claimed(
+            EpsilonDelta(((9.0, delta),)), full(diameter=1.0, steps=2), search=Search(evaluations=0)
+        )
+        for delta in (1e-5, 2.0, math.nan, 1e-3)
+    ]
+    verdicts = [judged.verdict for judged in judge_all(claims)]
+    assert verdicts == [Verdict.CONSISTENT, Verdict.ERROR, Verdict.ERROR, Verdict.CONSISTENT]
+
+
 def test_a_budget_that_ends_is_told(monkeypatch):
     """What fits is settled by estimates: the same pairs with other claims before or not."""
     monkeypatch.setattr("audit.claims.evidence._PATIENCE", math.inf)  # not by the clock
