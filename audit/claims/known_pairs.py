@@ -31,6 +31,7 @@ _BRACKETS = 0.02  # seconds that the brackets of a computed law take
 _NO_TIME = 0.05  # seconds; pairs below it are tried in the order of the candidates
 # Places at which numbers are computed together, and at how many a pair is compared with others.
 _MOST_TOGETHER, _MOST_CHECKS = 1024, 32
+_EQUAL = 1e-9  # relative
 
 
 class TooLong(Exception):
@@ -259,9 +260,9 @@ class _Compared:
             return every
         starts = every[:: -(-places.size // _MOST_CHECKS)]
         ends = np.append(starts[1:], places.size)
-        open_ = self._block.kind.may_exceed(
-            curve, places[ends - 1], np.minimum.reduceat(most, starts), order
-        )
+        # what is equal but for rounding, such as the other order of a symmetric pair, is not more
+        levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
+        open_ = self._block.kind.may_exceed(curve, places[ends - 1], levels, order)
         return every[np.repeat(open_, ends - starts)]
 
 
