@@ -198,7 +198,7 @@ def test_the_first_pair_that_refutes_is_enough():
     with Shared(exhaustive=True) as every:
         all_of_them = judge(false, shared=every)
     assert all_of_them.pairs_tried > 10
-    assert all_of_them.certified > first.certified
+    assert all_of_them.certified >= first.certified
     true = judge(claimed(EpsilonDelta(((50.0, 1e-5),)), m))
     assert true.pairs_tried > 10
     assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
