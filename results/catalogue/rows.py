@@ -12,7 +12,7 @@ from audit.bounds import CATALOGUE, Entry
 from audit.claims import wording
 from audit.claims.claim import CatalogueBound
 from audit.claims.judgement import Judgement
-from audit.mechanism import encode_mechanism
+from audit.mechanism import Composition, encode_mechanism
 from audit.report.number_format import plain
 from audit.results import Verdict
 from results.catalogue.printed import Printed
@@ -176,6 +176,8 @@ def _mechanism(judgement: Judgement) -> str:
     mechanism = judgement.claim.mechanism
     if mechanism is None:
         return "two laws given by numbers"
+    if isinstance(mechanism, Composition):
+        return f"{len(mechanism.parts)} runs, T={mechanism.steps}, n={mechanism.dataset_size}"
     fields = encode_mechanism(mechanism, defaults=False)
     found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
     found += [
