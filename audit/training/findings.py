@@ -19,13 +19,15 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.training.design import Design
-from audit.training.many_canaries import in_words, rounded_down, useless
+from audit.training.many_canaries import in_words, rounded_down
 from audit.training.one_canary import Judged
 from audit.training.plan import fewest
+from audit.training.useless import useless
 
 Array = NDArray[np.float64]
 
 _BINS = 40
+_WIDEST = 1e300  # of an axis: drawing needs margins
 _MOST_POINTS = 400  # of a curve
 
 
@@ -33,13 +35,14 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
     """Return the findings of an audit with one canary."""
     certified = {one.delta: one for one in judged.certified}
     directed = judged.log_e_values is None  # e-processes look both ways
-    why = useless(judged.scores, judged.scores_prime, directed=directed)
+    certifies = any(one.epsilon > 0 for one in judged.certified)
+    why = useless(judged.scores, judged.scores_prime, directed=directed, certifies=certifies)
 
     def verdict(epsilon: float, delta: float) -> Verdict:
         found = judge_upper_bound(epsilon, certified[delta].epsilon, certified[delta].largest)
         return Verdict.INCONCLUSIVE if why and found is Verdict.CONSISTENT else found
 
-    charts = [_histograms(judged)]
+    charts = list(_histograms(judged))
     if judged.log_e_values is not None:
         charts.append(_evidence(design, judged.log_e_values, judged.certified[0].error))
     return Findings(
@@ -138,14 +141,18 @@ def _reach(design: Design, judged: Judged, confidence: float) -> Iterator[str]:
             )
 
 
-def _histograms(judged: Judged) -> Chart:
+def _histograms(judged: Judged) -> Iterator[Chart]:
+    """Yield the histograms of both sides; none of scores too far apart for an axis."""
     both = np.concatenate([judged.scores, judged.scores_prime])
     low, high = float(np.min(both)), float(np.max(both))
+    if high - low > _WIDEST:
+        return
     if low == high:
         low, high = low - 0.5, high + 0.5
-    edges = np.linspace(low, high, min(_BINS, max(5, round(math.sqrt(judged.scores.size)))) + 1)
+    bins = min(_BINS, max(5, round(math.sqrt(judged.scores.size))))
+    edges = np.linspace(low, high, bins + 1)
     sides = ("with the canary", judged.scores), ("without it", judged.scores_prime)
-    return Chart(
+    yield Chart(
         name="scores",
         title="Scores of the trainings",
         caption="The share of trainings in each bin, with the canary and without it.",

@@ -17,10 +17,9 @@ from audit.results import (
     Verdict,
     judge_upper_bound,
 )
+from audit.training.useless import useless
 
 Array = NDArray[np.float64]
-
-_CLEARLY = 5.0  # standard errors
 
 ASSUMED = {
     Canaries.ARBITRARY: "Nothing is assumed of how canaries depend on each other.",
@@ -66,7 +65,10 @@ def one_run_findings(
     limits = {delta: bound.sampling_limit for delta, bound in bounds.items()}
     seen, tossed = np.asarray(scores, dtype=np.float64), np.asarray(coins, dtype=np.bool_)
     sides = seen[tossed], seen[~tossed]
-    why = useless(*sides, directed=True) if all(side.size for side in sides) else ""
+    certifies = any(bound.value > 0 for bound in bounds.values())
+    why = ""
+    if all(side.size for side in sides):
+        why = useless(*sides, directed=True, certifies=certifies)
 
     def verdict(claim: UserClaim) -> Verdict:
         found = judge_upper_bound(claim.epsilon, bounds[claim.delta].value, limits[claim.delta])
@@ -120,30 +122,6 @@ def one_run_findings(
         ),
         numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
     )
-
-
-def useless(scores: Array, scores_prime: Array, *, directed: bool) -> str:
-    """Return why scores could refute nothing, in words; empty where they could.
-
-    It can only turn "consistent" into "inconclusive".
-
-    Parameters
-    ----------
-    scores, scores_prime
-        With the canary, or of canaries that were in, and without; none empty.
-    directed
-        Whether only high scores are taken to speak for the canary.
-    """
-    both = np.concatenate([scores, scores_prime])
-    if np.all(both == both[0]):
-        return "All scores are equal, with the canary and without it: they say nothing."
-    error = math.hypot(*(np.std(one) / math.sqrt(one.size) for one in (scores, scores_prime)))
-    if directed and np.mean(scores) < np.mean(scores_prime) - _CLEARLY * error:
-        return (
-            "Scores are lower with the canary than without it. A high score must speak for the "
-            "canary: return minus the score."
-        )
-    return ""
 
 
 def in_words(claim: UserClaim, quantity: str) -> str:

@@ -227,9 +227,11 @@ def run(
         whether the canary is among the records). With more it is called as
         ``train(included, seed)``, ``included`` a boolean array of shape (canaries,), and returns
         an array of one score a canary, or an iterator of such by step, which are added up.
-        All randomness comes from ``seed``, a whole number in [0, 2^32). A high score
-        speaks for the canary: minus its loss, how far the last iterate went its way, or
-        `gradient_score` at each step.
+        All randomness comes from ``seed``, a whole number in [0, 2^32); the global generators of
+        ``random``, NumPy and PyTorch are seeded with it before each call. A generator that the
+        module itself makes when it is imported is not: trainings would repeat each other in
+        several processes. A high score speaks for the canary: minus its loss, how far the last
+        iterate went its way, or `gradient_score` at each step.
     claims
         Pairs (epsilon, delta), or `audit.results.UserClaim` with names: what is claimed of one
         canary in or out.

@@ -7,6 +7,7 @@ from, and what one training scores.
 from __future__ import annotations
 
 import hashlib
+import random
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
@@ -53,6 +54,7 @@ def trial(
     """
     one = len(included) == 1
     first: Any = included[0] if one else np.array(included)
+    seed_generators(seed)
     returned = function(first, seed, **arguments)
     by_step = isinstance(returned, Iterator)
     # copied, as a training may write all its steps into one array; what it raises is not caught
@@ -73,6 +75,19 @@ def trial(
             f"what {reference} returns must be {requirement}, got {scores.size}; sum some of them"
         )
     return [float(score) for score in scores]
+
+
+def seed_generators(seed: int) -> None:
+    """Seed the generators that are global to a process, whose state trainings would share.
+
+    Processes that import one module start with equal states, and so does one that takes the place
+    of another: trainings that draw from them would repeat each other.
+    """
+    random.seed(seed)
+    np.random.seed(seed)  # noqa: NPY002 the global one is meant
+    torch = sys.modules.get("torch")
+    if torch is not None:
+        torch.manual_seed(seed)
 
 
 def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:

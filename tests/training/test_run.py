@@ -30,6 +30,7 @@ from audit.isolation import UserCodeError
 from audit.report import load
 from audit.results import UserClaim, Verdict, from_json, to_json
 from audit.training.design import Design, analysis_seed, trials_of
+from audit.training.useless import useless
 from tests.training import trainings
 
 HERE = "tests.training.trainings"
@@ -122,6 +123,58 @@ def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
     turned = audited("wrong_sign", claims=[UserClaim("small", 0.5, DELTA)])
     assert turned.verdict is Verdict.INCONCLUSIVE
     assert any("return minus the score" in note for note in turned.findings.notes)
+
+
+@pytest.mark.parametrize(
+    ("name", "changed"),
+    [
+        ("without_canary", {}),
+        ("without_canary", {"early_stop": True}),
+        ("many_without_canaries", {"canaries": 400, "trials": 1}),
+    ],
+)
+def test_a_training_that_leaves_the_canary_out_is_inconclusive(
+    name: str, changed: dict[str, Any]
+) -> None:
+    found = audited(name, claims=[(1.0, DELTA)], **changed)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert any("leaves its canary out looks like this" in note for note in found.findings.notes)
+
+
+def test_one_law_rarely_passes_for_two() -> None:
+    draws = np.random.default_rng(5)
+    sides = draws.normal(size=(2, 1000, 100))
+    assert (
+        sum(
+            useless(x, y, directed=True, certifies=False) != "" for x, y in zip(*sides, strict=True)
+        )
+        >= 985
+    )
+    assert not any(
+        useless(x + 1, y, directed=True, certifies=False) for x, y in zip(*sides, strict=True)
+    )
+    # heavy tails hide a wrong sign from means, not from ranks
+    tails = draws.standard_cauchy(size=(2, 100, 100))
+    reasons = [
+        useless(x - 10, y, directed=True, certifies=False) for x, y in zip(*tails, strict=True)
+    ]
+    assert all("return minus the score" in reason for reason in reasons)
+
+
+def test_scores_may_be_as_large_as_numbers_are(tmp_path: Path) -> None:
+    found = audited("largest", folder=tmp_path)
+    assert found.verdict is Verdict.CONSISTENT
+    assert found.epsilon_lower(DELTA) > 0
+    assert not found.findings.charts
+    report.write(load(tmp_path), tmp_path)
+
+
+def test_generators_of_the_process_are_seeded_for_each_training() -> None:
+    # else the same call differs from one start to the next, and processes repeat each other
+    options = {"columns": WeightedColumns((1.0, 1.0)), "trials": 40}
+    first, again = audited("of_the_process", **options), audited("of_the_process", **options)
+    assert np.array_equal(first.scores, again.scores)
+    assert np.unique(first.scores).size == 20
 
 
 def test_e_processes_look_both_ways() -> None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 import os
+import random
 import time
 from collections.abc import Iterator
 
@@ -112,6 +113,26 @@ def constant(canary: bool, seed: int) -> float:
 def wrong_sign(canary: bool, seed: int) -> float:
     """Return minus the score."""
     return -score(canary, seed)
+
+
+def without_canary(canary: bool, seed: int) -> float:
+    """Leave the canary out of the training."""
+    return score(canary=False, seed=seed)
+
+
+def many_without_canaries(included: NDArray[np.bool_], seed: int) -> Array:
+    """Leave the canaries out of the training."""
+    return np.asarray(sum(many(np.zeros_like(included), seed)))
+
+
+def largest(canary: bool, seed: int) -> float:
+    """Return the largest numbers that there are."""
+    return math.copysign(1.7e308, score(canary, seed) - MU)
+
+
+def of_the_process(canary: bool, seed: int) -> list[float]:
+    """Draw from the generators of the process, without a seed."""
+    return [canary + np.random.normal(), random.random()]  # noqa: NPY002
 
 
 def in_one_array(canary: bool, seed: int) -> Iterator[Array]:
