@@ -96,8 +96,8 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     ImportError
         If a Parquet file is read and PyArrow is not installed.
     ValueError
-        If there is no such file or column, a score is no finite number, or membership is something
-        else.
+        If there is no such file or column, both are one column, a score is no finite number, or
+        membership is something else.
 
     Examples
     --------
@@ -109,6 +109,8 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     >>> found.x.tolist(), found.x_prime.tolist()
     ([0.5, 0.25], [0.75])
     """
+    if score == member:
+        raise validate.fail("member", "another column than score", member)
     path = Path(path)
     reader = _READERS.get(path.suffix.lower())
     if reader is None:

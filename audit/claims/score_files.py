@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
@@ -15,6 +15,7 @@ from audit.claims.claim import Claim, Samples
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
 from audit.claims.judgement import Evidence, Judgement, Verdict
 from audit.claims.quantities import EpsilonAtDelta
+from audit.curves import Order
 
 Array = NDArray[np.float64]
 
@@ -33,7 +34,8 @@ def judge_by_samples(
 
     x, x_prime = _both(samples)
     deltas = [n.quantity.delta for n in numbers if isinstance(n.quantity, EpsilonAtDelta)]
-    try:
+
+    def bounds(x: Array, x_prime: Array) -> list[tuple[float, Order]]:
         audit = audit_samples(
             x,
             x_prime,
@@ -42,19 +44,24 @@ def judge_by_samples(
             deltas=tuple(dict.fromkeys(deltas)),
             favours=samples.favours,
         )
+        return [number.quantity.sampled_bound(audit) for number in numbers]
+
+    try:
+        found = bounds(x, x_prime)
     except ValueError as reason:
         raise BadClaim(f"samples: {' '.join(str(reason).split())}") from None
-    bounds = [number.quantity.sampled_bound(audit) for number in numbers]
     number, (low, order) = min(
-        zip(numbers, bounds, strict=True),
+        zip(numbers, found, strict=True),
         key=lambda found: (not found[0].refuted_by(found[1][0]), found[0].ratio(found[1][0])),
     )
     refuted = number.refuted_by(low)
-    is_lower_bound = claim.statement.is_lower_bound
-    if is_lower_bound:
-        verdict = Verdict.CONSISTENT if refuted else Verdict.INCONCLUSIVE
+    unable = "" if refuted else _unable(x, x_prime, samples.favours, numbers, bounds)
+    if refuted:
+        verdict = Verdict.CONSISTENT if claim.statement.is_lower_bound else Verdict.REFUTED
+    elif unable or claim.statement.is_lower_bound:
+        verdict = Verdict.INCONCLUSIVE
     else:
-        verdict = Verdict.REFUTED if refuted else Verdict.CONSISTENT
+        verdict = Verdict.CONSISTENT
     place = f" at {number.quantity.where}" if number.quantity.where else ""
     says = "exceed" if refuted else "do not exceed"
     return Judgement(
@@ -69,11 +76,28 @@ def judge_by_samples(
         error=error,
         numbers=tuple(numbers),
         message=(
-            f"the samples {says} it at confidence {1 - error:g}: {number.quantity.name} at least "
-            f"{low:.6g}{place}, claimed {number.value:.6g}; scores {_digest(x)} and "
+            f"{unable}the samples {says} it at confidence {1 - error:g}: {number.quantity.name} "
+            f"at least {low:.6g}{place}, claimed {number.value:.6g}; scores {_digest(x)} and "
             f"{_digest(x_prime)}"
         ),
     )
+
+
+def _unable(
+    x: Array,
+    x_prime: Array,
+    favours: Order | None,
+    numbers: Sequence[ClaimedNumber],
+    bounds: Callable[[Array, Array], list[tuple[float, Order]]],
+) -> str:
+    """Return why such scores could exceed no claimed number; empty where they could."""
+    if np.all(x == x[0]) and np.all(x_prime == x[0]):
+        return "all scores are equal: "
+    first = 0.0 if favours is Order.REVERSE else 1.0
+    best = bounds(np.full(x.size, first), np.full(x_prime.size, 1 - first))
+    if not any(one.refuted_by(low) for one, (low, _) in zip(numbers, best, strict=True)):
+        return "so few scores cannot exceed it, whatever they are: "
+    return ""
 
 
 def _both(samples: Samples) -> tuple[Array, Array]:

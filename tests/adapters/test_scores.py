@@ -133,6 +133,12 @@ def test_what_is_no_table(tmp_path: Path):
         read_table(tmp_path / "pickled.npy", score="a", member="b")
 
 
+def test_scores_are_no_membership(tmp_path: Path):
+    # one column for both would tell the sides apart whatever was trained
+    with pytest.raises(ValueError, match=r"^member must be another column than score, got 'in'"):
+        read_table(tmp_path / "scores.csv", score="in", member="in")
+
+
 @pytest.mark.parametrize("side", [True, False])
 def test_one_side_without_scores(side: bool):
     found = CanaryScores(np.arange(3.0), np.full(3, side))

@@ -32,6 +32,7 @@ def checked(folder: Path, text: str, **options: object) -> Checked:
 
 def test_in_a_file(tmp_path: Path) -> None:
     written(tmp_path, np.random.default_rng(3))
+    inline = list(range(24))
     found = checked(
         tmp_path,
         f"""
@@ -44,8 +45,8 @@ def test_in_a_file(tmp_path: Path) -> None:
           - {{id: mu, mu: 1.0}}
           - {{id: pure, epsilon: .1, delta: 0, expected: refuted}}
           - {{id: laws, laws: {{laplace: {{sensitivity: 1, scale: 1}}}}, epsilon: 1, delta: 0}}
-          - {{id: inline, samples: {{x: [1, 2, 3, 4], x_prime: [0, 1, 2, 3]}}, epsilon: 1, delta: 0}}
-        """,  # noqa: E501
+          - {{id: inline, samples: {{x: {inline}, x_prime: {inline}}}, epsilon: 1, delta: 0}}
+        """,
     )
     assert found.complaints == ()
     assert [j.as_expected for j in found.judgements] == [True] * 7
@@ -60,6 +61,23 @@ def test_in_a_file(tmp_path: Path) -> None:
     assert entry["seed"] == 0
     for form in formats.Format:
         assert "directed" in formats.write(found, form)
+
+
+def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> None:
+    apart = "{x: [1, 1, 1, 1, 1, 1], x_prime: [0, 0, 0, 0, 0, 0]%s}"
+    found = checked(
+        tmp_path,
+        f"""
+        claims:
+          - {{id: few, samples: {apart % ""}, epsilon: 2, delta: 1e-2}}
+          - {{id: reverse, samples: {apart % ", favours: reverse"}, epsilon: 2, delta: 1e-2}}
+          - {{id: equal, samples: {{x: {[1] * 50}, x_prime: {[1] * 50}}}, epsilon: 1, delta: 1e-2}}
+        """,
+    )
+    assert [j.verdict for j in found.judgements] == [Verdict.INCONCLUSIVE] * 3
+    for judgement in found.judgements[:2]:
+        assert judgement.message.startswith("so few scores cannot exceed it, whatever they are")
+    assert found.judgements[2].message.startswith("all scores are equal")
 
 
 @pytest.mark.parametrize(
