@@ -32,7 +32,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import gammaln, logsumexp, ndtr
+from scipy.special import gammaln, log_ndtr, logsumexp, ndtr
 from scipy.stats import beta
 
 Array = NDArray[np.float64]
@@ -51,7 +51,9 @@ _PANELS = 150
 _CELLS = 8  # of a panel
 _CELL_FLOOR = 1e-9  # of a panel's densest cell
 _MOST_COUNTS = 300_000  # of the outcomes of several draws, that are listed one by one
-_FFT_ERROR = 1e-15  # of the largest entry
+_MOST_SUMS = 2**20  # points of a grid for sums of losses
+_LEAST_TILTED = 1e-60  # likelier draws are kept
+_DRAW_ERROR = 1e-13  # relative error of the mass of a cell, for each draw
 _MOST_NODES, _MOST_WORK = 5000, 4e11
 _MOST_BRANCHES = 256  # sequences of maps of a short chain
 _STAY: Motion = (1.0, 1.0, 0.0, 0.0)
@@ -78,6 +80,7 @@ class Outcome(enum.Enum):
 
     CONFIRMED = "confirmed"
     NOT_CONFIRMED = "not confirmed"
+    CANNOT_DECIDE = "cannot decide"
     NOT_COMPUTABLE = "not computable by this way"
     NOT_SAMPLEABLE = "not sampleable"
 
@@ -124,7 +127,7 @@ class Recomputed:
 
     @property
     def stands(self) -> bool:
-        """Whether one way refutes the claim again, and the other does or could not be tried."""
+        """Whether one way refutes the claim again, and the other does or cannot say."""
         outcomes = {self.exact.outcome, self.sampled.outcome}
         return Outcome.CONFIRMED in outcomes and Outcome.NOT_CONFIRMED not in outcomes
 
@@ -134,7 +137,7 @@ class Recomputed:
         least = f"at least {sampled.value:.6g}, " if math.isfinite(sampled.value) else ""
         conclusion = "not confirmed"
         if self.stands:
-            conclusion = "confirmed in one way; the other could not be tried"
+            conclusion = "confirmed in one way; the other cannot say"
         if self.confirmed:
             conclusion = "confirmed in both ways"
         return (
@@ -160,7 +163,8 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
     -------
     Recomputed
         The outcome of both ways. An event too rare to be counted is ``NOT_SAMPLEABLE``, and a
-        chain too long for this simple quadrature ``NOT_COMPUTABLE``; neither confirms anything.
+        chain too long for this simple quadrature ``NOT_COMPUTABLE``; a number whose error reaches
+        to both sides of the claimed one is ``CANNOT_DECIDE``. None of these confirms anything.
 
     Raises
     ------
@@ -175,12 +179,7 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         pair, swap = content["pair"], content["order"] == "reverse"
         order = "second against first law" if swap else "first against second law"
         title = f"{content['claim']}: {quantity.title}, {content['construction']}, {order}"
-        fine, coarse = (
-            _alike(pair, swap, order)
-            if _is_composed(pair) and quantity.is_pure
-            else nodes_of(pair, swap, order)
-            for order in (_FINE, _COARSE)
-        )
+        fine, coarse = _fine_and_coarse(pair, swap, quantity)
     except OutOfReach as reason:
         why = "no law by quadrature to choose events from"
         return Recomputed(
@@ -192,26 +191,42 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
         raise ValueError(
             f"pair must be plain numbers as this package writes them: {fault!r}"
         ) from None
+    exact = _by_quadrature(quantity, fine, coarse)
+    return Recomputed(title, exact, _by_draws(pair, swap, quantity, fine, seed))
+
+
+def _fine_and_coarse(pair: Plain, swap: bool, quantity: _Quantity) -> tuple[Nodes, Nodes]:
+    """Return both laws by two rules."""
+    if _is_composed(pair) and quantity.is_pure:
+        return _alike(pair, swap, _FINE), _alike(pair, swap, _COARSE)
+    return nodes_of(pair, swap, _FINE, quantity), nodes_of(pair, swap, _COARSE, quantity)
+
+
+def _by_quadrature(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> Way:
+    """Show a number as a sum over nodes; an error that leaves the claim open decides nothing."""
     value, error = _with_error(quantity, fine, coarse)
     if fine.x is not None and not quantity.is_pure:
         # cells have a lower number and no kinks: the higher lower end counts
         cells = (cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
         least, off = _with_error(quantity, *cells)
         low, high = max(value - error, least - off), value + error
-        value, error = (low + high) / 2, max(high - low, 0.0) / 2
-    above = value - error > quantity.threshold
-    outcome = Outcome.CONFIRMED if above else Outcome.NOT_CONFIRMED
-    exact = Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
-    return Recomputed(title, exact, _by_draws(pair, swap, quantity, fine, seed))
+        value, error = (low + high) / 2, abs(high - low) / 2
+    outcome = Outcome.CANNOT_DECIDE
+    if value - error > quantity.threshold:
+        outcome = Outcome.CONFIRMED
+    elif value + error <= quantity.threshold:
+        outcome = Outcome.NOT_CONFIRMED
+    return Way(value, error, quantity.threshold, outcome, f"{fine.log_p.size} nodes")
 
 
 def _with_error(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> tuple[float, float]:
     """Return a number, and a bound on its error with the distance to a coarser rule in it."""
     value, other = quantity.value(fine), quantity.value(coarse)
     if not math.isfinite(value):
-        return value, 0.0
-    error = abs(value - other) + quantity.error(fine, value)
-    return value, error + _ROUNDING * max(1.0, abs(value))
+        return (value, 0.0) if value == other else (0.0, math.inf)
+    if not math.isfinite(other):
+        return value, math.inf
+    return value, abs(value - other) + quantity.error(fine, value)
 
 
 # ---------------------------------------------------------------------------- the quantities
@@ -223,7 +238,8 @@ class Nodes:
 
     With ``atoms`` the first and the last node are the atoms at two walls. ``lost`` is the mass that
     Q may have where there are no nodes. ``far`` holds log p - log q beyond the nodes, by formula;
-    it is None where the densities are no formulas.
+    it is None where the densities are no formulas. ``mass_error`` is the relative error of a sum of
+    masses, beside that of the rule; ``merged`` how much smaller losses may be than unmerged ones.
     """
 
     log_p: Array
@@ -233,6 +249,8 @@ class Nodes:
     order: int = 0  # nodes a panel
     lost: float = 0.0
     far: Array | None = None
+    mass_error: float = _MASS_ERROR
+    merged: float = 0.0
 
     @functools.cached_property
     def ratio(self) -> Array:
@@ -283,6 +301,10 @@ class _Quantity(ABC):
         """Return how far rounding, and kinks between two nodes, may put ``value`` off."""
 
     @abstractmethod
+    def tilt(self, draws: _Draws) -> float:
+        """Return the tilt by which the sums that make up the number become the likely ones."""
+
+    @abstractmethod
     def by_event(self, p: Array, q: Array) -> Array:
         """Return the number that an event of these rates under P and Q proves."""
 
@@ -316,14 +338,19 @@ class _Epsilon(_Quantity):
     def error(self, nodes: Nodes, value: float) -> float:
         """Divide the error of delta by its slope: it falls by e^epsilon Q(S) for each unit."""
         if self.is_pure:
-            return 0.0  # events and points of a known ratio, not where a difference vanishes
+            # events and points of a known ratio, not where a difference vanishes
+            return _ROUNDING * max(1.0, value)
         chosen = nodes.ratio > value
         if not chosen.any():
             return 0.0
         mass = float(np.sum(np.exp(nodes.log_p[chosen])))
         slope = float(np.exp(value + logsumexp(nodes.log_q[chosen])))
-        off = crossing_error(nodes, value) + _MASS_ERROR * mass
-        return off / slope if slope > 0 else math.inf
+        off = crossing_error(nodes, value) + nodes.mass_error * mass
+        rounding = _ROUNDING * max(1.0, value) + nodes.merged
+        return off / slope + rounding if slope > 0 else math.inf
+
+    def tilt(self, draws: _Draws) -> float:
+        return draws.tail_tilt(self.at, 1.0) if self.at > 0 else 0.0
 
     def by_event(self, p: Array, q: Array) -> Array:
         """Return log((P(S) - delta)/Q(S)), which epsilon at delta is not below."""
@@ -352,7 +379,12 @@ class _Renyi(_Quantity):
         return renyi_at(nodes, self.at)
 
     def error(self, nodes: Nodes, value: float) -> float:
-        return _MASS_ERROR * self.at / (self.at - 1)
+        return (
+            nodes.mass_error * self.at / (self.at - 1) + _ROUNDING * max(1.0, value) + nodes.merged
+        )
+
+    def tilt(self, draws: _Draws) -> float:
+        return self.at - 1
 
     def by_event(self, p: Array, q: Array) -> Array:
         """Return the divergence of the two-point laws of an event."""
@@ -385,7 +417,13 @@ class _Mu(_Quantity):
         return math.exp(log_delta(nodes, self.at))
 
     def error(self, nodes: Nodes, value: float) -> float:
-        return crossing_error(nodes, self.at)
+        chosen = nodes.ratio > self.at
+        mass = float(np.sum(np.exp(nodes.log_p[chosen])))
+        rounding = (nodes.mass_error + nodes.merged) * mass + _ROUNDING * value
+        return crossing_error(nodes, self.at) + rounding
+
+    def tilt(self, draws: _Draws) -> float:
+        return draws.level_tilt(self.at)
 
     def by_event(self, p: Array, q: Array) -> Array:
         """Return P(S) - e^epsilon Q(S)."""
@@ -416,8 +454,9 @@ class _Power(_Quantity):
 
     def error(self, nodes: Nodes, value: float) -> float:
         """Return twice the masses of the nodes where the test's event ends."""
+        rounding = (_ROUNDING + nodes.mass_error + nodes.merged) * value
         if nodes.x is None:
-            return 0.0
+            return rounding
         rank = np.argsort(nodes.ratio, kind="stable")
         spent = np.cumsum(np.exp(nodes.log_p[rank]))
         level = nodes.ratio[rank][min(int(np.searchsorted(spent, self.at)), rank.size - 1)]
@@ -425,7 +464,10 @@ class _Power(_Quantity):
         kinks = np.flatnonzero(inside[1:] != inside[:-1])
         ends = np.unique(np.concatenate([kinks, kinks + 1]))
         masses = nodes.without_atoms(np.exp(np.maximum(nodes.log_p, nodes.log_q)))
-        return float(2 * np.sum(masses[ends]))
+        return float(2 * np.sum(masses[ends])) + rounding
+
+    def tilt(self, draws: _Draws) -> float:
+        return min(draws.tail_tilt(self.at, -1.0), -0.5)  # both laws are near the test's level
 
     def by_event(self, p: Array, q: Array) -> Array:
         """Return the power of rejecting P outside S, where its type I error is at most alpha."""
@@ -544,7 +586,7 @@ def renyi_at(nodes: Nodes, alpha: float) -> float:
 def gaussian_delta(epsilon: float, mu: float) -> float:
     """Return what mu-GDP allows: Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2)."""
     at = epsilon / mu
-    return float(ndtr(mu / 2 - at) - math.exp(epsilon) * ndtr(-mu / 2 - at))
+    return float(ndtr(mu / 2 - at) - math.exp(epsilon + float(log_ndtr(-mu / 2 - at))))
 
 
 def _log_excess(epsilon: float, ratio: Array) -> Array:
@@ -560,21 +602,26 @@ class OutOfReach(Exception):
     """The law takes too long by this simple way; the message says why."""
 
 
-def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
+def nodes_of(pair: Plain, swap: bool, order: int, quantity: _Quantity | None = None) -> Nodes:
     """Return both laws at quadrature nodes, ``order`` of them a panel.
 
-    P is the first law, or the second one with ``swap``. Raises ``OutOfReach`` for laws that this
+    P is the first law, or the second one with ``swap``. Sums of several draws are laid out for
+    ``quantity``. Raises ``OutOfReach`` for laws that this
     simple way takes too long for, and ``ValueError`` for pairs that are not understood.
     """
     kind = pair.get("kind")
     x: Array | None = None
-    atoms, lost = False, 0.0
+    atoms, lost, merged = False, 0.0, 0.0
+    mass_error = _MASS_ERROR
     if _is_composed(pair):
-        first, second = _composed_masses(pair, order)
-    elif kind == "finite":
+        return _composed_nodes(pair, swap, order, quantity)
+    if kind == "finite":
         first, second = _finite_masses(pair)
+        mass_error += 1e-15 * float(gammaln(int(pair["times"]) + 1))
     elif kind == "laplacemixtures":
-        first, second = _laplace_masses(pair)
+        cells = 2000 if order == _COARSE else 4000
+        first, second = _laplace_masses(pair, cells)
+        merged = (2 * float(np.ptp(pair["means"])) / float(pair["scale"]) / cells) ** 2
     elif kind == "densities":
         x, weights = _panels(np.linspace(float(pair["low"]), float(pair["high"]), 401), order)
         slope = float(pair["slope"])
@@ -593,7 +640,7 @@ def nodes_of(pair: Plain, swap: bool, order: int) -> Nodes:
         raise ValueError(f"pair must be of a known kind, got {kind!r}")
     log_p, log_q = (second, first) if swap else (first, second)
     far = None if x is None else _far_ratios(pair, swap, x)
-    return Nodes(log_p, log_q, x, atoms, order, lost, far)
+    return Nodes(log_p, log_q, x, atoms, order, lost, far, mass_error, merged)
 
 
 def _is_composed(pair: Plain) -> bool:
@@ -618,52 +665,193 @@ def _alike(pair: Plain, swap: bool, order: int) -> Nodes:
     return Nodes(times * nodes.log_p, times * nodes.log_q, far=far)
 
 
-def _composed_masses(pair: Plain, order: int) -> tuple[Array, Array]:
+def _composed_nodes(pair: Plain, swap: bool, order: int, quantity: _Quantity | None) -> Nodes:
     """Return the laws of the sum of the losses log p - log q of several draws, on a grid.
 
     Losses of one draw that round to the same point of the grid are merged, and so are sums: what
-    is merged is no easier to tell apart. P and Q are convolved by FFT; Q times e^loss, so that it
-    is as large as P. The rounding of the FFT is counted against the difference of the two.
+    is merged is no easier to tell apart. Both laws are tilted by e^(theta loss), so that the sums
+    that ``quantity`` consists of are the likely ones, and convolved by FFT. What its rounding, and
+    sums beyond the grid, may add is taken from the law whose mass raises the number, and added to
+    the other one. An event may also say that every draw was one of those that are kept.
     """
-    nodes = nodes_of(_once(pair), False, order)
-    if nodes.x is not None:
-        nodes = cells_of(nodes, None)
-    seen = np.isfinite(nodes.log_p) & np.isfinite(nodes.log_q)
-    if not seen.all():
-        raise OutOfReach("draws of laws that do not overlap everywhere are not composed")
-    times, loss = int(pair["times"]), nodes.log_p - nodes.log_q
-    p, q = np.exp(nodes.log_p), np.exp(nodes.log_q)
-    kept = np.maximum(p, q) > 1e-40 / times
-    mean = float(np.average(loss[kept], weights=p[kept] + q[kept]))
-    spread = math.sqrt(float(np.average((loss[kept] - mean) ** 2, weights=p[kept] + q[kept])))
-    span = float(np.ptp(loss[kept]))
-    step = max(spread / 200, span * times / 2**22, 1e-12)
-    index = np.round(loss[kept] / step).astype(np.int64)
-    first = int(index.min())
-    size = int(index.max() - first) * times + 1
-    if size > 2**23:
-        raise OutOfReach(f"the sums of the losses would take a grid of {size} points")
-    length = 1 << (size - 1).bit_length()
-    laws = []
-    for masses in (p[kept], np.exp(nodes.log_q[kept] + index * step)):
-        once = np.bincount(index - first, weights=masses)
-        laws.append(np.fft.irfft(np.fft.rfft(once, length) ** times, length)[:size])
-    losses = (np.arange(size) + first * times) * step
-    error = _FFT_ERROR * max(float(np.max(law)) for law in laws)
-    with np.errstate(divide="ignore"):
-        log_p = np.log(np.where(laws[0] > 10 * error, laws[0] - error, 0.0))
-        log_q = np.log(np.maximum(laws[1], 0.0) + error) - losses
-    return log_p, log_q
+    once = nodes_of(_once(pair), swap, order)
+    raised_by_p = quantity is None or quantity.raised_by_p
+    if once.x is not None:
+        once = cells_of(once, raised_by_p)
+    times = int(pair["times"])
+    both = np.isfinite(once.log_p) & np.isfinite(once.log_q)
+    if not both.any():
+        raise OutOfReach("one draw tells the laws apart for sure")
+    inside = np.zeros(once.log_p.size)  # by how much losses differ inside a cell of a line
+    if pair["kind"] != "finite":
+        with np.errstate(invalid="ignore"):
+            inside = np.nan_to_num(np.gradient(once.ratio), nan=0.0, posinf=0.0, neginf=0.0)
+    draws = _Draws(once.log_p[both], once.log_q[both], inside[both], times)
+    theta = 0.0 if quantity is None else quantity.tilt(draws)
+    log_p, log_q, merged = draws.sums(theta, raised_by_p, 2.0 if order == _COARSE else 1.0)
+    # that some draw was one that only P, or only Q, gives
+    ends = np.full((2, 2), -np.inf)
+    for row, (own, other) in enumerate(((once.log_p, once.log_q), (once.log_q, once.log_p))):
+        alone = math.fsum(np.exp(own[np.isneginf(other)]))
+        with np.errstate(divide="ignore"):
+            ends[row, row] = np.log(-np.expm1(times * np.log1p(-min(alone, 1.0))))
+    return Nodes(
+        np.append(log_p, ends[0]),
+        np.append(log_q, ends[1]),
+        mass_error=times * _DRAW_ERROR,
+        merged=merged,
+    )
 
 
-def _laplace_masses(pair: Plain) -> tuple[Array, Array]:
+class _Draws:
+    """Several draws of two laws, given by log masses of one draw that both have."""
+
+    def __init__(self, log_p: Array, log_q: Array, inside: Array, times: int) -> None:
+        self.log_p, self.log_q, self.inside, self.times = log_p, log_q, inside, times
+        self.loss = log_p - log_q
+
+    def cumulant(self, theta: float) -> tuple[float, float]:
+        """Return K = log E_P[e^(theta loss)] of all draws together, and its slope."""
+        logs = self.log_p + theta * self.loss
+        total = float(logsumexp(logs))
+        return self.times * total, self.times * float(np.exp(logs - total) @ self.loss)
+
+    def tail_tilt(self, probability: float, sign: float) -> float:
+        """Return the tilt whose sums P exceeds about so often: theta K' - K = -log(probability).
+
+        The sign of the tilt chooses the tail.
+        """
+        # what all draws at the end of their range have is as far as tilts lead
+        ends = sign * self.loss
+        last = ends >= np.max(ends) - 1e-9 * float(np.ptp(ends))
+        limit = -self.times * min(float(logsumexp(self.log_p[last])), 0.0)
+        goal = min(-math.log(probability), max(limit - 3, limit / 2))
+
+        def exponent(size: float) -> float:
+            value, slope = self.cumulant(sign * size)
+            return sign * size * slope - value
+
+        return sign * _root(exponent, goal)
+
+    def level_tilt(self, level: float) -> float:
+        """Return the tilt of at least 0 that makes ``level`` the mean of the sum."""
+        top = self.times * float(np.max(self.loss))
+        near = min(level, top - 0.1 * abs(top - self.cumulant(0.0)[1]))
+        return _root(lambda theta: self.cumulant(theta)[1], near)
+
+    def sums(self, theta: float, raised_by_p: bool, coarser: float) -> tuple[Array, Array, float]:
+        """Return log masses of the sums on a grid that is ``coarser`` times as wide as is fine.
+
+        The last number is about how much further losses are where they are not merged.
+        """
+        tilted = self.log_p + theta * self.loss
+        tilted = tilted - logsumexp(tilted)
+        weights = np.exp(tilted)
+        kept = weights > _LEAST_TILTED
+        weights, tilted, loss = weights[kept], tilted[kept], self.loss[kept]
+        mean = float(np.average(loss, weights=weights))
+        spread = math.sqrt(float(np.average((loss - mean) ** 2, weights=weights)))
+        reach = _reach(tilted, loss - mean, self.times)
+        step = coarser * max(spread / 200, 2 * reach / _MOST_SUMS, 1e-12 * max(1.0, abs(mean)))
+        if spread > 0 and step > spread / 4 * coarser:
+            raise OutOfReach(f"the sums of the losses would take {reach / spread * 400:.2g} points")
+        centre = round(mean / step)
+        index = np.rint(loss / step).astype(np.int64) - centre
+        size = 1 << max(4, math.ceil(math.log2(2.1 * reach / step + 2 * self.times + 2)))
+        size = min(size, 4 * _MOST_SUMS)
+        sums = (np.arange(size) + size // 2) % size - size // 2  # against times * centre
+        found = []
+        for log_masses, own, is_p in ((self.log_p, theta, True), (self.log_q, theta + 1, False)):
+            logs = log_masses[kept] + own * index * step
+            total = float(logsumexp(logs))
+            places = index % size
+            masses = np.bincount(places, weights=np.exp(logs - total), minlength=size)
+            law, error = _power_of(masses, self.times)
+            beyond = _beyond(logs - total, index, self.times, size // 2)
+            with np.errstate(divide="ignore"):
+                if is_p is raised_by_p:
+                    log_law = np.log(np.maximum(law - error - beyond, 0.0))
+                else:
+                    log_law = np.log(np.maximum(law, 0.0) + error)
+            found.append(log_law + self.times * total - own * step * sums)
+        seen = np.isfinite(found[0] if raised_by_p else found[1])
+        # rounding and cells hide, of each draw, losses of about this variance
+        hidden = (step**2 + float(weights @ self.inside[kept] ** 2)) / 12
+        return found[0][seen], found[1][seen], (1 + abs(theta)) * self.times * hidden / 2
+
+
+def _root(rising: Callable[[float], float], goal: float) -> float:
+    """Return where a function of numbers of at least 0 rises to ``goal``, at most 2^20."""
+    low, high = 0.0, 1.0
+    if rising(low) >= goal:
+        return 0.0
+    while high < 2.0**20 and rising(high) < goal:
+        low, high = high, 2 * high
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (middle, high) if rising(middle) < goal else (low, middle)
+    return high
+
+
+def _reach(tilted: Array, centred: Array, times: int) -> float:
+    """Return how far from 0 a sum of centred losses is, but for a tiny probability (Chernoff)."""
+    variance = float(np.exp(tilted) @ centred**2)
+    if variance == 0:
+        return 0.0
+    found = 0.0
+    for sign in (1.0, -1.0):
+        scales = np.geomspace(1e-4, 4, 60) * math.sqrt(80 / (times * variance))
+        logs = np.array([float(logsumexp(tilted + sign * u * centred)) for u in scales])
+        found = max(found, float(np.min((times * logs + 44) / scales)))
+    return found
+
+
+def _beyond(log_masses: Array, index: NDArray[np.int64], times: int, half: int) -> float:
+    """Return a bound on the mass of sums at least ``half`` away from 0 (Chernoff)."""
+    variance = float(np.exp(log_masses) @ (index * 1.0) ** 2)
+    if variance == 0:
+        return 0.0
+    bound = 0.0
+    for sign in (1.0, -1.0):
+        scales = np.geomspace(1e-4, 4, 60) * half / (times * variance)
+        logs = [float(logsumexp(log_masses + sign * u * index)) for u in scales]
+        bound += math.exp(min(0.0, float(np.min(times * np.array(logs) - scales * half))))
+    return bound
+
+
+def _power_of(masses: Array, times: int) -> tuple[Array, float]:
+    """Return the circular convolution of so many laws, and a bound on the error of each entry.
+
+    A value of the transform is off by at most c u log2(n), of masses that add up to 1 (Higham
+    2002, Theorem 24.2), and its power by ``times`` times as much; the inverse averages these.
+    """
+    size, unit = masses.size, 2.0**-53
+    once = unit * 8 * math.log2(size)
+    transform = np.fft.rfft(masses)
+    law = np.fft.irfft(_complex_power(transform, times), size)
+    largest = np.minimum(np.abs(transform) + once, 1.0 + once)
+    rates = float(2 * np.sum(largest ** (times - 1))) / size  # of half of the frequencies
+    return law, rates * ((once + 3 * unit) * times + once)
+
+
+def _complex_power(base: NDArray[np.complex128], times: int) -> NDArray[np.complex128]:
+    """Return a power by squaring, whose error is known: about 3 u times the exponent."""
+    result = np.ones_like(base)
+    while times:
+        if times & 1:
+            result = result * base
+        base, times = base * base, times >> 1
+    return result
+
+
+def _laplace_masses(pair: Plain, cells: int) -> tuple[Array, Array]:
     """Return the log probabilities of narrow cells between the outermost means, and beyond them.
 
     There the log-likelihood ratio is constant.
     """
     means, scale = np.array(pair["means"], dtype=float), float(pair["scale"])
     kinks = np.unique(means)
-    edges = [np.linspace(a, b, 4001)[1:] for a, b in itertools.pairwise(kinks)]
+    edges = [np.linspace(a, b, cells + 1)[1:] for a, b in itertools.pairwise(kinks)]
     x = np.concatenate([[-np.inf], kinks[:1], *edges, [np.inf]])[:, None]
     # of every Laplace law, the side of its mean with the smaller probabilities
     low, high = (x[:-1] - means) / scale, (x[1:] - means) / scale

@@ -107,6 +107,8 @@ class GridComposition:
         """
         if self.above and delta <= self.p_only * (1 + self.rounding):
             return math.inf
+        if not self.above and delta < self.p_only * (1 - self.rounding):
+            return math.inf
         start = self._layers[-1].epsilon_guess(max(delta, 1e-300))
         floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
         found: list[float] = []

@@ -44,6 +44,7 @@ from audit.constructions import (
     TwoSidedWalk,
     Wall,
 )
+from audit.constructions import explicit_laws as laws
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures
 from audit.constructions.process import Path
 from audit.curves import GaussianCurve, Order
@@ -157,7 +158,7 @@ def test_what_is_too_rare_is_not_sampleable():
     assert result.sampled.outcome is Outcome.NOT_SAMPLEABLE
     assert not result.confirmed
     assert result.stands
-    assert result.lines()[-1] == "  confirmed in one way; the other could not be tried"
+    assert result.lines()[-1] == "  confirmed in one way; the other cannot say"
     assert "would not show it" in result.sampled.how
 
 
@@ -391,3 +392,114 @@ def test_bad_pairs_say_what_is_wrong():
         recompute(replace(found, pair={"kind": "luck"}))
     with pytest.raises(ValueError, match="pair must be plain numbers as this package writes them"):
         recompute(replace(found, pair={"kind": "process", "first": {}, "second": {}}))
+
+
+# deltas as users claim them, down to where masses at nodes are of the size of their rounding
+DELTAS = (1e-2, 1e-7, 1e-13, 1e-15)
+SMALL_DELTA_LAWS = {
+    "normal": laws.Gaussian(sensitivity=1.0, noise_std=1.0),
+    "mixture": Mixtures(
+        Mixture((0.9, 0.1), (0.0, 1.0), (1.0, 1.0)), Mixture((1.0,), (0.0,), (1.0,))
+    ),
+    "mixtures": Mixtures(
+        Mixture((0.98, 0.02), (0.0, 1.0), (4.0, 4.0)), Mixture((1.0,), (0.0,), (4.0,)), times=100
+    ),
+    "finite": Finite((0.5, 0.3, 0.2), (0.4, 0.35, 0.25), times=100),
+    "many counts": Finite((0.5, 0.3, 0.15, 0.05), (0.4, 0.4, 0.1, 0.1), times=200),
+    "discrete": laws.DiscreteGaussian(sensitivity=1, noise_std=2.0, times=9),
+    "Laplace": laws.Laplace(sensitivity=1.0, scale=10.0, times=30),
+}
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("name", SMALL_DELTA_LAWS)
+def test_quadrature_is_right_at_every_delta(name, order):
+    """A planted lie is confirmed, a truth never, and the error reaches the true number."""
+    pair = SMALL_DELTA_LAWS[name]
+    curve, plain = exact.curve(pair), plain_pair(pair)
+    for delta in DELTAS:
+        low, high = curve.epsilon_bracket(delta, order)
+        if low == 0:
+            continue
+        found = by_quadrature(plain, order, "epsilon", delta, 0.997 * low)
+        assert found.outcome is Outcome.CONFIRMED, (delta, found)
+        # so no claim of the true number or more is confirmed, and 0.3 % above it is denied
+        assert found.value - found.error <= high * (1 + 1e-12), (delta, found)
+        assert low * (1 - 1e-12) <= found.value + found.error <= 1.003 * high, (delta, found)
+
+
+@pytest.mark.parametrize("order", Order)
+@pytest.mark.parametrize("name", ["mixtures", "many counts", "discrete"])
+def test_other_numbers_of_several_draws(name, order):
+    pair = SMALL_DELTA_LAWS[name]
+    curve, plain = exact.curve(pair), plain_pair(pair)
+    brackets = [
+        ("Renyi divergence", 2.0, curve.renyi_bracket(2.0, order)),
+        ("Renyi divergence", 20.0, curve.renyi_bracket(20.0, order)),
+        ("1 - beta", 0.3, curve.power_bracket(0.3, order)),
+        ("1 - beta", 1e-6, curve.power_bracket(1e-6, order)),
+    ]
+    for quantity, at, (low, high) in brackets:
+        found = by_quadrature(plain, order, quantity, at, 0.99 * low)
+        assert found.outcome is Outcome.CONFIRMED, (quantity, at, found)
+        assert found.value - found.error <= high * (1 + 1e-12), (quantity, at, found)
+        assert found.value + found.error >= low * (1 - 1e-12), (quantity, at, found)
+
+
+def by_quadrature(plain, order, quantity, at, claimed):
+    content = {
+        "claim": "a", "quantity": quantity, "at": at, "claimed": claimed, "slack": 0.0,
+        "order": order.value, "construction": "b", "pair": plain,
+    }  # fmt: skip
+    number = recomputing._quantity_of(content)
+    nodes = recomputing._fine_and_coarse(plain, order is Order.REVERSE, number)
+    return recomputing._by_quadrature(number, *nodes)
+
+
+def test_a_number_with_a_large_error_decides_nothing():
+    content = json.loads(witness(*EXAMPLES["chain, epsilon"]).to_json())
+    exactly = recompute(content).exact
+    content["claimed"] = exactly.value - exactly.error / 2
+    result = recompute(content)
+    assert result.exact.outcome is Outcome.CANNOT_DECIDE
+    assert not result.confirmed
+    assert "cannot decide" in result.lines()[1]
+
+
+def test_many_draws_are_counted_as_binomials_are():
+    # of 10^5 draws of a fair coin tilted to .5: the FFT's error bound holds, and is not large
+    masses = np.zeros(2**18)
+    masses[:2] = 0.5
+    law, error = recomputing._power_of(masses, 10**5)
+    true = binom.pmf(np.arange(10**5 + 1), 10**5, 0.5)
+    off = float(np.max(np.abs(law[: true.size] - true)))
+    assert off <= error + 1e-11 * np.max(true)  # SciPy's own error is relative
+    assert error < 1e-8 * np.max(true)
+
+
+def test_draws_confirm_a_lie_about_discrete_laws_in_both_orders():
+    pair = laws.DiscreteGaussian(sensitivity=1, noise_std=2.0, times=9)
+    for order in Order:
+        low = exact.curve(pair).epsilon_bracket(1e-2, order)[0]
+        content = {
+            "claim": "a", "quantity": "epsilon", "at": 1e-2, "claimed": 0.9 * low, "slack": 0.0,
+            "order": order.value, "construction": "b", "pair": plain_pair(pair),
+        }  # fmt: skip
+        assert recompute(content).confirmed
+        # the planted error: the truth is confirmed by neither way
+        result = recompute({**content, "claimed": 1.01 * low})
+        assert not result.exact.confirms
+        assert not result.sampled.confirms
+
+
+def test_several_draws_that_one_law_never_gives_are_infinitely_far():
+    # 1 - .999^400 of the first law's draws show an outcome that the second does not have
+    pair = Finite((0.4, 0.4, 0.1, 0.099, 0.001), (0.5, 0.3, 0.15, 0.05, 0.0), times=400)
+    assert exact.curve(pair).epsilon_bracket(1e-5) == (math.inf, math.inf)
+    found = by_quadrature(plain_pair(pair), Order.FORWARD, "epsilon", 1e-5, 1e3)
+    assert (found.value, found.outcome) == (math.inf, Outcome.CONFIRMED)
+    # and where that is rarer than delta it is not
+    low, high = exact.curve(pair).epsilon_bracket(0.4)
+    found = by_quadrature(plain_pair(pair), Order.FORWARD, "epsilon", 0.4, 0.99 * low)
+    assert found.confirms
+    assert found.value - found.error <= high
