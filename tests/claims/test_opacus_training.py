@@ -29,6 +29,7 @@ def told(batching, **drawn):
         divisor_without_record=99,
         clipping=opacus.Clipping.FLAT,
         clip_norm=1.0,
+        noise_multiplier=HISTORY[-1][0],
     )
 
 def poisson():

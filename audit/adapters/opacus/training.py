@@ -54,6 +54,9 @@ class PrivateTraining:
         a record less; None for ``loss_reduction="sum"``.
     clipping, clip_norm
         How gradients are clipped, and the largest norm of a record's whole gradient.
+    noise_multiplier
+        The optimizer's, now. Both mechanisms have those of the history, which it follows unless a
+        schedule changed it after the last step, or the history is of another optimizer.
     """
 
     history: History
@@ -64,6 +67,7 @@ class PrivateTraining:
     divisor_without_record: int | None
     clipping: Clipping
     clip_norm: float
+    noise_multiplier: float
 
     @property
     def as_claimed(self) -> bool:
@@ -76,10 +80,18 @@ class PrivateTraining:
         if self.divisor_without_record != self.divisor:
             divisor += f" (n must be public: over {self.divisor_without_record} for a record less)"
         verdict = "as the accountant assumes" if self.as_claimed else "NOT what is assumed"
+        last = self.history[-1][0]
+        noise = ""
+        if not math.isclose(last, self.noise_multiplier, rel_tol=_SAME_RATE):
+            noise = (
+                f"\nnoise: multiplier {last:.6g} at the end of the history, but the optimizer's is "
+                f"{self.noise_multiplier:.6g} now; if no schedule changed it, the history is wrong"
+            )
         return (
             f"assumed by Opacus: poisson batches at rate {rates}\n"
             f"drawn: {self.loader}, {verdict}\n"
             f"released: {divisor}, clipping {self.clipping.value} to norm {self.clip_norm:g}"
+            f"{noise}"
         )
 
 
@@ -159,6 +171,7 @@ def from_private(
         divisor_without_record=int(less * loader.assumed_rate) if mean else None,
         clipping=clipping,
         clip_norm=clip_norm,
+        noise_multiplier=float(optimizer.noise_multiplier),
     )
 
 

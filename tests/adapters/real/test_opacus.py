@@ -330,6 +330,16 @@ def test_gradients_that_are_accumulated_are_refused():
         opacus.from_private(optimizer, loader, relation=Relation.ZERO_OUT, history=engine)
 
 
+def test_noise_that_no_entry_of_the_history_has_is_named():
+    _, _, optimizer, loader = private()
+    optimizer.noise_multiplier = 0.1
+    history = [(1.0, 0.1, 30)]
+    told = opacus.from_private(optimizer, loader, relation=Relation.ADD_REMOVE, history=history)
+    assert "noise: multiplier 1 at the end of the history, but the optimizer's is 0.1 now" in str(
+        told
+    )
+
+
 def test_a_schedule_of_the_noise():
     loader = DataLoader(dataset(), batch_size=BATCH, shuffle=True)
     for poisson in (True, False):
@@ -342,6 +352,7 @@ def test_a_schedule_of_the_noise():
         assert [part.noise_multiplier for part in told.actual.parts] == pytest.approx([1.0, 2.0])
         assert told.as_claimed is poisson
         assert opacus.to_history(told.claimed) == told.history
+        assert "noise: " not in str(told)
     train(model, optimizer, list(used)[:3])
     optimizer.noise_multiplier = 3.0
     train(model, optimizer, used)
