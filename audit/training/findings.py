@@ -28,6 +28,7 @@ Array = NDArray[np.float64]
 
 _BINS = 40
 _WIDEST = 1e300  # of an axis: drawing needs margins
+_FEW, _MOSTLY = 10, 0.9  # distinct scores: no more are an answer or a guess; a share of all
 _MOST_POINTS = 400  # of a curve
 
 
@@ -118,6 +119,17 @@ def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[
         notes.append(
             f"All scores {' and '.join(constant)} the canary are equal: no noise reaches them, or "
             "the training does not take its randomness from its seed."
+        )
+    repeats = [
+        f"{distinct} of {scores.size} {side}"
+        for side, scores in (("with", judged.scores), ("without", judged.scores_prime))
+        if _FEW < (distinct := np.unique(scores).size) < _MOSTLY * scores.size
+    ]
+    if repeats:
+        notes.append(
+            f"Scores repeat: {' and '.join(repeats)} the canary differ. If they are not of a kind "
+            "that takes few values, as a count does, trainings share a generator that their module "
+            "made when it was imported, and the numbers here are no bounds: make it from the seed."
         )
     return notes
 

@@ -177,6 +177,15 @@ def test_generators_of_the_process_are_seeded_for_each_training() -> None:
     assert np.unique(first.scores).size == 20
 
 
+def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
+    found = audited("of_the_module")
+    (note,) = [one for one in found.findings.notes if one.startswith("Scores repeat: ")]
+    distinct = np.unique(found.scores).size
+    assert 20 < distinct <= 40
+    assert note.startswith(f"Scores repeat: {distinct} of 120 with and ")
+    assert not any("Scores repeat" in one for one in right.findings.notes)
+
+
 def test_e_processes_look_both_ways() -> None:
     turned = audited("wrong_sign", claims=[(0.2, DELTA)], early_stop=True, trials=400)
     assert turned.verdict is Verdict.REFUTED

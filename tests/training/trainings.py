@@ -135,6 +135,11 @@ def of_the_process(canary: bool, seed: int) -> list[float]:
     return [canary + np.random.normal(), random.random()]  # noqa: NPY002
 
 
+def of_the_module(canary: bool, seed: int) -> float:
+    """Draw from a generator that another process has in the same state."""
+    return canary + float(np.random.default_rng(seed % 40).normal())
+
+
 def in_one_array(canary: bool, seed: int) -> Iterator[Array]:
     """Yield the scores of `steps` in one array that is used again."""
     own = np.zeros(1)
