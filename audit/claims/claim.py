@@ -15,6 +15,7 @@ from audit.claims.deployment import Deployment
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.curves import Order
+from audit.estimation.columns import Columns
 from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
@@ -261,13 +262,18 @@ class Samples:
     Parameters
     ----------
     x, x_prime
-        Files (.npy, or text with one number a line) or the numbers.
+        Files (.npy, or text with a line for each run) or the numbers. Files may hold several
+        numbers a run.
     file
         Or one table (CSV, TSV, NPZ, NPY or Parquet), each row from a run of its own.
     score, member
         Its column of scores, and its column of 0 and 1: x are the scores of members.
     favours
         The law with the larger scores, where that is known beforehand.
+    columns
+        How several numbers a run become one score; `LinearScore` by default.
+    group_size
+        In how many records the two datasets differ. The claim is about one record.
     """
 
     x: Path | tuple[float, ...] | None = None
@@ -276,6 +282,8 @@ class Samples:
     score: str | None = None
     member: str | None = None
     favours: Order | None = None
+    columns: Columns | None = None
+    group_size: int = 1
 
     alternatives: ClassVar[tuple[tuple[str, ...], ...]] = (
         ("x", "x_prime"),
@@ -283,6 +291,7 @@ class Samples:
     )
 
     def __post_init__(self) -> None:
+        validate.integer(1, group_size=self.group_size)
         known = self.alternatives
         given = [key for keys in known for key in keys if getattr(self, key) is not None]
         if tuple(given) not in known:

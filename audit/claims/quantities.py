@@ -6,6 +6,7 @@ bound from samples, what it is called, and how a witness describes it.
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
@@ -81,7 +82,15 @@ class Quantity(ABC):
         raise NotImplementedError
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
-        """Return the lower confidence bound from samples, and the order of the pair it is for."""
+        """Return the lower confidence bound from samples, and the order of the pair it is for.
+
+        It is that of one record, also where the pair differs in several. Raises ``ValueError``
+        where these say nothing of one.
+        """
+        if audit.group_size > 1:
+            raise validate.fail(
+                "group_size", f"1 for a claim about the {self.name}", audit.group_size
+            )
         bounds = [(self.bound_in_order(audit, order), order) for order in Order]
         return max(bounds, key=lambda bound: bound[0])
 
@@ -137,6 +146,14 @@ class EpsilonAtDelta(Quantity):
     ) -> NDArray[np.bool_]:
         """Whether epsilon at each delta can be above a level: one delta in place of a root."""
         return curve.epsilon_may_exceed(levels, places, order)
+
+    def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
+        """Return the lower confidence bound on the epsilon of one record, and the pair's order."""
+        if audit.group_size == 1:
+            return super().sampled_bound(audit)
+        found = audit.per_record_evidence(self.delta)
+        at = min(found.pair_delta, 1 - 2.0**-53)
+        return found.epsilon, max(Order, key=lambda order: audit.epsilon_lower(at, order))
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
         """Return the lower confidence bound on epsilon."""
@@ -230,8 +247,10 @@ class Mu(Quantity):
         return found.low, found.high
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
-        """Return the lower confidence bound on mu, which takes both orders in."""
-        return audit.mu_lower(), Order.FORWARD
+        """Return the lower confidence bound on mu of one record, which takes both orders in."""
+        # k records are k mu-GDP (Dong, Roth and Su 2022, Theorem 2.14)
+        low = audit.mu_lower() / audit.group_size
+        return (low if audit.group_size == 1 else math.nextafter(low, 0.0)), Order.FORWARD
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
         """Return the lower confidence bound on mu, which takes both orders in."""

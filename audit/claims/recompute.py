@@ -764,8 +764,8 @@ class _Draws:
         for log_masses, own, is_p in ((self.log_p, theta, True), (self.log_q, theta + 1, False)):
             logs = log_masses[kept] + own * index * step
             total = float(logsumexp(logs))
-            places = index % size
-            masses = np.bincount(places, weights=np.exp(logs - total), minlength=size)
+            weighed = np.bincount(index % size, weights=np.exp(logs - total), minlength=size)
+            masses = weighed.astype(np.float64)
             law, error = _power_of(masses, self.times)
             beyond = _beyond(logs - total, index, self.times, size // 2)
             with np.errstate(divide="ignore"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +33,12 @@ def judge_by_samples(
     """
     from audit.estimation import audit_samples  # imports Numba
 
-    x, x_prime = _both(samples)
+    given = _both(samples)
     deltas = [n.quantity.delta for n in numbers if isinstance(n.quantity, EpsilonAtDelta)]
+    try:
+        x, x_prime, favours, how = _one_score(samples, *given, deltas, claim.budget.seed)
+    except (ImportError, ValueError) as reason:
+        raise BadClaim(f"samples: {' '.join(str(reason).split())}") from None
 
     def bounds(x: Array, x_prime: Array) -> list[tuple[float, Order]]:
         audit = audit_samples(
@@ -42,7 +47,8 @@ def judge_by_samples(
             confidence=1 - error,
             seed=claim.budget.seed,
             deltas=tuple(dict.fromkeys(deltas)),
-            favours=samples.favours,
+            favours=favours,
+            group_size=samples.group_size,
         )
         return [number.quantity.sampled_bound(audit) for number in numbers]
 
@@ -55,7 +61,7 @@ def judge_by_samples(
         key=lambda found: (not found[0].refuted_by(found[1][0]), found[0].ratio(found[1][0])),
     )
     refuted = number.refuted_by(low)
-    unable = "" if refuted else _unable(x, x_prime, samples.favours, numbers, bounds)
+    unable = "" if refuted else _unable(x, x_prime, favours, numbers, bounds)
     if refuted:
         verdict = Verdict.CONSISTENT if claim.statement.is_lower_bound else Verdict.REFUTED
     elif unable or claim.statement.is_lower_bound:
@@ -64,6 +70,12 @@ def judge_by_samples(
         verdict = Verdict.CONSISTENT
     place = f" at {number.quantity.where}" if number.quantity.where else ""
     says = "exceed" if refuted else "do not exceed"
+    sizes = f"samples of {len(given[0])} and {len(given[1])} {'rows' if how else 'scores'}"
+    name, group = number.quantity.name, samples.group_size
+    if group > 1:
+        sizes += f" that differ in {group} records"
+        name += " of one record"
+        how += f", from a pair that differs in {group} records"
     return Judgement(
         claim=claim,
         verdict=verdict,
@@ -71,16 +83,42 @@ def judge_by_samples(
         certified=low,
         quantity=number.quantity,
         order=order,
-        pair=f"samples of {x.size} and {x_prime.size} scores",
+        pair=sizes,
         evidence=Evidence.SAMPLED,
         error=error,
         numbers=tuple(numbers),
         message=(
-            f"{unable}the samples {says} it at confidence {1 - error:g}: {number.quantity.name} "
-            f"at least {low:.6g}{place}, claimed {number.value:.6g}; scores {_digest(x)} and "
-            f"{_digest(x_prime)}"
+            f"{unable}the samples {says} it at confidence {1 - error:g}: {name} "
+            f"at least {low:.6g}{place}, claimed {number.value:.6g}{how}; "
+            f"scores {_digest(given[0])} and {_digest(given[1])}"
         ),
     )
+
+
+def _one_score(
+    samples: Samples, x: Array, x_prime: Array, deltas: Sequence[float], seed: int
+) -> tuple[Array, Array, Order | None, str]:
+    """Return one score a run, the law that high ones favour, and in words how they came about."""
+    from audit.estimation.columns import LinearScore, combine
+    from audit.estimation.group import Group
+
+    if x.ndim == 1 and x_prime.ndim == 1 and samples.columns is None:
+        return x, x_prime, samples.favours, ""
+    group = Group(samples.group_size, tuple(deltas))
+    *scores, combined = combine(
+        x,
+        x_prime,
+        columns=samples.columns or LinearScore(),
+        seed=seed,
+        delta=min(group.pair_deltas(), default=0.0),
+    )
+    favours = samples.favours
+    if favours is None and combined.towards_first:
+        favours = Order.FORWARD
+    how = f", {combined.number} columns by {combined.choice.kind}"
+    if any(combined.choosing):
+        how += f" of {combined.choosing[0]} and {combined.choosing[1]} rows that certify nothing"
+    return scores[0], scores[1], favours, how
 
 
 def _unable(
@@ -114,35 +152,53 @@ def _both(samples: Samples) -> tuple[Array, Array]:
 
 
 def scores(name: str, given: Path | tuple[float, ...]) -> Array:
-    """Return scores: a ``.npy`` file, a text file with one number a line, or the numbers."""
+    """Return scores: a ``.npy`` file, a text file with a line for each run, or the numbers.
+
+    Shape (n,), or (n, d) where a file holds several numbers a run.
+    """
     try:
         if not isinstance(given, Path):
             return validate.sample(**{name: np.asarray(given)})
         if not given.is_file():
             raise BadClaim(f"samples.{name} must be a file that exists, got {str(given)!r}")
         if given.suffix == ".npy":
-            return validate.sample(**{name: np.load(given, allow_pickle=False)})
-        return validate.sample(**{name: np.array(_lines(given))})
+            return _checked(name, np.load(given, allow_pickle=False))
+        return _checked(name, np.array(_lines(given)))
     except (ValueError, OSError) as reason:
         place = f" of {given}" if isinstance(given, Path) else ""
         raise BadClaim(f"samples{place}: {' '.join(str(reason).split())[:200]}") from None
 
 
-def _lines(file: Path) -> list[float]:
-    """Return the numbers of a text file; its first line may be the name of the column."""
-    found: list[float] = []
+def _checked(name: str, found: NDArray[Any]) -> Array:
+    """Return numbers, one or several a run, if all are finite."""
+    if found.ndim != 2:
+        return validate.sample(**{name: found})
+    validate.sample(**{name: found.ravel()})
+    return found[:, 0] if found.shape[1] == 1 else found
+
+
+def _lines(file: Path) -> list[list[float]]:
+    """Return the numbers of a text file, a row a line; line 1 may be the names of the columns."""
+    found: list[list[float]] = []
     lines = file.read_text(encoding="utf-8-sig").splitlines()
     for index, line in enumerate(lines, start=1):
-        word = line.strip().rstrip(",;")
-        if not word:
+        words = line.replace(",", " ").replace(";", " ").split()
+        if not words:
             continue
         try:
-            found.append(float(word))
+            row = [float(word) for word in words]
         except ValueError:
-            if index > 1:
-                raise ValueError(
-                    f"line {index} must be one number, got {validate.shown(word)}"
-                ) from None
+            if index == 1:
+                continue
+            several = f"{len(found[0])} numbers" if found and len(found[0]) > 1 else "one number"
+            got = validate.shown(line.strip())
+            raise ValueError(f"line {index} must be {several}, got {got}") from None
+        if found and len(row) != len(found[0]):
+            raise ValueError(
+                f"line {index} must hold as many numbers as those before ({len(found[0])}), "
+                f"got {len(row)}"
+            )
+        found.append(row)
     return found
 
 

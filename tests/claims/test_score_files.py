@@ -87,7 +87,11 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
         ("{x: [1, .nan, 2, 3], x_prime: [1, 2, 3, 4]}", "x must hold finite numbers only, got nan"),
         ("{x: words.csv, x_prime: without.csv}", "line 3 must be one number, got 'two'"),
         ("{x: pickle.npy, x_prime: without.csv}", "Object arrays cannot be loaded"),
-        ("{x: two.npy, x_prime: without.csv}", "must be a non-empty one-dimensional array"),
+        ("{x: two.npy, x_prime: without.csv}", "samples_prime must be of dimension 2 like samples"),
+        ("{x: three.npy, x_prime: without.csv}", "must be a non-empty one-dimensional array"),
+        ("{x: uneven.csv, x_prime: without.csv}", "line 3 must hold as many numbers as those"),
+        ("{x: with.npy, x_prime: without.csv, group_size: 0}", "samples.group_size must be"),
+        ("{x: with.npy, x_prime: without.csv, columns: {kind: Best}}", "samples.columns"),
         ("{x: with.npy}", "samples.x and x_prime must be given, or file, score"),
         ("{x: with.npy, x_prime: 3}", "samples.x_prime must be"),
         ("{x: [1], x_prime: [2]}, pair: TwoSidedWalk", "'samples' do not go with 'pair'"),
@@ -98,6 +102,8 @@ def test_bad_samples_are_one_line(tmp_path: Path, given: str, message: str) -> N
     (tmp_path / "words.csv").write_text("score\n1\ntwo\n")
     np.save(tmp_path / "pickle.npy", np.array([{}], dtype=object), allow_pickle=True)
     np.save(tmp_path / "two.npy", np.zeros((2, 2)))
+    np.save(tmp_path / "three.npy", np.zeros((2, 2, 2)))
+    (tmp_path / "uneven.csv").write_text("a,b\n1,2\n3\n")
     found = checked(tmp_path, f"claims: [{{id: x, epsilon: 1, delta: .1, samples: {given}}}]")
     (complaint,) = found.complaints
     assert message in complaint.message
@@ -123,3 +129,89 @@ def test_shares_count_claims_with_samples() -> None:
     sampled = Claim(id="x", mechanism=None, statement=statement, samples=scores)
     other = Claim(id="y", mechanism=None, statement=statement)
     assert error_shares([sampled, other, sampled], 0.1) == (0.05,) * 3
+
+
+def test_a_pair_that_differs_in_two_records_refutes_a_claim_about_one(tmp_path: Path) -> None:
+    """One record is 1-GDP and two are 2-GDP: claims below the record's epsilon are refuted."""
+    rng = np.random.default_rng(11)
+    np.save(tmp_path / "with.npy", rng.normal(2.0, 1.0, 50_000))
+    np.save(tmp_path / "without.npy", rng.normal(0.0, 1.0, 50_000))
+    files = "x: with.npy, x_prime: without.npy, favours: forward"
+    laplace = rng.laplace(2.0, 1.0, 50_000), rng.laplace(0.0, 1.0, 50_000)
+    for name, values in zip(("pure.npy", "pure0.npy"), laplace, strict=True):
+        np.save(tmp_path / name, values)
+    pure = "x: pure.npy, x_prime: pure0.npy, group_size: 2"
+    found = checked(
+        tmp_path,
+        f"""
+        defaults: {{samples: {{{files}, group_size: 2}}}}
+        claims:
+          - {{id: sound, epsilon: {EPSILON}, delta: 1e-2}}
+          - {{id: lie, epsilon: {0.6 * EPSILON}, delta: 1e-2, expected: refuted}}
+          - {{id: planted, epsilon: {EPSILON}, delta: 1e-2, expected: refuted,
+              samples: {{{files}}}}}
+          - {{id: mu, mu: 1.0}}
+          - {{id: less, mu: 0.9, expected: refuted}}
+          - {{id: pure, epsilon: 1.0, delta: 0, samples: {{{pure}}}}}
+          - {{id: half, epsilon: 0.8, delta: 0, samples: {{{pure}}}, expected: refuted}}
+        """,
+    )
+    assert found.complaints == ()
+    assert [j.as_expected for j in found.judgements] == [True] * 7
+    lie = found.judgements[1]
+    assert lie.pair == "samples of 50000 and 50000 scores that differ in 2 records"
+    assert "epsilon of one record at least" in lie.message
+    assert "from a pair that differs in 2 records" in lie.message
+    assert (
+        json.loads(formats.write(found, formats.Format.JSON))["claims"][1]["samples"]["group_size"]
+        == 2
+    )
+
+
+def test_divergences_of_groups_are_refused(tmp_path: Path) -> None:
+    written(tmp_path, np.random.default_rng(1), 100)
+    found = checked(
+        tmp_path,
+        """
+        defaults: {samples: {x: with.npy, x_prime: without.csv, group_size: 2}}
+        claims:
+          - {id: renyi, renyi: {2: 0.1}}
+          - {id: tradeoff, tradeoff: {0.1: 0.5}}
+        """,
+    )
+    assert [j.verdict for j in found.judgements] == [Verdict.ERROR] * 2
+    for judgement, name in zip(found.judgements, ("Renyi divergence", "1 - beta"), strict=True):
+        told = f"samples: group_size must be 1 for a claim about the {name}, got 2"
+        assert judgement.message == told
+
+
+def test_columns_of_two_files(tmp_path: Path) -> None:
+    """Only the second column tells the laws apart; the wrong one refutes nothing."""
+    rng = np.random.default_rng(5)
+    rows, others = (rng.normal((0.0, shift, 0.0), 1.0, (4000, 3)) for shift in (1.0, 0.0))
+    np.save(tmp_path / "rows.npy", rows)
+    lines = [",".join(map(repr, row)) for row in others.tolist()]
+    (tmp_path / "others.csv").write_text("\n".join(["a,b,c", *lines]))
+    files = "x: rows.npy, x_prime: others.csv"
+    given = "kind: WeightedColumns, weights"
+    found = checked(
+        tmp_path,
+        f"""
+        claims:
+          - {{id: sound, epsilon: {EPSILON}, delta: 1e-2, samples: {{{files}}}}}
+          - {{id: linear, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted,
+              samples: {{{files}}}}}
+          - {{id: best, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted,
+              samples: {{{files}, columns: {{kind: BestColumn, fraction: 0.1}}}}}}
+          - {{id: known, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted,
+              samples: {{{files}, columns: {{{given}: [0, 1, 0]}}}}}}
+          - {{id: wrong, epsilon: {EPSILON / 2}, delta: 1e-2,
+              samples: {{{files}, columns: {{{given}: [1, 0, 0]}}}}}}
+        """,
+    )
+    assert found.complaints == ()
+    assert [j.as_expected for j in found.judgements] == [True] * 5
+    best, known = found.judgements[2:4]
+    assert "3 columns by BestColumn of 400 and 400 rows that certify nothing" in best.message
+    assert "3 columns by WeightedColumns;" in known.message
+    assert known.pair == "samples of 4000 and 4000 rows"
