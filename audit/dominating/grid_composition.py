@@ -9,10 +9,10 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import brentq
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.layer import TILTS, Layer, Piece, TooManyCells
+from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
 
@@ -196,7 +196,7 @@ def _crossing(
         return math.log(max(function(place), _TINY)) - math.log(max(level, _TINY))
 
     if excess(low) > 0 > excess(high):
-        root = float(brentq(excess, low, high, xtol=1e-15 * high, rtol=1e-14))
+        root = bracketed_root(excess, low, high, xtol=1e-15 * high, rtol=1e-14)
         # both sides next to it prove themselves
         for width in (3e-14, 1e-12, 1e-9):
             left, right = root * (1 - width), root * (1 + width)

@@ -58,7 +58,7 @@ def test_what_cannot_be_compared_is_refused():
     last = dataclasses.replace(m, release=Release.LAST_ITERATE)
     with pytest.raises(bounds.NotApplicable, match=r"needs release='all iterates', got release='l"):
         bounds.batching_gap(last, assumed=Batching.POISSON, delta=1e-6)
-    with pytest.raises(bounds.NotApplicable, match=r"batching must be one of full, .* got 'with"):
+    with pytest.raises(bounds.NotApplicable, match="must be 'replace one' for batches without re"):
         bounds.batching_gap(m, assumed=Batching.WITHOUT_REPLACEMENT, delta=1e-6)
     with pytest.raises(ValueError, match="delta must be in"):
         bounds.batching_gap(m, assumed=Batching.POISSON, delta=0.0)
