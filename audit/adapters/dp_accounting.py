@@ -190,12 +190,14 @@ class _Reader:
             return self._made(place, noise, rate, Batching.WITHOUT_REPLACEMENT)
         if self._is(event, "TruncatedSubsampledGaussianDpEvent"):
             self._check_size(f"{place}.dataset_size", event.dataset_size)
+            size = event.truncated_batch_size
+            validate.integer(1, **{f"{place}.truncated_batch_size": size})
             return self._made(
                 place,
                 event.noise_multiplier,
                 event.sampling_probability,
                 Batching.TRUNCATED_POISSON,
-                max_batch_size=int(event.truncated_batch_size),
+                max_batch_size=int(size),
             )
         raise self._refused(event, place, _READ)
 

@@ -97,7 +97,7 @@ def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
     rows = []
     for step, scores in enumerate(steps, start=1):
         place = f"what {reference} {f'yields at step {step}' if by_step else 'returns'}"
-        if isinstance(scores, str):
+        if scores is None or isinstance(scores, str):
             raise validate.fail(place, "a number or an array of numbers", scores)
         rows.append(validate.sample(**{place: np.atleast_1d(scores)}))
     return rows
@@ -105,7 +105,8 @@ def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
 
 def _copied(scores: Any) -> Any:
     try:
-        return scores if isinstance(scores, str) else np.array(detached(scores))
+        told_later = scores is None or isinstance(scores, str)
+        return scores if told_later else np.array(detached(scores))
     except Exception:  # no array of numbers, which is told later
         return scores
 

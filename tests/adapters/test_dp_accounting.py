@@ -168,6 +168,13 @@ def test_what_has_no_counterpart_is_refused(event: Any, message: str) -> None:
         read(event)
 
 
+@pytest.mark.skipif(TRUNCATED is None, reason="this version has no truncated batches")
+def test_a_part_of_a_record_is_refused() -> None:
+    event = TRUNCATED(1000, 0.1, 120.5, 1.0)
+    with pytest.raises(ValueError, match=r"^event\.truncated_batch_size must be a whole number"):
+        adapter.from_dp_event(event, dataset_size=1000, relation=Relation.ADD_REMOVE)
+
+
 def test_what_must_be_given() -> None:
     with pytest.raises(TypeError, match="relation"):
         adapter.from_dp_event(GAUSSIAN, dataset_size=10)  # type: ignore[call-arg]

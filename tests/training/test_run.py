@@ -263,6 +263,7 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         ("exit", r"ended its process with status 3"),
         ("text", r"must be a number or an array of numbers, got 'a score'"),
         ("midway", r"raised ValueError: invalid literal .* \(trainings\.py, line \d+\)"),
+        ("none", r"must be a number or an array of numbers, got None"),
         ("nothing", r"must yield a score a step, got none"),
     ],
 )

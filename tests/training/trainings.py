@@ -96,6 +96,8 @@ def fails_at(canary: bool, seed: int, how: str = "raise", at: int = 0) -> float:
             os._exit(3)
         if how == "text":
             return "a score"  # type: ignore[return-value]
+        if how == "none":
+            return None  # type: ignore[return-value]
         if how == "midway":
             return (int("one") for _ in range(2))  # type: ignore[return-value]
         if how == "nothing":
