@@ -190,7 +190,8 @@ def test_a_pair_without_an_exact_law_comes_last():
 
 
 def test_the_first_pair_that_refutes_is_enough():
-    m = full(diameter=1.0)
+    # linear losses refute first; in small batches the worst gradient is far more distinguishable
+    m = full(diameter=1.0, batch_size=1, batching=Batching.CYCLIC)
     false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)
     first, again = (judge(false) for _ in range(2))
     assert (first.verdict, first.pairs_tried, first.pairs_left) == (Verdict.REFUTED, 1, 0)
@@ -198,8 +199,8 @@ def test_the_first_pair_that_refutes_is_enough():
     with Shared(exhaustive=True) as every:
         all_of_them = judge(false, shared=every)
     assert all_of_them.pairs_tried > 10
-    assert all_of_them.certified >= first.certified
-    true = judge(claimed(EpsilonDelta(((50.0, 1e-5),)), m))
+    assert all_of_them.certified > 2 * first.certified
+    true = judge(claimed(EpsilonDelta(((200.0, 1e-5),)), m))
     assert true.pairs_tried > 10
     assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
 
