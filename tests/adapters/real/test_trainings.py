@@ -103,6 +103,7 @@ def test_a_script_audits_all_and_writes_a_report(tmp_path: Path) -> None:
         "training", "delta", "claimed", "certified", "jax-privacy", "verdict",
     ]  # fmt: skip
     rows = printed[1 : 1 + len(JAX) * len(digits_canary.DELTAS)]
-    assert [row.split()[-1] for row in rows[:2]] == ["consistent", "inconclusive"]
+    # of the right training 60 show no difference, which is not consistent
+    assert [row.split()[-1] for row in rows[:2]] == ["inconclusive", "inconclusive"]
     assert any(row.endswith("refuted") for row in rows)
     assert (tmp_path / "report.html").is_file()
