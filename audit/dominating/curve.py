@@ -184,7 +184,11 @@ class ComposedCurve(DominatingCurve):
         return self.lower.swapped, self.upper.swapped
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        low, high = (side.epsilon(delta) for side in self._sides(order))
+        return self.epsilon_ends(delta, order)
+
+    def epsilon_ends(self, delta: float, order: Order, near: float | None = None) -> Bracket:
+        """Return (low, high) around epsilon at ``delta`` in (0, 1), which is about ``near``."""
+        low, high = (side.epsilon(delta, near) for side in self._sides(order))
         return min(low, high), high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
@@ -263,7 +267,8 @@ class RefinedCurve(DominatingCurve):
         low, high = 0.0, np.inf
         for _ in range(_ROUNDS):
             try:
-                ends = self._at(share, tilt, order)._epsilon_ends(delta, order)
+                near = high if low > 0.5 * high else None
+                ends = self._at(share, tilt, order).epsilon_ends(delta, order, near)
             except TooManyCells:
                 if np.isfinite(high) or share > _COARSEST:
                     break
@@ -277,7 +282,7 @@ class RefinedCurve(DominatingCurve):
             if wide <= _TOLERATED or share <= self.finest:
                 break
             # the width of a bracket goes with the square of the interval
-            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
+            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.7), self.finest)
         return low, high
 
     def _pure_ends(self, delta: float, order: Order) -> Bracket:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
-from audit.dominating.layer import TILTS, Layer, Piece, TooManyCells
+from audit.dominating.layer import LOOSE, TILTS, Layer, Piece, TooManyCells
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
@@ -67,7 +67,7 @@ class GridComposition:
     def tilt(self, epsilon: float) -> float:
         """Return the tilt under which the mean loss of all runs is about ``epsilon``."""
         last = self._layers[-1]
-        return float(TILTS[last.tilt(epsilon, -math.inf)])
+        return float(TILTS[last.tilt(epsilon, -math.inf, LOOSE)])
 
     def tilt_of_delta(self, delta: float) -> float:
         """Return the tilt under which the mean loss is about the epsilon of ``delta``."""
@@ -100,16 +100,23 @@ class GridComposition:
         stretch = max(pair.loss_stretch for pair, _ in self.parts)
         return total + stretch * abs(epsilon)
 
-    def epsilon(self, delta: float) -> float:
+    def epsilon(self, delta: float, near: float | None = None) -> float:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
 
         An upper bound if the pairs dominate, and a lower one if they are dominated.
+
+        Parameters
+        ----------
+        delta
+            In (0, 1).
+        near
+            About the epsilon, where it is known.
         """
         if self.above and delta <= self.p_only * (1 + self.rounding):
             return math.inf
         if not self.above and delta < self.p_only * (1 - self.rounding):
             return math.inf
-        start = self._layers[-1].epsilon_guess(max(delta, 1e-300))
+        start = near or self._layers[-1].epsilon_guess(max(delta, 1e-300))
         floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
         found: list[float] = []
         for _ in range(_TILTS):

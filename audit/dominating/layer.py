@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
@@ -32,16 +32,20 @@ Spectrum = NDArray[np.complex128]
 Piece = tuple[GridPair | None, GridPair, int]
 
 # What a window leaves out, as a share of delta at the tilted mean loss.
-_OUTSIDE = 1e-11
-# Rounding of an FFT of size N, relative to the sum of the absolute entries: this many units a
-# stage (Higham 2002, section 24.1, has 7 for radix 2).
+_OUTSIDE = 1e-13
+# Rounding of an FFT of size N: this many units a stage. For each entry it is relative to the sum of
+# the absolute entries, for the Euclidean norm of all to their norm (Higham 2002, Theorem 24.2, has
+# 7 for radix 2; sizes have no other prime factors than 2, 3 and 5).
 _UNITS_A_STAGE = 10
 _LARGEST_SIZE = 2**24
 TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
 """Tilts to choose from: from 0 to 1e12."""
 
-# Moment bounds may be larger than the least one by this logarithm.
-_LOOSE = 3.0
+# Moment bounds may be larger than the least one by this logarithm: where delta is computed, and
+# where layers are chosen.
+_LOOSE, LOOSE = 1.0, 3.0
+# Bounds on errors are computed in floating point themselves.
+_SAFETY = 2.0
 # So many sets are kept.
 _KEPT = 6
 # Blocks of cells in the copies on which tilts and windows are looked for, of all pairs.
@@ -55,7 +59,7 @@ _UNITS = 8 * UNIT_ROUNDOFF
 _LARGEST_EXPONENT = 600.0
 _LEFT = 8.0
 # Cells around the likeliest one at which a lower side looks for its best set.
-_MOVES = (-64, -32, -16, -8, -4, -2, -1, 0, 1, 2, 4, 8, 16, 32, 64)
+_MOVES = (-64, -16, -4, -1, 0, 1, 4, 16, 64)
 
 
 class TooManyCells(ValueError):
@@ -241,14 +245,14 @@ class Layer:
         step = (math.log(delta) - logs[k - 1]) / (logs[k] - logs[k - 1])
         return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
 
-    def tilt(self, epsilon: float, floor: float) -> int:
+    def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
         """Return which of `TILTS` serves for ``epsilon``.
 
-        The least one whose moment bound on delta is nearly the least, or has a log below ``floor``:
-        a smaller tilt has a shorter window.
+        The least one whose moment bound on delta has a log at most ``loose`` above the least, or
+        below ``floor``: a smaller tilt has a shorter window.
         """
         logs = self.log_bounds(epsilon)
-        return int(np.argmax(logs <= max(float(logs.min()) + _LOOSE, floor)))
+        return int(np.argmax(logs <= max(float(logs.min()) + loose, floor)))
 
     def log_bounds(self, epsilon: float) -> Array:
         """Return the logs of the moment bounds on delta of each of `TILTS`."""
@@ -286,7 +290,7 @@ class Layer:
             groups = [part] if base is None else [base, part]
             drift += self.times[number] * sum(one.drift(float(scale)) for one in groups)
         (p, p_error), skew = transform.law(), None
-        skew_error = 0.0
+        skew_error = _Error(0.0, 0.0)
         if not self.above:
             skew, skew_error = transform.difference()
         # weights stay finite
@@ -410,12 +414,12 @@ class _Transform:
                 self.grown += times * float(np.abs(skew).sum())
         exact = part.cells.excess is None
         # of the sums of all, which bounds the transforms of both laws
-        size = sum(np.abs(values) for values, _ in spectra) + sum(error for _, error in spectra)
+        size = sum(np.abs(one.values) + one.entry for one in spectra)
         self.log_size += times * np.log(size)
         kept = self.log_size > _LOG_INACTIVE
         if not kept.all():
             self.active, self.log_size = self.active[kept], self.log_size[kept]
-            spectra = [(values[kept], error) for values, error in spectra]
+            spectra = [replace(one, values=one.values[kept]) for one in spectra]
             for power in (self.p, self.lifted):
                 if power is not None:
                     power.keep(kept)
@@ -426,17 +430,17 @@ class _Transform:
             p = _Power(spectra[0], spectra[1], times)
             self.p = p if self.p is None else self.p.times(p)
         else:
-            (b, eb), (xb, exb), (d, ed), (xd, exd) = spectra
-            p = _Power((b, eb), (d, ed), times)
-            lifted = _Power((b + xb, eb + exb), (d + xd, ed + exd), times)
+            b, more_b, d, more_d = spectra
+            p = _Power(b, d, times)
+            lifted = _Power(b + more_b, d + more_d, times)
             self.p = p if self.p is None else self.p.times(p)
             self.lifted = lifted if self.lifted is None else self.lifted.times(lifted)
         self.layered = base is not None
 
-    def _spectrum(self, index: NDArray[np.int64], masses: Array) -> tuple[Spectrum, float]:
-        """Return the active part of the transform, and the error of every entry."""
+    def _spectrum(self, index: NDArray[np.int64], masses: Array) -> _Spectrum:
+        """Return the active part of the transform."""
         if not index.size:
-            return np.zeros(self.active.size, dtype=np.complex128), 0.0
+            return _Spectrum(np.zeros(self.active.size, dtype=np.complex128), 0.0, 0.0, 0.0)
         place = index % self.size
         if index[-1] - index[0] < self.size:
             self._buffer[:] = 0.0
@@ -446,53 +450,127 @@ class _Transform:
             wrapped = np.bincount(place, weights=masses, minlength=self.size).astype(float)
         whole = fft.rfft(wrapped)
         values = whole if self.active.size == whole.size else whole[self.active]
-        return values, self.stages * float(np.abs(masses).sum())
+        total = float(np.abs(masses).sum())
+        norm = float(np.linalg.norm(wrapped))
+        return _Spectrum(values, total, self.stages * total, self.stages * norm)
 
-    def law(self) -> tuple[Array, float]:
-        """Return the masses under P, and the error of each."""
+    def law(self) -> tuple[Array, _Error]:
+        """Return the masses under P, and their error."""
         assert self.p is not None
-        return self._back(*(self.p.increments() if self.layered else self.p.powers()))
+        return self._back(self.p.increments() if self.layered else self.p.powers())
 
-    def difference(self) -> tuple[Array, float]:
-        """Return the masses under P minus the lifted ones, and the error of each."""
+    def difference(self) -> tuple[Array, _Error]:
+        """Return the masses under P minus the lifted ones, and their error."""
         assert self.p is not None
         if not self.layered:
-            values, errors = self.p.increments()
-            return self._back(-values, errors)
+            found = self.p.increments()
+            return self._back(replace(found, values=-found.values))
         assert self.lifted is not None
-        values, errors = self.p.increments()
-        other, other_errors = self.lifted.increments()
-        return self._back(values - other, errors + other_errors)
+        one, other = self.p.increments(), self.lifted.increments()
+        return self._back(
+            _Powers(
+                one.values - other.values,
+                one.most + other.most,
+                one.errors + other.errors,
+                max(one.rounding, other.rounding),
+                one.norm + other.norm,
+            )
+        )
 
-    def _back(self, values: Spectrum, errors: Array) -> tuple[Array, float]:
+    def _back(self, found: _Powers) -> tuple[Array, _Error]:
         spectrum = np.zeros(self.size // 2 + 1, dtype=np.complex128)
-        spectrum[self.active] = values
+        spectrum[self.active] = found.values
+        modulus = np.abs(found.values)
+        left_out = math.exp(_LOG_INACTIVE + self.grown)
         # the mean over both halves of the spectrum, and what was left out
-        error = 2 * float(errors.sum()) / self.size + math.exp(_LOG_INACTIVE + self.grown)
-        error += self.stages * 2 * float(np.abs(values).sum()) / self.size
-        return np.roll(fft.irfft(spectrum, self.size), self.roll), 2 * error
+        entry = 2 * float(found.errors.sum()) / self.size + left_out
+        entry += self.stages * 2 * float(modulus.sum()) / self.size
+        # by Parseval's identity
+        norm = min(self._norm(found.errors), found.norm + found.rounding * self._norm(found.most))
+        norm += self.stages * self._norm(modulus) + left_out
+        error = _Error(_SAFETY * min(entry, norm), _SAFETY * norm)
+        return np.roll(fft.irfft(spectrum, self.size), self.roll), error
+
+    def _norm(self, half: Array) -> float:
+        """Return the Euclidean norm of what has a transform of these moduli."""
+        return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
+
+
+@dataclass(frozen=True)
+class _Error:
+    """Bounds on the error of each entry of an array, and on the Euclidean norm of all errors."""
+
+    entry: float
+    norm: float
+
+
+@dataclass(frozen=True, eq=False)
+class _Spectrum:
+    """The transform of masses of absolute sum ``total``.
+
+    ``entry`` bounds the error of each value, and ``norm`` the Euclidean norm of what has all errors
+    for its transform.
+    """
+
+    values: Spectrum
+    total: float
+    entry: float
+    norm: float
+
+    def __add__(self, other: _Spectrum) -> _Spectrum:
+        return _Spectrum(
+            self.values + other.values,
+            self.total + other.total,
+            self.entry + other.entry,
+            self.norm + other.norm,
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Powers:
+    """Spectra with majorants ``most`` and ``errors``.
+
+    The roundings are ``rounding * most``, and ``norm`` bounds what follows from the errors of the
+    transforms in the Euclidean norm.
+    """
+
+    values: Spectrum
+    most: Array
+    errors: Array
+    rounding: float
+    norm: float
 
 
 class _Power:
-    """b^T and (b + d)^T - b^T, with majorants from which their errors follow."""
+    """b^T and (b + d)^T - b^T, with majorants from which their errors follow.
 
-    def __init__(
-        self, base: tuple[Spectrum, float], part: tuple[Spectrum, float] | None, times: int
-    ) -> None:
-        b, base_error = base
+    An error e of b changes the first by at most T |e| (sum of b)^(T-1), and likewise the second:
+    polynomials with positive coefficients are largest at the sums of the masses.
+    """
+
+    def __init__(self, base: _Spectrum, part: _Spectrum | None, times: int) -> None:
+        b = base.values
         modulus = np.abs(b)
         least = np.maximum(modulus * (1 - _UNITS), 1e-300)
-        most = np.maximum(modulus * (1 + _UNITS) + base_error, 1e-300)
+        most = np.maximum(modulus * (1 + _UNITS) + base.entry, 1e-300)
         self._log_least = times * np.log(least)
         self._log_most = times * np.log(most)
         self.base = _power(b, times)
+        self._times = times
+        total = max(base.total + base.entry, 1e-300)
+        self._log_total = times * math.log(total)
+        self._base_norm = times * base.norm / total
         self.part: Spectrum | None = None
         if part is not None:
-            d, part_error = part
+            d = part.values
             self.part = _increment(b, d, times)
             size = np.abs(d)
             self._grow_least = times * np.log1p(size * (1 - _UNITS) / least)
-            self._grow_most = times * np.log1p((size * (1 + _UNITS) + part_error) / most)
+            self._grow_most = times * np.log1p((size * (1 + _UNITS) + part.entry) / most)
+            both = total + part.total + part.entry
+            self._log_both = times * math.log(both)
+            self._beside_part = times * base.norm / both
+            self._part_norm = times * part.norm / both
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
         """Leave all other frequencies out."""
@@ -508,23 +586,42 @@ class _Power:
             self.part = self.part * (other.base + other.part) + self.base * other.part
             self._grow_least = self._grow_least + other._grow_least
             self._grow_most = self._grow_most + other._grow_most
+            self._log_both += other._log_both
+            self._beside_part += other._beside_part
+            self._part_norm += other._part_norm
         self.base = self.base * other.base
         self._log_least = self._log_least + other._log_least
         self._log_most = self._log_most + other._log_most
+        self._times += other._times
+        self._log_total += other._log_total
+        self._base_norm += other._base_norm
         return self
 
-    def powers(self) -> tuple[Spectrum, Array]:
-        """Return b^T and its errors."""
-        return self.base, np.exp(self._log_most) - np.abs(self.base) * (1 - 1e-15)
+    @property
+    def _rounding(self) -> float:
+        """Relative to the majorants."""
+        return math.expm1(2 * self._times * _UNITS) + 1e-15
 
-    def increments(self) -> tuple[Spectrum, Array]:
+    def powers(self) -> _Powers:
+        """Return b^T and its errors."""
+        most = np.exp(self._log_most)
+        errors = most - np.abs(self.base) * (1 - 1e-15)
+        norm = math.exp(self._log_total) * self._base_norm
+        return _Powers(self.base, most, errors, self._rounding, norm)
+
+    def increments(self) -> _Powers:
         """Return (b + d)^T - b^T and its errors."""
         assert self.part is not None
         with np.errstate(over="ignore", invalid="ignore"):
             most = np.exp(self._log_most) * np.expm1(self._grow_most)
             least = np.exp(self._log_least) * np.expm1(self._grow_least)
         least = np.where(np.isfinite(least), least, 0.0)
-        return self.part, np.maximum(most - least, 0.0) + 1e-15 * most
+        errors = np.maximum(most - least, 0.0) + 1e-15 * most
+        both = math.exp(self._log_both)
+        # without a rounding of the difference
+        added = both * -math.expm1(min(self._log_total - self._log_both, 0.0))
+        norm = min(added * self._base_norm, both * self._beside_part) + both * self._part_norm
+        return _Powers(self.part, most, errors, self._rounding, norm)
 
 
 def _power(values: Spectrum, power: int) -> Spectrum:
@@ -570,8 +667,8 @@ class _Sets:
     p: Array
     gain: Array
     skews: tuple[Array, Array] | None
-    p_error: float
-    skew_error: float
+    p_error: _Error
+    skew_error: _Error
     units: float
     complete: bool
     drift: float
@@ -602,11 +699,15 @@ class _Sets:
             # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
             main = -math.expm1(ahead) * p + math.exp(place) * math.expm1(h) * rest
             sums = self._weights(self.theta, k), self._weights(self.theta + 1, k)
-            gains = sums[0] - math.exp(place) * sums[1]
-            error = self.p_error * (abs(gains) + 1e-12 * sums[0])
+            gains = abs(sums[0] - math.exp(place) * sums[1]) + 1e-12 * sums[0]
+            largest = self._largest_gain(place, k)
+            error = min(self.p_error.entry * gains, self.p_error.norm * math.sqrt(largest * gains))
             if self.skews is not None:
                 skew = math.exp(place) * float(self.skews[0][k])
-                error += self.skew_error * math.exp(place) * sums[1]
+                squares = math.sqrt(self._weights(2 * self.theta + 2, k))
+                error += math.exp(place) * min(
+                    self.skew_error.entry * sums[1], self.skew_error.norm * squares
+                )
                 error += self.units * math.exp(place) * float(self.skews[1][k])
                 error += self.units * abs(math.expm1(ahead)) * p
         # a probability, and so at most 1
@@ -616,6 +717,17 @@ class _Sets:
         if above:
             return (main * (1 + self.units) + error) * scale + outside
         return (main * (1 - self.units) + skew - error) * scale - outside
+
+    def _largest_gain(self, place: float, k: int) -> float:
+        """Return a bound on e^(-theta s) |1 - e^(place - s)| over the grid points from k on."""
+        first = (self.first + k) * self.interval - self.reference
+        last = first + (self.p.size - 1 - k) * self.interval
+        # it rises from place to the point where e^(place - s) is theta/(1 + theta)
+        best = place + math.log1p(1 / self.theta) if self.theta else math.inf
+        points = (first, min(max(best, first), last))
+        return 1.000001 * max(
+            math.exp(-self.theta * s) * abs(math.expm1(place - s)) for s in points
+        )
 
     def _weights(self, rate: float, k: int) -> float:
         """Return the sum of e^(-rate s) over the grid points from k on."""

@@ -32,6 +32,7 @@ _DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
 _MOST_CELLS = 1 << 22
 _FEWEST_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
+_MANY_CELLS = 1 << 20  # of the first grid
 _LONGEST = 1e12
 _ROUGH_CELLS = 1 << 12
 # The grid of a layer is so many times as wide as that of the one before it, and beyond that one
@@ -192,6 +193,9 @@ def refined(
     def composed(share: float, tilt: float = 0.0, order: Order = Order.FORWARD) -> ComposedCurve:
         interval = share * width
         bounds = _bounds(runs, interval, reach, tilt, order)
+        if reach > _MANY_CELLS * width * _COARSER ** len(bounds):
+            # moment bounds of heavy tails are loose, and so are their tilts
+            bounds = _bounds(runs, interval, reach, 0.0, order) or bounds
         if not bounds:
             interval = share * max(width, reach / _FIRST_CELLS)
         return of(interval, bounds)

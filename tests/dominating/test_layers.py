@@ -6,10 +6,12 @@ import math
 
 import numpy as np
 import pytest
+from scipy import fft
 from scipy.stats import norm
 
 from audit.curves import Order
 from audit.dominating.grid_composition import GridComposition
+from audit.dominating.layer import Layer, _Cells, _Tilted, _Transform
 from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.runs import MixtureRun, _sides
@@ -21,13 +23,13 @@ HEAVY = MixturePair(1e-3, 0.8, 1.0, two_sided=False)
 @pytest.mark.parametrize("order", Order)
 def test_layers_and_one_grid_agree(order):
     """Runs with a loss above .16 have a grid eight times as wide, and above 1.3 another one."""
-    run, interval = MixtureRun(HEAVY, 50), 1e-5
+    run, interval = MixtureRun(HEAVY, 50), 4e-5
     whole = _sides([run], 50, interval, [])
-    layered = _sides([run], 50, interval, [1 << 14, 1 << 17])
+    layered = _sides([run], 50, interval, [1 << 12, 1 << 15])
     for one, other in zip(whole, layered, strict=True):
         if order is Order.REVERSE:
             one, other = one.swapped, other.swapped
-        assert other.epsilon(1e-6) == pytest.approx(one.epsilon(1e-6), rel=2e-5)
+        assert other.epsilon(1e-6) == pytest.approx(one.epsilon(1e-6), rel=2e-4)
     low, high = (side if order is Order.FORWARD else side.swapped for side in layered)
     assert low.epsilon(1e-6) <= high.epsilon(1e-6)
 
@@ -42,12 +44,12 @@ def test_layers_that_leave_outcomes_out_are_refused():
 
 @pytest.mark.parametrize(
     ("noise", "rate", "steps", "delta"),
-    [(0.6, 1e-6, 2500, 5e-8), (0.5, 1e-4, 10_000, 1e-5)],
+    [(0.6, 1e-6, 2500, 5e-8), (0.5, 1e-4, 1000, 1e-6)],
 )
 def test_rare_large_losses(noise, rate, steps, delta):
-    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=3e-5)
+    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=1e-4)
     low, high = curve.epsilon_bracket(delta)
-    assert 0 < low <= high < low * (1 + 1e-4)
+    assert 0 < low <= high < low * (1 + 2e-4)
 
 
 @pytest.mark.parametrize(("rate", "noise"), [(1e-8, 1.0), (0.1, 0.7), (0.3, 5.0)])
@@ -75,3 +77,75 @@ def test_epsilon_at_delta_zero():
     assert curve.epsilon_bracket(0.0) == (math.inf, math.inf)
     full = poisson_curve(1.0, 1.0, 20, Relation.ADD_REMOVE, accuracy=1e-4)
     assert full.epsilon_bracket(0.0) == (math.inf, math.inf)
+
+
+def brute_force(pair, times):
+    """Masses under P and Q of all runs, in extended precision."""
+    losses = np.arange(pair.first, pair.first + pair.p.size) * np.longdouble(pair.interval)
+    p, q = pair.p.astype(np.longdouble), pair.lifted.astype(np.longdouble)
+    q = q * np.exp(-losses)
+    laws = []
+    for law in (p, q):
+        total = law
+        for _ in range(times - 1):
+            total = np.convolve(total, law)
+        laws.append(total)
+    return laws
+
+
+@pytest.mark.parametrize("times", [1, 2, 3])
+@pytest.mark.parametrize("rate", [0.2, 1e-5])
+def test_few_runs_against_brute_force(times, rate):
+    """Under tilts that serve and under none, with every rounding on the right side."""
+    lower, upper = MixturePair(rate, 1.0, 1.0, two_sided=False).grid_pairs(0.01, times)
+    assert lower.p.size > 50
+    for pair in (lower, upper):
+        p, q = brute_force(pair, times)
+        layer = Layer([(None, pair, times)])
+        for epsilon in (0.3 * rate, 0.05, 1.0, 4.0):
+            gains = p - np.exp(np.longdouble(epsilon)) * q
+            # the best events of a lower side are half-lines too, but their ends are not on the grid
+            exact = max(float(np.cumsum(gains[::-1]).max()), 0.0)
+            for tilt in {layer.tilt(epsilon, -math.inf), 0}:
+                found = layer.sets(tilt).delta(epsilon)
+                # without a tilt a transform errs by about the unit roundoff
+                slack = 1e-12 if tilt == 0 else 1e-5 * exact + 1e-17
+                if pair.above:
+                    assert exact <= found <= exact + slack
+                else:
+                    assert exact - slack <= found <= exact
+
+
+def test_the_rounding_of_transforms_is_bounded(monkeypatch):
+    """In the Euclidean norm and for each entry; transforms in single precision are a planted error.
+
+    The bounds are for the worst case: true errors are some hundred times smaller.
+    """
+    pair, size, times = HEAVY.grid_pairs(0.01, 3)[1], 8192, 3
+    exact = np.zeros(size, dtype=np.longdouble)
+    law, _ = brute_force(pair, times)
+    exact[(np.arange(law.size) + times * pair.first) % size] = law
+
+    def errors():
+        transform = _Transform(size, 0)
+        transform.take(None, _Tilted(_Cells.of(pair), 0.0), 0.0, times)
+        found, error = transform.law()
+        rest = (found - exact).astype(float)
+        return np.linalg.norm(rest) / error.norm, np.abs(rest).max() / error.entry
+
+    assert all(1e-4 < share < 0.1 for share in errors())
+    rfft = fft.rfft
+    monkeypatch.setattr(fft, "rfft", lambda values: rfft(values.astype(np.float32)).astype(complex))
+    assert min(errors()) > 10
+
+
+@pytest.mark.parametrize(
+    ("noise", "rate", "steps", "delta"), [(0.8, 6.5e-6, 3, 7e-11), (0.85, 3e-5, 9, 1.5e-7)]
+)
+def test_few_steps_with_small_deltas_are_narrow(noise, rate, steps, delta):
+    """Beside the rounding of most of the mass, these deltas are small."""
+    curve = poisson_curve(noise, rate, steps, Relation.ADD_REMOVE, accuracy=1e-6)
+    low, high = curve.epsilon_bracket(delta, Order.FORWARD)
+    assert 0 < low <= high < low * (1 + 2e-6)
+    assert curve.delta_bracket(low, Order.FORWARD)[1] >= delta
+    assert curve.delta_bracket(high, Order.FORWARD)[0] <= delta
