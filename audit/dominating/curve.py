@@ -282,7 +282,7 @@ class RefinedCurve(DominatingCurve):
             if wide <= _TOLERATED or share <= self.finest:
                 break
             # the width of a bracket goes with the square of the interval
-            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.7), self.finest)
+            share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
         return low, high
 
     def _pure_ends(self, delta: float, order: Order) -> Bracket:
