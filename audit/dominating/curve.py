@@ -267,7 +267,7 @@ class RefinedCurve(DominatingCurve):
         low, high = 0.0, np.inf
         for _ in range(_ROUNDS):
             try:
-                near = high if low > 0.5 * high else None
+                near = high if low > 0.999 * high else None
                 ends = self._at(share, tilt, order).epsilon_ends(delta, order, near)
             except TooManyCells:
                 if np.isfinite(high) or share > _COARSEST:

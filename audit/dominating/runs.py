@@ -32,6 +32,7 @@ _DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
 _MOST_CELLS = 1 << 22
 _FEWEST_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
+_CELLS_OF_ONE = 90  # of the first grid, times the root of the accuracy
 _MANY_CELLS = 1 << 20  # of the first grid
 _LONGEST = 1e12
 _ROUGH_CELLS = 1 << 12
@@ -182,7 +183,8 @@ def refined(
     total = spread * math.sqrt(steps)
     wanted = grid_width(spread, steps, 0.0, accuracy)
     # a heavy tail makes epsilon large beside the spread, and then a wider grid often serves
-    width = max(wanted, _DEVIATIONS * total / _FIRST_CELLS, reach / _LONGEST)
+    cells = min(max(_CELLS_OF_ONE / math.sqrt(accuracy), _FEWEST_CELLS), _FIRST_CELLS)
+    width = max(wanted, _DEVIATIONS * total / cells, reach / _LONGEST)
     most = max(_MOST_CELLS // len(runs), _FEWEST_CELLS)
     finest = min(_DEVIATIONS * total / width / most, 1.0)
 
