@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from dataclasses import dataclass, field
 from audit.claims.claim import Budget
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.judgement import Evidence
-from audit.claims.known_pairs import Candidates, Deadline, KnownPair, TooLong
+from audit.claims.known_pairs import Candidates, Deadline, KnownPair, NoLaw, TooLong
 from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
 from audit.claims.wording import described
 from audit.constructions import Construction
@@ -57,6 +56,8 @@ class Found:
         The error that was spent on samples.
     reasons
         Why pairs say nothing.
+    fault
+        What went wrong with a pair that has a law: no verdict rests on the others but a refutation.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -64,6 +65,7 @@ class Found:
     left: int = 0
     error: float = 0.0
     reasons: list[str] = field(default_factory=list)
+    fault: Exception | None = None
 
     @property
     def closest(self) -> Finding:
@@ -127,9 +129,11 @@ def evidence(
                 found.findings.append(finding)
         except TooLong:
             found.left += 1
-        except ValueError as reason:  # what was certified before it stands
+        except NoLaw as reason:  # what was certified before it stands
             found.reasons.append(" ".join(str(reason).split()))
             found.tried += len(found.findings) > before
+        except (ValueError, ArithmeticError) as fault:
+            found.fault = found.fault or fault
         else:
             found.tried += 1
         if found.refuted and not exhaustive:
@@ -138,10 +142,14 @@ def evidence(
         number = found.closest.number if found.findings else numbers[0]
         more = search(number)
         if more is not None:
-            with contextlib.suppress(ValueError):
+            try:
                 for finding in _exact(candidates, more, numbers, deadline, math.inf):
                     found.findings.append(finding)
                 found.tried += 1
+            except NoLaw:
+                pass
+            except (ValueError, ArithmeticError) as fault:
+                found.fault = found.fault or fault
         if found.refuted and not exhaustive:
             return found
     if costly and budget.trials == 0:

@@ -183,6 +183,8 @@ def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
         search=lambda number: _searched(claim, number, shared.pairs),
         always_search=claim.search is not None,
     )
+    if found.fault is not None and not found.refuted:
+        raise found.fault
     if not found.findings:
         reason = "; ".join(dict.fromkeys(found.reasons))
         return Judgement(

@@ -38,6 +38,10 @@ class TooLong(Exception):
     """A law was given up at its deadline."""
 
 
+class NoLaw(Exception):
+    """A pair has no law to be had at this precision; the message says why."""
+
+
 class KnownPair:
     """A pair, and what was computed of it so far."""
 
@@ -71,8 +75,8 @@ class KnownPair:
         ------
         TooLong
             If it is not there at the time ``until`` of `time.perf_counter`.
-        ValueError
-            If there is no law to be had.
+        NoLaw
+            If there is none to be had.
         """
         curve = self._laws.of(self.pair, until)
         self.many_at_once = curve.many_at_once
@@ -262,8 +266,13 @@ class _Compared:
         ends = np.append(starts[1:], places.size)
         # what is equal but for rounding, such as the other order of a symmetric pair, is not more
         levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
-        open_ = self._block.kind.may_exceed(curve, places[ends - 1], levels, order)
-        return every[np.repeat(open_, ends - starts)]
+        # nothing exceeds an infinite epsilon
+        open_: NDArray[np.bool_] = np.isfinite(levels)
+        if open_.any():
+            last, levels = places[ends - 1][open_], levels[open_]
+            open_[open_] = self._block.kind.may_exceed(curve, last, levels, order)
+        chosen: NDArray[np.intp] = every[np.repeat(open_, ends - starts)]
+        return chosen
 
 
 class KnownPairs:
@@ -339,7 +348,7 @@ class _Laws:
             finally:
                 busy.release()
         if isinstance(found, ValueError):
-            raise found
+            raise NoLaw(str(found)) from found
         return found
 
     def _ready(self, pair: Pair) -> exact.BracketedCurve | ValueError | None:

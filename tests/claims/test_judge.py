@@ -28,7 +28,7 @@ from audit.claims.claim import (
     Tradeoff,
 )
 from audit.claims.judge import Shared, error_shares, judge, judge_all
-from audit.claims.known_pairs import KnownPairs
+from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.quantities import RenyiAtOrder
 from audit.claims.recompute import recompute
 from audit.claims.work import work_order
@@ -203,6 +203,30 @@ def test_the_first_pair_that_refutes_is_enough():
     true = judge(claimed(EpsilonDelta(((200.0, 1e-5),)), m))
     assert true.pairs_tried > 10
     assert true.message.startswith(f"none of the {true.pairs_tried} pairs tried refutes it: ")
+
+
+def test_a_fault_of_ours_is_no_lack_of_a_law(monkeypatch):
+    """It makes the verdict an error, where no other pair refutes."""
+    m = full(diameter=1.0)
+    true = claimed(EpsilonDelta(((200.0, 1e-5),)), m)
+    false = claimed(EpsilonDelta(((0.1, 1e-5),)), m)
+    assert judge(true).verdict is Verdict.CONSISTENT
+    ask = Candidates.bracket
+    asked = []
+
+    def faulty(self, known, quantity, order, deadline, *, law_until=math.inf):
+        asked.append(known)
+        if known is not asked[0]:
+            raise ValueError("operands could not be broadcast together")
+        return ask(self, known, quantity, order, deadline, law_until=law_until)
+
+    monkeypatch.setattr(Candidates, "bracket", faulty)
+    judged = judge(true)
+    assert judged.verdict is Verdict.ERROR
+    assert judged.message == "ValueError: operands could not be broadcast together"
+    asked.clear()
+    with Shared(exhaustive=True) as every:
+        assert judge(false, shared=every).verdict is Verdict.REFUTED
 
 
 def test_the_clearest_refutation_of_a_pair_is_reported():
