@@ -94,6 +94,13 @@ class GridComposition:
         total = sum(times * (pair.rounding + _UNITS * UNIT_ROUNDOFF) for pair, times in self.parts)
         return math.expm1(total)
 
+    @cached_property
+    def _proves_nothing(self) -> bool:
+        """Whether all outcomes of a dominated pair underflow under one of its laws."""
+        return not self.above and any(
+            not np.any((pair.p > 0) & (pair.lifted > 0)) for pair, _ in self._whole
+        )
+
     def _loss_error(self, epsilon: float) -> float:
         """Bound on the error of the sum of the losses, near ``epsilon``."""
         total = sum(times * pair.loss_error for pair, times in self.parts)
@@ -116,6 +123,8 @@ class GridComposition:
             return math.inf
         if not self.above and delta < self.p_only * (1 - self.rounding):
             return math.inf
+        if self._proves_nothing:
+            return 0.0
         start = near or self._layers[-1].epsilon_guess(max(delta, 1e-300))
         floor = math.log(max(delta, 1e-300)) + _LOG_SMALL
         found: list[float] = []
@@ -150,6 +159,9 @@ class GridComposition:
             epsilon = float(epsilons[place])
             if epsilon < 0:
                 result[place] = self._below_zero(epsilon)
+                continue
+            if self._proves_nothing:
+                result[place] = max(self.p_only * (1 - self.rounding), 0.0)
                 continue
             floor = float(self._layers[-1].log_bounds(epsilon).min()) + _LOG_SMALL
             if bound is None or not self._near(tilts, epsilon, floor):

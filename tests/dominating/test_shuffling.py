@@ -131,3 +131,10 @@ def test_refusals() -> None:
     ).epsilon_bracket(1e-6)
     # little noise: the largest sum alone is as good as the proven bound
     assert 0.998 * high < low <= high
+
+
+def test_an_adversary_whose_losses_underflow_proves_nothing() -> None:
+    # every loss is above 640 nats here
+    curve = shuffled(0.05, steps_per_epoch=4, steps=100, fresh=False, relation=Relation.REPLACE_ONE)
+    low, high = curve.epsilon_bracket(1e-5)
+    assert 0 <= low <= high < math.inf
