@@ -98,7 +98,8 @@ class GridComposition:
     def _proves_nothing(self) -> bool:
         """Whether all outcomes of a dominated pair underflow under one of its laws."""
         return not self.above and any(
-            not np.any((pair.p > 0) & (pair.lifted > 0)) for pair, _ in self._whole
+            not any(np.any((pair.p > 0) & (pair.lifted > 0)) for pair in (base, part) if pair)
+            for base, part, _ in self._layers[-1].pieces
         )
 
     def _loss_error(self, epsilon: float) -> float:

@@ -699,6 +699,8 @@ class _Sets:
             # sum over j >= k of P_j (1 - e^(epsilon - x_j)), by summation by parts
             main = -math.expm1(ahead) * p + math.exp(place) * math.expm1(h) * rest
             sums = self._weights(self.theta, k), self._weights(self.theta + 1, k)
+            if math.isinf(sums[1]):
+                return 1.0 if above else 0.0
             gains = abs(sums[0] - math.exp(place) * sums[1]) + 1e-12 * sums[0]
             largest = self._largest_gain(place, k)
             error = min(self.p_error.entry * gains, self.p_error.norm * math.sqrt(largest * gains))
@@ -730,9 +732,12 @@ class _Sets:
         )
 
     def _weights(self, rate: float, k: int) -> float:
-        """Return the sum of e^(-rate s) over the grid points from k on."""
+        """Return the sum of e^(-rate s) over the grid points from k on, infinite if too large."""
         count = self.p.size - k
-        start = math.exp(-rate * ((self.first + k) * self.interval - self.reference))
+        exponent = -rate * ((self.first + k) * self.interval - self.reference)
+        if exponent > _LARGEST_EXPONENT:
+            return math.inf
+        start = math.exp(exponent)
         fall = rate * self.interval
         if fall * count < 1e-9:
             return start * count
