@@ -1,13 +1,19 @@
 # Fresh machine to report: make audit.  Fresh machine to tests passed: make test.
+#
+# `make audit` installs what running needs. Other targets add an extra of pyproject.toml to it:
+# $(VENV)/.installed-NAME stands for the extra NAME, and a target that needs it depends on that file.
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+DEV := $(VENV)/.installed-dev
 ADAPTERS := .venv-adapters
 
-.PHONY: install audit schemas test test-adapters test-floors lint bench calibrate map results clean
+.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results clean
 
 install: $(STAMP)
+
+install-dev: $(DEV)
 
 audit: $(STAMP)
 	$(BIN)/audit
@@ -18,20 +24,20 @@ PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
 # Brackets and certified numbers: tested without AVX-512, too, where the machine has it.
 CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
 
-test: $(STAMP)
+test: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/avx2.py $(PYTEST) $(CERTIFIED)
 
-lint: $(STAMP)
+lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(STAMP)
+bench: $(DEV)
 	$(BIN)/python results/benchmarks/make.py
 
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
-calibrate: $(STAMP)
+calibrate: $(DEV)
 	$(BIN)/python results/calibration/make.py
 	$(BIN)/python results/planner/make.py
 
@@ -40,7 +46,7 @@ map: $(STAMP)
 	$(BIN)/python results/map/make.py
 
 # Every scenario with its report, and the tables of the claims; a stopped run goes on.
-results: $(STAMP)
+results: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/scenarios/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/catalogue/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/claims/make.py
@@ -74,5 +80,9 @@ $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.12")'
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install -q --upgrade pip
-	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e ".[dev]"
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e .
+	@touch $@
+
+$(VENV)/.installed-%: $(STAMP)
+	$(BIN)/python -m pip install -q $(PIP_FLAGS) -e ".[$*]"
 	@touch $@
