@@ -32,6 +32,7 @@ lint: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/python tests/docstrings.py
 
 bench: $(DEV)
 	$(BIN)/python results/benchmarks/make.py

@@ -1,0 +1,296 @@
+"""Check the docstrings of the public API with numpydoc's own validation: ``make lint`` runs it.
+
+The public API is what the rooms export (``__all__``), with the public methods and properties of
+its classes. Beyond numpydoc's checks, an exception that a function raises itself must be in its
+Raises section. A line ``# numpydoc ignore=EX01`` inside a definition silences a check there.
+
+    python tests/docstrings.py [ROOM ...] [--counts]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import dataclasses
+import enum
+import functools
+import importlib
+import inspect
+import pkgutil
+import sys
+import textwrap
+import types
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from numpydoc.docscrape import get_doc_object
+from numpydoc.validate import Validator, validate
+
+import audit
+
+ROOT = Path(__file__).resolve().parents[1]
+
+# Rooms whose docstrings are not finished. Finished rooms are checked and stay finished.
+UNFINISHED = {
+    "adapters",
+    "bounds",
+    "claims",
+    "codec",
+    "constructions",
+    "curves",
+    "dominating",
+    "estimation",
+    "exact",
+    "isolation",
+    "mechanism",
+    "numerics",
+    "report",
+    "results",
+    "scenario",
+    "search",
+    "simulation",
+    "testing",
+    "training",
+}
+
+# Modules outside the rooms' lists of names that users import from.
+MODULES = ("audit.testing",)
+
+FORM = {"GL01", "GL03", "GL05", "GL06", "GL07", "GL08"}
+SUMMARY = {"SS01", "SS02", "SS03", "SS04", "SS05", "SS06"}
+PARAMETERS = {f"PR{number:02}" for number in range(1, 11)}
+RETURNS = {"RT01", "RT02", "RT03", "RT04", "RT05", "YD01"}
+EXAMPLE = {"EX01"}
+
+
+@dataclasses.dataclass(frozen=True)
+class Public:
+    """One public object: its name, the object with the docstring, and the checks it must pass."""
+
+    name: str
+    target: Any
+    checks: frozenset[str]
+
+    @property
+    def room(self) -> str:
+        return str(code(self.target).__module__).split(".")[1]
+
+
+def code(target: Any) -> Any:
+    """Return the class or the function that an object is made of."""
+    if isinstance(target, property):
+        return target.fget
+    if isinstance(target, functools.cached_property):
+        return target.func
+    target = getattr(target, "py_func", target)  # compiled by Numba
+    return inspect.unwrap(getattr(target, "__func__", target))
+
+
+def public_modules() -> Iterator[types.ModuleType]:
+    """Yield the modules whose ``__all__`` is public: packages, and adapters."""
+    yield audit
+    for info in pkgutil.walk_packages(audit.__path__, "audit."):
+        if info.ispkg or info.name.startswith("audit.adapters.") or info.name in MODULES:
+            yield importlib.import_module(info.name)
+
+
+def public_api() -> Iterator[Public]:
+    """Yield every object of the public API once."""
+    seen: set[int] = set()
+    for module in public_modules():
+        names = getattr(module, "__all__", ())
+        # A method of a registry that is exported as a function is a function.
+        for name in sorted(names, key=lambda name: inspect.isclass(getattr(module, name))):
+            target = code(getattr(module, name))
+            if id(target) in seen or not str(getattr(target, "__module__", "")).startswith("audit"):
+                continue
+            seen.add(id(target))
+            if inspect.isclass(target):
+                yield Public(f"{module.__name__}.{name}", target, checks_of_class(target))
+                yield from members(f"{module.__name__}.{name}", target, seen)
+            elif inspect.isfunction(target):
+                checks = FORM | SUMMARY | PARAMETERS | RETURNS | EXAMPLE
+                yield Public(f"{module.__name__}.{name}", target, frozenset(checks))
+
+
+def checks_of_class(cls: type) -> frozenset[str]:
+    """Return the checks of a class; an enum and a protocol have no parameters to document."""
+    parameters = fields_of(cls) or "__init__" in vars(cls)
+    plain = issubclass(cls, enum.Enum) or getattr(cls, "_is_protocol", False)
+    return frozenset(FORM | SUMMARY | (PARAMETERS if parameters and not plain else set()))
+
+
+def members(name: str, cls: type, seen: set[int]) -> Iterator[Public]:
+    """Yield the public methods and properties, also those of bases that are not exported."""
+    found: set[str] = set()
+    for base in cls.__mro__:
+        if not base.__module__.startswith("audit"):
+            continue
+        for key, value in vars(base).items():
+            function = code(value)
+            if key.startswith("_") or not inspect.isfunction(function) or key in found:
+                continue
+            found.add(key)
+            if id(function) in seen:
+                continue
+            seen.add(id(function))
+            checks = FORM | SUMMARY
+            if isinstance(value, (property, functools.cached_property)):
+                checks = checks - {"SS05"}
+            elif not overrides_documented(base, key):
+                checks = checks | PARAMETERS | RETURNS
+            elif not function.__doc__:
+                continue  # the base's docstring is shown
+            yield Public(f"{name}.{key}", value, frozenset(checks))
+
+
+def overrides_documented(cls: type, key: str) -> bool:
+    """Whether a base has documented the method that a class defines anew."""
+    return any(code(vars(base).get(key)).__doc__ for base in cls.__mro__[1:] if key in vars(base))
+
+
+def fields_of(cls: type) -> tuple[str, ...]:
+    """Return the fields that a dataclass adds to those of its bases."""
+    if "__dataclass_fields__" not in vars(cls):
+        return ()
+    own = vars(cls).get("__annotations__", {})
+    return tuple(f.name for f in dataclasses.fields(cls) if f.name in own and f.init)
+
+
+class DocumentedFields(Validator):
+    """numpydoc's validator, which counts the fields of dataclasses as parameters.
+
+    They stand under Parameters where users construct the class, and under Attributes where the
+    package does. Fields of a base class are documented there.
+    """
+
+    def __init__(self, obj_name: Any) -> None:
+        super().__init__(get_doc_object(obj_name, config={"show_class_members": False}))
+        self.code_obj = code(obj_name)
+
+    @property
+    def doc_parameters(self) -> Any:
+        if dataclasses.is_dataclass(self.code_obj):
+            return self._doc_parameters(["Parameters", "Attributes"])
+        return super().doc_parameters
+
+    @property
+    def doc_all_parameters(self) -> Any:
+        return {**self.doc_parameters, **self.doc_other_parameters}
+
+    @property
+    def signature_parameters(self) -> tuple[str, ...]:
+        if not dataclasses.is_dataclass(self.code_obj):
+            return tuple(super().signature_parameters)
+        every = {field.name for field in dataclasses.fields(self.code_obj)}
+        own = fields_of(self.code_obj)
+        again = [name for name in self.doc_parameters if name in every and name not in own]
+        return (*again, *own)
+
+    @property
+    def parameter_mismatches(self) -> Any:
+        found = super().parameter_mismatches
+        # Fields may be described in another order than that in which they are given.
+        dataclass = dataclasses.is_dataclass(self.code_obj)
+        return [(c, text) for c, text in found if not (dataclass and c == "PR03")]
+
+
+def raised(target: Any) -> set[str]:
+    """Return the names of the exceptions that a function, or a class's constructor, raises itself.
+
+    A call of `audit.validate` raises ``ValueError``; so does what `validate.fail` returns.
+    """
+    target = code(target)
+    if inspect.isclass(target):
+        makers = (vars(target).get(name) for name in ("__init__", "__post_init__"))
+        written = (m for m in makers if m is not None and "__create_fn__" not in m.__qualname__)
+        found = (raised(maker) for maker in written if maker.__code__.co_filename != "<string>")
+        return set().union(*found)
+    tree = ast.parse(textwrap.dedent(inspect.getsource(target))).body[0]
+    names: set[str] = set()
+    pending = list(ast.iter_child_nodes(tree))
+    while pending:
+        node = pending.pop()
+        if isinstance(node, (ast.FunctionDef, ast.Lambda)):
+            continue  # raised when the inner function is called
+        if isinstance(node, ast.Raise) and node.exc is not None:
+            named = node.exc.func if isinstance(node.exc, ast.Call) else node.exc
+            text = ast.unparse(named)
+            names.add("ValueError" if text == "validate.fail" else text.rpartition(".")[2])
+        elif isinstance(node, ast.Expr) and ast.unparse(node).startswith("validate."):
+            names.add("ValueError")
+        pending += ast.iter_child_nodes(node)
+    return {name for name in names if name[:1].isupper()} - {"NotImplementedError"}
+
+
+def errors(public: Public) -> list[tuple[str, str]]:
+    """Return the code and the message of every check that an object fails."""
+    found = validate(public.target, validator_cls=DocumentedFields)
+    failed = [(name, text) for name, text in found["errors"] if name in public.checks]
+    if "PR01" in public.checks and not any(name == "GL08" for name, _ in failed):
+        documented = {entry.type or entry.name for entry in document(public)["Raises"]}
+        failed += [
+            ("RA01", f"Exception {name} is not in the section Raises")
+            for name in sorted(raised(public.target) - documented)
+        ]
+    return failed
+
+
+def document(public: Public) -> Any:
+    """Return the sections of a docstring as numpydoc reads them."""
+    return get_doc_object(public.target, config={"show_class_members": False})
+
+
+def place(public: Public) -> str:
+    """Return file and line of a definition, as editors open them."""
+    target = code(public.target)
+    file = Path(inspect.getsourcefile(target) or "").resolve()
+    shown = file.relative_to(ROOT) if file.is_relative_to(ROOT) else file
+    return f"{shown}:{inspect.getsourcelines(target)[1]}"
+
+
+def counts(objects: list[Public]) -> str:
+    """Return a table of how many objects of each room have which sections."""
+    columns = ("objects", "Parameters", "Returns", "Raises", "Examples")
+    table: Counter[tuple[str, str]] = Counter()
+    for public in objects:
+        sections = document(public)
+        table[public.room, "objects"] += 1
+        table[public.room, "Parameters"] += bool(sections["Parameters"] or sections["Attributes"])
+        for name in columns[2:]:
+            table[public.room, name] += bool(sections[name])
+    rooms = sorted({room for room, _ in table})
+    lines = [f"{'room':14}" + "".join(f"{name:>12}" for name in columns)]
+    for room in rooms:
+        lines.append(f"{room:14}" + "".join(f"{table[room, name]:12}" for name in columns))
+    totals = [sum(table[room, name] for room in rooms) for name in columns]
+    return "\n".join([*lines, f"{'all':14}" + "".join(f"{total:12}" for total in totals)])
+
+
+def main(arguments: list[str]) -> int:
+    """Print what fails, one line each; return the exit status."""
+    parser = argparse.ArgumentParser(description="Check the docstrings of the public API.")
+    parser.add_argument("rooms", nargs="*", metavar="ROOM", help="rooms to check; all finished")
+    parser.add_argument("--counts", action="store_true", help="print counts and check nothing")
+    options = parser.parse_args(arguments)
+    objects = list(public_api())
+    if options.rooms:
+        objects = [public for public in objects if public.room in options.rooms]
+    if options.counts:
+        print(counts(objects))
+        return 0
+    if not options.rooms:
+        objects = [public for public in objects if public.room not in UNFINISHED]
+    failed = 0
+    for public in objects:
+        for name, text in errors(public):
+            print(f"{place(public)}: {public.name}: {name} {text}")
+            failed += 1
+    print(f"{len(objects)} docstrings checked, {failed} errors", file=sys.stderr)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
