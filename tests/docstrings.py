@@ -58,7 +58,7 @@ UNFINISHED = {
 # Modules outside the rooms' lists of names that users import from.
 MODULES = ("audit.testing",)
 
-FORM = {"GL01", "GL03", "GL05", "GL06", "GL07", "GL08"}
+FORM = {"GL03", "GL05", "GL06", "GL07", "GL08"}
 SUMMARY = {"SS01", "SS02", "SS03", "SS04", "SS05", "SS06"}
 PARAMETERS = {f"PR{number:02}" for number in range(1, 11)}
 RETURNS = {"RT01", "RT02", "RT03", "RT04", "RT05", "YD01"}
