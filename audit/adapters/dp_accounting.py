@@ -96,17 +96,17 @@ def from_dp_event(
 
     Parameters
     ----------
-    event
+    event : object
         A ``DpEvent``: ``GaussianDpEvent`` (full batches), ``PoissonSampledDpEvent``,
         ``SampledWithoutReplacementDpEvent`` and ``TruncatedSubsampledGaussianDpEvent``, composed in
         any way. Several Gaussian queries on one sample are one with the noise of all of them.
         ``NoOpDpEvent`` is passed over.
-    dataset_size
+    dataset_size : int
         n, which most events do not say; those that do must agree.
-    relation
+    relation : object
         Who the neighbours are, which no event says: a `Relation`, or the ``neighboring_relation``
         of an accountant.
-    clip_norm
+    clip_norm : float, default: 1.0
         C. Only the noise over C matters for privacy.
 
     Returns
@@ -251,7 +251,7 @@ def to_dp_event(mechanism: NoisySGD | Composition) -> Any:
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD or Composition
         That releases all iterates, on full, Poisson or truncated Poisson batches or batches without
         replacement, divided by their nominal size.
 
@@ -316,11 +316,11 @@ def accountant(
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD or Composition
         See `to_dp_event`; its relation is that of the accountant.
-    which
+    which : Accountant
         PLD or RDP.
-    orders
+    orders : sequence of float, optional
         The Renyi orders of the RDP accountant; by default the library's own.
 
     Raises
@@ -351,7 +351,7 @@ def claimed_curve(source: Any) -> ClaimedCurve:
 
     Parameters
     ----------
-    source
+    source : object
         A ``PrivacyAccountant`` that has composed its events, or a ``PrivacyLossDistribution``.
 
     Returns

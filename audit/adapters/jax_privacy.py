@@ -33,7 +33,7 @@ def from_auditor(auditor: Any) -> CanaryScores:
 
     Parameters
     ----------
-    auditor
+    auditor : object
         A ``jax_privacy.auditing.CanaryScoreAuditor``.
 
     Returns
@@ -71,9 +71,15 @@ def from_execution_plan(
 
     Parameters
     ----------
-    plan
+    plan : object
         A ``jax_privacy.experimental.execution_plan.DPExecutionPlan``.
-    dataset_size, relation, clip_norm
+    dataset_size : int
+        What the plan does not say: n, the relation of the accountant that it was configured with,
+        and the norm to which gradients are clipped.
+    relation : Relation
+        What the plan does not say: n, the relation of the accountant that it was configured with,
+        and the norm to which gradients are clipped.
+    clip_norm : float, default: 1.0
         What the plan does not say: n, the relation of the accountant that it was configured with,
         and the norm to which gradients are clipped.
 

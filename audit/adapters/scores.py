@@ -42,9 +42,9 @@ class CanaryScores:
 
     Attributes
     ----------
-    scores
+    scores : ndarray
         One a canary, finite, shape ``(n,)``, in the order of the source.
-    member
+    member : ndarray of bool
         Whether it was in the training data, shape ``(n,)``; the coins of `audit_one_run`.
     """
 
@@ -84,11 +84,11 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
 
     Parameters
     ----------
-    path
+    path : str or Path
         ``.csv`` or ``.tsv`` with a line of names on top, ``.npz`` with an array a name, ``.npy``
         with a structured array (named fields) or columns (names are their numbers, from "0"), or
         ``.parquet``, which needs PyArrow.
-    score, member
+    score, member : str
         Names of columns. Membership is 0 or 1, or false or true.
 
     Raises

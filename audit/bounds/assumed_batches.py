@@ -23,22 +23,22 @@ class BatchingGap:
 
     Attributes
     ----------
-    mechanism
+    mechanism : NoisySGD
         As it runs.
-    assumed
+    assumed : Batching or NoisySGD
         The batches that the accountant assumes, or the whole mechanism.
-    delta
+    delta : float
         Where epsilons are compared.
-    claimed
+    claimed : float
         The accountant's epsilon: exact for the assumed batches, up to 1e-4, from above.
-    certified
+    certified : float
         Lower bound on the epsilon of the mechanism as it runs, attained by some losses.
-    proven
+    proven : float
         Upper bound on it.
-    needed
+    needed : float or None
         No smaller noise multiplier makes the claim true, up to 1e-3 (relative); None where the
         claim is true for any noise that was looked at.
-    enough
+    enough : float or None
         A noise multiplier that makes the claim true; None if no noise within a factor of 1000
         does, as far as is proven.
     """
@@ -85,12 +85,12 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         As it runs, with ``release=Release.ALL_ITERATES``.
-    assumed
+    assumed : Batching or NoisySGD
         The batches that the accountant assumes, where all other parameters are the mechanism's, or
         the mechanism that it assumes.
-    delta
+    delta : float
         In (0, 1).
 
     Returns

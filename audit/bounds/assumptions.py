@@ -21,11 +21,11 @@ class Assumption:
 
     Parameters
     ----------
-    name
+    name : str
         The condition in words, so that "needs " + name is a sentence.
-    holds
+    holds : callable
         Whether a mechanism meets it.
-    found
+    found : callable
         What the mechanism has instead, as "name=value".
     """
 

@@ -33,9 +33,9 @@ class RecordScope(enum.Enum):
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters. Only cyclic batches have an order that both datasets share.
-        options
+        options : mapping of str to object
             Options of the bound, as they are passed to it.
         """
         if mechanism.batching is not Batching.CYCLIC:
@@ -58,9 +58,9 @@ class RecordScope(enum.Enum):
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        position
+        position : int
             The place of the batch in the cycle, from 0.
         """
         if self is RecordScope.INDEX:

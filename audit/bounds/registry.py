@@ -46,30 +46,30 @@ class Entry:
 
     Parameters
     ----------
-    id
+    id : str
         Paper and number, as in ``"bsa24.theorem_4_3"``.
-    source
+    source : Source
         Where it is printed.
-    statement
+    statement : str
         One line in plain words, with the formula.
-    assumptions
+    assumptions : tuple of Assumption
         What a mechanism must meet, in the order in which failures are reported.
-    status
+    status : Status
         What is known of the statement.
-    function
+    function : callable
         Maps a mechanism that meets the assumptions to a curve; its keyword-only parameters are
         the options.
-    slow
+    slow : bool, default: False
         Whether a value takes seconds: `Catalogue.best` and `Catalogue.table` leave it out unless
         they are told to take it in.
-    record_scope
+    record_scope : RecordScope, default: RecordScope.ANY
         Which records the statement speaks about.
-    other_runs
+    other_runs : tuple of str, optional
         Options that describe the two runs beyond what the mechanism says. With one of them set no
         pair of the package is known to be covered by the bound.
-    runs_option
+    runs_option : str, optional
         The option that says how many runs on one dataset are released, if there is one.
-    covers
+    covers : tuple of Choice, optional
         Choices of a mechanism that the statement is proven for, besides those that every entry
         covers or refuses by its assumptions (`audit.mechanism.COVERED_BY_DEFAULT`). All others are
         refused.
@@ -110,9 +110,9 @@ class Entry:
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        options
+        options : mapping of str to object
             The options with which the bound is evaluated.
         """
         return self.record_scope.batches(mechanism, options)
@@ -122,9 +122,9 @@ class Entry:
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        position
+        position : int
             The place of the batch in the cycle, from 0.
         """
         return self.record_scope.options_at(mechanism, position)
@@ -173,11 +173,15 @@ class BestBound:
 
     Attributes
     ----------
-    id, epsilon, curve
+    id : str
         The winning entry, its epsilon at ``delta``, and its whole curve.
-    delta
+    epsilon : float
+        The winning entry, its epsilon at ``delta``, and its whole curve.
+    curve : PrivacyCurve
+        The winning entry, its epsilon at ``delta``, and its whole curve.
+    delta : float
         The delta at which bounds were compared.
-    compared
+    compared : mapping of str to float
         Epsilon of every sound bound that applies, by id.
     """
 
@@ -194,13 +198,15 @@ class Row:
 
     Attributes
     ----------
-    id, status
+    id : str
         Of the entry.
-    value
+    status : Status
+        Of the entry.
+    value : float or None
         Its epsilon; None where it does not apply or could not be computed.
-    ratio
+    ratio : float or None
         ``value`` over that of the tightest sound bound; None without either.
-    reason
+    reason : str or None
         Why there is no value, else None.
     """
 
@@ -225,7 +231,7 @@ class Catalogue:
 
     Parameters
     ----------
-    entries
+    entries : iterable of Entry, optional
         Those to begin with.
     """
 
@@ -268,10 +274,26 @@ class Catalogue:
 
         Parameters
         ----------
-        id, source, statement, status, slow, record_scope, other_runs, runs_option, covers
+        id : str
             See `Entry`.
-        assumes
+        source : Source
+            See `Entry`.
+        statement : str
+            See `Entry`.
+        assumes : tuple of Assumption
             What a mechanism must meet, in the order in which failures are reported.
+        status : Status
+            See `Entry`.
+        slow : bool, default: False
+            See `Entry`.
+        record_scope : RecordScope, default: RecordScope.ANY
+            See `Entry`.
+        other_runs : tuple of str, optional
+            See `Entry`.
+        runs_option : str, optional
+            See `Entry`.
+        covers : tuple of Choice, optional
+            See `Entry`.
 
         Returns
         -------
@@ -318,11 +340,11 @@ class Catalogue:
 
         Parameters
         ----------
-        id
+        id : str
             A key of ``CATALOGUE``.
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        options
+        **options : object
             Free parameters of the bound; those not given are optimised.
 
         Raises
@@ -346,11 +368,11 @@ class Catalogue:
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        delta
+        delta : float
             Where the bounds are compared, in [0, 1); at 0 most are infinite.
-        slow
+        slow : bool, default: False
             Whether bounds that take seconds are compared, too.
 
         Returns
@@ -403,15 +425,15 @@ class Catalogue:
 
         Parameters
         ----------
-        id
+        id : str
             A key of ``CATALOGUE``.
-        mechanism
+        mechanism : NoisySGD
             All other parameters; its own noise (or number of steps) only says where to begin.
-        epsilon, delta
+        epsilon, delta : float
             The budget.
-        parameter
+        parameter : str, default: "noise_std"
             ``"noise_std"`` or ``"steps"``.
-        options
+        **options : object
             Free parameters of the bound; those not given are optimised.
 
         Returns
@@ -457,11 +479,11 @@ class Catalogue:
 
         Parameters
         ----------
-        mechanism
+        mechanism : NoisySGD
             The public parameters.
-        delta
+        delta : float
             Where epsilon is taken, in [0, 1); at 0 most bounds are infinite.
-        slow
+        slow : bool, default: False
             Whether bounds that take seconds are evaluated, too.
 
         Raises

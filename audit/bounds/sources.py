@@ -13,15 +13,17 @@ class Source:
 
     Parameters
     ----------
-    authors
+    authors : sequence of str
         Names as "Family, Given", or family names only; a single name may be a string.
-    year, title
+    year : int
         As published.
-    place
+    title : str
+        As published.
+    place : str, default: ""
         The theorem, equation or section.
-    venue
+    venue : str, default: ""
         The conference or journal, if known.
-    doi, arxiv
+    doi, arxiv : str, default: ""
         Identifiers, if known.
 
     Examples

@@ -33,9 +33,9 @@ class DecodeError(ValueError):
 
     Attributes
     ----------
-    path
+    path : _Path, optional
         Keys and indices that lead to the wrong value, from the value that was decoded.
-    problem
+    problem : str, default: ""
         The message without the path: ``"must be a whole number, got 'x'"``.
     """
 
@@ -56,17 +56,17 @@ def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | 
 
     Parameters
     ----------
-    hint
+    hint : object
         A type hint: a dataclass, an enum, ``float``, ``int``, ``bool``, ``str``, ``Path``,
         ``None``, ``Literal``, a union, ``tuple[X, ...]``, ``tuple[X, Y]``, ``list[X]``,
         ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``.
-    plain
+    plain : object
         The data, as a YAML or JSON reader returns it. Enum members are read in any spelling:
         value or name, upper or lower case, with spaces, hyphens or underscores. A value that has
         the hinted class already stays as it is.
-    name
+    name : str, default: ""
         What messages call the value.
-    given
+    given : mapping of str to object, optional
         Fields of a dataclass that come from elsewhere; ``plain`` must not hold them.
 
     Raises

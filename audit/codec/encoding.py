@@ -19,10 +19,10 @@ def encode(value: Any, *, defaults: bool = True) -> Any:
 
     Parameters
     ----------
-    value
+    value : object
         Dataclasses, enum members, tuples, lists, mappings, NumPy arrays, paths and plain values,
         nested in any way.
-    defaults
+    defaults : bool, default: True
         Whether fields at their default are written.
 
     Raises

@@ -34,9 +34,9 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
 
     Parameters
     ----------
-    hint
+    hint : object
         A type hint that `decode` takes.
-    title, id
+    title, id : str
         The schema's ``title`` and ``$id``.
 
     Notes
@@ -180,7 +180,7 @@ class InputSchemas(Schemas):
 
     Parameters
     ----------
-    placeholder
+    placeholder : str, optional
         A regular expression: texts that match it may stand for any value.
     """
 

@@ -28,19 +28,19 @@ def batched_process(
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         Its batching, steps, step sizes, noise, diameter and release. The random stop and the
         random skip of Feldman et al. 2018 mix over the lengths of the run.
-    start
+    start : float
         The start point.
-    update
+    update : BatchUpdate
         ``update(step_size, holds_record, others)`` returns the noiseless update of a batch that
         holds ``others`` records besides the differing one. Records other than the differing one
         are interchangeable.
-    position
+    position : int, optional
         Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
         of the last step, after which nothing hides the record.
-    present
+    present : bool, default: True
         Whether the dataset holds the differing record; False for X' of `Relation.ADD_REMOVE`.
 
     Raises

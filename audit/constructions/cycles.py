@@ -45,12 +45,12 @@ class WallPinnedWalk(Construction):
 
     Parameters
     ----------
-    before, after
+    before, after : float, default: 0.0
         Negative gradients (what pushes to the right) of the other records in the cycle's batches up
         to and including the record's, and in later ones.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 
@@ -111,12 +111,12 @@ class CyclicQuadraticPair(Construction):
 
     Parameters
     ----------
-    curvature, batch_curvature
+    curvature, batch_curvature : float, default: 0.0
         From the strong convexity to the smoothness, or any absolute value up to the smoothness for
         losses that need not be convex.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, from 0; by default that of the last step.
     """
 

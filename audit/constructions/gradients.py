@@ -40,17 +40,17 @@ class GradientPair(Construction):
 
     Parameters
     ----------
-    others, record, record_prime
+    others, record, record_prime : PiecewiseLinear, optional
         Gradients of the records' own losses. Bounded by the Lipschitz constant; the two of the
         differing record differ by at most the sensitivity, and ``record_prime`` is zero for
         ``ZERO_OUT`` and ``ADD_REMOVE``.
-    shared
+    shared : PiecewiseLinear, optional
         The gradient of a regulariser that all records have, also where a record is zeroed out.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
-    others_after
+    others_after : PiecewiseLinear, optional
         For cyclic batches, what the other records add in batches of the cycle after the record's,
         where that differs from ``others``.
     """

@@ -80,13 +80,13 @@ class HolderPair(Construction):
 
     Parameters
     ----------
-    scale
+    scale : float, default: 1.0
         Factor of the gradient.
-    form
+    form : HolderForm, default: HolderForm.SIGNED
         Which gradient.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
     """
 

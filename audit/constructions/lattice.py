@@ -51,15 +51,15 @@ class LatticeWalk(Construction):
 
     Parameters
     ----------
-    spacing
+    spacing : float, default: 8.0
         Distance between lattice points, in standard deviations of a step's noise.
-    below
+    below : float, default: 4.0
         How much of it belongs to the upper point's cell.
-    resolution
+    resolution : float, default: 0.1
         Log-likelihood ratio for which the iterate moves by a cell.
-    down, up
+    down, up : int, default: 10
         Lattice points below and above the start; the last ones hold what goes farther.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
 
     Examples

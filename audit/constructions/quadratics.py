@@ -40,14 +40,14 @@ class QuadraticPair(Construction):
 
     Parameters
     ----------
-    curvature
+    curvature : float, default: 0.0
         Of every loss: from the strong convexity to the smoothness, or any absolute value up to the
         smoothness for losses that need not be convex.
-    others
+    others : float, default: 0.0
         p of every other record.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
     """
 

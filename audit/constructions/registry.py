@@ -97,12 +97,12 @@ def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construc
 
     Parameters
     ----------
-    plain
+    plain : object
         A mapping of ``kind`` and the fields of that kind, or the kind alone. A piecewise linear
         gradient is a number (a constant) or a mapping of ``points``, ``values`` and ``slopes``.
-    mechanism
+    mechanism : NoisySGD
         The mechanism of the pair.
-    name
+    name : str, default: "pair"
         What messages call the pair: ``"pair.drift must be ..."``.
 
     Raises

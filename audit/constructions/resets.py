@@ -33,13 +33,13 @@ class ResetWalk(Construction):
 
     Parameters
     ----------
-    curvature
+    curvature : float, default: 1.0
         Of the other records' losses near the centre, above 0.
-    cap
+    cap : float, default: 1.0
         The largest gradient of the other records, above 0.
-    centre, start
+    centre, start : float, default: 0.0
         Where the other records' losses are least, and where the iterates begin.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
     """
 

@@ -73,11 +73,11 @@ class PiecewiseLinear(UpdateMap):
 
     Attributes
     ----------
-    points
+    points : tuple of float
         Where the line bends, ascending; one or more.
-    values
+    values : tuple of float
         The values there.
-    slopes
+    slopes : tuple of (float, float)
         To the left of the first point, and to the right of the last one.
 
     Examples

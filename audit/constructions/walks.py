@@ -67,9 +67,9 @@ class BiasedWalk(Construction):
 
     Parameters
     ----------
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
     """
 
@@ -110,9 +110,9 @@ class TwoSidedWalk(Construction):
 
     Parameters
     ----------
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
 
     Examples
@@ -162,13 +162,13 @@ class DriftedWalk(Construction):
 
     Parameters
     ----------
-    drift
+    drift : float, default: 0.0
         The displacement of a step by the other records alone, positive to the right: by all n - 1
         of them for full batches, by a batch that they fill for smaller ones (a batch that holds
         the differing record has one of them fewer). For a step-size schedule, at its first step.
-    start
+    start : float, default: 0.0
         The common start point.
-    position
+    position : int, optional
         The batch of the cycle that holds the record, for cyclic batches.
     """
 

@@ -47,9 +47,9 @@ class PrivacyCurve(ABC):
 
         Parameters
         ----------
-        delta
+        delta : array_like
             In [0, 1).
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
@@ -64,9 +64,9 @@ class PrivacyCurve(ABC):
 
         Parameters
         ----------
-        epsilon
+        epsilon : array_like
             Any real number.
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         e = validate.array_in(-np.inf, np.inf, open_ends=True, epsilon=epsilon)
@@ -84,9 +84,9 @@ class PrivacyCurve(ABC):
 
         Parameters
         ----------
-        alpha
+        alpha : array_like
             Type I error, in [0, 1].
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
@@ -101,9 +101,9 @@ class PrivacyCurve(ABC):
 
         Parameters
         ----------
-        alpha
+        alpha : array_like
             The Renyi order, above 1.
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)

@@ -25,7 +25,7 @@ class LaplaceCurve(PrivacyCurve):
 
     Parameters
     ----------
-    bound
+    bound : float
         Sensitivity over scale, at least 0: epsilon at delta = 0.
 
     Examples

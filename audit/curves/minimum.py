@@ -28,9 +28,9 @@ class MinimumCurve(PrivacyCurve):
 
     Parameters
     ----------
-    curves
+    curves : tuple of PrivacyCurve
         The components, at least one.
-    labels
+    labels : tuple of str
         One name for each, as `winner` reports them.
     """
 

@@ -25,13 +25,13 @@ class LossDistribution:
 
     Parameters
     ----------
-    interval
+    interval : float
         Distance of two grid points, in nats.
-    first
+    first : int
         The first grid point, in units of ``interval``.
-    masses
+    masses : ndarray
         Probability under P of each grid point, shape ``(points,)``, not negative.
-    infinite_mass
+    infinite_mass : float, default: 0.0
         Probability under P of an infinite loss.
     """
 
@@ -98,13 +98,13 @@ class PLDCurve(PrivacyCurve):
 
     Parameters
     ----------
-    upper, lower
+    upper, lower : LossDistribution
         The dominating and the dominated loss distribution.
-    rounding, lower_rounding
+    rounding, lower_rounding : float
         What rounding and truncation can change delta by, on each side.
-    moments
+    moments : RenyiCurve
         Renyi divergences of the composition; they serve ``renyi`` and small delta.
-    floor
+    floor : float, optional
         The smallest delta for which ``upper`` is trusted.
     """
 
@@ -125,7 +125,7 @@ class PLDCurve(PrivacyCurve):
 
         Parameters
         ----------
-        delta
+        delta : array_like
             One number or an array, in (0, 1).
 
         Raises

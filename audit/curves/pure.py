@@ -23,7 +23,7 @@ class PureCurve(PrivacyCurve):
 
     Parameters
     ----------
-    bound
+    bound : float
         The largest privacy loss, at least 0.
     """
 

@@ -45,16 +45,19 @@ class RenyiCurve(PrivacyCurve):
 
     Parameters
     ----------
-    divergence
+    divergence : callable
         Maps an array of orders to an array of bounds; infinite values are welcome.
-    lowest, highest
+    lowest : float, default: 1.0
         The orders at which ``divergence`` may be asked for. Below ``lowest`` the value there is
         used (Renyi divergences grow with the order); above ``highest`` the bound is infinite.
-    search
+    highest : float, default: math.inf
+        The orders at which ``divergence`` may be asked for. Below ``lowest`` the value there is
+        used (Renyi divergences grow with the order); above ``highest`` the bound is infinite.
+    search : tuple of (float, float), optional
         The range of alpha - 1 in which the conversions look for the best order.
-    points
+    points : int, default: 601
         How many orders, spaced evenly in log(alpha - 1), the search starts from.
-    refinements
+    refinements : int, default: 9
         How often the interval around the best of them is narrowed, by 4.5 each time; 0 where
         orders are costly.
 

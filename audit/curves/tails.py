@@ -21,13 +21,13 @@ class TailCurve(PrivacyCurve):
 
     Parameters
     ----------
-    epsilon_at
+    epsilon_at : callable
         Maps deltas to what is claimed, falling in delta.
-    delta_at
+    delta_at : callable
         Its inverse, mapping epsilons of at least 0 to deltas (values above 1 count as 1).
-    limit
+    limit : float, default: math.inf
         The largest epsilon that the claim covers; larger ones come out infinite.
-    rho
+    rho : float, default: math.inf
         D_alpha <= alpha rho where the claim has a Renyi part; infinite where it has none.
     """
 
@@ -44,9 +44,11 @@ class TailCurve(PrivacyCurve):
 
         Parameters
         ----------
-        scale, factor
+        scale : float
             Constants of the formula.
-        limit, rho
+        factor : float, default: 1.0
+            Constants of the formula.
+        limit, rho : float, default: math.inf
             See `TailCurve`.
         """
 

@@ -95,9 +95,9 @@ class DominatingCurve(PrivacyCurve):
 
         Parameters
         ----------
-        delta
+        delta : float
             In [0, 1); at 0 it is the largest loss, infinite where that has no bound.
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         validate.half_open_unit(delta=delta)
@@ -109,9 +109,9 @@ class DominatingCurve(PrivacyCurve):
 
         Parameters
         ----------
-        epsilon
+        epsilon : float
             Any real number.
-        order
+        order : Order, optional
             Of the pair; None for the worse of both.
         """
         validate.finite(epsilon=epsilon)
@@ -147,12 +147,12 @@ class ComposedCurve(DominatingCurve):
 
     Parameters
     ----------
-    lower, upper
+    lower, upper : GridComposition
         Compositions that the pair dominates, and that dominate it.
-    moments
+    moments : Moments, optional
         Upper bounds on Renyi divergences, from orders above 1 and the order of the pair; None if
         nothing finite is known.
-    same
+    same : bool, default: False
         Whether (Q, P) is the same pair as (P, Q), so that one order serves for both.
     """
 
@@ -368,9 +368,11 @@ def compose(
 
     Parameters
     ----------
-    parts
+    parts : sequence of tuple of (GridPair, GridPair, int)
         (dominated pair, dominating pair, how often it is run), ...; all on one interval.
-    moments, same
+    moments : Moments, optional
+        See `ComposedCurve`.
+    same : bool, default: False
         See `ComposedCurve`.
     """
     return ComposedCurve(

@@ -168,10 +168,10 @@ def dominating_curve(
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD or Composition
         With ``release=Release.ALL_ITERATES``, or a composition of such ones. Step sizes and the
         domain do not matter.
-    accuracy
+    accuracy : float, optional
         The relative width of brackets of epsilon that is aimed at.
 
     Returns

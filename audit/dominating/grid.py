@@ -31,21 +31,21 @@ class GridPair:
 
     Parameters
     ----------
-    above
+    above : bool
         Whether the pair dominates (P, Q); the losses are then multiples of the interval.
-    interval
+    interval : float
         Distance of two grid points, in nats.
-    first
+    first : int
         Index of the first cell.
-    p
+    p : ndarray
         Probability of each cell under P, shape ``(cells,)``.
-    lifted
+    lifted : ndarray
         Probability of each cell under Q, times e^(index * interval): equal to ``p`` if ``above``.
-    p_only, q_only
+    p_only, q_only : float, default: 0.0
         Probability under one law of outcomes that the other does not have.
-    rounding
+    rounding : float, default: 0.0
         Bound on the relative error of ``p``, ``lifted``, ``p_only`` and ``q_only``.
-    ratio_error
+    ratio_error : tuple of (float, float), optional
         Bounds (a, b) on the error of a run of T cells' total loss L: T a + b |L|; by default
         what the rounding implies.
     """

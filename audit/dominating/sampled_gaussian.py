@@ -53,13 +53,13 @@ def sampled_gaussian_renyi(
 
     Parameters
     ----------
-    alpha
+    alpha : array_like
         Orders above 1, a float or an array.
-    rate
+    rate : float
         q in [0, 1], the sampling rate.
-    sigma
+    sigma : array_like
         Noise for sensitivity 1, above 0, a float or an array that broadcasts against ``alpha``.
-    order
+    order : Order, optional
         ``FORWARD`` is D(mixture || base), ``REVERSE`` is D(base || mixture), None the larger one.
 
     Returns

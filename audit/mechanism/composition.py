@@ -21,7 +21,7 @@ class Composition:
 
     Parameters
     ----------
-    parts
+    parts : tuple of NoisySGD
         In the order of their release: mechanisms with ``release=Release.ALL_ITERATES``, one
         relation and one dataset size.
 
@@ -94,7 +94,7 @@ class Composition:
 
         Parameters
         ----------
-        also
+        also : collection of Choice, optional
             Ignored: no choice of a single run covers several.
         """
         return f"needs a single run, got a composition of {len(self.parts)}"

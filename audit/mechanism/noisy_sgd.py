@@ -47,49 +47,49 @@ class NoisySGD:
 
     Parameters
     ----------
-    steps
+    steps : int
         T, the number of updates.
-    dataset_size, batch_size
+    dataset_size, batch_size : int
         n and b. ``batch_size`` is the nominal size where batches have a random one: k n over the
         steps of an epoch for random allocation, n times the sampling rate for Poisson batches.
-    step_size
+    step_size : float or tuple of float
         eta, one number, or a tuple with one number a step.
-    noise_std
+    noise_std : float
         sigma. The iterate moves by ``step_std = eta * sigma``.
-    lipschitz
+    lipschitz : float, optional
         L, a bound on the gradient of each record's (unregularised) loss; None if not assumed.
-    gradient_sensitivity
+    gradient_sensitivity : float, optional
         A bound on the difference of two records' gradients (Bok, Su and Altschuler 2024,
         Definition 2.10); by default what ``lipschitz`` and ``relation`` imply.
-    smoothness
+    smoothness : float, optional
         M; None means not assumed.
-    strong_convexity
+    strong_convexity : float, default: 0.0
         m; 0 for merely convex losses.
-    convex
+    convex : bool, default: True
         Whether the losses are convex.
-    diameter
+    diameter : float, optional
         D of the domain; None for an unconstrained domain.
-    batching
+    batching : Batching, default: Batching.FULL
         How the batch of a step is chosen.
-    relation
+    relation : Relation, default: Relation.REPLACE_ONE
         What makes two datasets neighbours.
-    release
+    release : Release, default: Release.LAST_ITERATE
         What the adversary sees.
-    divisor
+    holder : tuple of (float, float), optional
+        ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
+    clip_norm : float, optional
+        The norm to which each record's gradient is clipped, or None. Clipped gradients need not be
+        gradients of any convex loss.
+    divisor : Divisor, default: Divisor.NOMINAL
         What a batch's sum of gradients, with its noise, is divided by.
-    max_batch_size
+    max_batch_size : int, optional
         The size at which the batches of ``Batching.TRUNCATED_POISSON`` are cut; None for others.
-    participations
+    participations : int, default: 1
         k, in how many batches of an epoch each record is, for ``Batching.RANDOM_ALLOCATION``.
-    poisson_rate
+    poisson_rate : float, optional
         q, the probability with which a (truncated) Poisson batch takes a record, where q n is no
         whole number and all iterates are released; None for b/n. ``batch_size`` is then the divisor
         alone.
-    holder
-        ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
-    clip_norm
-        The norm to which each record's gradient is clipped, or None. Clipped gradients need not be
-        gradients of any convex loss.
 
     Raises
     ------
@@ -218,7 +218,7 @@ class NoisySGD:
 
         Parameters
         ----------
-        also
+        also : collection of Choice, optional
             The choices that are covered besides those of `COVERED_BY_DEFAULT`.
 
         Returns
@@ -376,9 +376,9 @@ def encode_mechanism(mechanism: NoisySGD, *, defaults: bool = True) -> dict[str,
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         Any mechanism.
-    defaults
+    defaults : bool, default: True
         Whether fields at their default are written.
     """
     encoded: dict[str, Any] = codec.encode(mechanism, defaults=defaults)
@@ -390,11 +390,11 @@ def decode_mechanism(plain: Any, name: str = "") -> NoisySGD:
 
     Parameters
     ----------
-    plain
+    plain : object
         Fields of `NoisySGD` by name. Choices are read in any spelling
         (``without replacement``, ``WITHOUT_REPLACEMENT``), and ``step_size`` is a number, a list
         with one number a step, or ``{first: a, power: p}`` for the schedule a t^p, t from 1.
-    name
+    name : str, default: ""
         What messages call the mechanism: ``"mechanism.steps must be ..."``.
 
     Raises

@@ -32,12 +32,12 @@ def claimed_epsilons(
 
     Parameters
     ----------
-    history
+    history : object
         Anything that `read_history` reads, or a mechanism that `to_history` takes.
-    accountant
+    accountant : Accountant or str
         Which: ``Accountant.RDP`` and ``Accountant.PRV`` claim upper bounds, ``Accountant.GDP`` an
         approximation by a central limit theorem, which Opacus says can be too small.
-    deltas
+    deltas : sequence of float
         In (0, 1), shape ``(k,)``.
 
     Returns
@@ -74,9 +74,9 @@ def rdp_divergences(history: Any, *, orders: Sequence[float]) -> tuple[float, ..
 
     Parameters
     ----------
-    history
+    history : object
         Anything that `read_history` reads, or a mechanism that `to_history` takes.
-    orders
+    orders : sequence of float
         Above 1, shape ``(k,)``.
 
     Raises
@@ -107,7 +107,7 @@ def claimed_curve(accountant: Any) -> ClaimedCurve:
 
     Parameters
     ----------
-    accountant
+    accountant : object
         An ``RDPAccountant``, ``PRVAccountant`` or ``GaussianAccountant``.
 
     Returns

@@ -18,7 +18,7 @@ def read_history(source: Any) -> History:
 
     Parameters
     ----------
-    source
+    source : object
         A list of (noise multiplier, sample rate, steps), an accountant, a ``PrivacyEngine``, or the
         ``state_dict()`` of an accountant.
 
@@ -72,13 +72,13 @@ def from_history(
 
     Parameters
     ----------
-    history
+    history : object
         Anything that `read_history` reads.
-    dataset_size
+    dataset_size : int
         n. The rate is kept as it is where rate times n is no whole number.
-    relation
+    relation : Relation
         Opacus means ``Relation.ADD_REMOVE``; its noise multiplier is over the clipping norm in any.
-    clip_norm
+    clip_norm : float, default: 1.0
         The norm to which gradients are clipped.
 
     Raises
@@ -124,7 +124,7 @@ def to_history(mechanism: NoisySGD | Composition) -> History:
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD or Composition
         Poisson or full batches, all iterates released, the nominal divisor, add/remove or zero-out
         neighbours: for these two the pair of laws is the same.
 

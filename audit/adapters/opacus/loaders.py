@@ -18,17 +18,17 @@ class Loader:
 
     Attributes
     ----------
-    sampler
+    sampler : str
         The class of PyTorch's or Opacus' sampler, by name.
-    batching
+    batching : Batching
         What that is.
-    records
+    records : int
         How many records it draws from.
-    batches
+    batches : int
         Of an epoch; Opacus takes 1/batches for the sampling rate.
-    batch_size
+    batch_size : int, optional
         Records of a full batch; the last one of an epoch may be smaller. None for Poisson batches.
-    rate
+    rate : float, optional
         The probability of a record in each Poisson batch, None for others.
     """
 
@@ -65,9 +65,11 @@ class Loader:
 
         Parameters
         ----------
-        history
+        history : History
             The noise multipliers and steps; its rates are those that an accountant was told.
-        relation, clip_norm
+        relation : Relation
+            See `NoisySGD`.
+        clip_norm : float
             See `NoisySGD`.
 
         Raises

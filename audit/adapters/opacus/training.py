@@ -39,22 +39,24 @@ class PrivateTraining:
 
     Attributes
     ----------
-    history
+    history : History
         What the accountant was told, or will be.
-    claimed
+    claimed : NoisySGD or Composition
         The mechanism that Opacus' accountants assume for it: Poisson batches.
-    actual
+    actual : NoisySGD or Composition
         The mechanism that the optimizer and the loader run. Ask `audit.bounds.batching_gap`, or
         `audit.exact.dominating_curve` of both, how private each is, and `claimed_epsilons` what
         Opacus says.
-    loader
+    loader : Loader
         How batches are drawn.
-    divisor, divisor_without_record
+    divisor, divisor_without_record : int or None
         What the noisy sum is divided by, and what Opacus takes at the same rate for a dataset with
         a record less; None for ``loss_reduction="sum"``.
-    clipping, clip_norm
+    clipping : Clipping
         How gradients are clipped, and the largest norm of a record's whole gradient.
-    noise_multiplier
+    clip_norm : float
+        How gradients are clipped, and the largest norm of a record's whole gradient.
+    noise_multiplier : float
         The optimizer's, now. Both mechanisms have those of the history, which it follows unless a
         schedule changed it after the last step, or the history is of another optimizer.
     """
@@ -107,18 +109,18 @@ def from_private(
 
     Parameters
     ----------
-    optimizer
+    optimizer : object
         Opacus' ``DPOptimizer``, with flat clipping (hooks or ghost) or per layer.
-    data_loader
+    data_loader : object
         The loader that is iterated: Opacus' ``DPDataLoader``, or with ``poisson_sampling=False``
         any of PyTorch whose sampler `read_loader` knows; that of ``BatchMemoryManager``, too.
-    relation
+    relation : Relation
         What makes two datasets neighbours. Opacus means add/remove; a loader that shuffles or goes
         through the data in order has bounds for zero-out (the record's gradient is zero in one of
         the datasets), for which an accountant of Poisson batches claims the same.
-    history
+    history : object, optional
         What `read_history` reads, of this loader alone and from the beginning of an epoch on.
-    epochs
+    epochs : int, optional
         Instead of a history, before the training: how often the loader will be gone through.
 
     Raises

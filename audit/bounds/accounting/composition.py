@@ -270,15 +270,15 @@ def compose(
 
     Parameters
     ----------
-    step
+    step : SubsampledGaussian
         C_p(G(mu)).
-    times
+    times : int
         How often it is composed, at least 1.
-    gaussian_mu
+    gaussian_mu : float, default: 0.0
         A Gaussian mechanism beside them; 0 for none.
-    beside
+    beside : SubsampledGaussian, optional
         One more sampled step, of another parameter; None for none.
-    largest_grid
+    largest_grid : int, optional
         The most grid points to use: the interval is as fine as 1e-6 of accuracy in epsilon needs,
         or as this allows.
 

@@ -50,9 +50,11 @@ def allocation_cost(
 
     Parameters
     ----------
-    allocations, shifts, stds
+    allocations, shifts, stds : array_like
         a_t, s_t and the noise std_t of each step.
-    distance, contraction
+    distance : float, default: 0.0
+        D and c.
+    contraction : float, default: 1.0
         D and c.
 
     Raises
@@ -99,12 +101,12 @@ def best_cost(
 
     Parameters
     ----------
-    shifts, stds
+    shifts, stds : array_like
         s_t and the noise of each step.
-    distance
+    distance : float, optional
         D, the distance of the states at the time tau from which allocation starts, any tau below
         T (the best is taken). None for iterations that start together at time 0.
-    contraction
+    contraction : float, default: 1.0
         c in [0, 1].
     """
     s, std = _row("shifts", shifts), _row("stds", stds)

@@ -83,11 +83,11 @@ class LipschitzShifts:
 
     Parameters
     ----------
-    meetings
+    meetings : Meetings
         When the record is met.
-    shift
+    shift : float
         s, by how far its two gradients move the iterates apart.
-    excess
+    excess : float
         c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex ones.
     """
 

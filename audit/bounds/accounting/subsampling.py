@@ -42,9 +42,9 @@ class SubsampledGaussian(PrivacyCurve):
 
     Parameters
     ----------
-    rate
+    rate : float
         p in (0, 1].
-    mu
+    mu : float
         Distance of the two means in units of the noise, above 0.
     """
 

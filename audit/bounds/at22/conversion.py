@@ -34,9 +34,9 @@ def lemma_2_5(*, alpha: float, divergence: float, delta: float) -> float:
 
     Parameters
     ----------
-    alpha, divergence
+    alpha, divergence : float
         A Renyi order above 1, and the divergence of this order.
-    delta
+    delta : float
         In (0, 1).
     """
     _check(alpha, divergence, delta)
@@ -50,9 +50,9 @@ def balle(*, alpha: float, divergence: float, delta: float) -> float:
 
     Parameters
     ----------
-    alpha, divergence
+    alpha, divergence : float
         A Renyi order above 1, and the divergence of this order.
-    delta
+    delta : float
         In (0, 1).
     """
     _check(alpha, divergence, delta)
@@ -68,9 +68,9 @@ def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
 
     Parameters
     ----------
-    rho
+    rho : float
         Above 0.
-    epsilon
+    epsilon : float
         At least 0.
     """
     validate.positive(rho=rho)
@@ -92,9 +92,9 @@ def bun_steinke(*, rho: float, delta: float) -> float:
 
     Parameters
     ----------
-    rho
+    rho : float
         Above 0, with D_alpha <= alpha rho at every order.
-    delta
+    delta : float
         In (0, 1).
     """
     validate.positive(rho=rho)

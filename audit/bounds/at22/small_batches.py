@@ -113,9 +113,9 @@ def largest_order(rate: float, sigma: float) -> float:
 
     Parameters
     ----------
-    rate
+    rate : float
         q, in (0, 1).
-    sigma
+    sigma : float
         Noise for sensitivity 1.
     """
     validate.open_unit(rate=rate)

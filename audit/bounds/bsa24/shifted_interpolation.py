@@ -35,7 +35,7 @@ def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
 
     Parameters
     ----------
-    shift, noise_std
+    shift, noise_std : float
         s and sigma.
     """
     return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
@@ -52,9 +52,9 @@ def lemma_3_2(
 
     Parameters
     ----------
-    shift, noise_std
+    shift, noise_std : float
         s and sigma.
-    interpolation, contraction, distance
+    interpolation, contraction, distance : float
         lambda, c and z, each at least 0.
 
     Raises

@@ -315,11 +315,11 @@ def theorem_a_1_sequence(
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters, with ``Batching.RESHUFFLED``.
-    places
+    places : sequence of int
         The place of the record's batch in each epoch that is begun, from 0.
-    losses
+    losses : Losses, optional
         The branch; by default the one with the smallest Lipschitz constant that applies.
 
     Raises
@@ -365,9 +365,9 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters.
-    losses
+    losses : Losses, optional
         The branch; by default the one with the smallest Lipschitz constant that applies.
     """
     period, epochs = _epochs(mechanism)

@@ -233,9 +233,9 @@ def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters.
-    losses
+    losses : Losses, optional
         The branch; by default the one with the smallest Lipschitz constant that applies.
 
     Returns
@@ -273,9 +273,9 @@ def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters.
-    position
+    position : int
         The place of the record's batch in the cycle, from 0.
 
     Returns

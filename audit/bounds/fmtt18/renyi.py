@@ -193,9 +193,9 @@ def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float
 
     Parameters
     ----------
-    lipschitz
+    lipschitz : float
         L.
-    epsilon, delta
+    epsilon, delta : float
         The target.
     """
     validate.positive(lipschitz=lipschitz, epsilon=epsilon)
@@ -211,11 +211,11 @@ def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence
 
     Parameters
     ----------
-    alpha
+    alpha : float
         The order, above 1.
-    divergences
+    divergences : sequence of float
         D_alpha(mu_i || nu_i) of the components.
-    weights
+    weights : sequence of float
         The probabilities of the components, the same on both sides.
 
     Raises

@@ -27,11 +27,11 @@ def theorem_28(*, radius: float, gradient_norm: float, steps: int) -> Utility:
 
     Parameters
     ----------
-    radius
+    radius : float
         R of a ball that holds the domain.
-    gradient_norm
+    gradient_norm : float
         G, with E |G(w)|^2 <= G^2 for the stochastic gradients.
-    steps
+    steps : int
         T.
     """
     validate.positive(radius=radius, gradient_norm=gradient_norm)
@@ -47,9 +47,9 @@ def theorem_29_utility(
 
     Parameters
     ----------
-    radius, lipschitz, noise_std
+    radius, lipschitz, noise_std : float
         R of a ball that holds the domain, L and sigma.
-    dimension, dataset_size
+    dimension, dataset_size : int
         d and n.
     """
     validate.nonnegative(noise_std=noise_std)
@@ -68,9 +68,9 @@ def theorem_30_utility(
 
     Parameters
     ----------
-    radius, lipschitz, noise_std
+    radius, lipschitz, noise_std : float
         R of a ball that holds the domain, L and sigma.
-    dimension, dataset_size
+    dimension, dataset_size : int
         d and n.
     """
     validate.nonnegative(noise_std=noise_std)
@@ -97,7 +97,9 @@ def theorem_33(*, lipschitz: float, width: float, dimension: int) -> Smoothing:
 
     Parameters
     ----------
-    lipschitz, width, dimension
+    lipschitz, width : float
+        L, lambda and d.
+    dimension : int
         L, lambda and d.
     """
     validate.positive(lipschitz=lipschitz, width=width)
@@ -120,11 +122,11 @@ def corollary_34_smoothing(
 
     Parameters
     ----------
-    radius, lipschitz
+    radius, lipschitz : float
         R of a ball that holds the domain, and L.
-    epsilon, delta
+    epsilon, delta : float
         The target of Theorem 30.
-    dimension, dataset_size
+    dimension, dataset_size : int
         d and n.
     """
     validate.positive(radius=radius, epsilon=epsilon)
@@ -140,11 +142,11 @@ class ExcessLoss:
 
     Attributes
     ----------
-    algorithm
+    algorithm : str
         As printed.
-    one_task, many_tasks
+    one_task, many_tasks : str
         Rate of the excess population loss for one task, and for each of k <= n tasks.
-    local_epsilon
+    local_epsilon : str
         What local differential privacy one task has.
     """
 

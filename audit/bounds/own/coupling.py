@@ -71,11 +71,11 @@ def coupling_at(
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         All other parameters.
-    steps
+    steps : sequence of int
         The numbers of steps.
-    distances, weights
+    distances, weights : int, optional
         As for `coupling`.
 
     Raises

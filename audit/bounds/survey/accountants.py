@@ -283,9 +283,9 @@ def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
 
     Parameters
     ----------
-    curve
+    curve : PrivacyCurve
         A curve with Renyi divergences.
-    epsilon
+    epsilon : float
         The privacy loss.
     """
     moments = np.geomspace(1e-4, 1e4, 601)

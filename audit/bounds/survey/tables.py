@@ -11,13 +11,13 @@ class Technique:
 
     Attributes
     ----------
-    article
+    article : str
         Who analysed DP-SGD so.
-    noise
+    noise : str
         The order of the noise that (epsilon, delta)-DP takes.
-    technique, losses, deficiencies
+    technique, losses, deficiencies : str
         As printed.
-    entries
+    entries : tuple of str
         Ids of the catalogue that hold the statements.
     """
 
