@@ -1,11 +1,12 @@
-"""Functions of users, at arm's length: one importer, one wording, and worker processes.
+"""Run user code in worker processes that cannot harm the caller.
 
     with Workers(folders) as workers, workers.function(
         "module:function", task="package.module:task", limits=limits
     ) as function:
-        function(*arguments)  # runs in a process of its own
+        function(*arguments)  # runs in a separate process
 
-A worker that hangs, crashes, eats memory or ends itself is a `UserCodeError` in one line.
+If a worker hangs, crashes, exits or exceeds its memory limit, the caller gets a one-line
+`UserCodeError`.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""Answers to the requests that a worker gets; runs in the worker."""
+"""Answer the requests that a worker receives. Runs in the worker."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from audit.isolation.user_code import UserCodeError, import_module, in_one_line,
 
 
 class Answers:
-    """The functions that were asked for: a user's, and the task that calls it."""
+    """The requested user function and the task that calls it."""
 
     def __init__(self) -> None:
         self._function: Any = None
@@ -20,7 +20,7 @@ class Answers:
         self._reference = ""
 
     def answer(self, request: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the reply: ``{"value": ...}`` or ``{"error": text}``, whatever is raised."""
+        """Return ``{"value": ...}`` or ``{"error": text}``; never raise."""
         try:
             if "module" in request:
                 self._begin(**request)
@@ -32,7 +32,7 @@ class Answers:
             value = self._task(self._function, *request["arguments"])
         except UserCodeError as error:
             return {"error": str(error)}
-        except BaseException as error:  # a user's code may raise anything
+        except BaseException as error:  # user code may raise anything
             text = in_one_line(error, self._function)
             if "module" in request:
                 return {"error": f"{request['module']} cannot be imported: {text}"}
@@ -41,7 +41,7 @@ class Answers:
             dumps(value)
         except (TypeError, ValueError, RecursionError) as error:
             kind = type(error).__name__
-            return {"error": f"{self._reference} returned what is no plain data: {kind}"}
+            return {"error": f"{self._reference} returned a value that is not plain data: {kind}"}
         return {"value": value}
 
     def _begin(

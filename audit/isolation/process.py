@@ -1,19 +1,20 @@
-"""What runs in a worker: a keeper, and below it the process that calls functions of users.
+"""The program of a worker: a keeper process and the child process that calls user functions.
 
 This file is run by its path and starts with the standard library alone: `main` forks while the
-process is small, has one thread and has imported nothing of a user.
+process is small, has one thread and has imported no user code.
 
-The keeper never runs a user's code. It watches the memory of the process and of all that the
-process started, ends them all when the process that asked for the worker is gone, and says how
-the process ended. On Linux it adopts what the process leaves behind; elsewhere only the process
-group is ended, and memory has no limit.
+The keeper never runs user code. It watches the memory of the child and of all processes that the
+child starts, kills them all when the process that requested the worker is gone, and reports how
+the child ended. On Linux it adopts orphaned descendants; elsewhere it kills only the process
+group, and memory is not limited.
 
-The socket carries one line of JSON a message. The process answers requests:
+The socket carries one line of JSON per message. The child answers requests:
 
 - ``{"path": [...], "module": ..., "reference": ..., "task": ...}``, once: find both functions;
 - ``{"arguments": [...]}``: return ``task(function, *arguments)``;
 
-with ``{"value": ...}`` or ``{"error": text}``. The keeper's last word is ``{"ended": ...}``.
+with ``{"value": ...}`` or ``{"error": text}``. The last message of the keeper is
+``{"ended": ...}``.
 """
 
 from __future__ import annotations
@@ -26,21 +27,21 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
-from json import dumps, loads  # before a user's code can put others in their place
+from json import dumps, loads  # bound here, before user code can replace them
 from types import FrameType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EACH = 0.02  # seconds between two looks of the keeper
-_WATCHED = 0.05  # ... at the memory
-_PATIENCE = 2.0  # seconds for what is killed to be gone
+_EACH = 0.02  # seconds between two checks by the keeper
+_WATCHED = 0.05  # seconds between two checks of the memory
+_PATIENCE = 2.0  # seconds to wait for killed processes to disappear
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
 
 
 def main(arguments: list[str]) -> None:
-    """Fork into keeper and process; ``arguments`` are the socket, the parent's id, the bytes."""
+    """Fork into keeper and child; ``arguments`` are the socket, the parent's id and the bytes."""
     descriptor, parent, memory = (int(word) for word in arguments)
     connection = socket.socket(fileno=descriptor)
     _prctl(_CHILD_SUBREAPER)
@@ -55,14 +56,14 @@ def main(arguments: list[str]) -> None:
     with contextlib.suppress(OSError):
         connection.settimeout(1.0)
         connection.sendall(b"\n" + _line({"ended": ended}))
-    # itself, and where descendants are not listed what is left of the group
+    # kills the keeper too, and the rest of the group where descendants are not listed
     os.killpg(0, signal.SIGKILL)
 
 
 def end_with_parent(parent: int) -> None:
-    """Let this process, a child of ``parent``, be killed when that ends; on Linux only."""
+    """Kill this process when ``parent`` ends (Linux only)."""
     _prctl(_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != parent:  # it ended before it could be watched
+    if os.getppid() != parent:  # the parent ended before the call above
         os._exit(1)
 
 
@@ -79,7 +80,7 @@ def _prctl(option: int, value: int = 1) -> None:
 
 
 def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
-    """Return how the process ended: its status, a signal, or the memory that it took."""
+    """Return how the child ended: its exit status, a signal, or the memory that it used."""
     stopped = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -88,7 +89,7 @@ def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
     signal.signal(signal.SIGTERM, stop)
     looked = 0.0
     while not stopped and os.getppid() == parent:
-        # others that it left behind are reaped too
+        # orphaned descendants are reaped too
         with contextlib.suppress(ChildProcessError):
             found, status = os.waitpid(-1, os.WNOHANG)
             if found == child:
@@ -104,10 +105,10 @@ def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
 
 
 def _memory(limit: int) -> int:
-    """Return the bytes of memory that all descendants hold."""
+    """Return the resident memory of all descendants, in bytes."""
     everyone = list(_descendants(os.getpid()))
     resident = sum(_resident(process) for process in everyone)
-    # pages that forked processes share are counted once, where it matters
+    # count shared pages once, but only where the sum is over the limit
     if resident <= limit or len(everyone) == 1:
         return resident
     return sum(_proportional(process) for process in everyone)
@@ -126,7 +127,7 @@ def _proportional(process: int) -> int:
 
 
 def _read(file: str) -> str:
-    """Return the text of a file about a process; nothing where the process is gone."""
+    """Return the text of a file of /proc; an empty string if the process is gone."""
     try:
         with open(file, encoding="ascii") as opened:
             return opened.read()
@@ -135,7 +136,7 @@ def _read(file: str) -> str:
 
 
 def _descendants(process: int) -> Iterator[int]:
-    """Yield the ids of all processes below one; none where the system does not list them."""
+    """Yield the ids of all descendants of a process; none if the system does not list them."""
     threads: list[str] = []
     with contextlib.suppress(OSError):
         threads = os.listdir(f"/proc/{process}/task")
@@ -146,7 +147,7 @@ def _descendants(process: int) -> Iterator[int]:
 
 
 def _end_all() -> None:
-    """Kill whatever is left below the keeper, also what is started meanwhile."""
+    """Kill all descendants of the keeper, including those started in the meantime."""
     until = time.monotonic() + _PATIENCE
     while time.monotonic() < until:
         for process in _descendants(os.getpid()):
@@ -160,11 +161,11 @@ def _end_all() -> None:
         time.sleep(0.001)
 
 
-# the process that calls functions of users
+# the child, which calls user functions
 
 
 def _serve(connection: socket.socket) -> None:
-    os.dup2(2, 1)  # what users print is no outcome
+    os.dup2(2, 1)  # standard output carries no results
     sys.argv = [""]
     own = os.getpid()
     answer: Callable[[dict[str, Any]], Any] | None = None
@@ -172,11 +173,11 @@ def _serve(connection: socket.socket) -> None:
         request = loads(line)
         if answer is None:
             sys.path[:] = request["path"]
-            from audit.isolation.answers import Answers  # below the path that was asked for
+            from audit.isolation.answers import Answers  # uses the requested path
 
             answer = Answers().answer
         reply = answer(request)
-        if os.getpid() != own:  # a fork that came back from the user's function
+        if os.getpid() != own:  # a fork made by the user function has returned
             os._exit(0)
         for stream in (sys.stdout, sys.stderr):
             with contextlib.suppress(BaseException):

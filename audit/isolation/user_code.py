@@ -1,4 +1,4 @@
-"""Code that a file names as ``package.module:name``: found, imported, called."""
+"""Find, import and call code that a file names as ``package.module:name``."""
 
 from __future__ import annotations
 
@@ -13,33 +13,45 @@ from typing import Any
 from audit import validate
 from audit.codec import did_you_mean
 
-_MOST_SHOWN = 300  # characters of a message that a user's code raised
+_MOST_SHOWN = 300  # characters of an exception message
 
 
 class UserCodeError(ValueError):
-    """A user's code cannot be imported, raised, or broke a limit; the message is one line."""
+    """User code cannot be imported, raised an exception or exceeded a limit.
+
+    The message is one line.
+    """
 
 
 def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()) -> Any:
-    """Return what ``package.module:name`` names; the name may have dots.
+    """Import and return the object that ``package.module:name`` names.
 
-    Installed modules come first, then those in ``folders``. Folders where a module was looked for
-    stay on ``sys.path``, so that what the module imports later is found too.
+    Installed modules take precedence over modules in ``folders``. The folders that were searched
+    stay on ``sys.path``, so that later imports of the module succeed.
 
     Parameters
     ----------
-    reference
-        The module and the name in it.
-    name
-        What messages call the reference.
-    folders
-        Folders to look in, such as the one that holds the file that names it.
+    reference : str
+        The module and the name in it; the name may contain dots.
+    name : str, optional
+        Name of the argument, used in error messages.
+    folders : sequence of pathlib.Path, optional
+        Folders to search, such as the folder of the file that contains the reference.
+
+    Returns
+    -------
+    object
+        The function, class or other object.
 
     Raises
     ------
     UserCodeError
-        If there is no such module or nothing of that name in it, or the module cannot be imported:
-        importing runs a user's code, which may raise anything.
+        If the module or the name does not exist, or if importing the module raises anything.
+
+    Examples
+    --------
+    >>> load("math:sqrt")(4.0)
+    2.0
     """
     module, mark, attribute = reference.partition(":")
     if not (mark and module and attribute):
@@ -58,12 +70,34 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
 
 
 def call(function: Callable[..., Any], *arguments: Any, message: str, **named: Any) -> Any:
-    """Return what a function of the user's returns; whatever it raises becomes one line.
+    """Call a user function and turn any exception into a one-line `UserCodeError`.
+
+    Parameters
+    ----------
+    function : callable
+        The function to call.
+    *arguments : object
+        Positional arguments of ``function``.
+    message : str
+        Start of the error message, such as ``"train raised"``.
+    **named : object
+        Keyword arguments of ``function``.
+
+    Returns
+    -------
+    object
+        The value that ``function`` returns.
 
     Raises
     ------
     UserCodeError
-        If the function raises an exception or ends the process: ``message``, and what and where.
+        If ``function`` raises an exception or calls ``sys.exit``. The text is ``message``, followed
+        by the exception and its place in the user's code.
+
+    Examples
+    --------
+    >>> call(max, 1, 2, message="max raised")
+    2
     """
     try:
         return function(*arguments, **named)
@@ -72,14 +106,25 @@ def call(function: Callable[..., Any], *arguments: Any, message: str, **named: A
 
 
 def search_in(*folders: Path) -> list[str]:
-    """Make the modules of these folders importable, after all that is installed."""
+    """Append folders to ``sys.path``, after all installed packages.
+
+    Parameters
+    ----------
+    *folders : pathlib.Path
+        Folders that contain modules.
+
+    Returns
+    -------
+    list of str
+        The resolved folders, without duplicates.
+    """
     places = list(dict.fromkeys(str(folder.resolve()) for folder in folders))
     sys.path.extend(place for place in places if place not in sys.path)
     return places
 
 
 def import_module(module: str, *, name: str, folders: Iterable[Path]) -> ModuleType:
-    """Import a module from where `load` looks; see there."""
+    """Import a module from an installed package or from ``folders``; see `load`."""
     places = search_in(*folders)
     importlib.invalidate_caches()
     try:
@@ -92,14 +137,14 @@ def import_module(module: str, *, name: str, folders: Iterable[Path]) -> ModuleT
                 f"current folder, got {module!r}{did_you_mean(module, _near(module, places))}"
             ) from None
         raise UserCodeError(f"{module} cannot be imported: {in_one_line(error)}") from error
-    except KeyboardInterrupt:  # of the terminal
+    except KeyboardInterrupt:  # pressed on the terminal
         raise
     except BaseException as error:
         raise UserCodeError(f"{module} cannot be imported: {in_one_line(error)}") from error
 
 
 def _near(module: str, places: Sequence[str]) -> list[str]:
-    """Return the modules that lie in the same package in any of the folders."""
+    """Return the names of the modules of the same package in any of the folders."""
     package, dot, _ = module.rpartition(".")
     inside = Path(*package.split(".")) if package else Path()
     files = [file for place in places for file in Path(place, inside).glob("*.py")]
@@ -107,11 +152,29 @@ def _near(module: str, places: Sequence[str]) -> list[str]:
 
 
 def in_one_line(error: BaseException, function: Callable[..., Any] | None = None) -> str:
-    """Return the exception and the line of the user's code that it comes from."""
+    r"""Format an exception as one line, with the line of user code that raised it.
+
+    Parameters
+    ----------
+    error : BaseException
+        The exception, with its traceback.
+    function : callable, optional
+        The user function; its file is preferred as the place to report.
+
+    Returns
+    -------
+    str
+        ``"Type: message (file.py, line n)"``.
+
+    Examples
+    --------
+    >>> in_one_line(ValueError("two\nlines"))
+    'ValueError: two lines'
+    """
     frames = [
         (frame.f_code.co_filename, line) for frame, line in traceback.walk_tb(error.__traceback__)
     ][1:]
-    function = getattr(function, "func", function)  # of a partial
+    function = getattr(function, "func", function)  # unwrap a partial
     code = getattr(getattr(function, "__func__", function), "__code__", None)
     own = [at for at in frames if code is not None and at[0] == code.co_filename]
     place = (own or [at for at in frames if "importlib" not in at[0]])[-1:]
@@ -121,9 +184,9 @@ def in_one_line(error: BaseException, function: Callable[..., Any] | None = None
 
 
 def _text(error: BaseException) -> str:
-    """Return the message of an exception in one line, cut where it is long."""
+    """Return the message of an exception in one line, truncated if it is long."""
     try:
         text = " ".join(str(error).split())
-    except BaseException:  # its own code makes the text
+    except BaseException:  # its __str__ is user code
         return "(its message cannot be shown)"
     return text if len(text) <= _MOST_SHOWN else f"{text[:_MOST_SHOWN]}..."

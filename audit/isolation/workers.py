@@ -1,4 +1,4 @@
-"""Worker processes: functions of users run there, one process a module, reused."""
+"""Worker processes that run user functions: one process per module, reused between calls."""
 
 from __future__ import annotations
 
@@ -22,26 +22,36 @@ from audit.isolation import process
 from audit.isolation.user_code import UserCodeError
 
 _GIGABYTE = 1e9
-_IDLE = 8  # workers that are kept for the next call
-_SLICE = 0.1  # seconds after which a silent worker is looked at
+_IDLE = 8  # idle workers kept for later calls
+_SLICE = 0.1  # seconds between two checks of a silent worker
 _LONGEST = 2**20  # bytes of a reply
-_PATIENCE = 3.0  # seconds for a keeper to end all that it watches
+_PATIENCE = 3.0  # seconds for a keeper to kill its processes
 
 
 @dataclass(frozen=True, kw_only=True)
 class Limits:
-    """What functions of users may take.
+    """Limits on the time and memory of user functions.
 
-    Attributes
+    Parameters
     ----------
-    seconds
-        The time of all calls of one `Workers.function` together.
-    gigabytes
-        The resident memory of the process and of all that it starts; 1 is 1e9 bytes. It is
-        watched, as limits on addresses (RLIMIT_AS) refuse what PyTorch, JAX and CUDA reserve
-        without using it.
-    import_seconds
-        The time that the module takes to import, which is counted by itself.
+    seconds : float
+        Total time, in seconds, of all calls within one `Workers.function` context.
+    gigabytes : float
+        Resident memory of the process and all its descendants, in units of 1e9 bytes. It is
+        monitored rather than enforced by the system, because a limit on the address space
+        (RLIMIT_AS) would refuse memory that PyTorch, JAX and CUDA reserve but do not use.
+    import_seconds : float, optional
+        Time, in seconds, for importing the module; not counted in ``seconds``.
+
+    Raises
+    ------
+    ValueError
+        If a limit is not a positive finite number.
+
+    Examples
+    --------
+    >>> Limits(seconds=10.0, gigabytes=2.0).import_seconds
+    60.0
     """
 
     seconds: float
@@ -56,7 +66,7 @@ class Limits:
 
 @dataclass(frozen=True)
 class _Kind:
-    """What workers must have in common to stand in for each other."""
+    """The properties that two interchangeable workers have in common."""
 
     module: str
     task: str
@@ -66,26 +76,27 @@ class _Kind:
 
 
 class _Ended(Exception):
-    """The worker is gone; the text says what became of it."""
+    """The worker has ended; the message says how."""
 
 
 class Workers:
-    """Worker processes for functions of users.
+    """Worker processes for user functions; a context manager.
 
-    A module gets a process when a function of it is first called, and keeps it; calls at the same
-    time get one each. Values cross as JSON. Nothing that a function does reaches this process: not
-    what it prints (standard output goes to standard error), patches, raises or leaks, and not its
-    end. A process that broke a limit or died is not used again. Workers end with `close`, and when
-    this process ends in whatever way.
+    A module gets a process when one of its functions is first called, and keeps it; simultaneous
+    calls get a process each. Arguments and results cross the process boundary as JSON. Nothing that
+    a user function does affects the calling process: neither its output (standard output is
+    redirected to standard error), nor its patches, exceptions, memory leaks or crashes. A process
+    that exceeded a limit or died is not used again. Workers end with `close`, and also when the
+    calling process ends for any reason.
 
     Parameters
     ----------
-    folders
-        Where modules are looked for after ``sys.path``, such as the folder of the file that names
+    folders : sequence of pathlib.Path, optional
+        Folders to search for modules after ``sys.path``, such as the folder of the file that names
         them.
-    environment
-        Variables that workers have besides those of this process, such as ``OMP_NUM_THREADS``,
-        which libraries read when they are imported.
+    environment : mapping of str to str, optional
+        Environment variables of the workers in addition to those of this process, such as
+        ``OMP_NUM_THREADS``, which libraries read when they are imported.
     """
 
     def __init__(
@@ -106,7 +117,7 @@ class Workers:
         self.close()
 
     def close(self) -> None:
-        """End all workers, those too that are at work."""
+        """Terminate all workers, including busy ones."""
         with self._lock:
             self._closed = True
             ending = list(self._all)
@@ -121,30 +132,30 @@ class Workers:
     def function(
         self, reference: str, *, task: str, limits: Limits, name: str = "function"
     ) -> Iterator[Callable[..., Any]]:
-        """Return a function that runs a user's function in a worker.
+        """Provide a function that runs a user function in a worker; a context manager.
 
         Parameters
         ----------
-        reference
-            The user's function, ``package.module:name``.
-        task
-            A function of this package, ``package.module:name``, that runs in the worker too. It is
+        reference : str
+            The user function, ``package.module:name``.
+        task : str
+            A function of this package, ``package.module:name``, that also runs in the worker. It is
             called as ``task(function, *arguments)`` and returns plain data.
-        limits
-            What may be taken.
-        name
-            What messages call the reference.
+        limits : Limits
+            Limits on time and memory.
+        name : str, optional
+            Name of ``reference`` in error messages.
 
         Yields
         ------
-        Callable
-            Takes plain data and returns what the task returns.
+        callable
+            Takes plain data and returns the value of the task.
 
         Raises
         ------
         UserCodeError
-            From here if the module cannot be imported, from the function if it raises, hangs,
-            ends or crashes its process, or needs too much memory.
+            On entry, if the module cannot be imported. From the yielded function, if the user
+            function raises, hangs, exits, crashes its process or exceeds its memory limit.
         """
         kind = self._kind(reference, task, limits)
         worker = self._taken(kind, reference, limits, name)
@@ -164,7 +175,7 @@ class Workers:
                     raise UserCodeError(f"{reference} {reason}") from None
             finally:
                 left -= time.monotonic() - began
-            # what an earlier call left behind may have ended it: once more, in a new process
+            # state left by an earlier call may have ended it: retry in a new process
             self._discarded(worker)
             worker = self._taken(kind, reference, limits, name, new=True)
             return call(*arguments)
@@ -181,7 +192,7 @@ class Workers:
     def _taken(
         self, kind: _Kind, reference: str, limits: Limits, name: str, *, new: bool = False
     ) -> _Worker:
-        """Return a worker that has imported the module, and knows which function is meant."""
+        """Return a worker that has imported the module and found the function."""
         with self._lock:
             if kind in self._failed:
                 raise UserCodeError(self._failed[kind])
@@ -205,7 +216,7 @@ class Workers:
                 reason = slow if isinstance(error, TimeoutError) else text
                 text = f"{kind.module} cannot be imported: it {reason}"
             if not begun:
-                self._failed[kind] = text  # no claim waits for the same failure again
+                self._failed[kind] = text  # later calls fail at once
             self._returned(worker)
             raise UserCodeError(text) from None
         except BaseException:
@@ -224,7 +235,7 @@ class Workers:
         return worker
 
     def _returned(self, worker: _Worker) -> None:
-        """Keep a worker that can go on for the next call."""
+        """Keep a worker for the next call if it is still usable."""
         if not worker.idle:
             self._discarded(worker)
             return
@@ -245,7 +256,7 @@ class Workers:
 
 
 class _Worker:
-    """One worker process, and the socket to it."""
+    """One worker process and the socket to it."""
 
     def __init__(self, kind: _Kind, environment: Mapping[str, str]) -> None:
         self.kind = kind
@@ -256,12 +267,12 @@ class _Worker:
         words = [str(theirs.fileno()), str(os.getpid()), str(int(kind.gigabytes * _GIGABYTE))]
         try:
             self._keeper = subprocess.Popen(
-                # -P: the folder of the file is no place for modules
+                # -P: do not search the folder of this file for modules
                 [sys.executable, "-P", str(Path(process.__file__)), *words],
                 stdin=subprocess.DEVNULL,
                 pass_fds=(theirs.fileno(),),
                 env={**os.environ, **environment},
-                start_new_session=True,  # Ctrl-C is for this process to handle
+                start_new_session=True,  # Ctrl-C is handled by this process only
             )
         except BaseException:
             self._socket.close()
@@ -271,25 +282,25 @@ class _Worker:
 
     @property
     def idle(self) -> bool:
-        """Whether the process can take a request, and has sent nothing that nobody asked for."""
+        """Whether the process can take a request and has sent nothing unrequested."""
         alive = self._keeper.poll() is None and self._socket.fileno() >= 0
         silent = alive and not select.select([self._socket], [], [], 0)[0]
         return silent and not self._busy and not self._received
 
     def answer(self, request: Any, seconds: float) -> Any:
-        """Return the answer to a request.
+        """Send a request and return the answer.
 
         Raises
         ------
         TimeoutError
-            If there is none in time.
+            If there is no answer in time.
         _Ended
             If the process ended before it answered.
         UserCodeError
             If the answer is an error.
         """
         until = time.monotonic() + seconds
-        self._busy = True  # until it has answered, it cannot be asked anything else
+        self._busy = True  # until it has answered
         try:
             self._socket.settimeout(max(seconds, 1e-3))
             self._socket.sendall(json.dumps(request).encode() + b"\n")
@@ -312,7 +323,7 @@ class _Worker:
                 reply = json.loads(line)
                 ended = reply.get("ended")
             except (ValueError, AttributeError, RecursionError):
-                raise _Ended("sent what is no answer") from None
+                raise _Ended("sent an invalid answer") from None
             if ended is not None:
                 raise _Ended(self._how(ended))
             found: dict[str, Any] = reply
@@ -325,8 +336,8 @@ class _Worker:
             if left <= 0:
                 raise TimeoutError
             if len(self._received) > _LONGEST:
-                raise _Ended("sent what is no answer")
-            gone = self._keeper.poll()  # before the last look at what it sent
+                raise _Ended("sent an invalid answer")
+            gone = self._keeper.poll()  # checked before the last read
             self._socket.settimeout(min(left, _SLICE))
             try:
                 received = self._socket.recv(1 << 16)
@@ -342,12 +353,12 @@ class _Worker:
         return line
 
     def signal(self) -> None:
-        """Tell the keeper to end."""
+        """Ask the keeper to end."""
         with contextlib.suppress(OSError):
             self._keeper.terminate()
 
     def end(self) -> None:
-        """Wait until the keeper has ended; kill the group of processes where it does not."""
+        """Wait until the keeper has ended; kill its process group if it does not."""
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._keeper.wait(_PATIENCE)
         with contextlib.suppress(OSError):
@@ -356,7 +367,7 @@ class _Worker:
         self._socket.close()
 
     def _how(self, ended: dict[str, int]) -> str:
-        """Return in words how the process ended."""
+        """Describe how the process ended."""
         if "memory" in ended:
             taken = ended["memory"] / _GIGABYTE
             limit = self.kind.gigabytes

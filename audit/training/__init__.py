@@ -1,7 +1,8 @@
-"""Audits of trainings in any framework: canaries, scores and trials.
+"""Audit trainings written in any framework.
 
-The user gives a function that trains once and returns scores. It runs many times in processes of
-its own, with a canary and without it, and what the scores certify is held against the claims.
+The user gives a function that trains once and returns scores. It runs many times in separate
+processes, with and without a canary. Certified lower bounds from the scores are compared with the
+claims.
 """
 
 import lazy_loader

@@ -1,4 +1,4 @@
-"""The design of an audit of a training: everything that is chosen before a training runs."""
+"""The design of a training audit: everything that is chosen before a training runs."""
 
 from __future__ import annotations
 
@@ -18,41 +18,54 @@ from audit.results.verdicts import UserClaim
 
 Argument = bool | int | float | str
 
-_FEWEST = 8  # trainings with one canary: four scores with it, four without
+_FEWEST = 8  # fewest trainings with one canary: four with it, four without
 _FEWEST_CANARIES = 4
-# No sample depends on these, and an anytime-valid audit may go on for longer than was planned.
+# No score depends on these, and an anytime-valid audit may run longer than was planned.
 _NO_SAMPLE = ("seconds", "gigabytes")
 _LENGTH = ("trials", "minutes")
 
 
 @dataclass(frozen=True, kw_only=True)
 class Design:
-    """What is trained, what is claimed, and how the scores will be judged.
+    """The design of an audit: the training, the claims and the method.
 
     Parameters
     ----------
-    train
-        The training, ``package.module:function``; see `audit.training.run`.
-    claims
-        What is claimed of one canary in or out, one or more.
-    trials
-        Trainings in all. With one canary it is even: half of them have it.
-    minutes
-        The time after which no further training is started, over all starts of the audit together.
-    early_stop
-        Whether trainings end once every claim is refuted.
-    canaries
-        1: each training has the canary or lacks it. More: each training holds about half of them.
-    assume
-        What is assumed of how many canaries of one training depend on each other.
-    columns
-        How several scores of one training become one; their sum by default, which costs no
-        training. All others but `WeightedColumns` choose on a part of the trainings, and need the
-        number of trainings to be fixed.
-    arguments
-        Further keyword arguments of the training.
-    seconds, gigabytes
-        The limits of one training.
+    train : str
+        The training function, ``package.module:function``; see `audit.training.run`.
+    claims : tuple of UserClaim
+        The claims about adding or removing one canary, at least one.
+    trials : int, optional
+        Number of trainings. With one canary it must be even: half of them include it.
+    minutes : float, optional
+        Time, in minutes, after which no further training starts, summed over all starts of the same
+        audit.
+    early_stop : bool, optional
+        Whether to stop once every claim is refuted.
+    canaries : int, optional
+        Number of canaries. With 1, each training either includes the canary or not; with more, each
+        training includes about half of them.
+    assume : Canaries, optional
+        The assumption about the dependence between several canaries of one training.
+    columns : Columns, optional
+        How several scores of a training are combined into one; by default their sum, which uses no
+        training for the choice. All others but `WeightedColumns` use a part of the trainings to
+        choose, and need a fixed number of trainings.
+    arguments : mapping of str to bool, int, float or str, optional
+        Further keyword arguments of the training function.
+    seconds, gigabytes : float, optional
+        Limits on the time (s) and the memory (1e9 bytes) of one training.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range or two options exclude each other.
+
+    Examples
+    --------
+    >>> from audit.results import UserClaim
+    >>> Design(train="my_training:train", claims=(UserClaim("", 2.0, 1e-5),), trials=400).deltas
+    (1e-05,)
     """
 
     train: str
@@ -81,7 +94,7 @@ class Design:
                 raise validate.fail(f"arguments.{argument}", "a number, text or a boolean", value)
             taken = argument in ("canary", "included", "seed") or keyword.iskeyword(argument)
             if taken or not argument.isidentifier():
-                requirement = "a name of a parameter of train other than its first two"
+                requirement = "the name of a parameter of train other than its first two"
                 raise validate.fail("arguments", requirement, argument)
         if self.minutes is not None:
             validate.positive(minutes=self.minutes)
@@ -106,11 +119,11 @@ class Design:
     def _check_many_canaries(self) -> None:
         validate.integer(_FEWEST_CANARIES, canaries=self.canaries)
         if self.trials is None:
-            raise validate.fail("trials", "given with many canaries; 1 is enough", None)
+            raise validate.fail("trials", "given with several canaries (1 is enough)", None)
         validate.integer(1, trials=self.trials)
         for name in ("minutes", "early_stop", "columns"):
             if getattr(self, name):
-                raise validate.fail(name, "left out with many canaries", getattr(self, name))
+                raise validate.fail(name, "left out with several canaries", getattr(self, name))
 
     @property
     def anytime(self) -> bool:
@@ -119,13 +132,19 @@ class Design:
 
     @property
     def deltas(self) -> tuple[float, ...]:
-        """The deltas of the claims, the largest first."""
+        """The deltas of the claims, largest first."""
         return tuple(sorted({claim.delta for claim in self.claims}, reverse=True))
 
     def identity(self) -> dict[str, Any]:
-        """Return all that the result depends on, as plain data.
+        """Return all settings that the result depends on, as plain data.
 
-        How long an anytime-valid audit lasts is not part of it: it may be changed after looking.
+        The length of an anytime-valid audit is left out: it may be changed after looking at the
+        data.
+
+        Returns
+        -------
+        dict
+            Plain data by field name.
         """
         left_out = (*_NO_SAMPLE, *_LENGTH) if self.anytime else _NO_SAMPLE
         names = {one.name for one in fields(Design)} - set(left_out)
@@ -134,14 +153,16 @@ class Design:
 
 @dataclass(frozen=True)
 class Trial:
-    """One training: its number from 1, its seed, and which canaries it includes.
+    """One training of an audit.
 
-    Attributes
+    Parameters
     ----------
-    number, seed
-        A whole number from 1, and one in [0, 2^32) that no other trial of the audit has.
-    included
-        One entry a canary.
+    number : int
+        Number of the trial, from 1.
+    seed : int
+        Seed of the training, in [0, 2^32), different for every trial of the audit.
+    included : tuple of bool
+        For each canary, whether it is included.
     """
 
     number: int
@@ -150,7 +171,7 @@ class Trial:
 
     @property
     def described(self) -> str:
-        """The trial in words, for messages."""
+        """The description of the trial in messages."""
         if len(self.included) > 1:
             which = f"{sum(self.included)} of {len(self.included)} canaries"
         else:
@@ -162,10 +183,30 @@ Scored = tuple[Trial, tuple[float, ...]]
 
 
 def trials_of(design: Design, seed: int) -> Iterator[Trial]:
-    """Yield the trials of an audit; those of a longer one begin with the same.
+    """Yield the trials of an audit in order.
 
-    Seeds and coins are spawned from the audit's seed (`numpy.random.SeedSequence`). With one
-    canary, trials 1 and 2, 3 and 4, ... are pairs: a coin says which of the two has it.
+    Seeds and coins are spawned from the audit's seed (`numpy.random.SeedSequence`), so a longer
+    audit begins with the trials of a shorter one. With one canary, trials 1 and 2, 3 and 4, ... are
+    pairs: a coin decides which of the two includes the canary.
+
+    Parameters
+    ----------
+    design : Design
+        The design of the audit.
+    seed : int
+        Seed of the audit.
+
+    Yields
+    ------
+    Trial
+        The next trial.
+
+    Examples
+    --------
+    >>> from audit.results import UserClaim
+    >>> design = Design(train="my_training:train", claims=(UserClaim("", 2.0, 1e-5),), trials=8)
+    >>> [trial.included for trial in trials_of(design, seed=1)][:4]
+    [(True,), (False,), (True,), (False,)]
     """
     seeds = _distinct_seeds(seed)
     number = 0
@@ -182,7 +223,7 @@ def trials_of(design: Design, seed: int) -> Iterator[Trial]:
 
 
 def analysis_seed(seed: int) -> int:
-    """Return the seed of what the analysis draws: lots that break ties, or a pilot."""
+    """Return the seed of the random choices of the analysis: tie-breaking or the pilot split."""
     return int(_stream(seed, _ANALYSIS, 0).generate_state(1)[0])
 
 
@@ -194,7 +235,7 @@ def _stream(seed: int, purpose: int, number: int) -> np.random.SeedSequence:
 
 
 def _distinct_seeds(seed: int) -> Iterator[int]:
-    """Yield numbers of 32 bits, which every library takes as a seed, none of them twice."""
+    """Yield distinct 32-bit seeds, which every library accepts."""
     used: set[int] = set()
     number = 0
     while True:
@@ -211,7 +252,7 @@ def reference_to(train: object) -> str:
     Raises
     ------
     ValueError
-        If it is no function of a module: a lambda, a partial, one inside a function.
+        If it is not a function of a module, but a lambda, a partial or a nested function.
     """
     if isinstance(train, str):
         return train
@@ -231,7 +272,7 @@ def _stem(file: str) -> str:
 
 
 def claims_of(claims: Sequence[Any]) -> tuple[UserClaim, ...]:
-    """Return claims given as `UserClaim` or as pairs (epsilon, delta), which have no name."""
+    """Convert `UserClaim` objects and pairs (epsilon, delta) to a tuple of `UserClaim`."""
     found = []
     for i, claim in enumerate(claims):
         if isinstance(claim, UserClaim):

@@ -1,4 +1,4 @@
-"""Trainings in parallel processes: started in order, kept as they finish, yielded in order."""
+"""Run trainings in parallel processes: start in order, save as they finish, yield in order."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from audit.training.journal import Finished, Journal, journal
 Report = Callable[[int, int], None]
 
 _TASK = "audit.training.worker:answer"
-_IMPORT_SECONDS = 300.0  # PyTorch and JAX take a while where several processes import them
-_INSIDE = "AUDIT_TRAINING"  # a variable that worker processes have
+_IMPORT_SECONDS = 300.0  # seconds; PyTorch and JAX import slowly in several processes at once
+_INSIDE = "AUDIT_TRAINING"  # an environment variable that marks worker processes
 _THREADS = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -35,18 +35,23 @@ _THREADS = (
 
 
 class Processes:
-    """Worker processes for trainings, each used again and again; a context manager.
+    """Worker processes for trainings, reused between trainings; a context manager.
 
-    Audits of one module that share them import it once a process.
+    Audits of the same module that share them import the module once per process.
 
     Parameters
     ----------
-    number
-        Trainings at a time.
-    threads
-        Threads of the numerical libraries in each process.
-    folders
-        Where modules of trainings are looked for, after ``sys.path``.
+    number : int, optional
+        Number of trainings that run at the same time.
+    threads : int, optional
+        Number of threads of the numerical libraries in each process.
+    folders : sequence of pathlib.Path, optional
+        Folders to search for the modules of trainings, after ``sys.path``.
+
+    Raises
+    ------
+    ValueError
+        If a number is not a positive integer.
     """
 
     def __init__(self, number: int = 1, *, threads: int = 1, folders: Sequence[Path] = ()) -> None:
@@ -64,13 +69,13 @@ class Processes:
         self.close()
 
     def close(self) -> None:
-        """End all processes, those too that train."""
+        """Terminate all processes, including those that are training."""
         self.end_trainings()
         for workers in self._free:
             workers.close()
 
     def end_trainings(self) -> None:
-        """End the processes that train now; others take their places."""
+        """Terminate the processes that are training; new ones replace them."""
         with self._lock:
             ending, self._busy = self._busy, []
         for workers in ending:
@@ -78,7 +83,13 @@ class Processes:
 
     @contextmanager
     def one(self) -> Iterator[Workers]:
-        """Yield workers that nobody else uses meanwhile."""
+        """Reserve one worker; a context manager.
+
+        Yields
+        ------
+        audit.isolation.Workers
+            Workers that no other caller uses at the same time.
+        """
         with self._lock:
             workers = self._free.pop() if self._free else self._new()
             self._busy.append(workers)
@@ -97,7 +108,7 @@ class Processes:
 
 @dataclass(frozen=True)
 class _Training:
-    """The training of a design, in worker processes."""
+    """The training function of a design, run in worker processes."""
 
     design: Design
     processes: Processes
@@ -107,13 +118,13 @@ class _Training:
         return str(self._asked("source"))
 
     def scores(self, trial: Trial) -> tuple[float, ...]:
-        """Train once.
+        """Train once and return the scores.
 
         Raises
         ------
         UserCodeError
-            If the training raises, hangs, ends or crashes its process, needs too much memory, or
-            returns no finite numbers; the message names the trial and its seed.
+            If the training raises, hangs, exits, crashes its process, exceeds its memory limit, or
+            does not return finite numbers; the message names the trial and its seed.
         """
         arguments = dict(self.design.arguments)
         try:
@@ -145,30 +156,30 @@ def opened(
 ) -> Iterator[Iterator[Scored]]:
     """Yield an iterator over the trials of an audit with their scores, in order.
 
-    Trials that finished in an earlier start of the same audit are read from the folder. On leaving,
-    trainings that still run are ended.
+    Trials that finished in an earlier start of the same audit are read from the folder. On exit,
+    trainings that still run are terminated.
 
     Parameters
     ----------
     design, confidence, seed
         The audit.
     folder
-        Where finished trials are kept; None for nowhere.
+        Where finished trials are stored; None for nowhere.
     processes
         Where trainings run. They stay open.
     progress
-        Called with the trials that have finished, and all that there are (0 for unknown).
+        Called with the number of finished trials and the total (0 if unknown).
 
     Raises
     ------
     ValueError
-        If the folder is in use or belongs to another audit, the training's module cannot be
-        imported, or (from the iterator) a trial fails: a `UserCodeError`.
+        If the folder is in use or belongs to another audit, if the training's module cannot be
+        imported, or (from the iterator) if a trial fails: a `UserCodeError`.
     """
     if os.environ.get(_INSIDE):
         raise ValueError(
-            "an audit must not be started by the module of its own training: put the call below "
-            'if __name__ == "__main__"'
+            "an audit must not be started while its training module is imported: put the call "
+            'under if __name__ == "__main__"'
         )
     training = _Training(design, processes)
     identity = {
@@ -193,14 +204,14 @@ def _in_order(
     design, processes = training.design, training.processes
     began = time.monotonic() - kept.elapsed
     until = math.inf if design.minutes is None else 60 * design.minutes
-    last_known = max(kept.finished, default=0)  # those before it were started, so they count
+    last_known = max(kept.finished, default=0)  # earlier trials were started, so they count
     pool = ThreadPoolExecutor(processes.number)
     running: dict[Future[tuple[float, ...]], Trial] = {}
     source = trials_of(design, seed)
-    begun: dict[int, Trial] = {}  # trials that were not yielded yet
+    begun: dict[int, Trial] = {}  # trials not yielded yet
     following = 1
 
-    def tell() -> None:
+    def report() -> None:
         if design.trials is None:
             progress(min(round(time.monotonic() - began), round(until)), round(until))
         else:
@@ -209,7 +220,7 @@ def _in_order(
     try:
         while True:
             while following in begun and following in kept.finished:
-                tell()
+                report()
                 yield begun.pop(following), kept.finished[following].scores
                 following += 1
             if len(running) < processes.number:
@@ -225,7 +236,7 @@ def _in_order(
             ended = [(running.pop(one), one) for one in wait(running, None, FIRST_COMPLETED).done]
             for trial, one in sorted(ended, key=lambda pair: pair[1].exception() is not None):
                 kept.add(Finished(trial.number, one.result(), time.monotonic() - began))
-            tell()
+            report()
     finally:
-        processes.end_trainings()  # a thread that waits for a training ends with it
+        processes.end_trainings()  # ends the threads that wait for them
         pool.shutdown(cancel_futures=True)

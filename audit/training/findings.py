@@ -1,4 +1,4 @@
-"""What trainings with one canary show, as findings: verdicts, tables, charts and caveats."""
+"""Findings of an audit with one canary: verdicts, tables, charts and caveats."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.training.design import Design
-from audit.training.many_canaries import in_words, rounded_down
+from audit.training.many_canaries import labelled, rounded_down
 from audit.training.one_canary import Judged
 from audit.training.plan import fewest
 from audit.training.useless import useless
@@ -27,15 +27,15 @@ from audit.training.useless import useless
 Array = NDArray[np.float64]
 
 _BINS = 40
-_WIDEST = 1e300  # of an axis: drawing needs margins
-_FEW, _MOSTLY = 10, 0.9  # distinct scores: no more are an answer or a guess; a share of all
-_MOST_POINTS = 400  # of a curve
+_WIDEST = 1e300  # range of an axis; drawing needs margins
+_FEW, _MOSTLY = 10, 0.9  # distinct scores: as many as labels or guesses have; a share of all
+_MOST_POINTS = 400  # points of a curve
 
 
 def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings:
     """Return the findings of an audit with one canary."""
     certified = {one.delta: one for one in judged.certified}
-    directed = judged.log_e_values is None  # e-processes look both ways
+    directed = judged.log_e_values is None  # e-processes test both orders
     certifies = any(one.epsilon > 0 for one in judged.certified)
     why = useless(judged.scores, judged.scores_prime, directed=directed, certifies=certifies)
 
@@ -49,7 +49,7 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
     return Findings(
         statements=tuple(
             Statement(
-                claim=in_words(claim, "epsilon"),
+                claim=labelled(claim, "epsilon"),
                 citation="claimed by the training's author",
                 expected=claim.epsilon,
                 found=_found(claim.epsilon, certified[claim.delta].epsilon),
@@ -59,13 +59,13 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
         ),
         tables=(
             FoundTable(
-                caption="What the trainings certify, all deltas together",
+                caption="Certified lower bounds, simultaneous over all deltas",
                 columns=(
                     "delta",
                     "Certified lower bound on epsilon",
-                    "Most that so many trainings could certify",
+                    "Largest bound that this many trainings can certify",
                     "Error spent",
-                    "Rests on",
+                    "Counts",
                 ),
                 rows=tuple(
                     (
@@ -97,16 +97,16 @@ def _found(claimed: float, certified: float) -> float:
 def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[str]:
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
-        f"What certifies: {judged.method}, at confidence {confidence:g} for all that is said. "
-        "A claim is refuted where the certified lower bound is above it.",
+        f"Method: {judged.method}; all bounds hold simultaneously with confidence {confidence:g}. "
+        "A claim is refuted if the certified lower bound exceeds it.",
         *_reach(design, judged, confidence),
-        "The histograms describe the scores; what is read from them, or from a normal law fitted "
-        "to them, is no bound.",
+        "The histograms only describe the scores: an epsilon read from them, or from a normal "
+        "distribution fitted to them, is not a bound.",
     ]
     if design.early_stop:
         notes.append(
-            "The audit ends when every claim is refuted: a bound that has just passed the claims "
-            "is then all that it found, and more trainings might show more."
+            "The audit stops as soon as every claim is refuted, so the bounds are barely above the "
+            "claims; more trainings might certify more."
         )
     if why:
         notes.append(why)
@@ -117,8 +117,8 @@ def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[
     ]
     if constant and not why:
         notes.append(
-            f"All scores {' and '.join(constant)} the canary are equal: no noise reaches them, or "
-            "the training does not take its randomness from its seed."
+            f"All scores {' and '.join(constant)} the canary are equal: either no noise reaches "
+            "them, or the training does not draw its randomness from its seed."
         )
     repeats = [
         f"{distinct} of {scores.size} {side}"
@@ -127,34 +127,35 @@ def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[
     ]
     if repeats:
         notes.append(
-            f"Scores repeat: {' and '.join(repeats)} the canary differ. If they are not of a kind "
-            "that takes few values, as a count does, trainings share a generator that their module "
-            "made when it was imported, and the numbers here are no bounds: make it from the seed."
+            f"Scores repeat: only {' and '.join(repeats)} the canary are distinct. Unless the "
+            "score takes few values (a count, for example), trainings probably share a random "
+            "generator created when their module was imported. The bounds are then invalid: create "
+            "the generator from the seed."
         )
     return notes
 
 
 def _reach(design: Design, judged: Judged, confidence: float) -> Iterator[str]:
-    """Say what so many trainings could certify at most, and how many a claim beyond it needs."""
+    """Say what this many trainings can certify at most, and how many a larger claim needs."""
     limits = ", ".join(
         f"epsilon {rounded_down(one.largest):.4g} at delta {one.delta:g}"
         for one in judged.certified
     )
-    yield f"So many trainings can certify at most {limits}, whatever the training leaks."
+    yield f"This many trainings can certify at most {limits}, whatever the training leaks."
     largest = {one.delta: one.largest for one in judged.certified}
     for claim in design.claims:
         if claim.epsilon >= largest[claim.delta]:
             needed = fewest(claim, confidence=confidence, early_stop=design.anytime)
             number = "more than 100,000" if needed is None else f"{needed:,}"
             yield (
-                f"{in_words(claim, f'epsilon {claim.epsilon:g}')} could not be refuted by so few: "
-                f"it takes {number} trainings at the very least, and more where scores do not give "
-                "the canary away (`audit.training.plan`)."
+                f"{labelled(claim, f'epsilon {claim.epsilon:g}')} could not be refuted by this "
+                f"many: it takes at least {number} trainings, and more if scores do not reveal the "
+                "canary perfectly (`audit.training.plan`)."
             )
 
 
 def _histograms(judged: Judged) -> Iterator[Chart]:
-    """Yield the histograms of both sides; none of scores too far apart for an axis."""
+    """Yield the histograms of both sides; none if the scores are too far apart for an axis."""
     both = np.concatenate([judged.scores, judged.scores_prime])
     low, high = float(np.min(both)), float(np.max(both))
     if high - low > _WIDEST:
@@ -167,7 +168,7 @@ def _histograms(judged: Judged) -> Iterator[Chart]:
     yield Chart(
         name="scores",
         title="Scores of the trainings",
-        caption="The share of trainings in each bin, with the canary and without it.",
+        caption="Share of trainings in each bin, with and without the canary.",
         x_label="score",
         y_label="share of trainings",
         series=tuple(
@@ -193,7 +194,7 @@ def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
         series=(
             *(
                 Series(
-                    name=in_words(claim, f"epsilon ≤ {claim.epsilon:g}"),
+                    name=labelled(claim, f"epsilon ≤ {claim.epsilon:g}"),
                     x=pairs,
                     y=tuple(column[kept] / math.log(10)),
                 )

@@ -1,4 +1,4 @@
-"""Finished trials on disk: a line each, written as they finish, whole or known not to be."""
+"""Store finished trials on disk, one line each, written as they finish."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SYNCED_EVERY = 1.0  # seconds
 
 @dataclass(frozen=True)
 class Finished:
-    """A trial that ended: its number, its scores, and the audit's age in seconds by then."""
+    """A finished trial: its number, its scores, and the age of the audit in seconds."""
 
     trial: int
     scores: tuple[float, ...]
@@ -29,10 +29,10 @@ class Finished:
 
 
 class Journal:
-    """The trials that have finished so far; without a folder, of this process alone.
+    """The trials that have finished so far; kept in memory only if there is no folder.
 
-    Floats are written so that they are read back bit for bit. A kill leaves all whole lines, and
-    the last one is dropped where it is not whole.
+    Floats are written so that they are read back bit for bit. After a kill all complete lines
+    remain; an incomplete last line is dropped.
     """
 
     def __init__(self, job: str = "", path: Path | None = None) -> None:
@@ -45,16 +45,16 @@ class Journal:
 
     @property
     def elapsed(self) -> float:
-        """The seconds that earlier starts took, up to the last trial that finished."""
+        """Seconds that earlier starts took, up to the last finished trial."""
         return max((one.elapsed for one in self.finished.values()), default=0.0)
 
     def add(self, one: Finished) -> None:
-        """Take in a trial, and write it down.
+        """Add a trial and write it to the file.
 
         Raises
         ------
         OSError
-            If it cannot be written; the trials before stay.
+            If it cannot be written; earlier trials stay.
         """
         self.finished[one.trial] = one
         if self._path is None:
@@ -62,9 +62,9 @@ class Journal:
         if self._file is None:
             self._file = open(self._path, "ab")  # noqa: SIM115 closed by `close`
         self._file.write(self._line(one))
-        self._file.flush()  # what a kill of this process leaves
+        self._file.flush()  # survives a kill of this process
         if time.monotonic() - self._synced > _SYNCED_EVERY:
-            os.fsync(self._file.fileno())  # what a power cut leaves
+            os.fsync(self._file.fileno())  # survives a power cut
             self._synced = time.monotonic()
 
     def close(self) -> None:
@@ -84,7 +84,7 @@ class Journal:
         for number, line in enumerate(lines[:-1], start=1):
             found = _unsealed(line)
             if found is None and number == len(lines) - 1 and not lines[-1]:
-                break  # the kill came while it was written
+                break  # the process was killed while writing it
             if found is None or found["job"] != self._job:
                 what = "damaged" if found is None else "of another audit"
                 raise ValueError(
@@ -98,7 +98,7 @@ class Journal:
 
 
 def _unsealed(line: bytes) -> Any:
-    """Return the data of a line; None if it is not what was written."""
+    """Return the data of a line, or None if its digest does not match."""
     seal, _, text = line.partition(b" ")
     try:
         body = json.loads(text)
@@ -109,19 +109,19 @@ def _unsealed(line: bytes) -> Any:
 
 @contextlib.contextmanager
 def journal(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Journal]:
-    """Open the journal of an audit, with what earlier starts left there.
+    """Open the journal of an audit, with the trials of earlier starts.
 
     Parameters
     ----------
     folder
-        Made if it is not there; one process at a time may have it open. None for no folder.
+        Created if it does not exist; one process at a time may have it open. None for no folder.
     identity
-        What the result depends on, as plain data.
+        All settings that the result depends on, as plain data.
 
     Raises
     ------
     ValueError
-        If the folder is in use, belongs to another audit, or a line is damaged.
+        If the folder is in use or belongs to another audit, or a line is damaged.
     OSError
         If the folder cannot be written to.
     """

@@ -1,4 +1,4 @@
-"""Many canaries in one training: what their scores and coins certify, and the verdicts."""
+"""Findings of an audit with many canaries: certified bounds and verdicts."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from audit.training.useless import useless
 Array = NDArray[np.float64]
 
 ASSUMED = {
-    Canaries.ARBITRARY: "Nothing is assumed of how canaries depend on each other.",
+    Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",
     Canaries.INDEPENDENT: (
         "These numbers assume that canaries are independent: what is seen of one depends on its "
         "own coin and on noise of its own, and on no other's. For a mechanism of which that is not "
@@ -46,13 +46,13 @@ def one_run_findings(
     Parameters
     ----------
     scores, coins
-        One entry a canary; see `audit.estimation.audit_one_run`.
+        One entry per canary; see `audit.estimation.audit_one_run`.
     claims
-        What is claimed of one canary in or out.
+        The claims about adding or removing one canary.
     canaries
-        What is assumed of how they depend on each other.
+        The assumption about the dependence between canaries.
     delta
-        Where the guesses are chosen to be sharp; by default the delta of the first claim.
+        The delta for which the number of guesses is chosen; by default that of the first claim.
     confidence, seed
         As for `audit_one_run`.
     """
@@ -79,7 +79,7 @@ def one_run_findings(
     return Findings(
         statements=tuple(
             Statement(
-                claim=in_words(claim, quantity),
+                claim=labelled(claim, quantity),
                 citation="claimed by the mechanism's author",
                 expected=claim.epsilon,
                 found=rounded_down(bounds[claim.delta].value),
@@ -89,7 +89,7 @@ def one_run_findings(
         ),
         tables=(
             FoundTable(
-                caption="What the guesses certify",
+                caption="Certified lower bounds from the guesses",
                 columns=(
                     "delta",
                     "Certified lower bound on epsilon",
@@ -97,7 +97,7 @@ def one_run_findings(
                     "Guesses",
                     "Canaries",
                     "Error spent",
-                    "Most so many guesses could certify",
+                    "Largest bound that this many guesses can certify",
                 ),
                 rows=tuple(
                     (
@@ -115,21 +115,21 @@ def one_run_findings(
         ),
         notes=(
             ASSUMED[canaries],
-            f"The coins of {audited.canaries} canaries are guessed from their scores; "
-            f"{audited.pilot} others chose how many are. What is found is a certified lower "
-            "bound, and a claim below it is refuted.",
+            f"The inclusion of {audited.canaries} canaries is guessed from their scores; "
+            f"{audited.pilot} other canaries were used to choose the number of guesses. The bound "
+            "is a certified lower bound, and a claim below it is refuted.",
             *([why] if why else []),
         ),
         numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
     )
 
 
-def in_words(claim: UserClaim, quantity: str) -> str:
-    """Return what a claim is about, after its name if it has one."""
+def labelled(claim: UserClaim, quantity: str) -> str:
+    """Return the quantity that a claim bounds, after the claim's name if it has one."""
     name = f"{claim.name}: " if claim.name else ""
     return f"{name}{quantity} at delta {claim.delta:g}"
 
 
 def rounded_down(value: float) -> float:
-    """Round a lower bound so that it is still one when it is printed."""
+    """Round a lower bound down to five decimals, so that the printed value is still a bound."""
     return math.floor(value * 1e5) / 1e5

@@ -1,4 +1,4 @@
-"""One canary and many trainings: what the scores with it and without it certify."""
+"""Certify epsilon from the scores of many trainings with and without one canary."""
 
 from __future__ import annotations
 
@@ -25,27 +25,27 @@ from audit.training.design import Design, Scored, Trial, analysis_seed
 
 Array = NDArray[np.float64]
 
-# The e-processes test a grid of epsilons up to here, besides those that are claimed.
+# The e-processes test a grid of epsilons up to this one, in addition to the claimed ones.
 FARTHEST, _SPACING = 15.0, 0.1
 _METHODS = {OrderStatistics: "order statistics", PilotSplit: "a pilot split"}
 
 
 @dataclass(frozen=True)
 class CertifiedEpsilon:
-    """What trainings certify at one delta.
+    """The certified epsilon at one delta.
 
     Attributes
     ----------
     delta
-        Where epsilon is asked for.
+        The delta of the bound.
     epsilon
         The certified lower bound.
     largest
-        What so many trainings would certify if each score gave the canary away.
+        The bound that this many trainings would certify if each score revealed the canary.
     error
-        The part of 1 - confidence that this delta used.
+        The part of 1 - confidence that was spent on this delta.
     counts
-        What the bound rests on, in words.
+        The counts that the bound is computed from, in words.
     """
 
     delta: float
@@ -57,21 +57,21 @@ class CertifiedEpsilon:
 
 @dataclass(frozen=True, eq=False)
 class Judged:
-    """Scores of trainings, and what they certify.
+    """The scores of trainings and the bounds that they certify.
 
     Attributes
     ----------
     scores, scores_prime
-        One number a training: those with the canary and without it, in the order of the trials.
+        One number per training, with and without the canary, in the order of the trials.
     certified
-        One entry a delta, the largest delta first.
+        One entry per delta, largest delta first.
     method
-        What certifies, in words.
+        The method of certification, in words.
     log_e_values
-        For an anytime-valid audit: logarithms of the e-values against each claim after each pair
-        of trainings, shape (pairs, claims).
+        For an anytime-valid audit: logarithms of the e-values against each claim after each pair of
+        trainings, shape (pairs, claims).
     choosing
-        Trainings that only chose how columns become one score.
+        Number of trainings that were only used to choose how columns are combined.
     """
 
     scores: Array
@@ -83,14 +83,14 @@ class Judged:
 
     @property
     def trainings(self) -> int:
-        """How many trainings count, those too that only chose how columns become a score."""
+        """Number of trainings, including those that only chose how columns are combined."""
         return self.scores.size + self.scores_prime.size + self.choosing
 
 
 class EProcesses:
     """Anytime-valid tests of all claims at once; deltas share the error equally.
 
-    At each delta a grid of claims is tested together with those that are made. The bound is the
+    At each delta a grid of claims is tested together with the given claims. The bound is the
     largest epsilon that is refuted together with all smaller ones; see
     `SequentialAudit.epsilon_lower`. The grid ends at ``farthest``.
     """
@@ -110,18 +110,18 @@ class EProcesses:
             )
 
     def update(self, scores: Array, scores_prime: Array) -> None:
-        """Bet on fresh pairs of trainings."""
+        """Bet on new pairs of trainings."""
         for tests in self._tests.values():
             tests.update(scores, scores_prime)
 
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound at a delta of the claims.
 
-        Where "at most e" is refuted, epsilon is above e: the bound is the next number.
+        If "at most e" is refuted, epsilon is above e: the bound is the next floating-point number.
         """
         tests = self._tests[delta]
         bound = tests.epsilon_lower(delta)
-        smallest = tests.evidence[0]  # the claim of 0
+        smallest = tests.evidence[0]  # the claim epsilon = 0
         return bound if smallest.refuted_after is None else math.nextafter(bound, math.inf)
 
     @property
@@ -131,7 +131,7 @@ class EProcesses:
 
     @property
     def log_e_values(self) -> tuple[float, ...]:
-        """The logarithm of the e-value against each claim, now."""
+        """The logarithm of the current e-value against each claim."""
         found = []
         for claim in self.claims:
             tests = self._tests[claim.delta]
@@ -147,7 +147,7 @@ def judge(
     confidence: float,
     seed: int,
 ) -> Judged:
-    """Return what the trials certify; an early stop leaves the rest of them where they are.
+    """Return the bounds that the trials certify; early stopping skips the remaining trials.
 
     Raises
     ------
@@ -170,7 +170,7 @@ def judge(
         choosing = sum(how.choosing)
 
     found = audit_fixed(x, x_prime, design.deltas, confidence, drawn)
-    best = audit_fixed(*told_apart(x.size, x_prime.size), design.deltas, confidence, drawn)
+    best = audit_fixed(*revealing_scores(x.size, x_prime.size), design.deltas, confidence, drawn)
     certified = tuple(
         CertifiedEpsilon(
             delta=delta,
@@ -181,7 +181,7 @@ def judge(
         )
         for delta in design.deltas
     )
-    method = f"{_METHODS[type(found.thresholds)]} of a number of trainings fixed beforehand"
+    method = f"{_METHODS[type(found.thresholds)]}, for a number of trainings fixed in advance"
     return Judged(x, x_prime, certified, method, choosing=choosing)
 
 
@@ -203,9 +203,9 @@ def _anytime(design: Design, trials: Iterable[Scored], confidence: float) -> Jud
             break
     size = len(scores[0])
     if not size:
-        raise ValueError(f"minutes must be enough for two trainings, got {design.minutes!r}")
+        raise ValueError(f"minutes must be long enough for two trainings, got {design.minutes!r}")
     best = EProcesses(design.claims, confidence)
-    best.update(*told_apart(size, size))
+    best.update(*revealing_scores(size, size))
     certified = tuple(
         CertifiedEpsilon(
             delta=delta,
@@ -217,7 +217,7 @@ def _anytime(design: Design, trials: Iterable[Scored], confidence: float) -> Jud
         for delta in design.deltas
     )
     x, x_prime = (np.array(side, dtype=np.float64) for side in scores)
-    return Judged(x, x_prime, certified, "e-processes, valid at any time", np.array(logs))
+    return Judged(x, x_prime, certified, "anytime-valid e-processes", np.array(logs))
 
 
 def _of_one_width(
@@ -228,18 +228,18 @@ def _of_one_width(
         width = width or len(scores)
         if len(scores) != width:
             raise ValueError(
-                f"{trial.described} must give {width} scores, as the ones before, got {len(scores)}"
+                f"{trial.described} must give {width} scores like earlier trials, got {len(scores)}"
             )
         yield trial, scores
 
 
 def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
-    """Return one number, or all columns where a part of the trainings is to choose.
+    """Return one number, or all columns if a part of the trainings chooses how to combine them.
 
     Raises
     ------
     ValueError
-        If there are not as many columns as weights, or their sum overflows.
+        If the numbers of columns and weights differ, or the sum overflows.
     """
     weights: tuple[float, ...] = (1.0,) * len(scores)
     if isinstance(design.columns, WeightedColumns):
@@ -251,7 +251,7 @@ def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
             f"columns.weights must hold one number for each of {len(scores)} scores, "
             f"got {len(weights)}"
         )
-    try:  # rounded once, so that the bits depend on no library
+    try:  # rounded once, so that no library affects the bits
         total = math.fsum(score * weight for score, weight in zip(scores, weights, strict=True))
     except (OverflowError, ValueError):
         total = math.nan
@@ -263,7 +263,7 @@ def _combined(design: Design, trial: Trial, scores: tuple[float, ...]) -> Array:
 def audit_fixed(
     scores: Array, scores_prime: Array, deltas: Sequence[float], confidence: float, seed: int
 ) -> Audit:
-    """Return what scores of a fixed number of trainings certify; high ones speak for the canary."""
+    """Certify from scores of a fixed number of trainings; high scores indicate the canary."""
     return audit_samples(
         scores,
         scores_prime,
@@ -274,8 +274,8 @@ def audit_fixed(
     )
 
 
-def told_apart(first: int, second: int) -> tuple[Array, Array]:
-    """Return scores of which each gives away whether the canary was in."""
+def revealing_scores(first: int, second: int) -> tuple[Array, Array]:
+    """Return scores that reveal without error whether the canary was included."""
     return np.ones(first), np.zeros(second)
 
 

@@ -1,4 +1,4 @@
-"""How many trainings refute a claim, if a training leaks as much as is assumed."""
+"""Plan the number of trainings that refute a claim if a training leaks as much as assumed."""
 
 from __future__ import annotations
 
@@ -14,32 +14,36 @@ from audit.estimation import SequentialAudit
 from audit.estimation.planner import EventRates
 from audit.results.verdicts import UserClaim
 from audit.training.design import claims_of
-from audit.training.one_canary import EProcesses, audit_fixed, told_apart
+from audit.training.one_canary import EProcesses, audit_fixed, revealing_scores
 
 Array = NDArray[np.float64]
 
-_DRAWS = 200  # audits that are simulated to find the trainings that an e-process needs
+_DRAWS = 200  # simulated audits, to find the number of trainings that an e-process needs
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrainingPlan:
-    """How many trainings an audit needs.
+    """The number of trainings that an audit needs.
 
-    Attributes
+    Parameters
     ----------
-    claim
-        What is to be refuted.
-    confidence, early_stop
-        Of the audit.
-    power
-        The chance to refute that was asked for.
-    true_epsilon
-        Epsilon of the assumed law of the scores at the claim's delta.
-    trials
-        Trainings in all that refute with that chance; None where the claim is true of the assumed
-        law, or more than ``largest`` are needed.
-    fewest
-        Trainings in all that could refute at all: if each score gave the canary away.
+    claim : UserClaim
+        The claim to refute.
+    confidence : float
+        Confidence level of the audit, in (0, 1).
+    early_stop : bool
+        Whether the audit stops once the claim is refuted.
+    power : float
+        The requested probability of refuting the claim, in (0, 1).
+    true_epsilon : float
+        Epsilon of the assumed distributions at the claim's delta.
+    trials : int or None
+        Number of trainings that refute the claim with that probability; None if the assumed
+        distributions satisfy the claim, or more than ``largest`` are needed.
+    fewest : int or None
+        Number of trainings that would refute the claim if each score revealed the canary.
+    assumed : PrivacyCurve
+        The assumed privacy curve of the scores' distributions.
     """
 
     claim: UserClaim
@@ -52,10 +56,24 @@ class TrainingPlan:
     assumed: PrivacyCurve
 
     def chance(self, trials: int, *, repeats: int, seed: int) -> float:
-        """Return the share of audits of so many trainings that refute, in a simulation.
+        """Simulate audits and return the share that refutes the claim.
 
-        The audits are those that `audit.training.run` makes, and the scores are drawn from the
-        assumed law: a check of ``trials``.
+        The simulated audits are those that `audit.training.run` makes, with scores drawn from the
+        assumed distributions: a check of ``trials``.
+
+        Parameters
+        ----------
+        trials : int
+            Number of trainings of each audit.
+        repeats : int
+            Number of simulated audits.
+        seed : int
+            Seed of the simulation.
+
+        Returns
+        -------
+        float
+            The share of audits that refute the claim, in [0, 1].
         """
         rates = EventRates.of(self.assumed)
         drawn = np.random.default_rng(seed)
@@ -67,7 +85,7 @@ class TrainingPlan:
 
     def _refuted(self, x: Array, x_prime: Array, seed: int) -> bool:
         if self.early_stop:
-            # larger epsilons do not matter for whether this one is refuted
+            # larger epsilons do not affect whether this one is refuted
             tests = EProcesses([self.claim], self.confidence, farthest=self.claim.epsilon)
             tests.update(x, x_prime)
             return tests.all_refuted
@@ -83,28 +101,36 @@ def plan(
     early_stop: bool = False,
     largest: int = 10**6,
 ) -> TrainingPlan:
-    """Return how many trainings with one canary refute a claim with a given chance.
+    """Return the number of trainings with one canary that refutes a claim with a given power.
 
     Parameters
     ----------
-    assumed
-        The privacy curve of the scores' laws if the claim is false: ``GaussianCurve(mu)``, or
-        `audit.exact.dominating_curve` of the training with less noise. Scores are taken to rank
-        outcomes by their likelihood ratio, as a best attack does; a weaker one needs more.
-    claim
-        A pair (epsilon, delta), or a `UserClaim`.
-    confidence, early_stop
-        Of the audit.
-    power
-        In (0, 1), the chance to refute.
-    largest
-        No more trainings than so many are considered.
+    assumed : PrivacyCurve
+        The privacy curve of the scores' distributions if the claim is false: ``GaussianCurve(mu)``,
+        or `audit.exact.dominating_curve` of the training with less noise. Scores are assumed to
+        rank outcomes by their likelihood ratio, as an optimal attack does; a weaker attack needs
+        more trainings.
+    claim : UserClaim or (float, float)
+        The claim to refute; a pair is (epsilon, delta).
+    confidence : float
+        Confidence level of the audit, in (0, 1).
+    power : float, optional
+        The probability of refuting the claim, in (0, 1).
+    early_stop : bool, optional
+        Whether the audit stops once the claim is refuted.
+    largest : int, optional
+        Largest number of trainings to consider.
 
     Returns
     -------
     TrainingPlan
-        Without an early stop the number is that of `audit.estimation.plan`, found to a per cent.
-        With one it is a quantile of 200 simulated audits.
+        Without early stopping the number of trainings is that of `audit.estimation.plan`, accurate
+        to one per cent. With early stopping it is a quantile of 200 simulated audits.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of its range.
 
     Examples
     --------
@@ -154,13 +180,13 @@ def _refutes(x: Array, x_prime: Array, claim: UserClaim, confidence: float, seed
 def fewest(
     claim: UserClaim, *, confidence: float, early_stop: bool, largest: int = 10**5
 ) -> int | None:
-    """Return the fewest trainings that could refute a claim if each score gave the canary away.
+    """Return the fewest trainings that refute a claim if each score reveals the canary.
 
-    None if they are more than ``largest``.
+    None if more than ``largest`` are needed.
     """
 
     def refuted(pairs: int) -> bool:
-        x, x_prime = told_apart(pairs, pairs)
+        x, x_prime = revealing_scores(pairs, pairs)
         if not early_stop:
             return _refutes(x, x_prime, claim, confidence, 0)
         tests = EProcesses([claim], confidence, farthest=claim.epsilon)
@@ -181,9 +207,9 @@ def fewest(
 def _anytime(
     assumed: PrivacyCurve, claim: UserClaim, confidence: float, power: float, largest: int
 ) -> int | None:
-    """Return how many trainings have ended with a refutation in so many of all simulated audits."""
+    """Return the number of trainings by which the required share of simulated audits refutes."""
     rates = EventRates.of(assumed)
-    drawn = np.random.default_rng(0)  # the same draws whatever is planned
+    drawn = np.random.default_rng(0)  # the same draws for every plan
     tests = [
         SequentialAudit([(claim.epsilon, claim.delta)], confidence=confidence)
         for _ in range(_DRAWS)
@@ -191,7 +217,7 @@ def _anytime(
     pairs = 0
     while pairs < largest // 2:
         more = min(max(pairs, 50), largest // 2 - pairs)
-        for test in tests:  # all of them, so that the draws are the same for every power
+        for test in tests:  # all audits run, so that the draws are the same for every power
             test.update(*rates.draw(more, drawn))
         pairs += more
         ended = sorted(test.evidence[0].refuted_after or math.inf for test in tests)

@@ -1,4 +1,4 @@
-"""Audit a training: run it many times, certify what its scores leak, and judge the claims."""
+"""Run a training many times, certify how much its scores leak, and judge the claims."""
 
 from __future__ import annotations
 
@@ -47,21 +47,25 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class TrainingAudit:
-    """Trainings that ran, their scores, and what they certify.
+    """The scores of completed trainings and the bounds that they certify.
 
-    Attributes
+    Parameters
     ----------
-    design
-        What was chosen beforehand.
-    trainings
-        How many ran and count.
-    scores, scores_prime
-        One canary: one number a training, with the canary and without it. Many canaries: the
-        scores of those that were in, and of those that were out.
-    findings
+    design : Design
+        The design of the audit.
+    trainings : int
+        Number of trainings that ran and were used.
+    scores, scores_prime : numpy.ndarray
+        With one canary: one score per training, with and without the canary. With several canaries:
+        the scores of the included and of the excluded canaries.
+    findings : Findings
         The verdicts, tables and charts of the report.
-    started, wall_seconds, processes
-        When this start of the audit began, how long it took, and on how many processes.
+    started : str
+        Start of this run of the audit, ISO 8601 in UTC.
+    wall_seconds : float
+        Duration of this run of the audit, in seconds.
+    processes : int
+        Number of processes.
     """
 
     design: Design
@@ -76,8 +80,21 @@ class TrainingAudit:
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound on epsilon at a delta of the claims.
 
-        With probability at least the confidence the true values are above the bounds at all
-        deltas of the claims.
+        Parameters
+        ----------
+        delta : float
+            A delta of one of the claims.
+
+        Returns
+        -------
+        float
+            The bound. With probability at least the confidence level, the bounds at all deltas of
+            the claims are simultaneously at most the true values.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is not that of a claim.
         """
         for claim, statement in zip(self.design.claims, self.findings.statements, strict=True):
             if claim.delta == delta:
@@ -96,7 +113,22 @@ class TrainingAudit:
         return next((one for one in worst if one in self.verdicts), Verdict.CONSISTENT)
 
     def study(self, *, name: str, title: str, summary: str, seed: int) -> StudyResult:
-        """Return the audit as a setting of a result."""
+        """Convert the audit to a setting of a stored result.
+
+        Parameters
+        ----------
+        name : str
+            Short name of the setting, used in file names.
+        title, summary : str
+            Title and description for readers.
+        seed : int
+            Seed of the audit.
+
+        Returns
+        -------
+        StudyResult
+            The setting.
+        """
         design = self.design
         return StudyResult(
             name=name,
@@ -126,18 +158,32 @@ def audited(
     processes: Processes | None = None,
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> TrainingAudit:
-    """Run the trainings of a design, and judge its claims; `run` does it for a function.
+    """Run the trainings of a design and judge its claims; the low-level form of `run`.
 
     Parameters
     ----------
-    design
-        What is trained and claimed.
-    confidence, seed, folder
+    design : Design
+        The design of the audit.
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    seed : int
+        Seed of the audit; a non-negative integer.
+    folder : pathlib.Path, optional
+        Where finished trials are stored; see `run`.
+    processes : Processes, optional
+        Where trainings run; by default one process.
+    progress : callable, optional
+        Called with the number of finished trainings and the total.
+
+    Returns
+    -------
+    TrainingAudit
+        The scores, bounds and verdicts.
+
+    Raises
+    ------
+    ValueError
         As for `run`.
-    processes
-        Where trainings run; a single process by default.
-    progress
-        Called with the trainings that are done, and all.
     """
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
@@ -176,7 +222,7 @@ def _one_canary(
 def _many_canaries(
     design: Design, trials: Iterable[Scored], confidence: float, seed: int
 ) -> _Judgement:
-    """Judge several trainings as one run of all their canaries, which they are together."""
+    """Judge several trainings as one run with all their canaries, which is what they are."""
     ran = list(trials)
     scores = np.concatenate([np.array(scores) for _, scores in ran])
     coins = np.concatenate([np.array(trial.included) for trial, _ in ran])
@@ -216,70 +262,78 @@ def run(
     folder: Path | str | None = None,
     progress: Progress | None = None,
 ) -> TrainingAudit:
-    """Train many times with a canary and without it, and certify how much the scores leak.
+    """Train many times with and without a canary, and certify how much the scores leak.
 
     Parameters
     ----------
-    train
-        A function of a module, or its name ``"module:function"``: worker processes import it. With
-        one canary it is called as ``train(canary, seed)`` and returns the score of one training:
-        a number, an array of them, or an iterator of such by step (``canary`` is a bool, and says
-        whether the canary is among the records). With more it is called as
-        ``train(included, seed)``, ``included`` a boolean array of shape (canaries,), and returns
-        an array of one score a canary, or an iterator of such by step, which are added up.
-        All randomness comes from ``seed``, a whole number in [0, 2^32); the global generators of
+    train : callable or str
+        A function of a module, or its name ``"module:function"``, which worker processes import.
+        With one canary it is called as ``train(canary, seed)``, where the bool ``canary`` says
+        whether to include the canary. It returns the score of one training: a number, an array of
+        scores, or an iterator over the scores of each step. With several canaries it is called as
+        ``train(included, seed)``, where ``included`` is a boolean array of shape (canaries,). It
+        returns an array of shape (canaries,), or an iterator over such arrays, one per step, which
+        are added up.
+
+        All randomness must come from ``seed``, an integer in [0, 2^32). The global generators of
         ``random``, NumPy and PyTorch are seeded with it before each call. A generator that the
-        module itself makes when it is imported is not: trainings would repeat each other in
-        several processes. A high score speaks for the canary: minus its loss, how far the last
-        iterate went its way, or `gradient_score` at each step.
-    claims
-        Pairs (epsilon, delta), or `audit.results.UserClaim` with names: what is claimed of one
-        canary in or out.
-    confidence
-        In (0, 1): the probability with which all that is certified is right.
-    seed
-        Seeds and coins of all trials are spawned from it, and known before anything runs.
-    trials
-        Trainings in all; with one canary half of them have it.
-    minutes
-        After so long no further training starts; those that run are waited for. It counts all
-        starts of the same audit. At least one of trials and minutes is needed.
-    early_stop
-        End once all claims are refuted. With ``early_stop`` or ``minutes`` e-processes certify,
-        which may be looked at after every pair of trainings and need more of them for the same
-        bound; else `audit.estimation.audit_samples` does.
-    canaries, assume
-        How many canaries each training has, and what is assumed of how they depend on each other.
-        With many, one trial may do; several are one run of more canaries.
-    columns
-        How several scores of a training become one; their sum by default.
-    arguments
-        Further keyword arguments of ``train``, plain values.
-    processes
-        Trainings at a time, each in a process of its own that is used again; or `Processes`, which
-        several audits share, and which say how many threads numerical libraries have (otherwise
-        one: sums depend on it in their last bits).
-    seconds, gigabytes
-        The limits of one training.
-    folder
-        Where finished trials are kept. The same call goes on from them, after a kill too, and ends
-        with the same bits; an anytime-valid audit may be given more trials or minutes. The result
-        is written there as ``result.json``, from which ``audit-report`` draws a report.
-    progress
-        Where progress is shown; on the terminal by default.
+        module creates on import is not seeded, and trainings in different processes would repeat
+        each other. A high score must indicate the canary: for example minus its loss, the
+        displacement of the last iterate in the canary's direction, or the sum of `gradient_score`
+        over the steps.
+    claims : sequence of UserClaim or (float, float)
+        The claims about adding or removing one canary: pairs (epsilon, delta), or
+        `audit.results.UserClaim` objects, which have names.
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    seed : int
+        Seed of the audit; the seeds and coins of all trials are spawned from it before anything
+        runs.
+    trials : int, optional
+        Number of trainings; with one canary half of them include it.
+    minutes : float, optional
+        Time, in minutes, after which no further training starts; running trainings finish. All
+        starts of the same audit count. At least one of ``trials`` and ``minutes`` is needed.
+    early_stop : bool, optional
+        Whether to stop once all claims are refuted. With ``early_stop`` or ``minutes`` the bounds
+        come from e-processes, which may be inspected after every pair of trainings and need more
+        trainings for the same bound. Otherwise they come from `audit.estimation.audit_samples`.
+    canaries : int, optional
+        Number of canaries of each training. With many canaries one trial can be enough; several
+        trials count as one run with more canaries.
+    assume : Canaries, optional
+        The assumption about the dependence between several canaries; by default none.
+    columns : Columns, optional
+        How several scores of one training are combined; by default by their sum.
+    arguments : mapping of str to bool, int, float or str, optional
+        Further keyword arguments of ``train``.
+    processes : int or Processes, optional
+        Number of simultaneous trainings, each in a process that is reused; or a `Processes` object,
+        which several audits can share and which sets the number of threads of numerical libraries
+        (one by default, because sums depend on it in their last bits).
+    seconds, gigabytes : float, optional
+        Limits on the time (s) and the memory (1e9 bytes) of one training.
+    folder : pathlib.Path or str, optional
+        Where finished trials are stored. The same call resumes from them, also after a kill, and
+        gives the same bits; an anytime-valid audit may be given more trials or minutes. The result
+        is written there as ``result.json``, from which ``audit-report`` makes a report.
+    progress : Progress, optional
+        Where progress is displayed; by default on the terminal.
 
     Returns
     -------
     TrainingAudit
-        Its bounds hold together with probability at least ``confidence``, if ``train`` uses
-        nothing but its seed and each score comes from one training.
+        The scores, bounds and verdicts. The bounds hold simultaneously with probability at least
+        ``confidence``, provided that ``train`` draws all randomness from its seed and each score
+        depends on one training only.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, the folder belongs to another audit, or a training
-        fails (`audit.isolation.UserCodeError`, which names the trial and its seed): leaving out
-        the trials that fail would choose among them. Finished trials stay in the folder.
+        If an argument is out of its range, the folder belongs to another audit, or a training fails
+        (`audit.isolation.UserCodeError`, which names the trial and its seed). A failure ends the
+        audit, because leaving out failed trials would select among them. Finished trials stay in
+        the folder.
 
     Examples
     --------
@@ -319,7 +373,7 @@ def run(
         except (UserCodeError, KeyboardInterrupt) as error:
             if place is not None and place.is_dir():
                 error.add_note(
-                    f"finished trainings are kept in {place}, and the same call goes on from them"
+                    f"finished trainings are stored in {place}; the same call resumes from them"
                 )
             raise
     if place is not None:
@@ -331,14 +385,14 @@ def run(
 
 
 def _stage(design: Design, confidence: float) -> str:
-    """Return what runs, and what it could certify at most, where that is known beforehand."""
+    """Return the name of the training and, if known in advance, the largest certifiable bound."""
     if design.canaries > 1 or design.anytime or design.trials is None:
         return design.train
-    sides = one_canary.told_apart(design.trials // 2, design.trials // 2)
+    sides = one_canary.revealing_scores(design.trials // 2, design.trials // 2)
     best = one_canary.audit_fixed(*sides, design.deltas, confidence, 0)
     delta = design.deltas[0]
     most = f"epsilon {best.epsilon_lower(delta):.3g} at delta {delta:g}"
-    return f"{design.train} (can certify {most} at most)"
+    return f"{design.train} (can certify at most {most})"
 
 
 def joined(
@@ -351,23 +405,27 @@ def joined(
     summary: str = "",
     summaries: Mapping[str, str] | None = None,
 ) -> Result:
-    """Return one result of several audits, such as a right training and broken ones.
+    """Combine several audits into one result, such as a correct training and broken variants.
 
     Parameters
     ----------
-    audits
-        By their titles, in order; each has the confidence for itself.
-    name, title, summary
-        A short name for files, and words for people.
-    confidence, seed
-        Those of the audits.
-    summaries
-        Words on single audits, by their titles.
+    audits : mapping of str to TrainingAudit
+        The audits by title, in order; the confidence level holds for each separately.
+    name : str
+        Short name of the result, used in file names.
+    title : str
+        Title for readers.
+    confidence, seed : float, int
+        Confidence level and seed of the audits.
+    summary : str, optional
+        Description for readers.
+    summaries : mapping of str to str, optional
+        Descriptions of single audits by title.
 
     Returns
     -------
     Result
-        What `audit.report.write` draws, and `audit.results.to_json` stores.
+        The result, which `audit.report.write` renders and `audit.results.to_json` stores.
     """
     settings = tuple(
         found.study(

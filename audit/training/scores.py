@@ -1,4 +1,4 @@
-"""White-box scores: what a release says of a canary whose gradient is known."""
+"""White-box scores, for canaries with known gradients."""
 
 from __future__ import annotations
 
@@ -23,35 +23,47 @@ def gradient_score(
 ) -> float:
     """Return the score of one step: its noisy gradient against the canary's clipped gradient.
 
-    For Gaussian noise of one deviation the sum of the inner products <g_t, c_t> over the steps is
-    the likelihood ratio of "canary in every batch" against "out", up to a monotone map, where the
-    other records' gradients are subtracted from g_t or are the same: the optimal statistic (Nasr et
-    al. 2023 audit DP-SGD with it). With ``noise_std`` the logarithm of the likelihood ratio of the
-    step itself is returned, which is optimal for Poisson batches too:
-    log(1 - q + q exp((<g, c> - |c|^2 / 2) / noise_std^2)).
+    Without ``noise_std`` the score is the inner product <g_t, c_t>. If the noise is Gaussian with
+    the same standard deviation at every step, and the gradients of the other records are the same
+    or are subtracted from g_t, the sum of these scores over the steps is a monotone function of the
+    likelihood ratio of "canary in every batch" against "canary in no batch", hence the optimal
+    statistic. With ``noise_std`` the score is the log-likelihood ratio of the step, log(1 - q + q
+    exp((<g, c> - |c|^2 / 2) / noise_std^2)), which is optimal for Poisson batches too.
 
     Parameters
     ----------
-    noisy_gradient
-        The sum of the clipped gradients and the noise, as it is released: an array, or a sequence
-        or mapping of arrays, nested in any way.
-    canary_gradient
-        The canary's clipped gradient at the same parameters, of the same shape and scale: where
-        ``noisy_gradient`` is divided by a batch size, so is this one.
-    noise_std
+    noisy_gradient : array_like, or nested sequence or mapping of arrays
+        The released sum of clipped gradients and noise.
+    canary_gradient : array_like, or nested sequence or mapping of arrays
+        The canary's clipped gradient at the same parameters, with the same shape and scale: if
+        ``noisy_gradient`` is divided by a batch size, divide this one too.
+    noise_std : float, optional
         Standard deviation of the noise in each coordinate of ``noisy_gradient``.
-    sampling_rate
-        The chance q in (0, 1] that the canary is in the batch; needs ``noise_std`` below 1.
+    sampling_rate : float, optional
+        Probability q in (0, 1] that the canary is in the batch; a value below 1 requires
+        ``noise_std``.
+
+    Returns
+    -------
+    float
+        The score; high values indicate the canary.
 
     Raises
     ------
     ValueError
-        If the two differ in shape, or a value is out of its range.
+        If the shapes differ, or a value is out of its range.
+
+    References
+    ----------
+    Nasr, M., et al. (2023). Tight auditing of differentially private machine learning. USENIX
+    Security. The gradient canary of their white-box audit.
 
     Examples
     --------
     >>> gradient_score([3.0, 1.0], [1.0, 0.0])
     3.0
+    >>> round(gradient_score([3.0, 1.0], [1.0, 0.0], noise_std=2.0, sampling_rate=0.5), 4)
+    0.3606
     """
     inner, square = _products(noisy_gradient, canary_gradient)
     if not (0 < sampling_rate <= 1):
@@ -68,19 +80,24 @@ def gradient_score(
 
 
 def iterate_score(iterate: Any, start: Any, canary_gradient: Any) -> float:
-    """Return the score of a last iterate: how far it went against the canary's gradient.
+    """Return the displacement of the last iterate against the canary's gradient.
 
     Parameters
     ----------
-    iterate, start
-        Parameters after and before training: arrays, or sequences or mappings of them.
-    canary_gradient
-        A gradient of the canary, of the same shape, fixed beforehand: at the start, say.
+    iterate, start : array_like, or nested sequence or mapping of arrays
+        Parameters after and before the training.
+    canary_gradient : array_like, or nested sequence or mapping of arrays
+        A gradient of the canary, of the same shape, chosen in advance; for example at the start.
+
+    Returns
+    -------
+    float
+        The inner product <start - iterate, canary_gradient>; high values indicate the canary.
 
     Raises
     ------
     ValueError
-        If shapes differ.
+        If the shapes differ.
 
     Examples
     --------
@@ -95,13 +112,13 @@ def _products(first: Any, second: Any) -> tuple[float, float]:
     parts = list(_arrays(first)), list(_arrays(second))
     shapes = [[part.shape for part in side] for side in parts]
     if shapes[0] != shapes[1]:
-        raise ValueError(f"gradients must have one shape, got {shapes[0]} and {shapes[1]}")
+        raise ValueError(f"gradients must have the same shape, got {shapes[0]} and {shapes[1]}")
     inner = math.fsum(float(np.vdot(a, b)) for a, b in zip(*parts, strict=True))
     return inner, math.fsum(float(np.vdot(b, b)) for b in parts[1])
 
 
 def _arrays(value: Any) -> Iterator[Array]:
-    """Yield the arrays of a nested structure; a mapping's in the order of its keys."""
+    """Yield the arrays of a nested structure; those of a mapping in the order of its keys."""
     if isinstance(value, Mapping):
         for key in sorted(value):
             yield from _arrays(value[key])
@@ -118,6 +135,6 @@ def _is_nested(value: Any) -> bool:
 
 
 def detached(value: Any) -> Any:
-    """Return a tensor of PyTorch without its gradient, on the CPU; anything else as it is."""
+    """Return a PyTorch tensor detached and on the CPU; return anything else unchanged."""
     detach = getattr(value, "detach", None)
     return detach().cpu() if callable(detach) else value

@@ -1,7 +1,7 @@
-"""What a worker process does with a training; it runs there alone.
+"""Run one training in a worker process.
 
-One task answers both questions, so that one process does: which source file the training comes
-from, and what one training scores.
+One task answers both questions, so that the same process serves them: the digest of the training's
+source file, and the scores of one training.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ from audit.training.scores import detached
 
 Array = NDArray[np.float64]
 
-_MOST = 40_000  # numbers of one training: a reply is at most a megabyte
+_MOST = 40_000  # scores of one training; a reply is at most a megabyte
 
 
 def answer(function: Any, question: str, *arguments: Any) -> Any:
-    """Return the reply to a question: ``source`` or ``trial``."""
+    """Answer a question: ``source`` or ``trial``."""
     return (source if question == "source" else trial)(function, *arguments)
 
 
 def source(function: Any, reference: str) -> str:
-    """Return a digest of the file of the module that ``module:function`` names."""
+    """Return a digest of the source file of the module that ``module:function`` names."""
     if not callable(function):
         raise UserCodeError(str(validate.fail("train", f"a function ({reference})", function)))
     file = getattr(sys.modules[reference.partition(":")[0]], "__file__", None)
@@ -45,19 +45,19 @@ def trial(
     seed: int,
     arguments: Mapping[str, Any],
 ) -> list[float]:
-    """Train once and return the scores: one a canary, or where there is one, one a column.
+    """Train once and return the scores: one per canary, or one per column if there is one canary.
 
     Raises
     ------
     UserCodeError
-        If what it returns is no finite numbers of the right shape.
+        If the function does not return finite numbers of the right shape.
     """
     one = len(included) == 1
     first: Any = included[0] if one else np.array(included)
     seed_generators(seed)
     returned = function(first, seed, **arguments)
     by_step = isinstance(returned, Iterator)
-    # copied, as a training may write all its steps into one array; what it raises is not caught
+    # copied, as a training may reuse one array for all steps; exceptions of the training propagate
     steps = [_copied(scores) for scores in (returned if by_step else [returned])]
     try:
         rows = _rows(reference, steps, by_step)
@@ -93,7 +93,7 @@ def seed_generators(seed: int) -> None:
 def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
     """Return the scores of each step, shape (scores,)."""
     if not steps:
-        raise ValueError(f"{reference} must yield a score a step, got none")
+        raise ValueError(f"{reference} must yield one score per step, got none")
     rows = []
     for step, scores in enumerate(steps, start=1):
         place = f"what {reference} {f'yields at step {step}' if by_step else 'returns'}"
@@ -105,9 +105,9 @@ def _rows(reference: str, steps: list[Any], by_step: bool) -> list[Array]:
 
 def _copied(scores: Any) -> Any:
     try:
-        told_later = scores is None or isinstance(scores, str)
-        return scores if told_later else np.array(detached(scores))
-    except Exception:  # no array of numbers, which is told later
+        refused = scores is None or isinstance(scores, str)
+        return scores if refused else np.array(detached(scores))
+    except Exception:  # not an array of numbers: `_rows` reports it
         return scores
 
 

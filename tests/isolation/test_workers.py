@@ -86,7 +86,7 @@ def test_two_calls_at_a_time_get_two_processes(workers: Workers) -> None:
         ("wordy", LIMITS, r"raised ValueError: (many words ?)+\S*\.\.\. \(nasty.py, line \d+\)"),
         ("recursive", LIMITS, "raised RecursionError: maximum recursion depth exceeded"),
         ("asking", LIMITS, "raised EOFError: EOF when reading a line"),
-        ("returning_an_object", LIMITS, "returned what is no plain data: TypeError"),
+        ("returning_an_object", LIMITS, "returned a value that is not plain data: TypeError"),
         ("nowhere", LIMITS, None),
     ],
 )

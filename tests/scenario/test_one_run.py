@@ -55,7 +55,7 @@ def test_the_numbers_are_those_of_the_audit() -> None:
         scores, coins, delta=0.01, confidence=0.9, seed=5, canaries=Canaries.ARBITRARY
     )
     assert 0 <= audited.epsilon_lower(0.01) - found.statements[0].found <= 1e-5
-    assert found.notes[0] == "Nothing is assumed of how canaries depend on each other."
+    assert found.notes[0] == "No assumption is made on the dependence between canaries."
     row = found.tables[0].rows[0]
     bound = audited.evidence(0.01)
     assert row[2:5] == (bound.correct, bound.guesses, bound.canaries)

@@ -8,7 +8,7 @@ import pytest
 from audit import training
 from audit.curves import GaussianCurve, PrivacyCurve, PureCurve
 from audit.results import UserClaim
-from audit.training.one_canary import EProcesses, audit_fixed, told_apart
+from audit.training.one_canary import EProcesses, audit_fixed, revealing_scores
 from audit.training.plan import fewest
 
 CLAIM = UserClaim("accountant", 2.0, 1e-5)
@@ -47,7 +47,7 @@ def test_fewer_than_the_fewest_cannot_refute(early_stop: bool) -> None:
     assert trials is not None
 
     def certified(pairs: int) -> float:
-        x, x_prime = told_apart(pairs, pairs)
+        x, x_prime = revealing_scores(pairs, pairs)
         if not early_stop:
             return audit_fixed(x, x_prime, (CLAIM.delta,), 0.95, 0).epsilon_lower(CLAIM.delta)
         tests = EProcesses([CLAIM], 0.95)

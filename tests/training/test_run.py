@@ -138,7 +138,7 @@ def test_a_training_that_leaves_the_canary_out_is_inconclusive(
 ) -> None:
     found = audited(name, claims=[(1.0, DELTA)], **changed)
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert any("leaves its canary out looks like this" in note for note in found.findings.notes)
+    assert any("never includes its canary looks like" in note for note in found.findings.notes)
 
 
 def test_one_law_rarely_passes_for_two() -> None:
@@ -182,7 +182,7 @@ def test_scores_that_repeat_are_noted(right: training.TrainingAudit) -> None:
     (note,) = [one for one in found.findings.notes if one.startswith("Scores repeat: ")]
     distinct = np.unique(found.scores).size
     assert 20 < distinct <= 40
-    assert note.startswith(f"Scores repeat: {distinct} of 120 with and ")
+    assert note.startswith(f"Scores repeat: only {distinct} of 120 with and ")
     assert not any("Scores repeat" in one for one in right.findings.notes)
 
 
@@ -264,7 +264,7 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         ("text", r"must be a number or an array of numbers, got 'a score'"),
         ("midway", r"raised ValueError: invalid literal .* \(trainings\.py, line \d+\)"),
         ("none", r"must be a number or an array of numbers, got None"),
-        ("nothing", r"must yield a score a step, got none"),
+        ("nothing", r"must yield one score per step, got none"),
     ],
 )
 def test_a_training_that_fails_names_its_trial(tmp_path: Path, how: str, message: str) -> None:
@@ -286,7 +286,7 @@ def test_a_training_that_fails_names_its_trial(tmp_path: Path, how: str, message
     assert re.search(message, str(error))
     assert "\n" not in str(error)
     assert error.__notes__ == [
-        f"finished trainings are kept in {folder}, and the same call goes on from them"
+        f"finished trainings are stored in {folder}; the same call resumes from them"
     ]
     assert (folder / "trials.jsonl").read_bytes().count(b"\n") == 5
 
@@ -299,7 +299,7 @@ def test_a_budget_in_minutes_ends_and_counts_all_starts(tmp_path: Path) -> None:
     assert 4 <= found.trainings <= 26
     again = audited("slow", minutes=0.02, folder=folder, **options)
     assert np.array_equal(again.scores, found.scores)
-    assert "valid at any time" in found.findings.notes[0]
+    assert "anytime-valid" in found.findings.notes[0]
 
 
 def test_seeds_and_coins_are_known_before(right: training.TrainingAudit) -> None:
@@ -325,7 +325,7 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
     assert from_json(to_json(result)) == result
     report.write(result, tmp_path)
     text = (tmp_path / "report.md").read_text()
-    for words in ("As it should be", "Most that so many trainings could certify", "is no bound"):
+    for words in ("As it should be", "Largest bound that this many", "is not a bound"):
         assert words in text
     assert json.loads(to_json(result))["settings"][0]["findings"]["numbers"]["scores"] == list(
         right.scores
@@ -343,8 +343,11 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
         ({"claims": [(-1, DELTA)]}, r"epsilon must be a finite number of at least 0, got -1"),
         ({"confidence": 1.0}, r"confidence must be in \(0, 1\), got 1\.0"),
         ({"seed": -1}, "seed must be a whole number of at least 0, got -1"),
-        ({"canaries": 100, "trials": None}, "trials must be given with many canaries; 1 is enough"),
-        ({"canaries": 100, "early_stop": True}, "early_stop must be left out with many canaries"),
+        ({"canaries": 100, "trials": None}, "trials must be given with several canaries"),
+        (
+            {"canaries": 100, "early_stop": True},
+            "early_stop must be left out with several",
+        ),
         ({"assume": Canaries.INDEPENDENT}, "assume must be left out with one canary"),
         ({"columns": LinearScore(), "early_stop": True}, "columns must be WeightedColumns with"),
         (
@@ -356,7 +359,10 @@ def test_reports_of_one_audit_and_of_several(right: training.TrainingAudit, tmp_
             {"arguments": {"noise": [1]}},
             r"arguments\.noise must be a number, text or a boolean, got",
         ),
-        ({"arguments": {"seed": 1}}, "arguments must be a name of a parameter of train other than"),
+        (
+            {"arguments": {"seed": 1}},
+            "arguments must be the name of a parameter of train other than",
+        ),
         (
             {"columns": USES, "name": "score"},
             r"columns\.weights must hold one number for each of 1",
@@ -412,7 +418,7 @@ def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
     if guarded:
         assert done.stdout == "script:train inconclusive\n", done.stderr
     else:
-        assert "an audit must not be started by the module of its own training" in done.stderr
+        assert "an audit must not be started while its training module is imported" in done.stderr
 
 
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
