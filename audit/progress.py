@@ -14,21 +14,21 @@ Report = Callable[[int, int], None]
 
 
 class Progress(Protocol):
-    """Shows named stages of work."""
+    """Reporter of the progress of named stages."""
 
     def stage(self, name: str, unit: str | None = None) -> Report:
-        """Begin a stage; the returned function takes (done, total).
+        """Begin a stage; return a function that takes (done, total).
 
-        Where their unit is given, the rate is shown as well.
+        If ``unit`` is given, the rate is reported, too.
         """
         ...
 
 
 class Silent:
-    """Shows nothing."""
+    """Reporter that shows nothing."""
 
     def stage(self, name: str, unit: str | None = None) -> Report:
-        """Begin a stage that shows nothing."""
+        """Begin a stage; return a function that does nothing."""
         return lambda done, total: None
 
 
@@ -47,7 +47,7 @@ class _Terminal:
 
 @contextmanager
 def on_terminal() -> Iterator[Progress]:
-    """Progress bars on standard error if it is a terminal, else nothing."""
+    """Yield progress bars on standard error if it is a terminal, else a silent reporter."""
     from rich.console import Console
 
     console = Console(stderr=True)
@@ -71,7 +71,7 @@ def _bars(console: Console) -> Bars:
     from rich.text import Text
 
     class Rate(ProgressColumn):
-        """The rate of a stage that has a unit."""
+        """Rate of a stage that has a unit."""
 
         def render(self, task: Task) -> Text:
             unit, speed = task.fields["unit"], task.finished_speed or task.speed
@@ -89,7 +89,7 @@ def _bars(console: Console) -> Bars:
 
 
 def rate(speed: float, unit: str) -> str:
-    """Return a rate in three digits, such as ``1.24 M steps/s``."""
+    """Return a rate with three digits, such as ``1.24 M steps/s``."""
     for size, prefix in ((1e9, "G "), (1e6, "M "), (1e3, "k ")):
         if speed >= 0.9995 * size:  # 999,500 would be 1e+03 k
             return f"{speed / size:.3g} {prefix}{unit}/s"

@@ -1,7 +1,7 @@
-"""Input validation: one wording for every bad input.
+"""Input validation with uniform messages.
 
-Each function takes its values as keywords, so that the name in the message is the name that the
-caller used, and raises `ValueError` for the first value that fails:
+Each function takes values as keywords, uses these names in messages, and raises `ValueError` for
+the first value that fails:
 
 >>> positive(noise_std=-1.0)
 Traceback (most recent call last):
@@ -19,33 +19,33 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-# Booleans, whole and real numbers, and objects, which are turned into floats one by one.
+# Booleans, integers, floats, and objects, which are converted one by one.
 _REAL_KINDS = "biufO"
 
-_MOST_SHOWN = 100  # characters of a value that a message quotes
+_MOST_SHOWN = 100  # characters of a value quoted in a message
 
 
 def shown(value: object) -> str:
-    """Return a value as messages quote it: its repr in one line, cut where it is long.
+    """Return the repr of a value for messages, in one line, truncated if long.
 
     >>> shown("x" * 200) == "'" + "x" * 99 + "..."
     True
     """
     try:
         text = repr(value)
-    except Exception:  # of a user's class, or a whole number of more digits than Python writes
+    except Exception:  # a user's class, or an integer with more digits than Python prints
         return with_article(type(value).__name__) + " that cannot be shown"
     text = " ".join(text.split()) if "\n" in text else text
     return text if len(text) <= _MOST_SHOWN + len("...") else f"{text[:_MOST_SHOWN]}..."
 
 
 def fail(name: str, requirement: str, value: object) -> ValueError:
-    """Return the error that every check raises: ``name must be requirement, got value``."""
+    """Return the error of a failed check: ``name must be requirement, got value``."""
     return ValueError(f"{name} must be {requirement}, got {shown(value)}")
 
 
 def with_article(noun: str) -> str:
-    """Return the noun with its indefinite article: ``"a Path"``, ``"an Order"``."""
+    """Return a noun with its indefinite article: ``"a Path"``, ``"an Order"``."""
     vowel = noun[:1] in "AEIOUaeiou" and noun[:3].lower() not in ("uni", "use")
     return f"{'an' if vowel else 'a'} {noun}"
 
@@ -116,10 +116,10 @@ def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64
     except Exception as error:
         if isinstance(value, list | tuple):
             raise fail(name, requirement, value) from None
-        # a tensor's own code, which says why: it requires grad, or is of a type NumPy lacks
+        # raised by a tensor: it requires grad, or NumPy lacks its type
         kind, reason = with_article(type(value).__name__), " ".join(str(error).split())
         raise ValueError(f"{name} must be {requirement}, got {kind} ({reason})") from None
-    if given.dtype.kind not in _REAL_KINDS:  # a cast would drop imaginary parts, and read strings
+    if given.dtype.kind not in _REAL_KINDS:  # a cast would drop imaginary parts and parse strings
         raise fail(name, requirement, value)
     if given.dtype.kind == "O":
         for place, entry in enumerate(given.flat):
@@ -135,9 +135,9 @@ def _floats(name: str, requirement: str, value: ArrayLike) -> NDArray[np.float64
 def array_in(
     low: float, high: float, *, open_ends: bool, open_high: bool = False, **named: ArrayLike
 ) -> NDArray[np.float64]:
-    """Return the one named value as a float array whose entries lie between the ends.
+    """Return the one named value as a float array, requiring entries between the ends.
 
-    ``open_high`` leaves the upper end out where the lower one is in.
+    ``open_high`` excludes the upper end only.
     """
     ((name, value),) = named.items()
     open_high = open_ends or open_high
@@ -183,7 +183,7 @@ def instance(kind: type, **named: Any) -> None:
 
 
 def real_numbers(**named: ArrayLike) -> ArrayLike:
-    """Return the one named value if it can become floats without losing a part or a meaning.
+    """Return the one named value if converting it to floats loses nothing.
 
     Raises ``ValueError`` for a masked array, complex numbers, dates and strings.
     """
@@ -192,7 +192,7 @@ def real_numbers(**named: ArrayLike) -> ArrayLike:
         raise ValueError(f"{name} must be an array without a mask, got a masked one")
     try:
         array = np.asarray(value)
-    except Exception:  # ragged, or a tensor: refused where it is turned into floats
+    except Exception:  # ragged, or a tensor: refused by the conversion to floats
         return value
     if array.dtype.kind not in _REAL_KINDS:
         raise ValueError(f"{name} must be an array of real numbers, got one of {array.dtype}")
@@ -200,6 +200,6 @@ def real_numbers(**named: ArrayLike) -> ArrayLike:
 
 
 def real_sample(**named: ArrayLike) -> NDArray[np.float64]:
-    """Return the one named value as `sample` does, if it holds `real_numbers`."""
+    """Return the one named value as `sample` does, requiring `real_numbers`."""
     (name,) = named
     return sample(**{name: real_numbers(**named)})

@@ -37,14 +37,11 @@ UNFINISHED = {
     "adapters",
     "bounds",
     "claims",
-    "codec",
     "constructions",
-    "curves",
     "dominating",
     "estimation",
     "exact",
     "isolation",
-    "mechanism",
     "numerics",
     "report",
     "results",
@@ -116,9 +113,12 @@ def public_api() -> Iterator[Public]:
 
 
 def checks_of_class(cls: type) -> frozenset[str]:
-    """Return the checks of a class; an enum and a protocol have no parameters to document."""
+    """Return the checks of a class.
+
+    Enums, exceptions and protocols have no parameters to document.
+    """
     parameters = fields_of(cls) or "__init__" in vars(cls)
-    plain = issubclass(cls, enum.Enum) or getattr(cls, "_is_protocol", False)
+    plain = issubclass(cls, enum.Enum | BaseException) or getattr(cls, "_is_protocol", False)
     return frozenset(FORM | SUMMARY | (PARAMETERS if parameters and not plain else set()))
 
 
@@ -137,13 +137,14 @@ def members(name: str, cls: type, seen: set[int]) -> Iterator[Public]:
                 continue
             seen.add(id(function))
             checks = FORM | SUMMARY
-            if isinstance(value, (property, functools.cached_property)):
+            prop = isinstance(value, (property, functools.cached_property))
+            if prop:
                 checks = checks - {"SS05"}
             elif not overrides_documented(base, key):
                 checks = checks | PARAMETERS | RETURNS
             elif not function.__doc__:
                 continue  # the base's docstring is shown
-            yield Public(f"{name}.{key}", value, frozenset(checks))
+            yield Public(f"{name}.{key}", value if prop else function, frozenset(checks))
 
 
 def overrides_documented(cls: type, key: str) -> bool:
@@ -171,6 +172,10 @@ class DocumentedFields(Validator):
         self.code_obj = code(obj_name)
 
     @property
+    def is_plain_function(self) -> bool:
+        return inspect.isfunction(self.code_obj) and "." not in self.code_obj.__qualname__
+
+    @property
     def doc_parameters(self) -> Any:
         if dataclasses.is_dataclass(self.code_obj):
             return self._doc_parameters(["Parameters", "Attributes"])
@@ -183,7 +188,10 @@ class DocumentedFields(Validator):
     @property
     def signature_parameters(self) -> tuple[str, ...]:
         if not dataclasses.is_dataclass(self.code_obj):
-            return tuple(super().signature_parameters)
+            given = tuple(super().signature_parameters)
+            first = next(iter(inspect.signature(self.code_obj).parameters), "")
+            # numpydoc takes any first parameter of this name for that of a method
+            return ("cls", *given) if first == "cls" and self.is_plain_function else given
         every = {field.name for field in dataclasses.fields(self.code_obj)}
         own = fields_of(self.code_obj)
         again = [name for name in self.doc_parameters if name in every and name not in own]

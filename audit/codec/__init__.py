@@ -1,8 +1,8 @@
 """Dataclasses to plain data and back, driven by their type hints.
 
-Everything that the package reads from or writes to YAML and JSON goes through `encode` and
-`decode`: mechanisms, neighbouring pairs, claims, found pairs, witnesses and results. The schema of
-a thing is its dataclass fields; `json_schema` writes the same hints as a JSON Schema.
+`encode` and `decode` convert everything that the package writes to or reads from YAML and JSON:
+mechanisms, neighbouring pairs, claims, found pairs, witnesses and results. The fields of a
+dataclass are its schema; `json_schema` writes them as a JSON Schema.
 
 =========================================  =====================================================
 Python                                     plain data
@@ -11,17 +11,17 @@ dataclass                                  mapping of its fields, in their order
 dataclass with ``kind: ClassVar[str]``     the same, with ``kind`` first
 enum member                                its value, in lower-case words
 tuple, list, NumPy array                   list
-mapping                                    mapping with keys that are text
+mapping                                    mapping with text keys
 path                                       text
 infinite or undefined float                ``"inf"``, ``"-inf"`` or ``"nan"``
 None, bool, int, float, str                itself
 =========================================  =====================================================
 
 ``kind`` distinguishes the dataclasses of a union, one of which may have none. A class may accept
-shorter spellings of itself: its class method ``expand_shorthand(plain)`` returns the full mapping,
-or its argument unchanged. Its attribute ``shorthands`` has their hints for schemas, by the field
-that is written shorter ("" for the whole). Of the groups of fields in an attribute ``alternatives``
-exactly one is given, which the class itself checks.
+shorthands: its class method ``expand_shorthand(plain)`` returns the full mapping, or its argument
+unchanged. Its attribute ``shorthands`` holds their hints for schemas, by field ("" for the whole
+mapping). An attribute ``alternatives`` lists groups of fields, exactly one of which must be given;
+the class itself checks this.
 """
 
 from audit.codec.decoding import DecodeError, decode

@@ -1,4 +1,4 @@
-"""Plain data to values, with the path of what does not fit in every error."""
+"""Decoding: plain data to values. Every error names the path of the offending value."""
 
 from __future__ import annotations
 
@@ -29,12 +29,14 @@ _Path = tuple[str | int, ...]
 
 
 class DecodeError(ValueError):
-    """Plain data that does not fit the hint.
+    """Error for plain data that does not match a type hint.
 
-    Attributes
+    Parameters
     ----------
-    path : _Path, optional
-        Keys and indices that lead to the wrong value, from the value that was decoded.
+    message : str
+        Full message.
+    path : tuple of str or int, optional
+        Keys and indices of the offending value inside the decoded one.
     problem : str, default: ""
         The message without the path: ``"must be a whole number, got 'x'"``.
     """
@@ -46,13 +48,30 @@ class DecodeError(ValueError):
 
     @staticmethod
     def at(name: str, path: _Path, problem: str, separator: str = " ") -> DecodeError:
-        """Return the error for the value at a path inside the value called ``name``."""
+        """Return the error for a value inside the value called ``name``.
+
+        Parameters
+        ----------
+        name : str
+            Name of the decoded value in messages; may be empty.
+        path : tuple of str or int
+            Keys and indices of the offending value.
+        problem : str
+            What is wrong with the value.
+        separator : str, default: " "
+            Text between path and problem.
+
+        Returns
+        -------
+        DecodeError
+            The error.
+        """
         where = _dotted(name, path) or "value"
         return DecodeError(f"{where}{separator}{problem}", path, problem)
 
 
 def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | None = None) -> Any:
-    """Return the value that plain data stands for; the inverse of `encode`.
+    """Return the value described by plain data; the inverse of `encode`.
 
     Parameters
     ----------
@@ -61,24 +80,29 @@ def decode(hint: Any, plain: Any, name: str = "", *, given: Mapping[str, Any] | 
         ``None``, ``Literal``, a union, ``tuple[X, ...]``, ``tuple[X, Y]``, ``list[X]``,
         ``Sequence[X]``, ``Mapping[str, X]``, a NumPy array or ``Any``.
     plain : object
-        The data, as a YAML or JSON reader returns it. Enum members are read in any spelling:
-        value or name, upper or lower case, with spaces, hyphens or underscores. A value that has
-        the hinted class already stays as it is.
+        Data as a YAML or JSON reader returns it. Enum members are accepted in any spelling: value
+        or name, upper or lower case, with spaces, hyphens or underscores. A value that already has
+        the hinted class is returned unchanged.
     name : str, default: ""
-        What messages call the value.
+        Name of the value in error messages.
     given : mapping of str to object, optional
         Fields of a dataclass that come from elsewhere; ``plain`` must not hold them.
+
+    Returns
+    -------
+    object
+        A value of the hinted type.
 
     Raises
     ------
     DecodeError
-        If the data does not fit; a `ValueError` whose message begins with the path of the value:
-        ``"settings[0].mechanism.steps must be a whole number, got 'x'"``.
+        If the data does not match the hint: a `ValueError` whose message begins with the path of
+        the value, as in ``"settings[0].mechanism.steps must be a whole number, got 'x'"``.
 
     Notes
     -----
-    A union of ``float`` and ``str`` reads the texts ``inf``, ``-inf`` and ``nan`` as numbers, and
-    values hinted ``Any`` are not converted.
+    A union of ``float`` and ``str`` reads the words ``inf``, ``-inf`` and ``nan`` as numbers.
+    Values hinted ``Any`` are not converted.
 
     Examples
     --------
@@ -108,7 +132,7 @@ def _is_whole(plain: Any) -> bool:
 
 
 def _could_fit(hint: Any, plain: Any) -> bool:
-    """Whether the data has the shape that the hint takes, whatever it holds."""
+    """Return whether the data has the shape that the hint takes, whatever its content."""
     match form(hint):
         case Form.ANY | Form.UNION:
             return True
@@ -140,14 +164,14 @@ def _fits_simple(hint: Any, plain: Any) -> bool:
 
 
 def _preference(hint: Any) -> int:
-    """Rank of a hint in a union: the narrower one is tried first."""
+    """Return the rank of a hint in a union: narrower hints are tried first."""
     if hint is str:
         return 3
     return 2 if hint in (Any, object) else 1 if hint is float else 0
 
 
 class _Decoder:
-    """One run of `decode`; knows what messages call the value."""
+    """One call of `decode`, with the name of the value in messages."""
 
     def __init__(self, name: str) -> None:
         self.name = name
@@ -323,7 +347,7 @@ class _Decoder:
         return self.constructed(path, cls, lambda: cls(**given, **values))
 
     def constructed(self, path: _Path, cls: type, make: Callable[[], Any]) -> Any:
-        """Return ``make()``; the message of a `ValueError` gets the path of the value."""
+        """Return ``make()``; prepend the path of the value to the message of a `ValueError`."""
         try:
             return make()
         except DecodeError:
@@ -340,7 +364,7 @@ class _Decoder:
 
 
 def _described(hint: Any) -> str:
-    """Return what a hint takes, for a message."""
+    """Return a description of what a hint takes, for messages."""
     match form(hint):
         case Form.SIMPLE:
             return SIMPLE[hint]
@@ -359,7 +383,7 @@ def _described(hint: Any) -> str:
 
 
 def _numbers(plain: Any) -> Any:
-    """Return nested lists of numbers; the words for infinite and undefined ones are read."""
+    """Return nested lists of numbers, with the words for infinity and NaN converted."""
     if isinstance(plain, Sequence) and not isinstance(plain, str):
         return [_numbers(item) for item in plain]
     if isinstance(plain, str):

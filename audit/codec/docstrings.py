@@ -13,22 +13,55 @@ _SECTIONS = ("Parameters", "Attributes")
 
 
 def first_line(cls: type) -> str:
-    """Return the first line of a class's docstring, unless `dataclass` wrote it."""
+    """Return the first line of a class's docstring, unless `dataclass` generated it."""
     return _text(cls).partition("\n")[0]
 
 
 def about(target: Any) -> str:
-    """Return what a docstring says before its first section, as Markdown."""
+    """Return the part of a docstring before its first section, as Markdown.
+
+    Parameters
+    ----------
+    target : object
+        A class or function.
+
+    Returns
+    -------
+    str
+        Markdown, with one line per paragraph.
+
+    Examples
+    --------
+    >>> from audit.mechanism import Release
+    >>> about(Release)
+    'What the adversary sees.'
+    """
     lines = _text(target).split("\n")
     ends = (i for i in range(len(lines) - 1) if _is_heading(lines, i))
     return _markdown(lines[: next(ends, len(lines))])
 
 
 def about_fields(target: Any) -> Mapping[str, str]:
-    """Return what the sections on parameters and attributes say, as Markdown, by name.
+    """Return the descriptions of parameters and attributes in a docstring, by name.
 
-    An entry ``dataset_size, batch_size`` stands for both names. What a class does not say itself is
-    taken from its bases.
+    An entry ``dataset_size, batch_size`` describes both names. Fields that a class does not
+    describe itself are described by its bases.
+
+    Parameters
+    ----------
+    target : object
+        A class or function.
+
+    Returns
+    -------
+    mapping of str to str
+        Descriptions as Markdown.
+
+    Examples
+    --------
+    >>> from audit.mechanism import NoisySGD
+    >>> about_fields(NoisySGD)["convex"]
+    'Whether the losses are convex.'
     """
     found: dict[str, str] = {}
     for base in getattr(target, "__mro__", (target,)):
@@ -65,7 +98,7 @@ def _entries(lines: list[str]) -> Iterator[tuple[str, str]]:
 
 
 def _markdown(lines: list[str]) -> str:
-    """Return lines as Markdown: literals with one backtick, a paragraph in one line."""
+    """Return lines as Markdown, with one line per paragraph and single backticks."""
     paragraphs: list[str] = []
     for block in re.split(r"\n\s*\n", "\n".join(lines).strip()):
         literal = block.startswith(" ")

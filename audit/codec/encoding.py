@@ -1,4 +1,4 @@
-"""Values to plain data."""
+"""Encoding: values to plain data."""
 
 from __future__ import annotations
 
@@ -23,12 +23,17 @@ def encode(value: Any, *, defaults: bool = True) -> Any:
         Dataclasses, enum members, tuples, lists, mappings, NumPy arrays, paths and plain values,
         nested in any way.
     defaults : bool, default: True
-        Whether fields at their default are written.
+        Whether to include fields that have their default value.
+
+    Returns
+    -------
+    object
+        Plain data, as the table in `audit.codec` describes.
 
     Raises
     ------
     TypeError
-        If the value, or one inside it, is of another type.
+        If the value, or one inside it, has another type.
 
     Examples
     --------

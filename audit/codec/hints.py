@@ -1,4 +1,4 @@
-"""Type hints: their sorts, and the fields of dataclasses as plain data has them."""
+"""Forms of type hints, and the fields of dataclasses in plain data."""
 
 from __future__ import annotations
 
@@ -17,19 +17,54 @@ import numpy as np
 
 NOT_FINITE = {"inf": math.inf, "-inf": -math.inf, "nan": math.nan}
 MISSING = dataclasses.MISSING
-# Metadata of a field that has a default in Python and must be given in plain data: its default
-# makes another, simpler thing of the object, so that to leave it out of a file is a slip.
+# Metadata of a field that has a default in Python but must be given in plain data: the default
+# changes what the object is, so leaving it out of a file is probably a mistake.
 REQUIRED = MappingProxyType({"required": True})
 
 
 def kind_of(cls: type) -> str | None:
-    """Return the tag of a dataclass in a union, None where it has none."""
+    """Return the tag of a dataclass in a union.
+
+    Parameters
+    ----------
+    cls : type
+        A class.
+
+    Returns
+    -------
+    str or None
+        Its class attribute ``kind``; None if it has none.
+
+    Examples
+    --------
+    >>> from audit.mechanism import Composition, NoisySGD
+    >>> kind_of(Composition), kind_of(NoisySGD)
+    ('composition', None)
+    """
     kind = getattr(cls, "kind", None)
     return kind if isinstance(kind, str) and "kind" not in init_fields(cls) else None
 
 
 def did_you_mean(word: object, choices: Iterable[str]) -> str:
-    """Return ``"; did you mean 'x'?"`` where a choice is spelt like the word, else nothing."""
+    """Return a suggestion for a misspelt word, for the end of a message.
+
+    Parameters
+    ----------
+    word : object
+        What was written.
+    choices : iterable of str
+        What could have been meant.
+
+    Returns
+    -------
+    str
+        ``"; did you mean 'x'?"``, or an empty string if no choice is close.
+
+    Examples
+    --------
+    >>> did_you_mean("poison", ["poisson", "cyclic"])
+    "; did you mean 'poisson'?"
+    """
     spelt = {spelling(choice): choice for choice in choices}
     close = difflib.get_close_matches(spelling(str(word)), spelt, n=1)
     return f"; did you mean {spelt[close[0]]!r}?" if close else ""
@@ -37,7 +72,7 @@ def did_you_mean(word: object, choices: Iterable[str]) -> str:
 
 @functools.cache
 def init_fields(cls: type) -> Mapping[str, dataclasses.Field[Any]]:
-    """Return the fields that a dataclass is made of, by name; none for other classes."""
+    """Return the fields of a dataclass's constructor by name; none for other classes."""
     if not dataclasses.is_dataclass(cls):
         return {}
     return {field.name: field for field in dataclasses.fields(cls) if field.init}
@@ -50,7 +85,7 @@ def hints_of(cls: type) -> Mapping[str, Any]:
 
 
 def default_of(field: dataclasses.Field[Any]) -> Any:
-    """Return what stands for a field that is left out of plain data, ``MISSING`` for nothing."""
+    """Return the default of a field in plain data; ``MISSING`` if it must be given."""
     if field.metadata.get("required"):
         return MISSING
     if field.default_factory is not MISSING:
@@ -59,12 +94,12 @@ def default_of(field: dataclasses.Field[Any]) -> Any:
 
 
 def spelling(text: str) -> str:
-    """Return a choice in its one spelling, whichever way it is written."""
+    """Return the canonical spelling of a choice."""
     return text.lower().replace("-", " ").replace("_", " ").strip()
 
 
 class Form(enum.Enum):
-    """The sorts of type hints."""
+    """Forms of type hints."""
 
     ANY = enum.auto()
     UNION = enum.auto()
@@ -79,7 +114,7 @@ class Form(enum.Enum):
 
 @functools.cache
 def form(hint: Any) -> Form:
-    """Return the sort of a type hint; ``TypeError`` if it has no plain form."""
+    """Return the form of a type hint; raise ``TypeError`` if plain data has none."""
     if hint in (Any, object):
         return Form.ANY
     origin = get_origin(hint) or hint

@@ -1,4 +1,4 @@
-"""JSON Schemas of type hints: of what `encode` writes, and of what `decode` takes of people."""
+"""JSON Schemas of type hints, both of the output of `encode` and of the input of `decode`."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from audit.codec.hints import (
 )
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-_WORDS = "^(-?inf|nan)$"  # numbers that are texts in plain data
+_WORDS = "^(-?inf|nan)$"  # numbers written as text in plain data
 
 
 def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
@@ -39,10 +39,22 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
     title, id : str
         The schema's ``title`` and ``$id``.
 
+    Returns
+    -------
+    dict of str to object
+        The schema.
+
     Notes
     -----
-    Objects refuse unknown properties; required are the fields without a default, and ``kind``.
-    Every dataclass and enum is described once, under ``$defs``.
+    Objects refuse unknown properties. Fields without a default, and ``kind``, are required. Every
+    dataclass and enum is defined once, under ``$defs``.
+
+    Examples
+    --------
+    >>> from audit.mechanism import Release
+    >>> schema = json_schema(Release, title="Release", id="release.json")
+    >>> schema["$defs"]["Release"]["enum"][0]
+    'last iterate'
     """
     schemas = Schemas()
     return document(schemas.of(hint), schemas.definitions, title=title, id=id)
@@ -51,7 +63,27 @@ def json_schema(hint: Any, *, title: str, id: str) -> dict[str, Any]:
 def document(
     described: Mapping[str, Any], definitions: Mapping[str, Any], *, title: str, id: str
 ) -> dict[str, Any]:
-    """Return a whole schema: what it describes, and the definitions that this refers to."""
+    """Return a complete schema from a description and its definitions.
+
+    Parameters
+    ----------
+    described : mapping of str to object
+        Schema of the whole.
+    definitions : mapping of str to object
+        Schemas under ``$defs``, by name.
+    title, id : str
+        The schema's ``title`` and ``$id``.
+
+    Returns
+    -------
+    dict of str to object
+        The schema, with its keys in the usual order.
+
+    Examples
+    --------
+    >>> document({"type": "array"}, {}, title="Claims", id="claims.json")["title"]
+    'Claims'
+    """
     return {
         "$schema": DIALECT,
         "$id": id,
@@ -62,15 +94,38 @@ def document(
 
 
 def json_text(schema: Mapping[str, Any]) -> str:
-    """Return a schema as the text of a file."""
+    """Return a schema as the text of a JSON file.
+
+    Parameters
+    ----------
+    schema : mapping of str to object
+        A JSON Schema.
+
+    Returns
+    -------
+    str
+        Indented JSON that ends in a newline.
+
+    Examples
+    --------
+    >>> json_text({"type": "array"}).splitlines()[1]
+    ' "type": "array"'
+    """
     return json.dumps(schema, indent=1, ensure_ascii=False) + "\n"
 
 
 @dataclass(frozen=True)
 class FieldsOf:
-    """The hint of the fields of a dataclass without those that come from elsewhere.
+    """Hint for the fields of a dataclass except those that come from elsewhere.
 
-    What `decode` takes with ``given``.
+    Corresponds to `decode` with ``given``.
+
+    Parameters
+    ----------
+    cls : type
+        A dataclass.
+    given : tuple of str, optional
+        Names of the fields to leave out.
     """
 
     cls: type
@@ -78,14 +133,25 @@ class FieldsOf:
 
 
 class Schemas:
-    """Schemas of what `encode` writes; those of classes are collected in ``definitions``."""
+    """Schemas of the output of `encode`; those of classes are collected in ``definitions``."""
 
     def __init__(self) -> None:
         self.definitions: dict[str, Any] = {}
         self.names: dict[type, str] = {}
 
     def of(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a hint."""
+        """Return the schema of a hint.
+
+        Parameters
+        ----------
+        hint : object
+            A type hint that `decode` takes.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         if isinstance(hint, FieldsOf):
             return self.of_fields(hint.cls, hint.given)
         match form(hint):
@@ -108,17 +174,50 @@ class Schemas:
                 return self.of_simple(hint)
 
     def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the schema of a union."""
+        """Return the schema of a union.
+
+        Parameters
+        ----------
+        hints : tuple of object
+            Members of the union.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         return {"anyOf": [self.of(part) for part in hints]}
 
     def of_simple(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a number, a text, a path, true or false, or null."""
+        """Return the schema of a number, text, path, boolean or null.
+
+        Parameters
+        ----------
+        hint : object
+            One of these types.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         if hint is float:
             return {"anyOf": [{"type": "number"}, {"enum": list(NOT_FINITE)}]}
         return {"type": _TYPES[hint]}
 
     def of_list(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a list, or of a tuple of one length."""
+        """Return the schema of a list, or of a tuple of fixed length.
+
+        Parameters
+        ----------
+        hint : object
+            Hint of a list, tuple or array.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         args = get_args(hint)
         if not args:
             return {"type": "array"}
@@ -132,7 +231,18 @@ class Schemas:
         }
 
     def define(self, cls: type) -> str:
-        """Return the name of a class under ``$defs``, and describe the class there."""
+        """Define a class under ``$defs``.
+
+        Parameters
+        ----------
+        cls : type
+            A dataclass or an enum.
+
+        Returns
+        -------
+        str
+            Its name under ``$defs``.
+        """
         if cls in self.names:
             return self.names[cls]
         name = cls.__name__
@@ -143,14 +253,38 @@ class Schemas:
         return name
 
     def of_class(self, cls: type) -> dict[str, Any]:
-        """Return the definition of a dataclass or an enum."""
+        """Return the definition of a dataclass or an enum.
+
+        Parameters
+        ----------
+        cls : type
+            A dataclass or an enum.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         described = {"description": text} if (text := docstrings.first_line(cls)) else {}
         if issubclass(cls, enum.Enum):
             return {**described, "enum": [encode(member) for member in cls]}
         return {**described, **self.of_fields(cls)}
 
     def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
-        """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
+        """Return the schema of a mapping of a dataclass's fields.
+
+        Parameters
+        ----------
+        cls : type
+            A dataclass.
+        given : collection of str, optional
+            Names of the fields to leave out.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         kind = kind_of(cls)
         properties: dict[str, Any] = {} if kind is None else {"kind": {"const": kind}}
         required = list(properties)
@@ -167,21 +301,34 @@ class Schemas:
         }
 
     def of_field(self, cls: type, field: dataclasses.Field[Any]) -> dict[str, Any]:
-        """Return the schema of one field of a dataclass."""
+        """Return the schema of one field of a dataclass.
+
+        Parameters
+        ----------
+        cls : type
+            The dataclass.
+        field : Field
+            One of its fields.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         return self.of(hints_of(cls)[field.name])
 
 
 class InputSchemas(Schemas):
-    """Schemas of what `decode` takes, for the editors of people who write it.
+    """Schemas of the input of `decode`, for editors.
 
-    Choices may be written in any spelling, and classes by their shorthand. Fields have their
-    default, and the description that the docstring of their class has for them. Each value is a
-    schema of one type wherever possible, as editors then have the best messages.
+    Choices may be written in any spelling, and classes by their shorthands. Fields have their
+    default, and their description from the docstring of the class. Each value has a schema of one
+    type wherever possible, because editors show the clearest messages for these.
 
     Parameters
     ----------
     placeholder : str, optional
-        A regular expression: texts that match it may stand for any value.
+        Regular expression of texts that may replace any value.
     """
 
     def __init__(self, *, placeholder: str | None = None) -> None:
@@ -189,17 +336,37 @@ class InputSchemas(Schemas):
         self.placeholder = placeholder
 
     def ready(self, cls: type, described: Mapping[str, Any]) -> None:
-        """Give the schema of a class that is not described by its fields."""
+        """Set the schema of a class that is not described by its fields.
+
+        Parameters
+        ----------
+        cls : type
+            The class.
+        described : mapping of str to object
+            Its schema.
+        """
         self.names[cls] = cls.__name__
         self.defined(cls.__name__, described)
 
     def defined(self, name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Put a schema among the definitions, and return the reference to it.
+        """Add a definition and return a reference to it.
+
+        Parameters
+        ----------
+        name : str
+            Name under ``$defs``.
+        described : mapping of str to object
+            The schema.
+
+        Returns
+        -------
+        dict of str to object
+            A schema that refers to the definition.
 
         Raises
         ------
         TypeError
-            If another one has the name.
+            If the name has another definition.
         """
         if self.definitions.setdefault(name, dict(described)) != described:
             raise TypeError(f"name must be that of one definition, got {name!r} twice")
@@ -211,7 +378,18 @@ class InputSchemas(Schemas):
         return described if "$ref" in described else self.open(described)
 
     def open(self, described: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the schema with room for the placeholder, if there is one."""
+        """Return a schema that accepts the placeholder as well, if there is one.
+
+        Parameters
+        ----------
+        described : mapping of str to object
+            The schema of a value.
+
+        Returns
+        -------
+        dict of str to object
+            The extended schema.
+        """
         if self.placeholder is not None and "enum" in described:
             return {"anyOf": [dict(described), {"type": "string", "pattern": self.placeholder}]}
         types, pattern = _types(described), described.get("pattern")
@@ -231,7 +409,7 @@ class InputSchemas(Schemas):
         return pattern is not None and str(self.placeholder) in pattern
 
     def of_union(self, hints: tuple[Any, ...]) -> dict[str, Any]:
-        """Return the schema of a union, simple types as one schema."""
+        """Return the schema of a union, with simple types merged."""
         classes = [part for part in hints if form(part) is Form.DATACLASS]
         parts = [self.of(part) for part in hints]
         for part in classes:
@@ -248,17 +426,17 @@ class InputSchemas(Schemas):
             definition["required"].insert(0, "kind")
 
     def of_simple(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a number, a text, a path, true or false, or null."""
+        """Return the schema of a number, text, path, boolean or null."""
         if hint is float:
             words = "must be a number"
             return {"type": ["number", "string"], "pattern": _WORDS, "errorMessage": words}
         return super().of_simple(hint)
 
     def of_list(self, hint: Any) -> dict[str, Any]:
-        """Return the schema of a list, or of a tuple of one length."""
+        """Return the schema of a list, or of a tuple of fixed length."""
         described = super().of_list(hint)
         if "prefixItems" in described:
-            # readers of older drafts know no prefixItems, and would refuse all items
+            # older drafts lack prefixItems, and would refuse all items
             described["maxItems"] = described["minItems"]
             del described["items"]
         return described
@@ -275,7 +453,18 @@ class InputSchemas(Schemas):
         return {**described, "anyOf": [self.of(shorter), self.open(self.of_fields(cls))]}
 
     def of_enum(self, cls: type[enum.Enum]) -> dict[str, Any]:
-        """Return the schema of a choice: its one spelling to complete, and any other."""
+        """Return the schema of a choice: its canonical spellings for completion, and any other.
+
+        Parameters
+        ----------
+        cls : type
+            An enum.
+
+        Returns
+        -------
+        dict of str to object
+            The schema.
+        """
         about = docstrings.about_fields(cls)
         known = one_of({encode(member): about.get(member.name, "") for member in cls})
         words = dict.fromkeys(text for m in cls for text in (str(m.value), m.name))
@@ -285,7 +474,7 @@ class InputSchemas(Schemas):
         return {"anyOf": [*known, {"type": "string", "pattern": "|".join(patterns)}]}
 
     def of_fields(self, cls: type, given: Collection[str] = ()) -> dict[str, Any]:
-        """Return the schema of a mapping of a dataclass's fields, but for those ``given``."""
+        """Return the schema of a mapping of a dataclass's fields."""
         described = super().of_fields(cls, given)
         described["required"] = [name for name in described["required"] if name != "kind"]
         groups: tuple[tuple[str, ...], ...] = getattr(cls, "alternatives", ())
@@ -308,7 +497,23 @@ class InputSchemas(Schemas):
 
 
 def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
-    """Return the schemas of some values, each with its description: the parts of an ``anyOf``."""
+    """Return the members of an ``anyOf`` for given values.
+
+    Parameters
+    ----------
+    values : mapping of object to str
+        Descriptions by value; empty for none.
+
+    Returns
+    -------
+    list of dict of str to object
+        One schema per value, with its description.
+
+    Examples
+    --------
+    >>> one_of({"forward": "X first.", "reverse": ""})
+    [{'const': 'forward', 'description': 'X first.'}, {'const': 'reverse'}]
+    """
     return [
         {"const": value, **({"description": text} if text else {})}
         for value, text in values.items()
@@ -316,7 +521,7 @@ def one_of(values: Mapping[Any, str]) -> list[dict[str, Any]]:
 
 
 def any_spelling(word: str) -> str:
-    """Return the regular expression of all spellings of a choice that `decode` takes.
+    """Return a regular expression of all spellings of a choice that `decode` accepts.
 
     Examples
     --------
@@ -333,7 +538,7 @@ def _any_spelling(sign: str) -> str:
 
 
 def _shorthands(cls: type) -> Mapping[str, Any]:
-    """Return the hints of a class's shorter spellings, by field; "" is the whole."""
+    """Return the hints of a class's shorthands, by field; "" is the whole mapping."""
     if not hasattr(cls, "expand_shorthand"):
         return {}
     shorthands: Mapping[str, Any] = getattr(cls, "shorthands", {})
@@ -343,7 +548,7 @@ def _shorthands(cls: type) -> Mapping[str, Any]:
 
 
 def _only(group: tuple[str, ...], groups: tuple[tuple[str, ...], ...]) -> dict[str, Any]:
-    """Return the schema of mappings with all fields of a group, and none of the other groups."""
+    """Return the schema of mappings with all fields of one group and none of the others."""
     others = (name for other in groups if other != group for name in other)
     words = ", or ".join(" and ".join(names) for names in groups)
     return {

@@ -1,4 +1,4 @@
-"""What every privacy curve answers, whatever it is made of."""
+"""The interface of privacy curves."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = NDArray[np.float64]
 
 
 class Order(enum.Enum):
-    """Which law of the pair (X, X') comes first in a divergence.
+    """Order of the pair (X, X') in a divergence.
 
     ``FORWARD`` is sup_S P(X in S) - e^eps P(X' in S); ``REVERSE`` exchanges the two.
     """
@@ -27,12 +27,21 @@ class Order(enum.Enum):
 
 
 class PrivacyCurve(ABC):
-    """The distinguishability of one pair of laws (X, X'), or a bound on it for every pair.
+    """Distinguishability of a pair of laws (X, X'), or an upper bound on it for every pair.
 
-    All methods take a float (and return a float) or an array (and return an array of the same
-    shape), and give the worse of the two orders of the pair unless ``order`` names one. A curve
-    that is only a bound on one side is as tight as its form allows: a Renyi curve's ``beta`` is
-    the conversion of its Renyi divergences.
+    Every method takes a float and returns a float, or takes an array and returns an array of the
+    same shape. It returns the worse of the two orders of the pair unless ``order`` is given. Curves
+    known in one form only are converted, and conversions can lose: the ``beta`` of a Renyi curve,
+    for example, is a bound derived from its Renyi divergences.
+
+    Examples
+    --------
+    >>> from audit.curves import GaussianCurve
+    >>> curve = GaussianCurve(1.0)
+    >>> round(curve.epsilon(1e-5), 4), curve.renyi(4.0)
+    (4.3772, 2.0)
+    >>> curve.delta([0.0, 1.0]).round(4)
+    array([0.3829, 0.1269])
     """
 
     @overload
@@ -40,17 +49,27 @@ class PrivacyCurve(ABC):
     @overload
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
     def epsilon(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``; delta in [0, 1).
+        """Return the smallest epsilon >= 0 with ``delta(epsilon) <= delta``.
 
-        At delta = 0 that is the largest log-likelihood ratio: pure differential privacy. A bound
-        that says nothing there is infinite.
+        At delta = 0 this is the largest log-likelihood ratio: pure differential privacy. It is
+        infinite for a bound that does not cover pure differential privacy.
 
         Parameters
         ----------
         delta : array_like
-            In [0, 1).
+            Values in [0, 1).
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        float or ndarray
+            Epsilon in nats, shape of ``delta``.
+
+        Raises
+        ------
+        ValueError
+            If a delta is outside [0, 1).
         """
         d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
         return self._worst(self._epsilon_or_pure, d, order, np.maximum)
@@ -60,14 +79,24 @@ class PrivacyCurve(ABC):
     @overload
     def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array: ...
     def delta(self, epsilon: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return sup_S P(S) - e^epsilon Q(S), the privacy profile, for any real epsilon.
+        """Return the privacy profile, sup_S P(S) - e^epsilon Q(S).
 
         Parameters
         ----------
         epsilon : array_like
-            Any real number.
+            Any real numbers.
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        float or ndarray
+            Delta in [0, 1], shape of ``epsilon``.
+
+        Raises
+        ------
+        ValueError
+            If an epsilon is NaN or infinite.
         """
         e = validate.array_in(-np.inf, np.inf, open_ends=True, epsilon=epsilon)
         return self._worst(self._delta, e, order, np.maximum)
@@ -77,17 +106,27 @@ class PrivacyCurve(ABC):
     @overload
     def beta(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
     def beta(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the tradeoff function: the least type II error at type I error alpha in [0, 1].
+        """Return the tradeoff function: the least type II error at type I error alpha.
 
-        ``FORWARD`` takes the first law as the null hypothesis. Without an order it is the
+        ``FORWARD`` takes the first law as the null hypothesis. Without an order this is the
         pointwise minimum of the two, which need not be convex.
 
         Parameters
         ----------
         alpha : array_like
-            Type I error, in [0, 1].
+            Type I errors, in [0, 1].
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        float or ndarray
+            Type II errors in [0, 1], shape of ``alpha``.
+
+        Raises
+        ------
+        ValueError
+            If an alpha is outside [0, 1].
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
         return self._worst(self._beta, a, order, np.minimum)
@@ -97,14 +136,24 @@ class PrivacyCurve(ABC):
     @overload
     def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
     def renyi(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return the Renyi divergence of order alpha > 1; ``FORWARD`` is D(X || X').
+        """Return the Renyi divergence of order alpha; ``FORWARD`` is D(X || X').
 
         Parameters
         ----------
         alpha : array_like
-            The Renyi order, above 1.
+            Renyi orders above 1.
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        float or ndarray
+            Divergences in nats, shape of ``alpha``.
+
+        Raises
+        ------
+        ValueError
+            If an order is not a finite number above 1.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
@@ -117,7 +166,7 @@ class PrivacyCurve(ABC):
         return result
 
     def _pure_epsilon(self, order: Order) -> float:
-        """Return epsilon at delta = 0; infinite is always a valid bound."""
+        """Return epsilon at delta = 0; infinity is always a valid bound."""
         return math.inf
 
     @abstractmethod
@@ -134,7 +183,7 @@ class PrivacyCurve(ABC):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders are the same, so that one evaluation serves."""
+        """Whether both orders have the same values, so that one evaluation suffices."""
         return False
 
     def _worst(

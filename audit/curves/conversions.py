@@ -1,16 +1,16 @@
 """Conversions between Renyi divergences, (epsilon, delta) and tradeoff functions.
 
-Which directions lose:
+Which conversions are exact:
 
-- tradeoff function <-> privacy profile delta(epsilon), both orders: nothing is lost (Dong, Roth, Su
-  2022, Proposition 2.12); from finitely many points of a profile, what lies between them
+- tradeoff function <-> privacy profile delta(epsilon), in both orders: exact (Dong, Roth and Su
+  2022, Proposition 2.12). Finitely many points of a profile leave out what lies between them
   (`audit.curves.duality.tradeoff_from_profile`).
-- profile or tradeoff function -> Renyi divergences: nothing is lost (`renyi_from_profile`).
-- Renyi divergences -> (epsilon, delta) or a tradeoff function: loses, even from all orders at once:
-  a bound on every D_alpha allows more than one pair has. From one order `asoodeh_epsilon` is
-  exact; what curves use is within 1e-4 of it for small delta (`best_epsilon`).
-- one (epsilon, delta) with delta > 0 -> Renyi divergences: nothing follows, the divergence may be
-  infinite. (epsilon, 0) loses nothing (`audit.curves.PureCurve`).
+- profile or tradeoff function -> Renyi divergences: exact (`renyi_from_profile`).
+- Renyi divergences -> (epsilon, delta) or a tradeoff function: a bound, even from all orders, since
+  many pairs have the same bound on every D_alpha. From one order `asoodeh_epsilon` is exact; the
+  conversion that curves use is within 1e-4 of it for small delta (`best_epsilon`).
+- one (epsilon, delta) with delta > 0 -> Renyi divergences: impossible, as the divergence may be
+  infinite. (epsilon, 0) is exact (`audit.curves.PureCurve`).
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ Array = NDArray[np.float64]
 
 _POINTS = 33
 _ROUNDS = 7
-_SAFETY = 1e-9  # the search over events may miss the worst by its square root
-_UNDERFLOW, _NEARLY = -700.0, -500.0  # logs of a delta that has no digits, and of one before it
+_SAFETY = 1e-9  # the search over events may miss the maximum by its square root
+_UNDERFLOW, _NEARLY = -700.0, -500.0  # logs of a delta that underflows, and of one safely before
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
@@ -40,19 +40,24 @@ def _check(alpha: float, divergence: float, delta: float) -> None:
 
 
 def best_epsilon(curve: RenyiCurve, delta: float) -> float:
-    """Return the best of the known conversions of Renyi bounds at ``delta``.
+    """Return the smallest epsilon of the known conversions of Renyi bounds.
 
-    That is `RenyiCurve.epsilon` (Mironov, Balle et al., at the best order) and `asoodeh_epsilon`
-    on a grid of orders. The second gains where delta is large: 12% for
-    D_alpha = alpha/800 at delta = 0.01, nothing to four digits at 1e-5. It takes some hundred
-    times longer, so curves do without.
+    These are `RenyiCurve.epsilon` (Mironov 2017; Balle et al. 2020; at the best order) and
+    `asoodeh_epsilon` on a grid of orders. The second is better where delta is large: by 12% for
+    D_alpha = alpha/800 at delta = 0.01, by nothing to four digits at 1e-5. It takes some hundred
+    times longer, so curves do not use it.
 
     Parameters
     ----------
-    curve
+    curve : RenyiCurve
         Renyi bounds.
-    delta
-        In (0, 1).
+    delta : float
+        A number in (0, 1).
+
+    Returns
+    -------
+    float
+        Upper bound on epsilon at ``delta``, in nats.
     """
     validate.instance(RenyiCurve, curve=curve)
     validate.open_unit(delta=delta)
@@ -66,23 +71,23 @@ def best_epsilon(curve: RenyiCurve, delta: float) -> float:
 
 
 def asoodeh_epsilon(alpha: float, divergence: float, delta: float) -> float:
-    """Return the epsilon at delta that one order allows, and no more (Asoodeh et al. 2021).
+    """Return the exact epsilon at delta implied by one Renyi order (Asoodeh et al. 2021).
 
-    By data processing every event has p = P(S), q = Q(S) with
-    p^a q^(1-a) + (1-p)^a (1-q)^(1-a) <= e^((a-1) D), and two-point laws reach that. So epsilon is
-    the largest log((p - delta)/q), q the least that p allows; quasi-concave in p.
+    By data processing every event has probabilities p = P(S) and q = Q(S) with p^a q^(1-a) +
+    (1-p)^a (1-q)^(1-a) <= e^((a-1) D), and two-point laws attain equality. So epsilon is the
+    largest log((p - delta)/q), with q the least that p allows; it is quasi-concave in p.
 
     Parameters
     ----------
-    alpha, divergence
-        A Renyi order above 1, and the divergence of this order.
-    delta
-        In (0, 1).
+    alpha, divergence : float
+        A Renyi order above 1, and the divergence of this order in nats.
+    delta : float
+        A number in (0, 1).
 
     Returns
     -------
     float
-        An upper bound, within 1e-8 (relative, or absolute below 1) of the best for this order.
+        Upper bound, within 1e-8 (relative, or absolute below 1) of the best for this order.
     """
     _check(alpha, divergence, delta)
     if divergence == 0:
@@ -97,18 +102,18 @@ def asoodeh_epsilon(alpha: float, divergence: float, delta: float) -> float:
         place = int(np.argmax(value))
         best = max(best, float(value[place]))
         low, high = log_p[max(place - 1, 0)], log_p[min(place + 1, _POINTS - 1)]
-    # without the other event: Balle et al. (2020), Theorem 21
+    # without the complementary event: Balle et al. 2020, Theorem 21
     gap = alpha - 1
     simple = divergence - math.log1p(1 / gap) - (math.log(delta) + math.log(alpha)) / gap
     return max(min(best + _SAFETY * max(best, 1.0), simple), 0.0)
 
 
 def _least_log_q(alpha: float, divergence: float, log_p: Array) -> Array:
-    """Log of the least Q(S) of an event with P(S) = p, rounded down."""
+    """Return the log of the least Q(S) of an event with P(S) = p, rounded down."""
     limit = (alpha - 1) * divergence
     with np.errstate(divide="ignore"):
         log_rest = np.log(-np.expm1(log_p))
-    # the first term alone may not exceed the limit
+    # the first term alone must not exceed the limit
     low = (alpha * log_p - limit) / (alpha - 1) - 1e-15
     high = log_p.copy()
     for _ in range(60):
@@ -122,20 +127,25 @@ def _least_log_q(alpha: float, divergence: float, log_p: Array) -> Array:
 
 
 def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.FORWARD) -> float:
-    """Return the Renyi divergence that a privacy profile has, to quadrature accuracy.
+    """Return the Renyi divergence of a privacy profile, to quadrature accuracy.
 
-    e^((a-1) D) = 1 + a (a-1) times the integral over epsilon > 0 of
-    e^((a-1) epsilon) delta(epsilon) + e^(-a epsilon) delta'(epsilon), delta' the profile of the
-    other order (Sason and Verdu 2016). Infinite where delta does not vanish.
+    e^((a-1) D) = 1 + a (a-1) times the integral over epsilon > 0 of e^((a-1) epsilon)
+    delta(epsilon) + e^(-a epsilon) delta'(epsilon), with delta' the profile of the other order
+    (Sason and Verdu 2016).
 
     Parameters
     ----------
-    curve
-        A curve whose profile is known for every epsilon.
-    alpha
-        The Renyi order, above 1.
-    order
-        Of the pair.
+    curve : PrivacyCurve
+        Curve whose profile is known for every epsilon.
+    alpha : float
+        Renyi order, above 1.
+    order : Order, default: Order.FORWARD
+        Order of the pair.
+
+    Returns
+    -------
+    float
+        Divergence in nats; infinite if delta does not tend to 0.
 
     Raises
     ------

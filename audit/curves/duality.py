@@ -1,4 +1,4 @@
-"""From a privacy profile delta(epsilon) to a tradeoff function."""
+"""Conversion of a privacy profile delta(epsilon) to a tradeoff function."""
 
 from __future__ import annotations
 
@@ -9,30 +9,30 @@ Array = NDArray[np.float64]
 
 
 def tradeoff_from_profile(alpha: Array, epsilon: Array, delta: Array) -> Array:
-    """Return the largest tradeoff function that the points of a profile allow.
+    """Return the largest tradeoff function consistent with points of a privacy profile.
 
-    Each point says that both orders of the pair are (epsilon, delta)-close, which means (Dong,
-    Roth, Su 2022, Proposition 2.5, after Wasserman and Zhou)
+    At each point both orders of the pair are (epsilon, delta)-indistinguishable, which is
+    equivalent to (Wasserman and Zhou 2010; Dong, Roth and Su 2022, Proposition 2.5)
 
         beta >= max(0, 1 - delta - e^epsilon alpha, e^-epsilon (1 - delta - alpha)).
 
     Parameters
     ----------
-    alpha
+    alpha : ndarray
         Type I errors, shape ``(a,)``.
-    epsilon, delta
+    epsilon, delta : ndarray
         Points of an upper bound on the profile, shape ``(e,)`` each, epsilon >= 0.
 
     Returns
     -------
-    Array
-        A lower bound on the type II error at each alpha, shape ``(a,)``: valid for any choice of
-        points, and tighter the more of them there are.
+    ndarray
+        Lower bound on the type II error at each alpha, shape ``(a,)``. Valid for any choice of
+        points; more points make it tighter.
     """
     best = np.zeros_like(alpha)
     with np.errstate(over="ignore"):
         growth, shrinkage = np.exp(epsilon), np.exp(-epsilon)
-    # a slice at a time keeps the memory bounded
+    # in slices, to bound memory
     for start in range(0, alpha.size, 256):
         a = alpha[start : start + 256, None]
         with np.errstate(invalid="ignore"):

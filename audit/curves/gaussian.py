@@ -21,10 +21,26 @@ _DIGITS = 2.0**-50
 
 @dataclass(frozen=True)
 class GaussianCurve(PrivacyCurve):
-    """mu-GDP (Dong, Roth, Su 2022): the curve of N(0, 1) against N(mu, 1).
+    """Curve of N(0, 1) against N(mu, 1): mu-GDP (Dong, Roth and Su 2022).
 
-    ``epsilon`` and ``delta`` are inverses of each other to 1e-10 relative in delta, for mu from
-    1e-6 to 40 and delta from 1e-12. ``mu = 0`` is perfect privacy.
+    ``epsilon`` and ``delta`` are inverses of each other to a relative error of 1e-10 in delta, for
+    mu from 1e-6 to 40 and delta from 1e-12.
+
+    Parameters
+    ----------
+    mu : float
+        Distance of the means in standard deviations, at least 0; 0 is perfect privacy.
+
+    Raises
+    ------
+    ValueError
+        If ``mu`` is negative or not finite.
+
+    Examples
+    --------
+    >>> from audit.curves import GaussianCurve
+    >>> round(GaussianCurve(1.0).epsilon(1e-5), 4)
+    4.3772
     """
 
     mu: float
@@ -34,7 +50,7 @@ class GaussianCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders are the same by reflection."""
+        """Whether both orders have the same values; true by reflection."""
         return True
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -46,7 +62,7 @@ class GaussianCurve(PrivacyCurve):
         if self.mu == 0:
             return np.zeros_like(delta)
         mu = self.mu
-        # delta(epsilon) <= Phi(-x) with x = epsilon/mu - mu/2 bounds the root from above
+        # delta(epsilon) <= Phi(-x) with x = epsilon/mu - mu/2 gives an upper bound on the root
         nothing = math.erf(mu / math.sqrt(8)) <= delta
         epsilon = np.where(nothing, 0.0, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0))
         target = np.log(delta)
@@ -59,7 +75,7 @@ class GaussianCurve(PrivacyCurve):
                 step = np.where(
                     nothing | (value == 0), 0.0, (target - np.log(value)) * value / slope
                 )
-            # log delta is concave, so its tangents lead to points where delta is not above
+            # log delta is concave, so Newton steps never end where delta is too large
             epsilon = np.maximum(epsilon - step, 0.0)
             if np.all(np.abs(step) <= _DIGITS * epsilon):
                 break

@@ -13,20 +13,25 @@ from audit.curves.base import Order, PrivacyCurve
 
 Array = NDArray[np.float64]
 
-_SERIES_BELOW = 0.05  # orders times bound: the closed form of the Renyi divergence cancels there
+_SERIES_BELOW = 0.05  # order times bound; below it the closed form of the Renyi divergence cancels
 _TERMS = 10
 
 
 @dataclass(frozen=True)
 class LaplaceCurve(PrivacyCurve):
-    """Laplace noise on a number that changes: Lap(0, 1) against Lap(bound, 1).
+    """Laplace mechanism: the curve of Lap(0, 1) against Lap(bound, 1), in closed form.
 
-    The log-likelihood ratio fills [-bound, bound], with atoms at both ends.
+    The log-likelihood ratio covers [-bound, bound], with atoms at both ends.
 
     Parameters
     ----------
     bound : float
-        Sensitivity over scale, at least 0: epsilon at delta = 0.
+        Sensitivity over scale, at least 0. This is epsilon at delta = 0.
+
+    Raises
+    ------
+    ValueError
+        If ``bound`` is negative or not finite.
 
     Examples
     --------
@@ -42,7 +47,7 @@ class LaplaceCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders are the same by reflection."""
+        """Whether both orders have the same values; true by reflection."""
         return True
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -57,7 +62,7 @@ class LaplaceCurve(PrivacyCurve):
         return self.bound
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        # the threshold lies beyond the second centre, between the two, before the first
+        # threshold beyond the second centre, between the two, before the first
         edge = 0.5 * math.exp(-self.bound)
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             beyond = 1 - alpha * np.exp(self.bound)
@@ -67,7 +72,7 @@ class LaplaceCurve(PrivacyCurve):
         return np.asarray(np.where(alpha < edge, beyond, inner))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        """Mironov 2017, Proposition 6."""
+        """Return the divergence of Mironov 2017, Proposition 6."""
         b, gap = self.bound, alpha - 1
         first, second = alpha / (2 * alpha - 1), gap / (2 * alpha - 1)
         far = gap * b + np.log(first) + np.log1p(second / first * np.exp(-(alpha + gap) * b))

@@ -1,4 +1,4 @@
-"""The best of several bounds on one mechanism."""
+"""The pointwise minimum of several bounds on one mechanism."""
 
 from __future__ import annotations
 
@@ -20,18 +20,30 @@ def _stack(values: Iterable[float | Array]) -> Array:
 
 @dataclass(frozen=True)
 class MinimumCurve(PrivacyCurve):
-    """The pointwise best of curves that are each an upper bound on the same privacy loss.
+    """Pointwise minimum of curves that are each an upper bound on the same privacy loss.
 
-    ``epsilon``, ``delta`` and ``renyi`` are the smallest of the components', ``beta`` the largest.
-    Each value is a valid bound by itself; ``beta`` need not be convex, and the values need not be
-    those of any one pair.
+    ``epsilon``, ``delta`` and ``renyi`` are the smallest over the components, ``beta`` the largest.
+    Each value is a valid bound, but ``beta`` need not be convex, and no single pair need attain all
+    values.
 
     Parameters
     ----------
     curves : tuple of PrivacyCurve
-        The components, at least one.
+        Components, at least one.
     labels : tuple of str
-        One name for each, as `winner` reports them.
+        One name per component, as reported by `winner`.
+
+    Raises
+    ------
+    ValueError
+        If there is no curve, or the number of labels differs from that of curves.
+
+    Examples
+    --------
+    >>> from audit.curves import GaussianCurve, MinimumCurve, PureCurve
+    >>> best = MinimumCurve((GaussianCurve(1.0), PureCurve(2.0)), ("gaussian", "pure"))
+    >>> best.epsilon(1e-5) < 2.0, best.winner(1e-5), best.winner(0.3)
+    (True, 'pure', 'gaussian')
     """
 
     curves: tuple[PrivacyCurve, ...]
@@ -50,14 +62,30 @@ class MinimumCurve(PrivacyCurve):
             validate.instance(PrivacyCurve, curve=curve)
 
     def winner(self, delta: float) -> str:
-        """Return the label of the component with the smallest epsilon at ``delta``."""
+        """Return the label of the component with the smallest epsilon at ``delta``.
+
+        Parameters
+        ----------
+        delta : float
+            A number in (0, 1).
+
+        Returns
+        -------
+        str
+            A label; of equal components the first.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is outside (0, 1).
+        """
         validate.half_open_unit(delta=delta)
         values = [curve.epsilon(delta) for curve in self.curves]
         return self.labels[int(np.argmin(values))]
 
     @property
     def symmetric(self) -> bool:
-        """Whether every component has the same value in both orders."""
+        """Whether every component has the same values in both orders."""
         return all(curve.symmetric for curve in self.curves)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:

@@ -1,4 +1,4 @@
-"""Curves known through a privacy loss distribution on a grid, bracketed from both sides."""
+"""Privacy curves from privacy loss distributions (PLDs) on a grid, bounded on both sides."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.curves.renyi import RenyiCurve
 Array = NDArray[np.float64]
 
 CERTIFIED_FLOOR = 1e-11
-"""Numerical compositions are not certified below this delta: rounding is of that size."""
+"""Smallest delta for which a numerical composition is certified: rounding is of this size."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,13 +26,20 @@ class LossDistribution:
     Parameters
     ----------
     interval : float
-        Distance of two grid points, in nats.
+        Distance between grid points, in nats.
     first : int
-        The first grid point, in units of ``interval``.
+        First grid point, in units of ``interval``.
     masses : ndarray
-        Probability under P of each grid point, shape ``(points,)``, not negative.
+        Probability under P of each grid point, nonnegative, shape ``(points,)``.
     infinite_mass : float, default: 0.0
         Probability under P of an infinite loss.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from audit.curves import LossDistribution
+    >>> LossDistribution(1.0, -1, np.array([0.2689, 0.0, 0.7311])).delta(np.array([0.0])).round(3)
+    array([0.462])
     """
 
     interval: float
@@ -42,13 +49,13 @@ class LossDistribution:
 
     @cached_property
     def _tails(self) -> tuple[int, Array, Array]:
-        """First index, and for each point from there on the mass above it under P and Q.
+        """Return the first index and, for each later point, the mass above it under P and Q.
 
         Q is scaled by e^loss of the point, so that losses of thousands of nats do not underflow.
-        One point is put before the first; those below loss -interval are left out, since negative
+        One point is prepended; points with a loss below -interval are dropped, since negative
         epsilons follow from positive ones.
         """
-        from scipy.signal import lfilter  # slow to import, and needed by numerical curves only
+        from scipy.signal import lfilter  # slow to import
 
         start = max(self.first, 0)
         above = self.masses[start - self.first :]
@@ -58,7 +65,18 @@ class LossDistribution:
         return start - 1, p_tail, q_tail
 
     def delta(self, epsilon: Array) -> Array:
-        """Return the privacy profile at each ``epsilon >= 0``, shape as given."""
+        """Return the privacy profile.
+
+        Parameters
+        ----------
+        epsilon : ndarray
+            Values of at least 0, in nats.
+
+        Returns
+        -------
+        ndarray
+            Delta, shape of ``epsilon``.
+        """
         start, p_tail, q_tail = self._tails
         place = np.clip(np.floor(epsilon / self.interval) - start, 0, p_tail.size - 1).astype(int)
         rest = epsilon - (place + start) * self.interval
@@ -68,13 +86,22 @@ class LossDistribution:
         return np.asarray(np.clip(delta, self.infinite_mass, 1.0))
 
     def epsilon(self, delta: Array) -> Array:
-        """Return the smallest epsilon >= 0 with ``self.delta(epsilon) <= delta``, shape as given.
+        """Return the smallest epsilon >= 0 with ``self.delta(epsilon) <= delta``.
 
-        Infinite where ``delta`` is not above the infinite mass.
+        Parameters
+        ----------
+        delta : ndarray
+            Values in (0, 1).
+
+        Returns
+        -------
+        ndarray
+            Epsilon in nats, shape of ``delta``; infinite where ``delta`` is at most the infinite
+            mass.
         """
         start, p_tail, q_tail = self._tails
         at_points = np.maximum.accumulate((self.infinite_mass + p_tail - q_tail)[::-1])
-        # the last point whose profile is still above delta
+        # the last point whose profile is above delta
         place = at_points.size - 1 - np.searchsorted(at_points, delta, side="right")
         place = np.clip(place, 0, at_points.size - 1)
         surplus = self.infinite_mass + p_tail[place] - delta
@@ -87,25 +114,25 @@ class LossDistribution:
 
 @dataclass(frozen=True, eq=False)
 class PLDCurve(PrivacyCurve):
-    """Upper bound on a composition, from its privacy loss distribution, with a lower twin.
+    """Upper bound on a composition from its privacy loss distribution, with a lower bound.
 
     The pair must be symmetric: both orders have the same profile. ``epsilon`` and ``delta`` come
-    from ``upper``, a pair that dominates the composition, raised by ``rounding``; ``lower`` is a
-    pair that the composition dominates. The true value lies between the ends of
-    `epsilon_bracket` and `delta_bracket`. Below ``floor`` the numerical composition is not
-    certified: there ``epsilon`` and ``delta`` come from the exact Renyi divergences ``moments``,
-    which stay valid at every delta, and the bracket is as wide as that.
+    from ``upper``, a pair that dominates the composition, increased by ``rounding``. ``lower`` is a
+    pair that the composition dominates. The true value lies within `epsilon_bracket` and
+    `delta_bracket`. Below ``floor`` the numerical composition is not certified; ``epsilon`` and
+    ``delta`` then come from the exact Renyi divergences ``moments``, which are valid at every
+    delta, and the bracket is correspondingly wider.
 
     Parameters
     ----------
     upper, lower : LossDistribution
-        The dominating and the dominated loss distribution.
+        Dominating and dominated loss distribution.
     rounding, lower_rounding : float
-        What rounding and truncation can change delta by, on each side.
+        Bounds on the change of delta by rounding and truncation, on each side.
     moments : RenyiCurve
-        Renyi divergences of the composition; they serve ``renyi`` and small delta.
+        Renyi divergences of the composition, used for ``renyi`` and small delta.
     floor : float, optional
-        The smallest delta for which ``upper`` is trusted.
+        Smallest delta for which ``upper`` is used.
     """
 
     upper: LossDistribution
@@ -117,16 +144,21 @@ class PLDCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders have the same profile."""
+        """Whether both orders have the same values; true by assumption."""
         return True
 
     def epsilon_bracket(self, delta: ArrayLike) -> tuple[float | Array, float | Array]:
-        """Return a lower and an upper bound on the epsilon of the composition at ``delta``.
+        """Return a lower and an upper bound on the epsilon of the composition.
 
         Parameters
         ----------
         delta : array_like
-            One number or an array, in (0, 1).
+            Values in (0, 1).
+
+        Returns
+        -------
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bound in nats, each of the shape of ``delta``.
 
         Raises
         ------
@@ -135,7 +167,7 @@ class PLDCurve(PrivacyCurve):
         """
         d = validate.array_in(0, 1, open_ends=True, delta=delta)
         flat = np.atleast_1d(d).ravel()
-        # where delta plus rounding reaches 1 the lower end says nothing
+        # the lower end is 0 where delta plus rounding reaches 1
         low = self.lower.epsilon(np.minimum(flat + self.lower_rounding, 1.0))
         high = self._epsilon(flat, Order.FORWARD)
         low = np.minimum(low, high)
@@ -144,7 +176,18 @@ class PLDCurve(PrivacyCurve):
         return low.reshape(d.shape), high.reshape(d.shape)
 
     def delta_bracket(self, epsilon: ArrayLike) -> tuple[float | Array, float | Array]:
-        """Return a lower and an upper bound on delta at ``epsilon >= 0``, shapes as given."""
+        """Return a lower and an upper bound on the delta of the composition.
+
+        Parameters
+        ----------
+        epsilon : array_like
+            Values of at least 0, in nats.
+
+        Returns
+        -------
+        tuple of (float or ndarray, float or ndarray)
+            Lower and upper bound, each of the shape of ``epsilon``.
+        """
         e = validate.array_in(0, np.inf, open_ends=False, epsilon=epsilon)
         flat = np.atleast_1d(e).ravel()
         low = np.maximum(self.lower.delta(flat) - self.lower_rounding, 0.0)
@@ -158,7 +201,7 @@ class PLDCurve(PrivacyCurve):
         certified = delta > self.floor
         result = np.full_like(delta, np.inf)
         result[certified] = self.upper.epsilon(delta[certified] - self.rounding)
-        # a finite answer below the floor, and never a worse one just above it
+        # finite below the floor, and no larger just above it
         small = delta < 1e3 * self.floor
         if np.any(small):
             result[small] = np.minimum(result[small], self.moments.epsilon(delta[small]))
@@ -174,7 +217,7 @@ class PLDCurve(PrivacyCurve):
         return np.where(epsilon >= 0, result, 1 - np.exp(-size) * (1 - result))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        # below that delta the points add next to nothing, and cost most
+        # smaller deltas change little and cost most
         largest = float(self.upper.epsilon(np.array([2e3 * self.floor]))[0])
         points = profile_points(largest, 4096)
         return tradeoff_from_profile(alpha, points, self._delta(points, order))

@@ -16,15 +16,26 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class PureCurve(PrivacyCurve):
-    """The most that ``bound``-DP allows: randomised response (Kairouz, Oh, Viswanath 2017).
+    """Curve of ``bound``-DP: randomised response (Kairouz, Oh and Viswanath 2017).
 
-    Every pair with ``|log(P/Q)| <= bound`` is a post-processing of the two laws
-    (e^b, 1)/(1 + e^b) and (1, e^b)/(1 + e^b), so this curve loses nothing in any direction.
+    Every pair with ``|log(P/Q)| <= bound`` is a post-processing of the two laws (e^b, 1)/(1 + e^b)
+    and (1, e^b)/(1 + e^b), so every conversion of this curve is exact.
 
     Parameters
     ----------
     bound : float
-        The largest privacy loss, at least 0.
+        Largest privacy loss, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If ``bound`` is negative or not finite.
+
+    Examples
+    --------
+    >>> from audit.curves import PureCurve
+    >>> PureCurve(1.0).epsilon(0.0), round(PureCurve(1.0).delta(0.5), 4)
+    (1.0, 0.2876)
     """
 
     bound: float
@@ -34,13 +45,13 @@ class PureCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders are the same by reflection."""
+        """Whether both orders have the same values; true by reflection."""
         return True
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         b = self.bound
         inside = np.clip(epsilon, -b, b)
-        # (e^b - e^epsilon)/(1 + e^b), in powers that do not overflow
+        # (e^b - e^epsilon)/(1 + e^b), without overflow
         between = -np.expm1(inside - b) / (1 + np.exp(-b))
         with np.errstate(over="ignore"):
             below = -np.expm1(np.minimum(epsilon, 0.0))
@@ -62,7 +73,7 @@ class PureCurve(PrivacyCurve):
         return np.asarray(np.maximum(np.maximum(steep, small * (1 - alpha)), 0.0))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        # log(cosh((alpha - 1/2) b) / cosh(b/2)) / (alpha - 1), in two forms that do not cancel
+        # log(cosh((alpha - 1/2) b) / cosh(b/2)) / (alpha - 1), in two forms without cancellation
         b, gap = self.bound, alpha - 1
         far = gap * b + np.log1p(np.exp(-(2 * alpha - 1) * b)) - np.log1p(np.exp(-b))
         near = np.minimum(alpha * b, 1.0)

@@ -1,4 +1,4 @@
-"""Curves that are known through a bound on Renyi divergences only."""
+"""Privacy curves given by a bound on Renyi divergences only."""
 
 from __future__ import annotations
 
@@ -27,44 +27,54 @@ def _linear(alpha: Array, rho: float) -> Array:
 
 @dataclass(frozen=True)
 class RenyiCurve(PrivacyCurve):
-    """A bound D_alpha <= divergence(alpha) that holds in both orders of the pair.
+    """Bound D_alpha <= divergence(alpha) that holds in both orders of the pair.
 
-    ``epsilon`` and ``delta`` are upper bounds, ``beta`` a lower bound, converted by
-
-        delta(epsilon) <= e^((alpha - 1)(D_alpha - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha
-
-    at the best order (Canonne, Kamath, Steinke 2020, Proposition 12; the same as Balle et al. 2020,
-    Theorem 21), which improves on epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition
-    3; Altschuler and Talwar 2022, Lemma 2.5) at every order and on Bun and Steinke (2016, Lemma
-    3.6) where D = alpha rho (Asoodeh et al. 2021 gain where delta is large:
-    `audit.curves.conversions.best_epsilon`), and by
-    the total variation bounds delta <= sqrt(D/2) (Pinsker) and delta <= sqrt(1 - e^-D)
-    (Bretagnolle and Huber), which help where delta is large. Any order gives a valid bound, so a
-    search that misses the best one is loose and never wrong. The conversions lose: the curve of a
-    Gaussian pair is not recovered from its Renyi divergences.
+    ``epsilon`` and ``delta`` are upper bounds and ``beta`` is a lower bound, converted at the best
+    order found. The conversions lose: the curve of a Gaussian pair is not recovered from its Renyi
+    divergences. Any order gives a valid bound, so a search that misses the best order gives a
+    looser bound, never a wrong one.
 
     Parameters
     ----------
     divergence : callable
-        Maps an array of orders to an array of bounds; infinite values are welcome.
-    lowest : float, default: 1.0
-        The orders at which ``divergence`` may be asked for. Below ``lowest`` the value there is
-        used (Renyi divergences grow with the order); above ``highest`` the bound is infinite.
-    highest : float, default: math.inf
-        The orders at which ``divergence`` may be asked for. Below ``lowest`` the value there is
-        used (Renyi divergences grow with the order); above ``highest`` the bound is infinite.
+        Maps an array of orders, shape ``(k,)``, to bounds in nats of the same shape. Values may be
+        infinite.
+    lowest, highest : float
+        Range of orders at which ``divergence`` may be evaluated, 1 to infinity by default. Below
+        ``lowest`` the value at ``lowest`` is used, since Renyi divergences increase with the order;
+        above ``highest`` the bound is infinite.
     search : tuple of (float, float), optional
-        The range of alpha - 1 in which the conversions look for the best order.
+        Range of alpha - 1 in which the conversions look for the best order.
     points : int, default: 601
-        How many orders, spaced evenly in log(alpha - 1), the search starts from.
+        Number of orders, spaced evenly in log(alpha - 1), from which the search starts.
     refinements : int, default: 9
-        How often the interval around the best of them is narrowed, by 4.5 each time; 0 where
-        orders are costly.
+        Number of times the interval around the best order is narrowed, by a factor of 4.5 each; 0
+        for costly divergences.
 
     Raises
     ------
     ValueError
-        If the range of orders is empty or the divergence is negative or NaN somewhere.
+        If the range of orders is empty. Conversions raise it if a divergence is negative or NaN.
+
+    Notes
+    -----
+    The main conversion is
+
+        delta(epsilon) <= e^((alpha - 1)(D_alpha - epsilon)) (1 - 1/alpha)^(alpha - 1) / alpha
+
+    (Canonne, Kamath and Steinke 2020, Proposition 12; equivalently Balle et al. 2020, Theorem 21).
+    At every order it improves on epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition
+    3; Altschuler and Talwar 2022, Lemma 2.5), and for D = alpha rho on Bun and Steinke (2016, Lemma
+    3.6). The total variation bounds delta <= sqrt(D/2) (Pinsker) and delta <= sqrt(1 - e^-D)
+    (Bretagnolle and Huber) are used as well; they help where delta is large. So does the exact
+    conversion of Asoodeh et al. 2021, which is slower: `audit.curves.conversions.best_epsilon`.
+
+    Examples
+    --------
+    >>> from audit.curves import RenyiCurve
+    >>> curve = RenyiCurve.linear(0.5)
+    >>> round(curve.epsilon(1e-5), 4), curve.renyi(4.0)
+    (4.7284, 2.0)
     """
 
     divergence: Callable[[Array], Array]
@@ -85,18 +95,34 @@ class RenyiCurve(PrivacyCurve):
 
     @classmethod
     def linear(cls, rho: float) -> RenyiCurve:
-        """Return the curve of D_alpha <= alpha rho, as concentrated privacy and Gaussians have."""
+        """Return the curve of D_alpha <= alpha rho (concentrated differential privacy).
+
+        Parameters
+        ----------
+        rho : float
+            At least 0; mu^2/2 for a Gaussian pair at distance mu.
+
+        Returns
+        -------
+        RenyiCurve
+            The curve.
+
+        Raises
+        ------
+        ValueError
+            If ``rho`` is negative or not finite.
+        """
         validate.nonnegative(rho=rho)
         return cls(functools.partial(_linear, rho=float(rho)))
 
     @property
     def symmetric(self) -> bool:
-        """The bound holds in both orders."""
+        """Whether both orders have the same values; the bound holds in both."""
         return True
 
     @cached_property
     def _orders(self) -> tuple[Array, Array]:
-        """Log of (alpha - 1), and the bound, at the orders the search starts from."""
+        """Log of (alpha - 1), and the bound, at the orders from which the search starts."""
         low = max(self.search[0], self.lowest - 1)
         high = max(min(self.search[1], self.highest - 1), low)
         logs = np.linspace(math.log(low), math.log(high), self.points)
@@ -122,7 +148,8 @@ class RenyiCurve(PrivacyCurve):
     def _best_order(self, objective: Callable[[Array, Array], Array], size: int) -> Array:
         """Minimise ``objective(log(alpha - 1), D)`` for ``size`` targets at once.
 
-        The objective maps arrays of shape (size, k) or broadcastable to values of shape (size, k).
+        The objective takes arrays that broadcast to shape (size, k) and returns values of shape
+        (size, k).
         """
         logs, bounds = self._orders
         values = objective(logs[None, :], bounds[None, :])
@@ -163,7 +190,7 @@ class RenyiCurve(PrivacyCurve):
 
         best = np.exp(np.minimum(self._best_order(log_delta_at, epsilon.size), 0.0))
         best = np.minimum(best, self._total_variation)
-        # for any pair, delta of one order at -epsilon follows from the other order at epsilon
+        # the profile at -epsilon follows from that of the other order at epsilon
         return np.where(epsilon >= 0, best, 1 - np.exp(-size) * (1 - best))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -177,12 +204,11 @@ class RenyiCurve(PrivacyCurve):
 
 @dataclass(frozen=True)
 class CostlyRenyiCurve(RenyiCurve):
-    """A `RenyiCurve` whose divergences cost an integral or a search for each order.
+    """`RenyiCurve` whose divergences cost an integral or a search for each order.
 
-    A tradeoff function asks for delta at two thousand points; to refine the best order for each of
-    them would compute tens of thousands of divergences. Here it takes its orders from one fixed
-    grid, four times as fine as the one that other conversions start from. Any order gives a valid
-    bound.
+    A tradeoff function needs delta at two thousand points, and refining the best order for each
+    would evaluate tens of thousands of divergences. Here the orders come from one fixed grid, four
+    times as fine as the starting grid of other conversions. Any order gives a valid bound.
     """
 
     @cached_property

@@ -17,18 +17,25 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class TailCurve(PrivacyCurve):
-    """The claim "(epsilon(delta), delta)-DP for every delta", in both orders of the pair.
+    """Claim of the form "(epsilon(delta), delta)-DP for every delta", in both orders.
 
     Parameters
     ----------
     epsilon_at : callable
-        Maps deltas to what is claimed, falling in delta.
+        Maps an array of deltas to the claimed epsilons; decreasing.
     delta_at : callable
-        Its inverse, mapping epsilons of at least 0 to deltas (values above 1 count as 1).
+        Inverse of ``epsilon_at``: maps epsilons of at least 0 to deltas. Values above 1 are treated
+        as 1.
     limit : float, default: math.inf
-        The largest epsilon that the claim covers; larger ones come out infinite.
+        Largest epsilon that the claim covers; larger values are infinite.
     rho : float, default: math.inf
-        D_alpha <= alpha rho where the claim has a Renyi part; infinite where it has none.
+        Bound D_alpha <= alpha rho, if the claim includes one on Renyi divergences; infinite if not.
+
+    Examples
+    --------
+    >>> from audit.curves import TailCurve
+    >>> round(TailCurve.gaussian(2.0).epsilon(1e-5), 4)
+    6.7861
     """
 
     epsilon_at: Callable[[Array], Array]
@@ -45,11 +52,16 @@ class TailCurve(PrivacyCurve):
         Parameters
         ----------
         scale : float
-            Constants of the formula.
+            Factor of the square root.
         factor : float, default: 1.0
-            Constants of the formula.
+            Factor inside the logarithm.
         limit, rho : float, default: math.inf
-            See `TailCurve`.
+            As in `TailCurve`.
+
+        Returns
+        -------
+        TailCurve
+            The curve.
         """
 
         def epsilon_at(delta: Array) -> Array:
@@ -64,7 +76,7 @@ class TailCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """The claim is one for both orders."""
+        """Whether both orders have the same values; true by definition."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
@@ -78,7 +90,7 @@ class TailCurve(PrivacyCurve):
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         largest = float(self._epsilon(np.array([1e-12]), order)[0])
-        # any points make a valid tradeoff function
+        # any points give a valid tradeoff function
         points = profile_points(largest if math.isfinite(largest) else min(self.limit, 100.0))
         return tradeoff_from_profile(alpha, points, self._delta(points, order))
 

@@ -13,22 +13,22 @@ from audit.mechanism.noisy_sgd import NoisySGD
 
 @dataclass(frozen=True)
 class Composition:
-    """Runs of clipped DP-SGD on one dataset, one after another, that release all their iterates.
+    """Runs of DP-SGD on one dataset, one after another, that release all their iterates.
 
-    A run whose noise multiplier, sampling rate or batches change on the way is a composition of its
-    parts: noise schedules, growing batches, the history of an accountant. The same record takes
-    part in every part, and each part may depend on what the earlier ones released.
+    A run whose noise multiplier, sampling rate or batch size changes is a composition of its parts:
+    a noise schedule, growing batches, the history of an accountant. The same record takes part in
+    every part, and each part may depend on the output of earlier ones.
 
     Parameters
     ----------
     parts : tuple of NoisySGD
-        In the order of their release: mechanisms with ``release=Release.ALL_ITERATES``, one
-        relation and one dataset size.
+        Mechanisms in the order of their release. All have ``release=Release.ALL_ITERATES``, and the
+        same relation and dataset size.
 
     Raises
     ------
     ValueError
-        If there are no parts, or one releases something else, or they differ in relation or
+        If ``parts`` is empty, a part has another release, or the parts differ in relation or
         dataset size.
 
     Examples
@@ -71,31 +71,36 @@ class Composition:
 
     @property
     def steps(self) -> int:
-        """The number of updates of all parts."""
+        """Total number of updates."""
         return sum(part.steps for part in self.parts)
 
     @property
     def dataset_size(self) -> int:
-        """The number of records, n."""
+        """Number of records, n."""
         return self.parts[0].dataset_size
 
     @property
     def relation(self) -> Relation:
-        """What makes two datasets neighbours."""
+        """Adjacency, the same for all parts."""
         return self.parts[0].relation
 
     @property
     def release(self) -> Release:
-        """All iterates."""
+        """What is released: all iterates."""
         return Release.ALL_ITERATES
 
     def uncovered(self, also: Collection[Choice] = ()) -> str:
-        """Return why something that was written for one run must refuse this mechanism.
+        """Return why code for a single run must refuse a composition.
 
         Parameters
         ----------
         also : collection of Choice, optional
-            Ignored: no choice of a single run covers several.
+            Ignored: no choice of a single run covers a composition.
+
+        Returns
+        -------
+        str
+            The reason: ``"needs a single run, got ..."``.
         """
         return f"needs a single run, got a composition of {len(self.parts)}"
 

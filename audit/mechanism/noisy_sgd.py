@@ -1,13 +1,13 @@
-"""The public parameters of one Noisy-SGD run, which the adversary knows.
+"""Noisy-SGD: the public parameters of one run, all known to the adversary.
 
 The update is
 
     X_{k+1} = Pi_K[ X_k - eta ( (1/b) sum_{i in B_k} grad f_i(X_k) + Z_k ) ],  Z_k ~ N(0, sigma^2 I)
 
 with eta the step size, b the (nominal) batch size, sigma ``noise_std`` and K a convex set of
-diameter D; with `Divisor.ACTUAL` both terms are multiplied by b over the size of the batch.
-Altschuler and Talwar 2022, Feldman et al. 2018 (for b = 1) and Bok, Su and Altschuler 2024 write it
-so; other papers are translated where their bounds are coded.
+diameter D. `Divisor.ACTUAL` multiplies both terms by b over the actual size of the batch. This is
+the convention of Altschuler and Talwar 2022, Feldman et al. 2018 (with b = 1) and Bok, Su and
+Altschuler 2024. Bounds of other papers are translated to it where they are implemented.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from audit.mechanism.choices import (
 
 @dataclass(frozen=True)
 class StepSchedule:
-    """``{first: a, power: p}``: the step size a t^p of step t, from 1."""
+    """Step size first * t^power at step t, counted from 1: ``{first: a, power: p}``."""
 
     first: float
     power: float
@@ -43,58 +43,71 @@ class StepSchedule:
 
 @dataclass(frozen=True, kw_only=True)
 class NoisySGD:
-    """The mechanism: Noisy-SGD with these public parameters, and what it releases.
+    """Noisy-SGD with public parameters, and what it releases.
 
     Parameters
     ----------
     steps : int
-        T, the number of updates.
+        Number of updates, T.
     dataset_size, batch_size : int
-        n and b. ``batch_size`` is the nominal size where batches have a random one: k n over the
-        steps of an epoch for random allocation, n times the sampling rate for Poisson batches.
+        Number of records n, and batch size b. ``batch_size`` is nominal where batches have a random
+        size: n times the sampling rate for Poisson batches, and k n over the number of steps of an
+        epoch for random allocation.
     step_size : float or tuple of float
-        eta, one number, or a tuple with one number a step.
+        Step size eta: one number, or a tuple with one number per step.
     noise_std : float
-        sigma. The iterate moves by ``step_std = eta * sigma``.
+        Standard deviation sigma of the gradient noise. The iterate moves by ``step_std = eta *
+        sigma``.
     lipschitz : float, optional
-        L, a bound on the gradient of each record's (unregularised) loss; None if not assumed.
+        Bound L on the gradient of each record's (unregularised) loss. None: not assumed.
     gradient_sensitivity : float, optional
-        A bound on the difference of two records' gradients (Bok, Su and Altschuler 2024,
-        Definition 2.10); by default what ``lipschitz`` and ``relation`` imply.
+        Bound on the difference of two records' gradients (Bok, Su and Altschuler 2024, Definition
+        2.10). Defaults to what ``lipschitz`` and ``relation`` imply.
     smoothness : float, optional
-        M; None means not assumed.
+        Smoothness M of the losses. None: not assumed.
     strong_convexity : float, default: 0.0
-        m; 0 for merely convex losses.
+        Strong convexity m of the losses; 0 for merely convex losses.
     convex : bool, default: True
         Whether the losses are convex.
     diameter : float, optional
-        D of the domain; None for an unconstrained domain.
+        Diameter D of the domain. None: unconstrained.
     batching : Batching, default: Batching.FULL
-        How the batch of a step is chosen.
+        How batches are chosen.
     relation : Relation, default: Relation.REPLACE_ONE
-        What makes two datasets neighbours.
+        Which datasets are neighbours.
     release : Release, default: Release.LAST_ITERATE
         What the adversary sees.
     holder : tuple of (float, float), optional
-        ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025), or None.
+        ``(constant, order)`` of Hoelder continuous gradients (Chien and Li 2025). None: not
+        assumed.
     clip_norm : float, optional
-        The norm to which each record's gradient is clipped, or None. Clipped gradients need not be
-        gradients of any convex loss.
+        Norm to which each record's gradient is clipped. Clipped gradients need not be gradients of
+        any convex loss. None: no clipping.
     divisor : Divisor, default: Divisor.NOMINAL
-        What a batch's sum of gradients, with its noise, is divided by.
+        What the noisy sum of a batch's gradients is divided by.
     max_batch_size : int, optional
-        The size at which the batches of ``Batching.TRUNCATED_POISSON`` are cut; None for others.
+        Size to which the batches of ``Batching.TRUNCATED_POISSON`` are truncated; None for other
+        batches.
     participations : int, default: 1
-        k, in how many batches of an epoch each record is, for ``Batching.RANDOM_ALLOCATION``.
+        Number k of batches per epoch that hold a given record, for ``Batching.RANDOM_ALLOCATION``;
+        1 for other batches.
     poisson_rate : float, optional
-        q, the probability with which a (truncated) Poisson batch takes a record, where q n is no
-        whole number and all iterates are released; None for b/n. ``batch_size`` is then the divisor
-        alone.
+        Probability q with which a (truncated) Poisson batch includes a record, for rates where q n
+        is not a whole number; ``batch_size`` is then the divisor only. Requires the release of all
+        iterates. Defaults to b/n.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range or parameters contradict each other.
+        If a parameter is out of range or parameters contradict each other.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
+    >>> m.sensitivity, m.step_std, m.contraction, m.epochs
+    (2.0, 0.05, 1.0, 1000.0)
     """
 
     steps: int
@@ -214,17 +227,18 @@ class NoisySGD:
             object.__setattr__(self, "poisson_rate", None)
 
     def uncovered(self, also: Collection[Choice] = ()) -> str | None:
-        """Return why something that was written for other choices must refuse this mechanism.
+        """Return why code that covers only some choices must refuse this mechanism.
 
         Parameters
         ----------
         also : collection of Choice, optional
-            The choices that are covered besides those of `COVERED_BY_DEFAULT`.
+            Choices that are covered in addition to `COVERED_BY_DEFAULT`.
 
         Returns
         -------
         str or None
-            "needs another release, got release='all iterates'", say; None if all are covered.
+            A reason such as ``"needs another release, got release='all iterates'"``; None if every
+            choice is covered.
         """
         for name in ("batching", "relation", "release", "divisor"):
             choice = getattr(self, name)
@@ -267,7 +281,24 @@ class NoisySGD:
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Write the schedule ``step_size: {first: a, power: p}`` out, one number a step."""
+        """Expand the schedule ``step_size: {first: a, power: p}`` to one number per step.
+
+        Parameters
+        ----------
+        plain : object
+            Plain data, as `decode_mechanism` takes it.
+
+        Returns
+        -------
+        object
+            The data with the schedule written out; other data unchanged.
+
+        Raises
+        ------
+        ValueError
+            If the schedule has other keys than ``first`` and ``power``, or their values are out of
+            range.
+        """
         if not isinstance(plain, Mapping) or "steps" not in plain:
             return plain
         size = plain.get("step_size")
@@ -286,7 +317,7 @@ class NoisySGD:
 
     @property
     def gradient_bound(self) -> float | None:
-        """The largest norm of one record's (clipped) gradient; None where nothing bounds it."""
+        """Largest norm of one record's (clipped) gradient; None if it is unbounded."""
         bounds = [float(b) for b in (self.lipschitz, self.clip_norm) if b is not None]
         return min(bounds, default=None)
 
@@ -300,18 +331,18 @@ class NoisySGD:
 
     @property
     def steepest_gradient(self) -> float:
-        """The largest gradient of a record whose neighbour's loss is zero."""
+        """Largest gradient norm of a record whose neighbour's loss is zero."""
         bound = self.gradient_bound
         return self.sensitivity if bound is None else min(bound, self.sensitivity)
 
     @cached_property
     def step_sizes(self) -> NDArray[np.float64]:
-        """The step size of every step, shape ``(steps,)``."""
+        """Step sizes, shape ``(steps,)``."""
         return np.broadcast_to(np.asarray(self.step_size, dtype=np.float64), (self.steps,))
 
     @property
     def constant_step_size(self) -> float:
-        """The step size where it is one number; ``ValueError`` for a schedule that varies."""
+        """Step size if it is constant; raises ``ValueError`` for a schedule that varies."""
         if isinstance(self.step_size, tuple):
             if len(set(self.step_size)) > 1:
                 raise ValueError("step_size must be one number here, got a schedule that varies")
@@ -327,8 +358,8 @@ class NoisySGD:
     def contraction(self) -> float:
         """Lipschitz constant of one noiseless update (Bok, Su and Altschuler 2024, Lemma 2.8).
 
-        max(|1 - eta m|, |1 - eta M|) for convex losses, 1 + eta M without convexity, the largest
-        over the steps of a schedule; infinite where smoothness is not assumed.
+        max(|1 - eta m|, |1 - eta M|) for convex losses and 1 + eta M otherwise; the largest over
+        the steps of a schedule. Infinite if smoothness is not assumed.
         """
         if self.smoothness is None:
             return math.inf
@@ -344,63 +375,79 @@ class NoisySGD:
 
     @property
     def sampling_rate(self) -> float:
-        """q: b/n where ``poisson_rate`` is not given."""
+        """Sampling rate q: ``poisson_rate`` if given, else b/n."""
         if self.poisson_rate is not None:
             return float(self.poisson_rate)
         return self.batch_size / self.dataset_size
 
     @property
     def epochs(self) -> float:
-        """Passes over the data, steps * q (not rounded)."""
+        """Number of passes over the data, steps * q (not rounded)."""
         if self.poisson_rate is not None:
             return self.steps * self.sampling_rate
         return self.steps * self.batch_size / self.dataset_size
 
     @property
     def steps_per_epoch(self) -> int:
-        """Steps in which a cycle, an order or an allocation of all records is used up: k n/b."""
+        """Number of steps per epoch, k n/b: one full cycle, order or allocation."""
         return self.participations * self.dataset_size // self.batch_size
 
     @property
     def noise_multiplier(self) -> float:
-        """Standard deviation of a step's noise over the sensitivity: noise_std * b / sensitivity.
+        """Noise of a step relative to the sensitivity: noise_std * b / sensitivity.
 
-        The sensitivity is that of one record's gradient: 2C for ``REPLACE_ONE``, C otherwise, with
-        C the norm to which gradients are clipped. Accountants divide by C in every relation.
+        The sensitivity is that of one record's gradient: 2C for ``REPLACE_ONE`` and C otherwise,
+        with C the clipping norm. Accountants divide by C under every relation.
         """
         return self.noise_std * self.batch_size / self.sensitivity
 
 
 def encode_mechanism(mechanism: NoisySGD, *, defaults: bool = True) -> dict[str, Any]:
-    """Return the fields of a mechanism as plain data, choices in lower-case words.
+    """Return the fields of a mechanism as plain data.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        Any mechanism.
+        Mechanism to encode.
     defaults : bool, default: True
-        Whether fields at their default are written.
+        Whether to include fields that have their default value.
+
+    Returns
+    -------
+    dict of str to object
+        Fields by name. Enum members are written in lower-case words.
+
+    Examples
+    --------
+    >>> m = NoisySGD(steps=2, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1, lipschitz=1)
+    >>> sorted(encode_mechanism(m, defaults=False))
+    ['batch_size', 'dataset_size', 'lipschitz', 'noise_std', 'step_size', 'steps']
     """
     encoded: dict[str, Any] = codec.encode(mechanism, defaults=defaults)
     return encoded
 
 
 def decode_mechanism(plain: Any, name: str = "") -> NoisySGD:
-    """Return the mechanism that plain data stands for.
+    """Return the mechanism described by plain data.
 
     Parameters
     ----------
     plain : object
-        Fields of `NoisySGD` by name. Choices are read in any spelling
-        (``without replacement``, ``WITHOUT_REPLACEMENT``), and ``step_size`` is a number, a list
-        with one number a step, or ``{first: a, power: p}`` for the schedule a t^p, t from 1.
+        Fields of `NoisySGD` by name. Enum members are accepted in any spelling (``without
+        replacement``, ``WITHOUT_REPLACEMENT``). ``step_size`` is a number, a list with one number
+        per step, or ``{first: a, power: p}`` for the schedule a t^p with t counted from 1.
     name : str, default: ""
-        What messages call the mechanism: ``"mechanism.steps must be ..."``.
+        Name of the data in error messages: ``"mechanism.steps must be ..."``.
+
+    Returns
+    -------
+    NoisySGD
+        The mechanism.
 
     Raises
     ------
     ValueError
-        If a field is unknown, missing or out of its range.
+        If a field is unknown, missing or out of range.
 
     Examples
     --------
