@@ -172,10 +172,6 @@ class DocumentedFields(Validator):
         self.code_obj = code(obj_name)
 
     @property
-    def is_plain_function(self) -> bool:
-        return inspect.isfunction(self.code_obj) and "." not in self.code_obj.__qualname__
-
-    @property
     def doc_parameters(self) -> Any:
         if dataclasses.is_dataclass(self.code_obj):
             return self._doc_parameters(["Parameters", "Attributes"])
@@ -189,9 +185,11 @@ class DocumentedFields(Validator):
     def signature_parameters(self) -> tuple[str, ...]:
         if not dataclasses.is_dataclass(self.code_obj):
             given = tuple(super().signature_parameters)
-            first = next(iter(inspect.signature(self.code_obj).parameters), "")
-            # numpydoc takes any first parameter of this name for that of a method
-            return ("cls", *given) if first == "cls" and self.is_plain_function else given
+            if inspect.isfunction(self.code_obj) and "." not in self.code_obj.__qualname__:
+                # numpydoc takes any first parameter of this name for that of a class method
+                first = next(iter(inspect.signature(self.code_obj).parameters), "")
+                return ("cls", *given) if first == "cls" else given
+            return given
         every = {field.name for field in dataclasses.fields(self.code_obj)}
         own = fields_of(self.code_obj)
         again = [name for name in self.doc_parameters if name in every and name not in own]
