@@ -1,6 +1,7 @@
 """The pytest plugin: files named ``*.claims.yaml`` are collected, one test a claim.
 
-Runs without such files load nothing but this module: all else is imported when a file is found.
+The hooks are those of `_noisy_sgd_audit_pytest`, which alone is loaded in runs without such files;
+here they serve ``-p audit.pytest_plugin``.
 """
 
 from __future__ import annotations
@@ -12,39 +13,24 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from _noisy_sgd_audit_pytest import pytest_addoption, pytest_collect_file
+
 if TYPE_CHECKING:
     from audit.claims.claim import Claim
     from audit.claims.judge import Shared
 
-SUFFIX = ".claims.yaml"
+__all__ = [
+    "ClaimItem",
+    "ClaimWarning",
+    "ClaimsFile",
+    "ComplaintItem",
+    "pytest_addoption",
+    "pytest_collect_file",
+]
 
 
 class ClaimWarning(pytest.PytestWarning):
     """A claim of severity ``warn`` is not as expected."""
-
-
-def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the plugin's settings."""
-    parser.addini(
-        "claims_error",
-        "the chance allowed for samples to refute any true claim of a claims file",
-        default="0.01",
-    )
-    parser.getgroup("claims").addoption(
-        "--claims-seed",
-        type=int,
-        default=None,
-        metavar="SEED",
-        help="seed of all samples of claims files, instead of the files' own",
-    )
-
-
-def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect claims files."""
-    if file_path.name.endswith(SUFFIX):
-        made: pytest.Collector = ClaimsFile.from_parent(parent, path=file_path)
-        return made
-    return None
 
 
 class ClaimsFile(pytest.File):

@@ -79,7 +79,7 @@ def judge_apart(
     try:
         with workers.function(
             pair.kind,
-            task="audit.claims.user_pair_worker:judged",
+            task=f"{__package__}.user_pair_worker:judged",
             limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
             name="pair.kind",
         ) as judged:

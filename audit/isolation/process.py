@@ -10,7 +10,8 @@ group, and memory is not limited.
 
 The socket carries one line of JSON per message. The child answers requests:
 
-- ``{"path": [...], "module": ..., "reference": ..., "task": ...}``, once: find both functions;
+- ``{"path": [...], "answers": ..., "module": ..., "task": ...}``, first: import these modules;
+- ``{"reference": ...}``: find the user's function;
 - ``{"arguments": [...]}``: return ``task(function, *arguments)``;
 
 with ``{"value": ...}`` or ``{"error": text}``. The last message of the keeper is
@@ -27,6 +28,7 @@ import socket
 import sys
 import time
 from collections.abc import Iterator
+from importlib import import_module
 from json import dumps, loads  # bound here, before user code can replace them
 from types import FrameType
 from typing import TYPE_CHECKING, Any
@@ -173,9 +175,8 @@ def _serve(connection: socket.socket) -> None:
         request = loads(line)
         if answer is None:
             sys.path[:] = request["path"]
-            from audit.isolation.answers import Answers  # uses the requested path
-
-            answer = Answers().answer
+            # the package's name is not audit where another module has that name
+            answer = import_module(request.pop("answers")).Answers().answer
         reply = answer(request)
         if os.getpid() != own:  # a fork made by the user function has returned
             os._exit(0)

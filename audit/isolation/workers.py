@@ -205,8 +205,9 @@ class Workers:
         seconds = limits.import_seconds
         try:
             if not begun:
-                wanted = {"path": kind.path, "folders": self._folders, "module": kind.module}
-                worker.answer({**wanted, "task": kind.task, "name": name}, seconds)
+                asked = {"folders": self._folders, "module": kind.module, "task": kind.task}
+                ours = {"path": kind.path, "answers": f"{__package__}.answers"}
+                worker.answer({**ours, **asked, "name": name}, seconds)
                 begun = True
             worker.answer({"reference": reference, "name": name}, seconds)
         except (TimeoutError, _Ended, UserCodeError) as error:

@@ -27,7 +27,7 @@ def markdown(document: Document) -> bytes:
 @cache
 def _environment(*, autoescape: bool) -> Environment:
     environment = Environment(
-        loader=PackageLoader("audit.report"),
+        loader=PackageLoader(__package__),
         autoescape=autoescape,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -68,7 +68,8 @@ def schema() -> dict[str, Any]:
     Pairs of constructions from outside the package need a kind only.
     """
     described = codec.json_schema(Result, title=_TITLE, id=_ID)
-    ours = {kind: cls for kind, cls in kinds().items() if cls.__module__.startswith("audit.")}
+    package = __name__.partition(".")[0]
+    ours = {kind: cls for kind, cls in kinds().items() if cls.__module__.startswith(f"{package}.")}
     pairs = codec.json_schema(Union[tuple(ours.values())], title="", id="")  # noqa: UP007
     for kind in ours:
         definition = pairs["$defs"][kind]

@@ -23,4 +23,5 @@ def load(reference: str, *, name: str = "function", folders: Sequence[Path] = ()
 def reference(found: Any) -> str | None:
     """Return the ``package.module:name`` of a user's function or class, None for the package's."""
     module = str(found.__module__)
-    return None if module.partition(".")[0] == "audit" else f"{module}:{found.__qualname__}"
+    ours = module.partition(".")[0] == __name__.partition(".")[0]
+    return None if ours else f"{module}:{found.__qualname__}"

@@ -21,7 +21,7 @@ from audit.training.journal import Finished, Journal, journal
 
 Report = Callable[[int, int], None]
 
-_TASK = "audit.training.worker:answer"
+_TASK = f"{__package__}.worker:answer"
 _IMPORT_SECONDS = 300.0  # seconds; PyTorch and JAX import slowly in several processes at once
 _INSIDE = "AUDIT_TRAINING"  # an environment variable that marks worker processes
 _THREADS = (

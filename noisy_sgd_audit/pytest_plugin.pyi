@@ -1,0 +1,1 @@
+from audit.pytest_plugin import *

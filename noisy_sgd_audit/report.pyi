@@ -1,0 +1,1 @@
+from audit.report import *

@@ -1,0 +1,1 @@
+from audit.training import *
