@@ -13,10 +13,16 @@ SUFFIX = ".claims.yaml"
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Add the plugin's settings."""
+    """Add the plugin's settings.
+
+    Parameters
+    ----------
+    parser : pytest.Parser
+        The parser of options and ini values.
+    """
     parser.addini(
         "claims_error",
-        "the chance allowed for samples to refute any true claim of a claims file",
+        "probability that samples may refute any true claim of a claims file",
         default="0.01",
     )
     parser.getgroup("claims").addoption(
@@ -24,12 +30,25 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         type=int,
         default=None,
         metavar="SEED",
-        help="seed of all samples of claims files, instead of the files' own",
+        help="seed of all samples, instead of the seeds in the claims files",
     )
 
 
 def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> pytest.Collector | None:
-    """Collect claims files; the first one imports the package."""
+    """Collect claims files; the first one imports the package.
+
+    Parameters
+    ----------
+    file_path : pathlib.Path
+        The file.
+    parent : pytest.Collector
+        The collector of its folder.
+
+    Returns
+    -------
+    pytest.Collector or None
+        The collector of a claims file; None for other files.
+    """
     if not file_path.name.endswith(SUFFIX):
         return None
     from noisy_sgd_audit.pytest_plugin import ClaimsFile

@@ -1,7 +1,7 @@
-"""The pytest plugin: files named ``*.claims.yaml`` are collected, one test a claim.
+"""The pytest plugin: collect files named ``*.claims.yaml``, one test per claim.
 
-The hooks are those of `_noisy_sgd_audit_pytest`, which alone is loaded in runs without such files;
-here they serve ``-p audit.pytest_plugin``.
+The hooks are defined in `_noisy_sgd_audit_pytest`, the only module that runs without such files
+load. They are imported here for ``-p audit.pytest_plugin``.
 """
 
 from __future__ import annotations
@@ -30,14 +30,20 @@ __all__ = [
 
 
 class ClaimWarning(pytest.PytestWarning):
-    """A claim of severity ``warn`` is not as expected."""
+    """A claim of severity ``warn`` has an unexpected verdict."""
 
 
 class ClaimsFile(pytest.File):
-    """A claims file with all that it includes; what cannot be read is a test that fails."""
+    """A claims file with all files that it includes; an unreadable entry is a failing test."""
 
     def collect(self) -> Iterable[pytest.Item]:
-        """Return one test for each claim and one for each complaint."""
+        """Return one test for each claim and one for each complaint.
+
+        Yields
+        ------
+        pytest.Item
+            The test of a claim or of a complaint.
+        """
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
         from audit.claims.judge import Shared, error_shares
@@ -46,7 +52,7 @@ class ClaimsFile(pytest.File):
         error = _error(str(self.config.getini("claims_error")))
         seed = self.config.getoption("--claims-seed")
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
-        # each claim's share is settled by the file alone, so that -k and the order change nothing
+        # shares depend on the file alone, so that -k and the order of tests change nothing
         shared = Shared(loaded.files)
         shared.expect(claims)
         self.config.add_cleanup(shared.close)
@@ -65,7 +71,19 @@ class ClaimsFile(pytest.File):
 
 
 class ClaimItem(pytest.Item):
-    """One claim: passes if the verdict is as expected."""
+    """The test of one claim: passes if the verdict is as expected.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim.
+    error : float
+        The probability with which samples may refute it if it is true.
+    shared : Shared
+        Exact laws and workers, shared with the other claims of the file.
+    **others : object
+        Arguments of `pytest.Item`.
+    """
 
     def __init__(self, *, claim: Claim, error: float, shared: Shared, **others: Any) -> None:
         super().__init__(**others)
@@ -93,7 +111,13 @@ class ClaimItem(pytest.Item):
             pytest.fail(wording.line(judgement), pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return where the claim is written."""
+        """Return the place of the claim.
+
+        Returns
+        -------
+        tuple
+            File, line (from 0) and title.
+        """
         place = self._claim.location
         if place is None:
             return self.path, None, self.name
@@ -101,23 +125,37 @@ class ClaimItem(pytest.Item):
 
 
 class ComplaintItem(pytest.Item):
-    """Something in a claims file that cannot be read: fails with the file and the line."""
+    """A failing test for an entry of a claims file that cannot be read.
+
+    Parameters
+    ----------
+    text : str
+        The message, with the file and the line.
+    **others : object
+        Arguments of `pytest.Item`.
+    """
 
     def __init__(self, *, text: str, **others: Any) -> None:
         super().__init__(**others)
         self._text = text
 
     def runtest(self) -> None:
-        """Fail."""
+        """Fail with the message."""
         pytest.fail(self._text, pytrace=False)
 
     def reportinfo(self) -> tuple[Path, int | None, str]:
-        """Return the file."""
+        """Return the file.
+
+        Returns
+        -------
+        tuple
+            File, no line, and the test's name.
+        """
         return self.path, None, self.name
 
 
 def _relative(path: Path, root: Path) -> Path:
-    """Return the file as messages name it: relative to the root folder where possible."""
+    """Return the path as messages show it: relative to the root folder if possible."""
     with contextlib.suppress(ValueError):
         if Path.cwd() == root:
             return path.relative_to(root)

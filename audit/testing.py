@@ -1,4 +1,4 @@
-"""Bounds tested in a test suite of one's own: one function that raises ``AssertionError``."""
+"""Test bounds in your own test suite: one function that raises ``AssertionError``."""
 
 from __future__ import annotations
 
@@ -41,47 +41,70 @@ def assert_bound_holds(
     seed: int = 0,
     name: str | None = None,
 ) -> Judgement:
-    """Try to refute an upper bound, and raise where that succeeds.
+    """Try to refute an upper bound, and raise an error if that succeeds.
 
     Parameters
     ----------
-    bound
-        What is claimed of ``mechanism``: an id of `audit.bounds.CATALOGUE`, one epsilon for all
+    bound : str, float, PrivacyCurve or callable
+        The claim about ``mechanism``: an id of `audit.bounds.CATALOGUE`, one epsilon for all
         ``deltas``, a privacy curve, or a function that takes (mechanism, delta) and returns
         epsilon.
-    mechanism
-        The Noisy-SGD mechanism of which it is claimed.
-    deltas, orders
-        Where: deltas in [0, 1), and Renyi orders above 1 for an id or a curve.
-    options
+    mechanism : NoisySGD
+        The mechanism.
+    deltas : sequence of float, optional
+        The deltas, in [0, 1), at which the bound is tested.
+    orders : sequence of float, optional
+        The Renyi orders, above 1, at which an id or a curve is tested.
+    options : mapping of str to float, optional
         Free parameters of a bound of the catalogue, by name.
-    loose_by
-        Raise too where the claim is more than this factor above the best certified lower bound.
-    error
+    loose_by : float, optional
+        Also raise if the claim exceeds the best certified lower bound by more than this factor.
+    error : float, optional
         The probability of refuting a true bound by samples; exact evidence spends none.
-    trials
-        Samples a side where no exact law is at hand; 0 is exact only.
-    seconds
-        The estimated time of exact laws; constructions beyond it are not tried.
-    seed
-        Of all samples.
-    name
-        What the bound is called in messages; by default its id or the function's name.
+    trials : int, optional
+        Samples per dataset if no exact law is available; 0 for exact evidence only.
+    seconds : float, optional
+        Limit on the estimated time of exact laws, in seconds; constructions beyond it are not
+        tried.
+    seed : int, optional
+        Seed of all samples.
+    name : str, optional
+        Name of the bound in messages; by default its id or the function's name.
 
     Returns
     -------
     Judgement
-        What was certified, and how tight the bound is there.
+        The judgement at the point where the claim is tightest.
 
     Raises
     ------
     AssertionError
-        If the bound is refuted, too loose, not applicable or could not be tested, in one line:
-        ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``.
+        If the bound is refuted, too loose, not applicable or could not be tested. The message is
+        one line: ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``.
     ValueError
-        If an argument is out of its range, or the bound gives no number.
+        If an argument is out of its range, or the bound does not return a number.
+
+    Examples
+    --------
+    >>> import audit
+    >>> mechanism = audit.NoisySGD(
+    ...     steps=1,
+    ...     dataset_size=1,
+    ...     batch_size=1,
+    ...     step_size=0.1,
+    ...     noise_std=2.0,
+    ...     lipschitz=1.0,
+    ...     smoothness=1.0,
+    ...     strong_convexity=0.0,
+    ...     convex=True,
+    ...     diameter=None,
+    ...     batching=audit.Batching.FULL,
+    ...     relation=audit.Relation.REPLACE_ONE,
+    ... )
+    >>> assert_bound_holds(4.5, mechanism, deltas=[1e-5]).verdict.value
+    'consistent'
     """
-    from audit.claims.judge import judge  # late: it needs every room of the package
+    from audit.claims.judge import judge  # imported late: it needs every room of the package
 
     validate.instance(NoisySGD, mechanism=mechanism)
     for delta in deltas:
@@ -92,7 +115,7 @@ def assert_bound_holds(
         raise ValueError("deltas or orders must be given, got neither")
     if options is not None and not isinstance(bound, str):
         raise ValueError(f"options must be left out unless bound is an id, got {dict(options)!r}")
-    __tracebackhide__ = True  # pytest shows the line of the test, not these
+    __tracebackhide__ = True  # pytest then shows the line of the test
     claims = _claims(bound, mechanism, tuple(deltas), tuple(orders), options or {})
     judged = [
         judge(
@@ -121,7 +144,7 @@ def _claims(
     orders: tuple[float, ...],
     options: Mapping[str, float],
 ) -> tuple[Claim, ...]:
-    """Return what is claimed: one claim, or two where a curve is asked for epsilons and orders."""
+    """Return one claim, or two if a curve is tested at both deltas and orders."""
     if isinstance(bound, str):
         statement = CatalogueBound(bound, options, deltas, orders)
         return (Claim(id="bound", mechanism=mechanism, statement=statement),)

@@ -41,15 +41,11 @@ UNFINISHED = {
     "dominating",
     "estimation",
     "exact",
-    "isolation",
     "numerics",
     "report",
-    "results",
     "scenario",
     "search",
     "simulation",
-    "testing",
-    "training",
 }
 
 # Modules outside the rooms' lists of names that users import from.

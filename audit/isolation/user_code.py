@@ -105,7 +105,8 @@ def call(function: Callable[..., Any], *arguments: Any, message: str, **named: A
         raise UserCodeError(f"{message} {in_one_line(error, function)}") from error
 
 
-def search_in(*folders: Path) -> list[str]:
+# no example, which would change sys.path
+def search_in(*folders: Path) -> list[str]:  # numpydoc ignore=EX01
     """Append folders to ``sys.path``, after all installed packages.
 
     Parameters

@@ -1,7 +1,7 @@
-"""Typed results: what a run of a scenario produces, and its form as JSON.
+"""Typed results of scenario runs, and their JSON form.
 
-`audit.scenario.run` returns a `Result`; reports take `Result`s and nothing else. A result holds
-one value for each setting: a `PairResult`, a `UserMechanismResult` or a `StudyResult`.
+`audit.scenario.run` returns a `Result`; reports take only `Result` objects. A result holds one
+value per setting: a `PairResult`, a `UserMechanismResult` or a `StudyResult`.
 """
 
 import lazy_loader

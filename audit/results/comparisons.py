@@ -1,4 +1,4 @@
-"""Sampled, exact and claimed values beside each other: the rows of a result."""
+"""Rows of a result that compare sampled, exact and claimed values."""
 
 from __future__ import annotations
 
@@ -18,14 +18,24 @@ CLAIMED: Literal["claimed"] = "claimed"
 
 @dataclass(frozen=True)
 class Number:
-    """A number with its error: the true value lies in [low, high].
+    """A number with an error bracket: the true value lies in [low, high].
 
     Parameters
     ----------
-    value
+    value : float
         The best approximation, in [low, high].
-    low, high
-        The ends of the bracket; ``high`` is infinite where nothing bounds the value from above.
+    low, high : float
+        The ends of the bracket; ``high`` is infinite if there is no upper bound on the value.
+
+    Raises
+    ------
+    ValueError
+        If ``value`` lies outside [low, high].
+
+    Examples
+    --------
+    >>> Number(1.0, 0.9, 1.1).bracket
+    (0.9, 1.1)
     """
 
     value: float
@@ -44,7 +54,15 @@ class Number:
 
 @dataclass(frozen=True, kw_only=True)
 class ByOrder:
-    """A divergence of the pair (X, X') in both orders, and the worse of the two."""
+    """A divergence of the pair (X, X') in both orders, and the larger of the two.
+
+    Parameters
+    ----------
+    forward, reverse : Number
+        The divergence of X from X', and of X' from X.
+    worst : Number
+        The larger of the two.
+    """
 
     forward: Number
     reverse: Number
@@ -53,19 +71,25 @@ class ByOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class SampledEvidence:
-    """An epsilon certified from samples, and the counts that it rests on.
+    """An epsilon certified from samples, and the counts it is computed from.
 
     Parameters
     ----------
-    epsilon
+    epsilon : float
         The certified lower bound.
-    order, tail, threshold
-        The event {score >= threshold} (or another tail), and the law that favours it.
-    count, total, count_prime, total_prime
-        Certifying samples of X and of X' in the event, and in all.
-    error_spent
-        The part of 1 - confidence that this event's test used.
-    largest_certifiable
+    order : Order
+        FORWARD if the distribution of X favours the event, REVERSE if that of X' does.
+    tail : Tail
+        The kind of event, such as {score >= threshold}.
+    threshold : float
+        The threshold of the event.
+    count, total : int
+        Certifying samples of X in the event, and in total.
+    count_prime, total_prime : int
+        Certifying samples of X' in the event, and in total.
+    error_spent : float
+        The part of 1 - confidence that was spent on this event.
+    largest_certifiable : float
         The largest epsilon that such a test can certify from this many samples.
     """
 
@@ -83,9 +107,14 @@ class SampledEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class Certified:
-    """What claims are held against: the largest certain epsilon, and the pair that has it.
+    """The largest certified epsilon, against which claims are judged.
 
-    ``by`` is the name of a construction, or "samples".
+    Parameters
+    ----------
+    epsilon : float
+        The certified lower bound.
+    by : str
+        The name of the construction that attains it, or "samples".
     """
 
     epsilon: float
@@ -98,17 +127,17 @@ class BoundRow:
 
     Parameters
     ----------
-    id, citation
-        Which bound: its id in the catalogue, or the name of the user's own claim.
-    status
-        What is known of the statement; "claimed" for a claim of the mechanism's author.
-    value
-        The claimed value, possibly infinite; None where the bound does not apply.
-    ratio
-        ``value`` divided by the certified value; None where either is missing or zero.
-    reason
-        Why the bound does not apply, or is never judged; None where it is.
-    verdict
+    id, citation : str
+        The bound's id in the catalogue and its source, or the name of the user's own claim.
+    status : Status or "claimed"
+        The status of the statement; "claimed" for a claim of the mechanism's author.
+    value : float or None
+        The claimed value, possibly infinite; None if the bound does not apply.
+    ratio : float or None
+        ``value`` divided by the certified value; None if either is missing or zero.
+    reason : str or None
+        Why the bound does not apply or is never judged; None otherwise.
+    verdict : Verdict
         CONSISTENT, REFUTED or NOT_APPLICABLE.
     """
 
@@ -122,12 +151,12 @@ class BoundRow:
 
     @property
     def status_text(self) -> str:
-        """The status in words."""
+        """The status as text."""
         return self.status.value if isinstance(self.status, Status) else self.status
 
     @property
     def sound(self) -> bool:
-        """Whether the statement is proven as far as is known, or claimed by the author."""
+        """Whether the statement has a proof without a known gap, or is claimed by the author."""
         return self.status.sound if isinstance(self.status, Status) else True
 
     @property
@@ -147,7 +176,15 @@ class Estimator(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class RefutedAfter:
-    """Pairs of runs after which the sequential audit refuted a claim; None if it did not."""
+    """The number of pairs of runs after which the sequential audit refuted a claim.
+
+    Parameters
+    ----------
+    claim : str
+        The claim's name.
+    pairs : int or None
+        The number of pairs; None if the claim was not refuted.
+    """
 
     claim: str
     pairs: int | None
@@ -155,7 +192,17 @@ class RefutedAfter:
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """What one estimator certifies; ``refuted_after`` is for the sequential one."""
+    """The epsilon that one estimator certifies.
+
+    Parameters
+    ----------
+    estimator : Estimator
+        The estimator.
+    epsilon : float
+        The certified lower bound.
+    refuted_after : tuple of RefutedAfter
+        For the sequential estimator, one entry per claim.
+    """
 
     estimator: Estimator
     epsilon: float
@@ -164,24 +211,29 @@ class Estimate:
 
 @dataclass(frozen=True, kw_only=True)
 class AtDelta:
-    """What is known of epsilon at one delta.
+    """Sampled, exact and claimed values of epsilon at one delta.
 
     Parameters
     ----------
-    delta
-        Where epsilon is asked for.
-    sampled
+    delta : float
+        The delta, in [0, 1).
+    sampled : SampledEvidence
         The lower bound from samples.
-    exact
-        The exact epsilon of the setting's own pair; None where its laws are not known.
-    certified
-        What the bounds are held against.
-    bounds
+    exact : ByOrder or None
+        The exact epsilon of the setting's own pair; None if its laws are not known.
+    certified : Certified
+        The certified epsilon against which the bounds are judged.
+    bounds : tuple of BoundRow
         The claimed upper bounds.
-    best
-        The id of the tightest sound bound that is finite; None where there is none.
-    estimates
-        What each estimator certifies, for a user-defined mechanism.
+    best : str or None
+        The id of the tightest finite sound bound; None if there is none.
+    estimates : tuple of Estimate
+        For a user-defined mechanism, the epsilon that each estimator certifies.
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is not in [0, 1), or ``best`` is not the id of one of the bounds.
     """
 
     delta: float
@@ -199,13 +251,30 @@ class AtDelta:
 
     @property
     def best_bound(self) -> BoundRow | None:
-        """The bound that ``best`` names."""
+        """The bound whose id is ``best``."""
         return next((bound for bound in self.bounds if bound.id == self.best), None)
 
 
 @dataclass(frozen=True, kw_only=True)
 class AtOrder:
-    """What is known of the Renyi divergence of one order, for the setting's own pair."""
+    """Sampled, exact and claimed values of the setting's Renyi divergence of one order.
+
+    Parameters
+    ----------
+    order : float
+        The Renyi order, above 1.
+    sampled_lower : float
+        The lower bound from samples.
+    exact : ByOrder
+        The exact divergence of the setting's own pair.
+    bounds : tuple of BoundRow
+        The claimed upper bounds.
+
+    Raises
+    ------
+    ValueError
+        If ``order`` is not above 1.
+    """
 
     order: float
     sampled_lower: float
@@ -218,7 +287,15 @@ class AtOrder:
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonAtDelta:
-    """The exact epsilon of a pair at one delta, the worse of both orders."""
+    """The exact epsilon of a pair at one delta, the worse of both orders.
+
+    Parameters
+    ----------
+    delta : float
+        The delta, in [0, 1).
+    epsilon : Number
+        The exact epsilon with its bracket.
+    """
 
     delta: float
     epsilon: Number
@@ -226,7 +303,17 @@ class EpsilonAtDelta:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundBy:
-    """The search that found a pair: its delta, the pairs that it tried, and its seed."""
+    """The search that found a pair.
+
+    Parameters
+    ----------
+    delta : float
+        The delta at which the search maximised epsilon.
+    evaluations : int
+        Number of pairs that it tried.
+    seed : int
+        Seed of the search.
+    """
 
     delta: float
     evaluations: int
@@ -235,7 +322,17 @@ class FoundBy:
 
 @dataclass(frozen=True, kw_only=True)
 class OtherPair:
-    """Another pair for the same mechanism, computed only; ``found_by`` if a search found it."""
+    """Another pair for the same mechanism, whose exact law is computed but not sampled.
+
+    Parameters
+    ----------
+    pair : Construction
+        The pair.
+    epsilons : tuple of EpsilonAtDelta
+        The exact epsilons.
+    found_by : FoundBy or None
+        The search that found the pair; None if it was given.
+    """
 
     pair: Construction
     epsilons: tuple[EpsilonAtDelta, ...]
@@ -244,7 +341,15 @@ class OtherPair:
 
 @dataclass(frozen=True, kw_only=True)
 class NamedEpsilon:
-    """The exact epsilon of a pair that is known by name, the worse of both orders."""
+    """The exact epsilon of a pair given by name, the worse of both orders.
+
+    Parameters
+    ----------
+    pair : str
+        Name of the pair.
+    epsilon : Number
+        The exact epsilon with its bracket.
+    """
 
     pair: str
     epsilon: Number
@@ -252,7 +357,19 @@ class NamedEpsilon:
 
 @dataclass(frozen=True, kw_only=True)
 class PositionAtDelta:
-    """What is known of epsilon at one delta for the records of one batch of the cycle."""
+    """Exact, certified and claimed values of epsilon at one delta for the records of one batch.
+
+    Parameters
+    ----------
+    delta : float
+        The delta, in [0, 1).
+    pairs : tuple of NamedEpsilon
+        The exact epsilons of the pairs that were tried.
+    certified : float
+        The certified lower bound.
+    bounds : tuple of BoundRow
+        The claimed upper bounds.
+    """
 
     delta: float
     pairs: tuple[NamedEpsilon, ...]
@@ -262,16 +379,16 @@ class PositionAtDelta:
 
 @dataclass(frozen=True, kw_only=True)
 class AtPosition:
-    """The leak of the records of one batch of the cycle.
+    """The privacy loss of the records of one batch of the cycle.
 
     Parameters
     ----------
-    position
+    position : int
         The batch, from 0.
-    index
+    index : int
         The index, from 1, of the first record of that batch in the order of use.
-    deltas
-        A row for each delta of the setting.
+    deltas : tuple of PositionAtDelta
+        One row per delta of the setting.
     """
 
     position: int

@@ -11,7 +11,15 @@ Floats = tuple[float, ...]
 
 @dataclass(frozen=True, kw_only=True)
 class BoundCurve:
-    """The values of a bound along a curve; None where it does not apply."""
+    """The values of a bound along a curve.
+
+    Parameters
+    ----------
+    id : str
+        The id of the bound.
+    values : tuple of float or None
+        One value per point; None where the bound does not apply.
+    """
 
     id: str
     values: tuple[float | None, ...]
@@ -23,11 +31,11 @@ class LawCurves:
 
     Parameters
     ----------
-    density
+    density : tuple of float
         The density at the points of the grid.
-    histogram
+    histogram : tuple of float
         The sampled density in each bin.
-    atoms, atom_frequencies
+    atoms, atom_frequencies : tuple of float
         Computed and sampled mass at the two ends of the domain.
     """
 
@@ -39,10 +47,18 @@ class LawCurves:
 
 @dataclass(frozen=True, kw_only=True)
 class Laws:
-    """The laws of X (``first``) and X' (``second``) over the range where either has mass.
+    """The laws of X and X' over the range that holds the mass of either.
 
-    ``grid`` holds the points of the densities, ``edges`` those of the histograms' bins, and
-    ``ends`` the ends of the domain (infinite where it is unconstrained).
+    Parameters
+    ----------
+    grid : tuple of float
+        The points of the densities.
+    edges : tuple of float
+        The edges of the histograms' bins.
+    ends : tuple of float
+        The ends of the domain; infinite if it is unconstrained.
+    first, second : LawCurves
+        The laws of X and X'.
     """
 
     grid: Floats
@@ -54,7 +70,19 @@ class Laws:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffCurves:
-    """Tradeoff functions on one grid of type I errors: exact, an upper bound, and claimed ones."""
+    """Tradeoff functions on one grid of type I errors: exact, an upper bound, and claimed ones.
+
+    Parameters
+    ----------
+    alpha : tuple of float
+        The type I errors.
+    exact : tuple of float
+        The exact tradeoff function of the pair.
+    sampled_upper : tuple of float
+        The upper bound on it from samples.
+    bounds : tuple of BoundCurve
+        The claimed lower bounds on the tradeoff function.
+    """
 
     alpha: Floats
     exact: Floats
@@ -64,7 +92,15 @@ class TradeoffCurves:
 
 @dataclass(frozen=True, kw_only=True)
 class BurnIn:
-    """The number of steps after which a theorem says that epsilon stops growing."""
+    """The number of steps after which epsilon stops growing, according to a theorem.
+
+    Parameters
+    ----------
+    steps : float
+        The number of steps.
+    theorem : str
+        The theorem's citation.
+    """
 
     steps: float
     theorem: str
@@ -72,7 +108,21 @@ class BurnIn:
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonAgainstSteps:
-    """The exact epsilon and the bounds after each number of steps, at one delta."""
+    """The exact epsilon and the bounds after each number of steps, at one delta.
+
+    Parameters
+    ----------
+    delta : float
+        The delta, in [0, 1).
+    steps : tuple of int
+        The numbers of steps.
+    exact : tuple of Number
+        The exact epsilon after each.
+    bounds : tuple of BoundCurve
+        The claimed upper bounds after each.
+    burn_in : BurnIn or None
+        The burn-in of a theorem that applies; None if there is none.
+    """
 
     delta: float
     steps: tuple[int, ...]
@@ -83,7 +133,15 @@ class EpsilonAgainstSteps:
 
 @dataclass(frozen=True, kw_only=True)
 class ScoreHistograms:
-    """The share of the scores of X (``first``) and X' (``second``) in each bin."""
+    """Histograms of the scores of X and X'.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        The edges of the bins.
+    first, second : tuple of float
+        The share of the scores of X and of X' in each bin.
+    """
 
     edges: Floats
     first: Floats

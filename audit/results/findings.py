@@ -1,4 +1,4 @@
-"""What a study finds: statements with verdicts, tables and charts."""
+"""The findings of a study: statements with verdicts, tables and charts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _NOT_FINITE = {"inf": math.inf, "-inf": -math.inf}
 
 
 def stored_value(value: object) -> Value:
-    """Return a value as it is stored: a built-in number or text, and the text "nan" for NaN.
+    """Convert a value to its stored form: a built-in number or text, and the text "nan" for NaN.
 
-    Infinite numbers stay numbers, also where they are given as the text "inf" or "-inf".
+    Infinite numbers stay numbers, also if they are given as the text "inf" or "-inf".
     """
     if isinstance(value, np.generic):
         value = value.item()
@@ -34,20 +34,20 @@ def stored_value(value: object) -> Value:
 
 @dataclass(frozen=True, kw_only=True)
 class Statement:
-    """One claim, what was found, and the verdict on it.
+    """One claim, the value that was found, and the verdict.
 
     Parameters
     ----------
-    claim
+    claim : str
         The statement in words, one line.
-    citation
-        Where it is claimed: paper and number; "this package" for our own.
-    expected, found
-        The claimed and the found value, as numbers or text.
-    error
-        The numerical or statistical error of ``found`` that the verdict allows for.
-    verdict
+    citation : str
+        The source of the claim: paper and number; "this package" for our own.
+    expected, found : bool, int, float or str
+        The claimed value and the value that was found.
+    verdict : Verdict
         HOLDS, CONSISTENT, REFUTED or INCONCLUSIVE, with every error taken against a refutation.
+    error : float, optional
+        The numerical or statistical error of ``found`` that the verdict allows for.
     """
 
     claim: str
@@ -66,7 +66,22 @@ class Statement:
 
 @dataclass(frozen=True, kw_only=True)
 class FoundTable:
-    """A table: a caption that says what to conclude, names of columns, and rows of values."""
+    """A table of a study.
+
+    Parameters
+    ----------
+    caption : str
+        The caption, which states the conclusion.
+    columns : tuple of str
+        Names of the columns.
+    rows : tuple of tuple
+        The rows; each has one number or text per column.
+
+    Raises
+    ------
+    ValueError
+        If a row has the wrong length, or a value is neither a number nor text.
+    """
 
     caption: str
     columns: tuple[str, ...]
@@ -91,9 +106,25 @@ class Drawn(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Series:
-    """One named series of a chart; a band runs from ``y`` to ``top``.
+    """One named series of a chart.
 
-    A coordinate that is infinite or NaN is stored as None: a gap in the drawing.
+    Infinite and NaN coordinates are stored as None, which leaves a gap in the drawing.
+
+    Parameters
+    ----------
+    name : str
+        Name in the legend.
+    x, y : tuple of float or None
+        The coordinates.
+    drawn : Drawn, optional
+        How the points are drawn.
+    top : tuple of float or None, optional
+        For a band, its upper edge; ``y`` is the lower one.
+
+    Raises
+    ------
+    ValueError
+        If the coordinates differ in length, or ``top`` is given without a band.
     """
 
     name: str
@@ -109,9 +140,13 @@ class Series:
             object.__setattr__(self, "top", _coordinates(self.top))
         others = (self.y,) if self.top is None else (self.y, self.top)
         if any(len(values) != len(self.x) for values in others):
-            raise validate.fail(f"series {self.name!r}", "of one length in x and y", len(self.y))
+            raise validate.fail(
+                f"series {self.name!r}", "of the same length in x and y", len(self.y)
+            )
         if (self.drawn is Drawn.BAND) != (self.top is not None):
-            raise validate.fail(f"series {self.name!r}", "a band where it has a top", self.drawn)
+            raise validate.fail(
+                f"series {self.name!r}", "a band if and only if top is given", self.drawn
+            )
 
 
 def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:
@@ -120,7 +155,23 @@ def _coordinates(values: Iterable[float | None]) -> tuple[float | None, ...]:
 
 @dataclass(frozen=True, kw_only=True)
 class Chart:
-    """A chart: ``name`` for its file, axes with units, series, and what to conclude from it."""
+    """A chart of a study.
+
+    Parameters
+    ----------
+    name : str
+        Name of the file, unique among the charts.
+    title : str
+        The title.
+    caption : str
+        The caption, which states the conclusion.
+    x_label, y_label : str
+        Labels of the axes with units.
+    series : tuple of Series
+        The series.
+    x_logarithmic, y_logarithmic : bool, optional
+        Whether the axis is logarithmic.
+    """
 
     name: str
     title: str
@@ -134,18 +185,25 @@ class Chart:
 
 @dataclass(frozen=True, kw_only=True)
 class Findings:
-    """Everything that a study found.
+    """All findings of a study.
 
     Parameters
     ----------
-    statements
+    statements : tuple of Statement
         Claims and the verdicts on them.
-    tables, charts
-        Charts have names of their own.
-    notes
-        Paragraphs between the statements and the rest.
-    numbers
-        More numbers for programs that read ``result.json``, each a value or a list of them.
+    tables : tuple of FoundTable, optional
+        The tables.
+    charts : tuple of Chart, optional
+        The charts, with distinct names.
+    notes : tuple of str, optional
+        Paragraphs after the statements.
+    numbers : mapping of str to value or sequence of values, optional
+        Further numbers for programs that read ``result.json``.
+
+    Raises
+    ------
+    ValueError
+        If two charts have the same name, or a number cannot be stored.
     """
 
     statements: tuple[Statement, ...]
@@ -157,7 +215,7 @@ class Findings:
     def __post_init__(self) -> None:
         names = [chart.name for chart in self.charts]
         if len(set(names)) < len(names):
-            raise validate.fail("charts", "of a name each", names)
+            raise validate.fail("charts", "of distinct names", names)
         object.__setattr__(
             self, "numbers", {name: _stored_values(value) for name, value in self.numbers.items()}
         )

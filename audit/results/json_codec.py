@@ -1,4 +1,4 @@
-"""Results as JSON, and the JSON Schema of what is written."""
+"""Results as JSON, and the JSON Schema of stored results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from audit.constructions import Construction, Process, decode_pair, encode_pair,
 from audit.mechanism import NoisySGD, decode_mechanism
 from audit.results.result import VERSION, PairResult, Result
 
-# What `schema` returns, as it ships.
+# The schema that ships with the package, as `schema` returns it.
 SCHEMA_FILE = Path(__file__).with_name("result.schema.json")
 
 _TITLE = "Result of a Noisy-SGD audit"
@@ -22,7 +22,40 @@ _ID = f"result-{VERSION}.schema.json"
 
 
 def to_json(result: Result) -> str:
-    """Return a result as JSON text; infinite numbers are the texts "inf" and "-inf"."""
+    """Return a result as JSON text.
+
+    Parameters
+    ----------
+    result : Result
+        The result.
+
+    Returns
+    -------
+    str
+        The JSON text. Infinite numbers become the texts "inf" and "-inf".
+
+    Examples
+    --------
+    >>> from audit import results
+    >>> study = results.StudyResult(
+    ...     name="study",
+    ...     title="A study",
+    ...     summary="",
+    ...     seed=0,
+    ...     wall_seconds=None,
+    ...     function="module:function",
+    ...     parameters={},
+    ...     findings=results.Findings(statements=()),
+    ... )
+    >>> result = results.Result(
+    ...     scenario=results.ScenarioHeading(name="one", title="One", summary="", reference=""),
+    ...     provenance=results.Provenance(version="1", seed=0, command="audit", environment=None),
+    ...     confidence=0.95,
+    ...     settings=(study,),
+    ... )
+    >>> results.from_json(results.to_json(result)) == result
+    True
+    """
     plain = codec.encode(result)
     for setting, stored in zip(result.settings, plain["settings"], strict=True):
         if isinstance(setting, PairResult):
@@ -32,24 +65,35 @@ def to_json(result: Result) -> str:
     return json.dumps(plain, indent=1, allow_nan=False) + "\n"
 
 
-def from_json(text: str) -> Result:
-    """Return the result that JSON text holds.
+# the example is that of `to_json`
+def from_json(text: str) -> Result:  # numpydoc ignore=EX01
+    """Read a result from JSON text.
 
     A pair whose construction is not registered in this program keeps its name and parameters, so
     that it can be reported; its processes are not known.
 
+    Parameters
+    ----------
+    text : str
+        The text of a ``result.json``.
+
+    Returns
+    -------
+    Result
+        The result.
+
     Raises
     ------
     ValueError
-        In one line, if the text is not JSON, is a result of another version, or has a value that
-        a result cannot have.
+        If the text is not JSON, is a result of another version, or has an invalid value; the
+        message is one line.
     """
     try:
         plain = json.loads(text, parse_constant=_refuse)
     except ValueError as error:
         raise ValueError(f"result must be JSON: {error}") from None
     if not isinstance(plain, dict):
-        raise validate.fail("result", "an object with named parts", plain)
+        raise validate.fail("result", "a JSON object", plain)
     version = plain.get("version", plain.get("format"))
     if version != VERSION:
         raise ValueError(f"version must be {VERSION}, got {version!r}; run the scenario again")
@@ -65,7 +109,17 @@ def from_json(text: str) -> Result:
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of ``result.json``, generated from the types.
 
-    Pairs of constructions from outside the package need a kind only.
+    Pairs of constructions from outside the package only need a kind.
+
+    Returns
+    -------
+    dict
+        The schema.
+
+    Examples
+    --------
+    >>> schema()["title"]
+    'Result of a Noisy-SGD audit'
     """
     described = codec.json_schema(Result, title=_TITLE, id=_ID)
     package = __name__.partition(".")[0]
@@ -73,7 +127,7 @@ def schema() -> dict[str, Any]:
     pairs = codec.json_schema(Union[tuple(ours.values())], title="", id="")  # noqa: UP007
     for kind in ours:
         definition = pairs["$defs"][kind]
-        del definition["properties"]["mechanism"]  # that of the setting
+        del definition["properties"]["mechanism"]  # it is the setting's
         definition["required"].remove("mechanism")
     other = {
         "type": "object",
@@ -92,7 +146,7 @@ def schema() -> dict[str, Any]:
 
 
 def _with_pairs(setting: Any, name: str) -> Any:
-    """Return a setting with its mechanism and pairs decoded, as pairs need the mechanism."""
+    """Return a setting with its mechanism and pairs decoded; pairs need the mechanism."""
     if not isinstance(setting, Mapping) or setting.get("kind") != PairResult.kind:
         return setting
     mechanism = decode_mechanism(setting.get("mechanism"), f"{name}.mechanism")
@@ -114,7 +168,7 @@ def _with_pair(other: Any, mechanism: NoisySGD, name: str) -> Any:
 
 
 def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:
-    """Return a pair; one whose construction is not registered here keeps its parameters only."""
+    """Return a pair; an unregistered construction keeps its parameters only."""
     kind = plain.get("kind") if isinstance(plain, Mapping) else None
     if not isinstance(kind, str) or not kind.isidentifier() or kind in kinds():
         return decode_pair(plain, mechanism, name)
@@ -125,7 +179,7 @@ def _pair(plain: Any, mechanism: NoisySGD, name: str) -> Construction:
 
 @functools.cache
 def _unregistered(kind: str, parameters: tuple[str, ...]) -> type[Construction]:
-    """Return a construction of another program: it has a name and parameters, but no processes."""
+    """Return a class for an unregistered construction, with parameters but without processes."""
 
     def processes(self: Construction) -> tuple[Process, Process]:
         raise ValueError(f"pair.kind must be a registered construction, got {kind!r}")

@@ -1,4 +1,4 @@
-"""Where a result comes from: versions, commit, machine time."""
+"""Provenance of a result: versions, commit, machine time."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def package_version() -> str:
 
 
 def current_environment(*, started: str, wall_seconds: float, threads: int) -> Environment:
-    """Return the versions of libraries and the commit of the source tree beside a run's times."""
+    """Return the versions of libraries and the commit of the source tree, with the run's times."""
     commit, dirty = _commit()
     return Environment(
         started=started,

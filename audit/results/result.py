@@ -1,4 +1,4 @@
-"""The result of a run: one value for each setting of a scenario, and where it comes from."""
+"""The result of a run: one value per setting of a scenario, and its provenance."""
 
 from __future__ import annotations
 
@@ -22,10 +22,20 @@ Parameter = Value | tuple[Value | None, ...] | None
 
 @dataclass(frozen=True, kw_only=True)
 class Derived:
-    """What follows from a mechanism's parameters.
+    """Quantities that follow from a mechanism's parameters.
 
-    ``step_std`` is None where it differs from step to step, and ``diameter_in_step_std`` (the
-    diameter divided by the smallest noise of a step) where the domain is unconstrained.
+    Parameters
+    ----------
+    step_std : float or None
+        Standard deviation of the noise of one step; None if it differs between steps.
+    sensitivity : float
+        Sensitivity of a record's gradient.
+    diameter_in_step_std : float or None
+        The diameter divided by the smallest noise of a step; None if the domain is unconstrained.
+    sampling_rate : float
+        Batch size divided by dataset size.
+    epochs : float
+        Number of passes over the dataset.
     """
 
     step_std: float | None
@@ -37,34 +47,47 @@ class Derived:
 
 @dataclass(frozen=True, kw_only=True)
 class PairResult:
-    """A mechanism and the neighbouring pair that attacks it: computed, sampled and bounded.
+    """A mechanism and a neighbouring pair: exact laws, samples and bounds.
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
-    seed
-        The seed of the setting's samples.
-    wall_seconds
-        How long it took; None where that is left out (`Result.reproducible`).
-    mechanism, derived
-        The mechanism, and what follows from its parameters.
-    pair
+    name : str
+        Short name, used in file names.
+    title, summary : str
+        Title and description for readers.
+    seed : int
+        Seed of the setting's samples.
+    wall_seconds : float or None
+        Duration in seconds; None if left out (`Result.reproducible`).
+    mechanism : NoisySGD
+        The mechanism.
+    derived : Derived
+        Quantities that follow from the mechanism's parameters.
+    pair : Construction
         The construction that was computed and sampled.
-    trials
-        Samples of each law.
-    deltas
+    trials : int
+        Number of samples of each law.
+    deltas : tuple of AtDelta
         Epsilon at each delta.
-    renyi
-        Renyi divergences at each order.
-    other_pairs
-        More pairs for the same mechanism.
-    positions
-        The leak of each record by its position in the cycle.
-    audit
-        What the samples certify.
-    laws, tradeoff, epsilon_against_steps
-        The curves of the figures.
+    renyi : tuple of AtOrder
+        The Renyi divergence of each order.
+    other_pairs : tuple of OtherPair
+        Further pairs for the same mechanism.
+    positions : tuple of AtPosition
+        The privacy loss of each record by its position in the cycle.
+    audit : AuditRecord
+        The bounds that the samples certify.
+    laws : Laws
+        The laws of the last iterate.
+    tradeoff : TradeoffCurves
+        The tradeoff functions.
+    epsilon_against_steps : EpsilonAgainstSteps
+        Epsilon after each number of steps.
+
+    Raises
+    ------
+    ValueError
+        If there is no delta, or a pair has another mechanism.
     """
 
     kind: ClassVar[str] = "pair"
@@ -90,32 +113,46 @@ class PairResult:
     def __post_init__(self) -> None:
         _check_deltas(self.deltas)
         if any(pair.mechanism != self.mechanism for pair in self.pairs):
-            raise ValueError("mechanism must be that of every pair, got another one")
+            raise ValueError(
+                "mechanism must be the same for all pairs, got a pair of another mechanism"
+            )
 
     @property
     def pairs(self) -> tuple[Construction, ...]:
-        """The setting's own pair and the others."""
+        """The setting's own pair and the other pairs."""
         return (self.pair, *(other.pair for other in self.other_pairs))
 
 
 @dataclass(frozen=True, kw_only=True)
 class UserMechanismResult:
-    """A user-defined mechanism: its scores, and what is claimed of it.
+    """A user-defined mechanism: its scores, and the claims about it.
 
     Parameters
     ----------
-    name, title, summary, seed, wall_seconds
-        As in `PairResult`.
-    source
-        Where the scores come from: a function, or two files.
-    trials
-        Scores of each dataset; the smaller number where they differ.
-    deltas
+    name : str
+        Short name, used in file names.
+    title, summary : str
+        Title and description for readers.
+    seed : int
+        Seed of the setting's samples.
+    wall_seconds : float or None
+        Duration in seconds; None if left out (`Result.reproducible`).
+    source : str
+        The source of the scores: a function, or two files.
+    trials : int
+        Number of scores of each dataset; the smaller one if they differ.
+    deltas : tuple of AtDelta
         Epsilon at each delta; exact values are not known.
-    audit
-        What the scores certify; the other estimates hold by themselves, not together with it.
-    scores
+    audit : AuditRecord
+        The bounds that the scores certify. The estimates of other estimators hold at the confidence
+        level individually, not simultaneously with these.
+    scores : ScoreHistograms
         Histograms of the scores.
+
+    Raises
+    ------
+    ValueError
+        If there is no delta.
     """
 
     kind: ClassVar[str] = "user-defined mechanism"
@@ -137,22 +174,28 @@ class UserMechanismResult:
 
 def _check_deltas(deltas: tuple[AtDelta, ...]) -> None:
     if not deltas:
-        raise validate.fail("deltas", "a list with one entry or more", [])
+        raise validate.fail("deltas", "a list with at least one entry", [])
 
 
 @dataclass(frozen=True, kw_only=True)
 class StudyResult:
-    """A study: its function, its parameters and what it found.
+    """A study: its function, its parameters and its findings.
 
     Parameters
     ----------
-    name, title, summary, seed, wall_seconds
-        As in `PairResult`.
-    function
+    name : str
+        Short name, used in file names.
+    title, summary : str
+        Title and description for readers.
+    seed : int
+        Seed of the setting's samples.
+    wall_seconds : float or None
+        Duration in seconds; None if left out (`Result.reproducible`).
+    function : str
         The study, as ``module:function``.
-    parameters
-        What it was called with. Names of nested parameters are joined with dots.
-    findings
+    parameters : mapping of str to value
+        The arguments of the call. Names of nested parameters are joined with dots.
+    findings : Findings
         Statements, tables and charts.
     """
 
@@ -183,7 +226,22 @@ SettingResult = PairResult | UserMechanismResult | StudyResult
 
 @dataclass(frozen=True, kw_only=True)
 class ScenarioHeading:
-    """A scenario's name for files, and its words for people."""
+    """The name and description of a scenario.
+
+    Parameters
+    ----------
+    name : str
+        Short name, used in file names.
+    title, summary : str
+        Title and description for readers.
+    reference : str
+        The paper that the scenario is about; may be empty.
+
+    Raises
+    ------
+    ValueError
+        If ``name`` is empty.
+    """
 
     name: str
     title: str
@@ -192,15 +250,29 @@ class ScenarioHeading:
 
     def __post_init__(self) -> None:
         if not self.name:
-            raise validate.fail("name", "a word", self.name)
+            raise validate.fail("name", "a non-empty text", self.name)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Environment:
-    """What differs from run to run: time, machine, source tree and library versions.
+    """The properties of a run that change between runs: time, machine, source tree and versions.
 
-    ``commit`` is None outside a checkout, and ``commit_dirty`` tells whether tracked files differ
-    from it.
+    Parameters
+    ----------
+    started : str
+        Start of the run, ISO 8601 in UTC.
+    wall_seconds : float
+        Duration in seconds.
+    threads : int
+        Number of threads.
+    commit : str or None
+        The commit of the source tree; None outside a checkout.
+    commit_dirty : bool
+        Whether tracked files differ from the commit.
+    python : str
+        Version of Python.
+    packages : mapping of str to str
+        Versions of the libraries.
     """
 
     started: str
@@ -214,9 +286,18 @@ class Environment:
 
 @dataclass(frozen=True, kw_only=True)
 class Provenance:
-    """Where a result comes from.
+    """The provenance of a result.
 
-    ``environment`` is None where it is left out (`Result.reproducible`).
+    Parameters
+    ----------
+    version : str
+        Version of this package.
+    seed : int
+        Seed of the run.
+    command : str
+        The command that repeats the run.
+    environment : Environment or None
+        Time, machine and versions; None if left out (`Result.reproducible`).
     """
 
     version: str
@@ -227,20 +308,25 @@ class Provenance:
 
 @dataclass(frozen=True, kw_only=True)
 class Result:
-    """Everything that one run of a scenario produces.
+    """The result of one run of a scenario.
 
     Parameters
     ----------
-    version
-        The version of this format.
-    scenario
-        What was run.
-    provenance
-        Where the numbers come from.
-    confidence
-        The confidence level of the statements of each setting.
-    settings
-        One value for each setting, in the order of the scenario.
+    version : int
+        Version of this format.
+    scenario : ScenarioHeading
+        The scenario that was run.
+    provenance : Provenance
+        The provenance of the numbers.
+    confidence : float
+        Confidence level of the statements of each setting, in (0, 1).
+    settings : tuple of PairResult, UserMechanismResult or StudyResult
+        One value per setting, in the order of the scenario.
+
+    Raises
+    ------
+    ValueError
+        If ``confidence`` is not in (0, 1), or there is no setting.
     """
 
     version: Literal[2] = field(default=VERSION, metadata=REQUIRED)
@@ -252,10 +338,16 @@ class Result:
     def __post_init__(self) -> None:
         validate.open_unit(confidence=self.confidence)
         if not self.settings:
-            raise validate.fail("settings", "a list with one entry or more", [])
+            raise validate.fail("settings", "a list with at least one entry", [])
 
     def reproducible(self) -> Result:
-        """Return the result without what differs from run to run: environment and wall times."""
+        """Return the result without the environment and the wall times, which change between runs.
+
+        Returns
+        -------
+        Result
+            The reproducible part.
+        """
         return replace(
             self,
             provenance=replace(self.provenance, environment=None),

@@ -1,4 +1,4 @@
-"""What a comparison of a claim with certified numbers may conclude."""
+"""Verdicts on claims, given certified numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from audit import validate
 
 
 class Verdict(enum.Enum):
-    """The outcome of testing a claim; there is no "verified".
+    """The verdict on a claim; there is no "verified".
 
-    HOLDS is for what was computed in full. What samples or certificates only failed to refute is
-    CONSISTENT.
+    HOLDS is for claims that were checked by a complete computation. A claim that samples or
+    certificates merely failed to refute is CONSISTENT.
     """
 
     HOLDS = "holds"
@@ -25,13 +25,44 @@ class Verdict(enum.Enum):
 
     @classmethod
     def unless(cls, refuted: bool) -> Verdict:
-        """Return the verdict of an attempt at refutation: REFUTED or CONSISTENT."""
+        """Return the verdict of an attempt at refutation: REFUTED or CONSISTENT.
+
+        Parameters
+        ----------
+        refuted : bool
+            Whether the attempt succeeded.
+
+        Returns
+        -------
+        Verdict
+            REFUTED if ``refuted``, else CONSISTENT.
+        """
         return cls.REFUTED if refuted else cls.CONSISTENT
 
 
 @dataclass(frozen=True)
 class UserClaim:
-    """A claim of the mechanism's author: (epsilon, delta)-privacy, under a name."""
+    """A claim of the mechanism's author: (epsilon, delta)-differential privacy.
+
+    Parameters
+    ----------
+    name : str
+        Name of the claim; may be empty.
+    epsilon : float
+        The claimed epsilon, at least 0.
+    delta : float
+        The delta, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> UserClaim("accountant", 2.0, 1e-5).epsilon
+    2.0
+    """
 
     name: str
     epsilon: float
@@ -45,10 +76,30 @@ class UserClaim:
 def judge_upper_bound(claimed: float, certified_low: float, largest: float = math.inf) -> Verdict:
     """Judge the claim "the true value is at most ``claimed``".
 
-    ``certified_low`` must be the pessimistic end of a bracket or of a confidence statement: every
-    numerical and statistical error is already taken against the refutation. ``largest`` is what so
-    much evidence could certify at most: a claim of that or more is INCONCLUSIVE, as nothing could
-    have refuted it.
+    Parameters
+    ----------
+    claimed : float
+        The claimed upper bound.
+    certified_low : float
+        The lower end of an error bracket, or a lower confidence bound: every numerical and
+        statistical error must already be taken against the refutation.
+    largest : float, optional
+        The largest value that this evidence could certify. A claim of that value or more is
+        INCONCLUSIVE, because nothing could have refuted it.
+
+    Returns
+    -------
+    Verdict
+        REFUTED, CONSISTENT or INCONCLUSIVE.
+
+    Examples
+    --------
+    >>> judge_upper_bound(1.0, 1.3).value
+    'refuted'
+    >>> judge_upper_bound(1.0, 0.8).value
+    'consistent'
+    >>> judge_upper_bound(9.0, 0.8, largest=5.0).value
+    'inconclusive'
     """
     if certified_low > claimed:
         return Verdict.REFUTED
@@ -57,10 +108,27 @@ def judge_upper_bound(claimed: float, certified_low: float, largest: float = mat
 
 
 def judge_interval(low: float, high: float, claim_low: float, claim_high: float) -> Verdict:
-    """Judge the claim "the true value lies in [claim_low, claim_high]" by a bracket of it.
+    """Judge the claim "the true value lies in [claim_low, claim_high]" by an error bracket.
 
-    ``consistent`` if the bracket lies inside, ``refuted`` if it lies outside, and else
-    ``inconclusive``.
+    Parameters
+    ----------
+    low, high : float
+        The ends of the bracket, which contains the true value.
+    claim_low, claim_high : float
+        The ends of the claimed interval.
+
+    Returns
+    -------
+    Verdict
+        CONSISTENT if the bracket lies inside the claimed interval, REFUTED if the two are disjoint,
+        INCONCLUSIVE otherwise.
+
+    Examples
+    --------
+    >>> judge_interval(1.0, 1.1, 0.5, 2.0).value
+    'consistent'
+    >>> judge_interval(1.0, 1.1, 1.05, 2.0).value
+    'inconclusive'
     """
     if high < claim_low or low > claim_high:
         return Verdict.REFUTED

@@ -136,9 +136,9 @@ def plan(
     --------
     >>> from audit.curves import GaussianCurve
     >>> from audit.training import plan
-    >>> found = plan(GaussianCurve(2.0), claim=(2.0, 1e-5), confidence=0.95)
+    >>> found = plan(GaussianCurve(3.0), claim=(0.5, 1e-2), confidence=0.95)
     >>> found.fewest, found.trials
-    (42, 282)
+    (12, 20)
     """
     (made,) = claims_of([claim])
     validate.open_unit(confidence=confidence, power=power)

@@ -184,6 +184,13 @@ def audited(
     ------
     ValueError
         As for `run`.
+
+    Examples
+    --------
+    ::
+
+        design = Design(train="my_training:train", claims=(UserClaim("", 2.0, 1e-5),), trials=400)
+        found = audited(design, confidence=0.95, seed=1)
     """
     validate.open_unit(confidence=confidence)
     validate.integer(0, seed=seed)
@@ -426,6 +433,13 @@ def joined(
     -------
     Result
         The result, which `audit.report.write` renders and `audit.results.to_json` stores.
+
+    Examples
+    --------
+    ::
+
+        audits = {"Correct": correct, "Without noise": broken}
+        result = joined(audits, name="mine", title="My training", confidence=0.95, seed=1)
     """
     settings = tuple(
         found.study(

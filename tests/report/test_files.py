@@ -32,7 +32,7 @@ def test_missing_folder_or_file(tmp_path: Path) -> None:
         ("{", "must be JSON"),
         ("", "must be JSON"),
         ('{"version": NaN}', "must be JSON: numbers must be finite, got NaN"),
-        ("[]", "result must be an object with named parts, got \\[\\]"),
+        ("[]", "result must be a JSON object, got \\[\\]"),
         ("{}", "version must be 2, got None"),
         ('{"version": 7}', "version must be 2, got 7"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
@@ -57,7 +57,7 @@ def test_text_that_is_not_utf8(tmp_path: Path) -> None:
     ("path", "value", "message"),
     [
         (("confidence",), 1.5, r"confidence must be in \(0, 1\), got 1.5"),
-        (("settings",), [], r"settings must be a list with one entry or more, got \[\]"),
+        (("settings",), [], r"settings must be a list with at least one entry, got \[\]"),
         (("settings", 1, "name"), None, r"settings\[1\].name must be .*, got None"),
         (("settings", 0, "deltas"), None, r"settings\[0\].deltas must be .*, got None"),
         (("settings", 0, "mechanism"), 3, r"settings\[0\].mechanism must be .*, got 3"),

@@ -356,7 +356,7 @@ def changed(**changes: Any) -> str:
     ("text", "message"),
     [
         ("{", "result must be JSON: Expecting property name"),
-        ("[]", "result must be an object with named parts, got []"),
+        ("[]", "result must be a JSON object, got []"),
         ('{"version": NaN}', "result must be JSON: numbers must be finite, got NaN"),
         ('{"format": 1}', "version must be 2, got 1; run the scenario again"),
         ("{}", "version must be 2, got None; run the scenario again"),
@@ -372,11 +372,13 @@ def test_what_is_no_result_is_refused_in_one_line(text: str, message: str) -> No
 def test_values_that_a_result_cannot_have() -> None:
     mechanism = codec.encode(M)
     plain = json.loads(to_json(shipped("own_dp_sgd")))["settings"][0]
-    with pytest.raises(ValueError, match=r"^settings\[0\]\.deltas must be a list with one entry"):
+    with pytest.raises(
+        ValueError, match=r"^settings\[0\]\.deltas must be a list with at least one"
+    ):
         from_json(changed(settings=[{**plain, "deltas": []}]))
     with pytest.raises(ValueError, match=r"^confidence must be in \(0, 1\), got 1\.5$"):
         from_json(changed(confidence=1.5))
-    with pytest.raises(ValueError, match=r"^settings must be a list with one entry or more"):
+    with pytest.raises(ValueError, match=r"^settings must be a list with at least one entry"):
         from_json(changed(settings=[]))
     with pytest.raises(ValueError, match=r"^settings\[0\]\.kind must be one of pair, user-defined"):
         from_json(changed(settings=[{"kind": "study "}]))

@@ -73,15 +73,17 @@ def test_values_of_findings_are_built_in_numbers_or_text() -> None:
 def test_points_that_cannot_be_drawn_are_gaps() -> None:
     series = Series(name="a", x=(1.0, 2.0, 3.0), y=(math.nan, math.inf, np.float64(1.5)))
     assert series.y == (None, None, 1.5)
-    with pytest.raises(ValueError, match="series 'a' must be of one length in x and y, got 1"):
+    with pytest.raises(ValueError, match="series 'a' must be of the same length in x and y, got 1"):
         Series(name="a", x=(1.0, 2.0), y=(1.0,))
-    with pytest.raises(ValueError, match="series 'a' must be a band where it has a top"):
+    with pytest.raises(ValueError, match="series 'a' must be a band if and only if top is given"):
         Series(name="a", x=(1.0,), y=(1.0,), top=(2.0,))
 
 
 def test_charts_have_names_of_their_own() -> None:
     chart = Chart(name="a", title="", caption="", x_label="", y_label="", series=())
-    with pytest.raises(ValueError, match=re.escape("charts must be of a name each, got ['a', 'a'")):
+    with pytest.raises(
+        ValueError, match=re.escape("charts must be of distinct names, got ['a', 'a'")
+    ):
         Findings(statements=(), charts=(chart, chart))
 
 
