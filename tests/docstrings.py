@@ -37,7 +37,6 @@ UNFINISHED = {
     "adapters",
     "bounds",
     "claims",
-    "constructions",
     "dominating",
     "estimation",
     "exact",

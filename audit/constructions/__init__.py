@@ -1,4 +1,4 @@
-"""Neighbouring pairs, as distinguishable as the assumptions allow: one file a family."""
+"""Neighbouring pairs that are as distinguishable as the assumptions allow, one family per file."""
 
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process

@@ -12,26 +12,33 @@ from audit.mechanism import Choice, NoisySGD
 
 
 class Inadmissible(ValueError):
-    """The construction's losses break an assumption of the mechanism."""
+    """Error for a construction whose losses violate an assumption of the mechanism."""
 
 
 @dataclass(frozen=True)
 class Construction(ABC):
-    """A pair of neighbouring datasets for a mechanism, as one-dimensional processes (X, X').
+    """Neighbouring pair of a mechanism, as one-dimensional processes (X, X').
 
-    Admissibility (convexity, Lipschitz constant, smoothness, sensitivity, relation) is checked
-    when the construction is made; a construction that exists is a valid lower-bound witness
-    where ``is_neighbouring`` is true. A subclass that checks its own parameters calls
-    ``super().__post_init__()`` first, which refuses choices of the mechanism that are neither
-    covered by default (`audit.mechanism.COVERED_BY_DEFAULT`) nor named in ``covers``. Files name
-    a construction by ``kind``, its class name; see `audit.constructions.registry`.
+    The constructor checks admissibility: convexity, Lipschitz constant, smoothness, sensitivity and
+    relation. An existing construction is therefore a valid lower-bound witness if
+    ``is_neighbouring`` is true.
+
+    A subclass that checks its own parameters calls ``super().__post_init__()`` first. This refuses
+    choices of the mechanism that are neither covered by default
+    (`audit.mechanism.COVERED_BY_DEFAULT`) nor listed in ``covers``. Files refer to a construction
+    by ``kind``, its class name; see `audit.constructions.registry`.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        The mechanism of both datasets.
 
     Raises
     ------
     Inadmissible
-        If the losses break an assumption of the mechanism; the message names it.
+        If the losses violate an assumption of the mechanism; the message names it.
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
     """
 
     mechanism: NoisySGD
@@ -53,16 +60,48 @@ class Construction(ABC):
 
     @property
     def name(self) -> str:
-        """The construction's name in tables and files."""
+        """Name of the construction in tables and files."""
         return type(self).__name__
 
     @abstractmethod
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes X and X'."""
+        """Return the processes X and X'.
+
+        Returns
+        -------
+        tuple of (Process, Process)
+            Processes of the first and the second dataset.
+        """
 
 
 def checked_start(mechanism: NoisySGD, start: float) -> float:
-    """Return ``start`` if it is a point of the domain, and raise ``ValueError`` otherwise."""
+    """Return a start point after checking that it lies in the domain.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        The mechanism, whose domain is [-D/2, D/2].
+    start : float
+        The start point.
+
+    Returns
+    -------
+    float
+        The start point.
+
+    Raises
+    ------
+    ValueError
+        If the start point is outside the domain.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
+    ...                    lipschitz=1.0, diameter=2.0)
+    >>> checked_start(m, -1)
+    -1.0
+    """
     validate.finite(start=start)
     if mechanism.diameter is not None and abs(start) > mechanism.diameter / 2:
         half = mechanism.diameter / 2

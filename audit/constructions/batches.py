@@ -1,4 +1,4 @@
-"""Batching schemes: the process that a dataset's update maps run under."""
+"""Batching schemes: the process of a dataset with given updates."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from audit.constructions.process import Path, Process, Segment, Step, Wall, spli
 from audit.constructions.sampling import BatchUpdate, sampled_step
 from audit.mechanism import Batching, NoisySGD, Relation, Release
 
-_EPOCHS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)  # drawn anew
+_EPOCHS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)  # new batches in every epoch
 
-# What processes cover besides the choices that everything does.
+# What processes cover in addition to COVERED_BY_DEFAULT.
 SAMPLERS = (*_EPOCHS, Batching.TRUNCATED_POISSON)
 
 
@@ -24,31 +24,45 @@ def batched_process(
     position: int | None = None,
     present: bool = True,
 ) -> Process:
-    """Return the process of a dataset in one dimension, on [-D/2, D/2].
+    """Return the one-dimensional process of a dataset on [-D/2, D/2].
 
     Parameters
     ----------
     mechanism : NoisySGD
-        Its batching, steps, step sizes, noise, diameter and release. The random stop and the
-        random skip of Feldman et al. 2018 mix over the lengths of the run.
+        Provides batching, steps, step sizes, noise, diameter and release. The random stop and the
+        random skip of Feldman et al. 2018 give mixtures over the length of the run.
     start : float
-        The start point.
+        Start point.
     update : BatchUpdate
         ``update(step_size, holds_record, others)`` returns the noiseless update of a batch that
-        holds ``others`` records besides the differing one. Records other than the differing one
-        are interchangeable.
+        holds ``others`` records besides the differing one. All other records are interchangeable.
     position : int, optional
-        Which batch of a cycle holds the record, from 0, for cyclic batches. By default the batch
-        of the last step, after which nothing hides the record.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step, after which no noise hides the record.
     present : bool, default: True
-        Whether the dataset holds the differing record; False for X' of `Relation.ADD_REMOVE`.
+        Whether the dataset holds the differing record; False for X' under `Relation.ADD_REMOVE`.
+
+    Returns
+    -------
+    Process
+        The process.
 
     Raises
     ------
     ValueError
-        If ``position`` is no batch of the cycle, or what is released is no iterate; if a record
-        cannot be left out of the batches, or other records would have to be followed that are too
-        many (see `audit.constructions.epochs`).
+        If ``position`` is not a batch of the cycle, no iterate is released, or the scheme does not
+        determine the process: a record cannot be removed from these batches, or too many other
+        records would have to be tracked (see `audit.constructions.epochs`).
+
+    Examples
+    --------
+    >>> import audit
+    >>> from audit.constructions import Affine, batched_process
+    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
+    ...                    lipschitz=1.0)
+    >>> process = batched_process(m, 0.0, lambda eta, holds_record, others: Affine(shift=eta / 4))
+    >>> len(process), process.distinct_steps()[0].noise_std
+    (5, 1.0)
     """
     _check_covered(mechanism)
     check_position(mechanism, position)
@@ -72,16 +86,16 @@ def batched_process(
 def cyclic_process(
     mechanism: NoisySGD, start: float, updates: Sequence[BatchUpdate], position: int
 ) -> Process:
-    """Return the process of a dataset whose fixed batches hold records of different kinds.
+    """Return the process of a dataset whose fixed batches hold different kinds of records.
 
-    ``updates[k]`` is the update of batch k of the cycle; batch ``position`` holds the record. All
-    else as in `batched_process`.
+    ``updates[k]`` is the update of batch k of the cycle; batch ``position`` holds the record. See
+    `batched_process` for the rest.
 
     Raises
     ------
     ValueError
-        If the batches are not cyclic, ``updates`` is not one for each batch of the cycle,
-        ``position`` is no batch of it, or what is released is no iterate.
+        If the batches are not cyclic, the number of ``updates`` differs from that of the batches of
+        a cycle, ``position`` is not a batch of the cycle, or no iterate is released.
     """
     if mechanism.batching is not Batching.CYCLIC:
         raise ValueError(f"batching must be 'cyclic', got {mechanism.batching.value!r}")
@@ -95,19 +109,19 @@ def cyclic_process(
 
 
 def _check_covered(mechanism: NoisySGD) -> None:
-    # who the neighbours are is the matter of the updates
+    # the updates define the neighbours
     refusal = mechanism.uncovered((*SAMPLERS, *Relation))
     if refusal is not None:
         raise ValueError(f"this process {refusal}")
 
 
 def cycle_length(mechanism: NoisySGD) -> int:
-    """Return how many batches a cycle has."""
+    """Return the number of batches of a cycle."""
     return mechanism.dataset_size // mechanism.batch_size
 
 
 def last_position(mechanism: NoisySGD) -> int:
-    """Return the batch of the cycle that the last step takes."""
+    """Return the batch of the cycle used by the last step."""
     return (mechanism.steps - 1) % cycle_length(mechanism)
 
 
@@ -122,8 +136,8 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
     elif mechanism.release is Release.RANDOM_SKIP:
         if mechanism.batching in _EPOCHS:
             raise ValueError(
-                "release must be another than 'random skip' for "
-                f"{mechanism.batching.value} batches, whose epochs would begin in the middle"
+                "release must not be 'random skip' for "
+                f"{mechanism.batching.value} batches, whose epochs would start midway"
             )
         skips = range(mechanism.steps // 2 + 1)
         paths = tuple(
@@ -148,7 +162,7 @@ def _released(mechanism: NoisySGD, start: float, paths: tuple[Path, ...]) -> Pro
 
 
 def check_position(mechanism: NoisySGD, position: int | None) -> None:
-    """Raise ``ValueError`` where ``position`` is no batch of the mechanism's cycle."""
+    """Raise ``ValueError`` unless ``position`` is a batch of the mechanism's cycle."""
     if position is None:
         return
     if mechanism.batching is not Batching.CYCLIC:
@@ -164,14 +178,14 @@ def check_position(mechanism: NoisySGD, position: int | None) -> None:
 
 
 def _check_removal(mechanism: NoisySGD, update: BatchUpdate) -> None:
-    """Refuse to leave a record out where it is not said which batch is then smaller."""
+    """Refuse removing a record if it is unspecified which batch becomes smaller."""
     cut = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED)
     b, eta = mechanism.batch_size, float(mechanism.step_sizes[0])
     if mechanism.batching in cut and update(eta, False, b) != update(eta, False, b - 1):
         raise ValueError(
-            "relation must be another than 'add remove' for "
-            f"{mechanism.batching.value} batches where the other records move the iterate, because "
-            "a record that is left out makes some batch smaller"
+            "relation must not be 'add remove' for "
+            f"{mechanism.batching.value} batches if the other records move the iterate, because "
+            "removing a record makes some batch smaller"
         )
 
 
@@ -197,7 +211,7 @@ def _cycles(
 
 
 def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tuple[Segment, ...]:
-    """Run through a cycle of steps as often as the mechanism has steps."""
+    """Repeat a cycle of steps until the mechanism's number of steps is reached."""
     steps = mechanism.steps
     if isinstance(mechanism.step_size, tuple):
         made: dict[tuple[int, float], Step] = {}

@@ -1,4 +1,4 @@
-"""Cyclic batches whose records differ in kind from batch to batch."""
+"""Constructions for cyclic batches whose records differ between batches."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from audit.mechanism import Batching, NoisySGD
 
 
 def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> int:
-    """Return the batch that holds the record; by default the batch of the last step."""
+    """Return the batch that holds the record; defaults to the batch of the last step."""
     if mechanism.batching is not Batching.CYCLIC:
         raise Inadmissible(
             f"{name} needs batching='cyclic' because its records' positions matter, "
@@ -36,22 +36,31 @@ def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> i
 @construction
 @dataclass(frozen=True)
 class WallPinnedWalk(Construction):
-    """Records before the differing one push the iterate into the wall, and later ones push away.
+    """Walks whose earlier records push the iterate into a wall and later ones push it away.
 
-    All losses are linear. At the wall an iterate forgets the noise that it gathered, so the step of
-    the differing record is exposed; pushed away from the wall afterwards, its trace is not clamped
-    off. Without walls this is a drifted walk. The differing record pushes X to the right with slope
-    L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``).
+    All losses are linear. At the wall an iterate forgets the noise that it has accumulated, so the
+    step of the differing record is exposed; a push away from the wall afterwards keeps its effect
+    from being clamped. Without walls this is a drifted walk. The differing record pushes X to the
+    right with slope L, and X' to the left with slope L (``REPLACE_ONE``) or not at all
+    (``ZERO_OUT``).
 
     Parameters
     ----------
     before, after : float, default: 0.0
-        Negative gradients (what pushes to the right) of the other records in the cycle's batches up
-        to and including the record's, and in later ones.
+        Negative gradients (positive: to the right) of the other records, in the batches of the
+        cycle up to and including the record's, and in later ones.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, from 0; by default that of the last step.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     before: float = field(default=0.0, metadata=REQUIRED)
@@ -75,7 +84,7 @@ class WallPinnedWalk(Construction):
         checked_start(m, self.start)
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the walks whose record pushes right, and left (or not at all)."""
+        """Return the walks pushed right, and left (or not at all)."""
         first, second = (self._process(push) for push in record_pushes(self.mechanism))
         return first, second
 
@@ -98,26 +107,34 @@ class WallPinnedWalk(Construction):
 @construction
 @dataclass(frozen=True)
 class CyclicQuadraticPair(Construction):
-    """Quadratics whose curvature is one in the record's batch and another in the other batches.
+    """Quadratic losses with one curvature in the record's batch and another elsewhere.
 
     Record i has the loss f_i(x) = k_i/2 x^2 - p_i x, with k_i = ``batch_curvature`` in the batch
-    that holds the differing record and ``curvature`` elsewhere, and p_i = 0 but for the differing
+    that holds the differing record and ``curvature`` elsewhere. p_i is 0 except for the differing
     record: +S/2 in X and -S/2 in X' (``REPLACE_ONE``), or L and 0 (``ZERO_OUT``). Curvature 1/eta
-    in the record's batch forgets all earlier noise, which exposes the last step; small curvature
+    in the record's batch removes all earlier noise, which exposes the last step; small curvature
     keeps what earlier epochs leaked.
 
-    The two gradients of the differing record differ by S everywhere, which is what the bounds for
-    cyclic batches assume; between records of different batches no such limit holds.
+    The two gradients of the differing record differ by S everywhere, as the bounds for cyclic
+    batches assume. Gradients of records in different batches may differ by more.
 
     Parameters
     ----------
     curvature, batch_curvature : float, default: 0.0
-        From the strong convexity to the smoothness, or any absolute value up to the smoothness for
-        losses that need not be convex.
+        From the strong convexity to the smoothness; from minus the smoothness to the smoothness if
+        losses need not be convex.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, from 0; by default that of the last step.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     curvature: float = 0.0
@@ -141,13 +158,13 @@ class CyclicQuadraticPair(Construction):
         check_curvature(self.name, m, self.batch_curvature)
         if self.curvature != self.batch_curvature and m.lipschitz is not None:
             raise Inadmissible(
-                f"{self.name} needs lipschitz=None where its curvatures differ, because then no "
-                f"shared regulariser explains them, got lipschitz={m.lipschitz!r}"
+                f"{self.name} needs lipschitz=None if its curvatures differ, because no shared "
+                f"regulariser has two curvatures, got lipschitz={m.lipschitz!r}"
             )
         checked_start(m, self.start)
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes whose record pulls right, and left (or not at all)."""
+        """Return the processes pulled right, and left (or not at all)."""
         first, second = (self._process(push) for push in record_pushes(self.mechanism))
         return first, second
 

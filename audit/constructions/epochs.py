@@ -1,8 +1,8 @@
-"""Epochs whose batches are drawn anew: the place of the record follows a Markov chain.
+"""Epochs with new batches: the position of the record follows a Markov chain.
 
-Whether a record was met in this epoch is all that the past says about the batches to come, as long
-as the other records are interchangeable. So a run of many epochs needs a memory of a few states,
-and no list of its orders, of which there are (n/b)^epochs.
+If the other records are interchangeable, future batches depend on the past only through whether the
+record has already occurred in the current epoch. So a run of many epochs needs a memory with a few
+states instead of a list of its (n/b)^epochs orders.
 """
 
 from __future__ import annotations
@@ -14,35 +14,43 @@ from audit.constructions.sampling import BatchUpdate, binomial
 from audit.constructions.updates import UpdateMap
 from audit.mechanism import Batching, NoisySGD
 
-StepMaker = Callable[[float], Step]  # from a step size
-# (memory before, whether the record is in the batch, how many others are, memory after, weight)
+StepMaker = Callable[[float], Step]  # takes a step size
+# (memory before, record in the batch?, number of other records, memory after, weight)
 Move = tuple[int, bool, int, int, float]
 
-# Other records that are followed one by one, each of which adds two states to the memory.
+# Largest number of tracked other records; each adds two states to the memory.
 MOST_FOLLOWED = 16
 
 
 def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list[StepMaker]:
-    """Return the steps of one epoch of a fresh shuffle or of random allocation.
+    """Return the steps of one epoch of reshuffled batches or random allocation.
 
-    Fresh shuffles: every batch holds b records, so b - 1 others where it holds the record and b
-    elsewhere. A record that was not met in t steps of T is met next with probability 1/(T - t).
+    Reshuffled batches: every batch holds b records, so b - 1 others if it holds the record and b if
+    not. A record that has not occurred in the first t of T steps occurs next with probability 1/(T
+    - t).
 
-    Random allocation: a record that is still to be met r times in T - t steps is met next with
-    probability r/(T - t). The other records do the same, independently; how many of them were met
-    is followed where they move the iterate.
+    Random allocation: a record with r remaining occurrences in T - t steps occurs next with
+    probability r/(T - t). The other records do the same, independently; their number of occurrences
+    is tracked if they move the iterate.
 
     Parameters
     ----------
-    mechanism, update
+    mechanism : NoisySGD
         As in `audit.constructions.batched_process`.
-    present
+    update : BatchUpdate
+        As in `audit.constructions.batched_process`.
+    present : bool
         Whether the dataset holds the differing record.
+
+    Returns
+    -------
+    list of StepMaker
+        Functions from a step size to a step, one per step of the epoch.
 
     Raises
     ------
     ValueError
-        If too many other records would have to be followed, or each of them more than once.
+        If too many other records would have to be tracked, or each of them more than once.
     """
     length, etas = mechanism.steps_per_epoch, sorted(set(mechanism.step_sizes.tolist()))
     if mechanism.batching is Batching.RESHUFFLED:
@@ -54,7 +62,7 @@ def epoch_steps(mechanism: NoisySGD, update: BatchUpdate, present: bool) -> list
         moves = [list(_alone(mechanism, present, place)) for place in range(length)]
     batches = {(holds, others) for place in moves for _, holds, others, _, _ in place}
     one_map = all(len({update(eta, *batch) for batch in batches}) == 1 for eta in etas)
-    if one_map:  # whatever the batches, so nothing has to be remembered
+    if one_map:  # for every batch, so no memory is needed
         return [lambda eta: _plain(mechanism, update, eta, *next(iter(batches)))] * length
     return [_maker(mechanism, update, place) for place in moves]
 
@@ -80,13 +88,13 @@ def _reshuffled(mechanism: NoisySGD, present: bool, place: int) -> list[Move]:
     b, left = mechanism.batch_size, mechanism.steps_per_epoch - place
     if not present:
         return [(0, False, b, 0, 1.0)]
-    met = 0 if left == 1 else 1  # the next epoch begins anew
+    met = 0 if left == 1 else 1  # the next epoch starts afresh
     moves: list[Move] = [(0, False, b, 0, 1 - 1 / left), (0, True, b - 1, met, 1 / left)]
     return [*moves, (1, False, b, met, 1.0)] if place else moves
 
 
 def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
-    """Follow how often the record was met in this epoch."""
+    """Track how often the record has occurred in this epoch."""
     most, left = mechanism.participations, mechanism.steps_per_epoch - place
     if not present:
         yield 0, False, 0, 0, 1.0
@@ -98,7 +106,7 @@ def _alone(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
 
 
 def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
-    """Follow whether the record was met, and how many others were."""
+    """Track whether the record has occurred, and how many others have."""
     n, left = mechanism.dataset_size, mechanism.steps_per_epoch - place
     rate = 1 / left
     for met in range(2 if place and present else 1):
@@ -111,7 +119,7 @@ def _followed(mechanism: NoisySGD, present: bool, place: int) -> Iterator[Move]:
 
 
 def _others_move(mechanism: NoisySGD, update: BatchUpdate, etas: list[float]) -> bool:
-    """Whether the number of other records in a batch matters: their gradients add up."""
+    """Return whether the number of other records in a batch matters: their gradients add up."""
     others = mechanism.dataset_size - 1
     return any(
         update(eta, holds, 0) != update(eta, holds, others)
@@ -124,11 +132,11 @@ def _check_followed(mechanism: NoisySGD) -> None:
     others = mechanism.dataset_size - 1
     if others > MOST_FOLLOWED:
         raise ValueError(
-            f"dataset_size must be at most {MOST_FOLLOWED + 1} for random allocation where the "
+            f"dataset_size must be at most {MOST_FOLLOWED + 1} for random allocation if the "
             f"other records move the iterate, got {mechanism.dataset_size}"
         )
     if mechanism.participations > 1:
         raise ValueError(
-            "participations must be 1 for random allocation where the other records move the "
+            "participations must be 1 for random allocation if the other records move the "
             f"iterate, got {mechanism.participations}"
         )

@@ -1,9 +1,8 @@
 """Pairs of explicit distributions: finite laws, densities and mixtures of normals.
 
-They serve claims for which there is no one-dimensional Noisy-SGD process. A `Construction` is
-checked against a mechanism, and its laws follow from its processes. Here the author of a claim
-vouches that the two distributions belong to neighbouring datasets; the two kinds that take a
-mechanism derive them from it.
+They serve claims without a one-dimensional Noisy-SGD process. A `Construction` is checked against a
+mechanism, and its laws follow from its processes. Here the author of a claim asserts that the two
+distributions belong to neighbouring datasets; the kinds that take a mechanism derive them from it.
 """
 
 from __future__ import annotations
@@ -30,17 +29,36 @@ class ExplicitPair(ABC):
 
     @property
     def name(self) -> str:
-        """The pair's name in tables and files."""
+        """Name of the pair in tables and files."""
         return type(self).__name__
 
     @abstractmethod
     def distributions(self) -> Distributions:
-        """Return the two distributions by their numbers."""
+        """Return the two distributions in numbers.
+
+        Returns
+        -------
+        Mixtures, LaplaceMixtures, Finite or Densities
+            An elementary pair.
+        """
 
 
 @dataclass(frozen=True)
 class Mixture:
-    """A mixture of normals: ``weights[i]`` of N(means[i], stds[i]^2)."""
+    """Mixture of normals.
+
+    Parameters
+    ----------
+    weights : tuple of float
+        Probabilities, which sum to 1.
+    means, stds : tuple of float
+        Mean and standard deviation of each component.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, the weights do not sum to 1, or a standard deviation is not positive.
+    """
 
     weights: tuple[float, ...]
     means: tuple[float, ...]
@@ -61,7 +79,20 @@ class Mixture:
 @construction
 @dataclass(frozen=True)
 class Mixtures(ExplicitPair):
-    """``times`` independent draws from one of two mixtures of normals."""
+    """Independent draws from one of two mixtures of normals.
+
+    Parameters
+    ----------
+    first, second : Mixture
+        Laws of a draw under X and X'.
+    times : int, default: 1
+        Number of independent draws.
+
+    Raises
+    ------
+    ValueError
+        If a parameter has the wrong type or is out of range.
+    """
 
     first: Mixture
     second: Mixture
@@ -78,9 +109,23 @@ class Mixtures(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class LaplaceMixtures(ExplicitPair):
-    """``times`` independent draws from one of two mixtures of Laplace laws.
+    """Independent draws from one of two mixtures of Laplace laws.
 
-    The laws share their ``scale`` and ``means``; ``first`` and ``second`` are their weights.
+    Parameters
+    ----------
+    scale : float
+        Scale of every component.
+    means : tuple of float
+        Means of the components.
+    first, second : tuple of float
+        Weights of the components under X and X'.
+    times : int, default: 1
+        Number of independent draws.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ or a parameter is out of range.
     """
 
     scale: float
@@ -110,7 +155,20 @@ class LaplaceMixtures(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class Finite(ExplicitPair):
-    """``times`` independent draws from one of two laws on finitely many outcomes."""
+    """Independent draws from one of two laws on finitely many outcomes.
+
+    Parameters
+    ----------
+    first, second : tuple of float
+        Probabilities of the outcomes under X and X'.
+    times : int, default: 1
+        Number of independent draws.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ or the probabilities do not sum to 1.
+    """
 
     first: tuple[float, ...]
     second: tuple[float, ...]
@@ -129,7 +187,7 @@ class Finite(ExplicitPair):
 
     @property
     def counts(self) -> int:
-        """How many different counts of the outcomes the draws can have."""
+        """Number of distinct counts of outcomes that the draws can have."""
         return math.comb(self.times + len(self.first) - 1, len(self.first) - 1)
 
     def distributions(self) -> Finite:
@@ -140,7 +198,20 @@ class Finite(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class Densities(ExplicitPair):
-    """Densities proportional to e^(slope x) and to e^(-slope x) on [low, high]."""
+    """Densities proportional to e^(slope x) and e^(-slope x) on [low, high].
+
+    Parameters
+    ----------
+    slope : float
+        Slope of the log-density, under X; the opposite under X'.
+    low, high : float
+        Ends of the interval.
+
+    Raises
+    ------
+    ValueError
+        If ``low`` is not below ``high`` or a number is not finite.
+    """
 
     slope: float
     low: float
@@ -160,9 +231,21 @@ class Densities(ExplicitPair):
 @construction
 @dataclass(frozen=True)
 class Repeated(ExplicitPair):
-    """``times`` runs of one step each, on one dataset of one record, with opposite linear losses.
+    """Independent one-step runs on a dataset of one record, with opposite linear losses.
 
     The sum of the runs is a sufficient statistic.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        One step on one record.
+    times : int
+        Number of runs.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism has more than one step or record, or makes a choice that is not covered.
     """
 
     mechanism: NoisySGD
@@ -193,8 +276,19 @@ class ExponentialMechanism(ExplicitPair):
     """Two exponential mechanisms whose potentials differ by a linear function.
 
     The density is proportional to exp(-2 F/(eta sigma^2)) with F the mean loss. F and F' differ by
-    (S/n) x: around 0 on a bounded interval (exponential densities), around a shared parabola of the
-    strong convexity on the line (two normal laws).
+    (S/n) x: added to 0 on a bounded interval (exponential densities), or to a shared parabola of
+    the given strong convexity on the line (two normal laws).
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        A mechanism with ``release=Release.EXPONENTIAL_MECHANISM`` and full batches.
+
+    Raises
+    ------
+    ValueError
+        If the mechanism has another release or other batches, or neither a bounded domain without
+        strong convexity nor the whole line with it.
     """
 
     mechanism: NoisySGD
@@ -218,7 +312,7 @@ class ExponentialMechanism(ExplicitPair):
                 f"strong_convexity={m.strong_convexity!r}"
             )
         if m.diameter is not None and m.relation is Relation.ZERO_OUT:
-            # the other records pull the other way, where they may
+            # the other records pull the other way if they may
             others = (m.dataset_size - 1) * m.steepest_gradient
             if 2 * others < m.steepest_gradient:
                 raise ValueError(

@@ -1,8 +1,8 @@
-"""Textbook mechanisms as pairs of explicit laws: what they release with and without a record.
+"""Textbook mechanisms as pairs of explicit laws, with and without a record.
 
-X holds the record and X' does not. With ``sampling_rate`` q < 1 the record takes part with
-probability q (Poisson subsampling, add/remove): X has the law q P + (1 - q) Q. ``times`` runs are
-independent, and all of them are released.
+X holds the record and X' does not. With ``sampling_rate`` q < 1 the record participates with
+probability q (Poisson subsampling, add/remove): X has the law q P + (1 - q) Q. The ``times`` runs
+are independent and all released.
 """
 
 from __future__ import annotations
@@ -34,13 +34,13 @@ from audit.mechanism import (
 )
 
 _MOST_OUTCOMES = 200_000  # of one run
-_MOST_LOSS = 650  # of pure privacy: probabilities of e^-700 have no digits
-_REACH = 37.0  # standard deviations of a discrete Gaussian: beyond, less than 1e-297
+_MOST_LOSS = 650  # largest epsilon: e^-700 underflows
+_REACH = 37.0  # standard deviations of a discrete Gaussian; the mass beyond is below 1e-297
 
 
 @dataclass(frozen=True)
 class TextbookMechanism(ExplicitPair):
-    """A mechanism that may be subsampled and repeated."""
+    """Mechanism that may be subsampled and repeated."""
 
     def _check_runs(self, sampling_rate: float, times: int) -> None:
         validate.positive(sampling_rate=sampling_rate)
@@ -49,15 +49,31 @@ class TextbookMechanism(ExplicitPair):
 
     @abstractmethod
     def distributions(self) -> Mixtures | LaplaceMixtures | Finite:
-        """Return the two laws by their numbers."""
+        """Return the two laws in numbers."""
 
 
 @construction
 @dataclass(frozen=True, kw_only=True)
 class Gaussian(TextbookMechanism):
-    """A number of this sensitivity plus N(0, noise_std^2).
+    """Gaussian mechanism: a number of given sensitivity plus N(0, noise_std^2).
 
     ``{gaussian: {sensitivity: 1, noise_std: 2}}``
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of the released number by one record.
+    noise_std : float
+        Standard deviation of the noise.
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     sensitivity: float
@@ -70,7 +86,7 @@ class Gaussian(TextbookMechanism):
         self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Mixtures:
-        """Return two normal laws, of the sum of all runs where the record is in every one."""
+        """Return two normal laws, of the sum of the runs if the record is in all of them."""
         q, std = float(self.sampling_rate), float(self.noise_std)
         distance = float(self.sensitivity)
         without = Mixture((1.0,), (0.0,), (std,))
@@ -83,9 +99,25 @@ class Gaussian(TextbookMechanism):
 @construction
 @dataclass(frozen=True, kw_only=True)
 class Laplace(TextbookMechanism):
-    """A number of this sensitivity plus Laplace noise: (sensitivity/scale, 0)-DP.
+    """Laplace mechanism: a number of given sensitivity plus noise, (sensitivity/scale, 0)-DP.
 
     ``{laplace: {sensitivity: 1, scale: 2}}``
+
+    Parameters
+    ----------
+    sensitivity : float
+        Largest change of the released number by one record.
+    scale : float
+        Scale of the Laplace noise.
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     sensitivity: float
@@ -98,7 +130,7 @@ class Laplace(TextbookMechanism):
         self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> LaplaceMixtures:
-        """Return two (mixtures of) Laplace laws."""
+        """Return the two (mixtures of) Laplace laws."""
         q = float(self.sampling_rate)
         means = (0.0, float(self.sensitivity))
         return LaplaceMixtures(float(self.scale), means, (1 - q, q), (1.0, 0.0), self.times)
@@ -107,9 +139,25 @@ class Laplace(TextbookMechanism):
 @construction
 @dataclass(frozen=True, kw_only=True)
 class RandomisedResponse(TextbookMechanism):
-    """The true answer of ``outcomes`` with odds e^epsilon against each other one: (epsilon, 0)-DP.
+    """Randomised response, (epsilon, 0)-DP: the true answer with odds e^epsilon to any other.
 
     ``{randomised response: {epsilon: 1}}``
+
+    Parameters
+    ----------
+    epsilon : float
+        Privacy loss of one answer.
+    outcomes : int, default: 2
+        Number of possible answers.
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     epsilon: float
@@ -125,7 +173,7 @@ class RandomisedResponse(TextbookMechanism):
         self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
-        """Return the laws of the two answers that differ, and of all others together."""
+        """Return the laws of the two differing answers, and of all others together."""
         others = self.outcomes - 2
         least = 1 / (math.exp(self.epsilon) + self.outcomes - 1)
         most = math.exp(self.epsilon) * least
@@ -137,10 +185,26 @@ class RandomisedResponse(TextbookMechanism):
 @construction
 @dataclass(frozen=True, kw_only=True)
 class DiscreteLaplace(TextbookMechanism):
-    """A whole number of this sensitivity plus k with probability ~ e^(-|k|/scale).
+    """Geometric mechanism: an integer of given sensitivity plus discrete Laplace noise.
 
-    The geometric mechanism (Ghosh, Roughgarden and Sundararajan 2012): (sensitivity/scale, 0)-DP.
-    ``{discrete laplace: {sensitivity: 1, scale: 2}}``
+    The noise k has probability proportional to e^(-|k|/scale): (sensitivity/scale, 0)-DP (Ghosh,
+    Roughgarden and Sundararajan 2012). ``{discrete laplace: {sensitivity: 1, scale: 2}}``
+
+    Parameters
+    ----------
+    sensitivity : int
+        Largest change of the released number by one record.
+    scale : float
+        Scale of the noise.
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     sensitivity: int
@@ -158,7 +222,7 @@ class DiscreteLaplace(TextbookMechanism):
         self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
-        """Return the laws of min(max(k, 0), sensitivity): beyond, the loss is constant."""
+        """Return the laws of min(max(k, 0), sensitivity); the loss is constant beyond."""
         fall = math.exp(-1 / self.scale)
         inner = np.arange(1, self.sensitivity)
         tail, unit = 1 / (1 + fall), -math.expm1(-1 / self.scale) / (1 + fall)
@@ -170,11 +234,28 @@ class DiscreteLaplace(TextbookMechanism):
 @construction
 @dataclass(frozen=True, kw_only=True)
 class DiscreteGaussian(TextbookMechanism):
-    """A whole number of this sensitivity plus k with probability ~ e^(-k^2/(2 noise_std^2)).
+    """Discrete Gaussian mechanism: an integer of given sensitivity plus discrete normal noise.
 
-    Canonne, Kamath and Steinke (2020). The far tails, together less than 1e-290, count as one
-    outcome each; so at delta = 0 epsilon comes out as some 37 sensitivity/noise_std, a lower bound,
-    where it is infinite. ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
+    The noise k has probability proportional to e^(-k^2/(2 noise_std^2)) (Canonne, Kamath and
+    Steinke 2020). Each far tail, together less than 1e-290, is one outcome. At delta = 0 the
+    computed epsilon, some 37 sensitivity/noise_std, is therefore a lower bound on an infinite one.
+    ``{discrete gaussian: {sensitivity: 1, noise_std: 2}}``
+
+    Parameters
+    ----------
+    sensitivity : int
+        Largest change of the released number by one record.
+    noise_std : float
+        Parameter of the noise.
+    sampling_rate : float, default: 1.0
+        Probability with which the record participates.
+    times : int, default: 1
+        Number of independent runs, all released.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     sensitivity: int
@@ -194,7 +275,7 @@ class DiscreteGaussian(TextbookMechanism):
         self._check_runs(self.sampling_rate, self.times)
 
     def distributions(self) -> Finite:
-        """Return the laws of all k that have a probability above 1e-300 under both."""
+        """Return the laws of all k with a probability above 1e-300 under both."""
         reach = math.floor(_REACH * self.noise_std) - self.sensitivity
         k = np.arange(-reach, self.sensitivity + reach + 1, dtype=np.float64)
         wide = np.arange(k[0] - 50 * self.noise_std - 2, k[-1] + 50 * self.noise_std + 3)
@@ -215,10 +296,20 @@ class DiscreteGaussian(TextbookMechanism):
 @construction
 @dataclass(frozen=True)
 class AllIterates(ExplicitPair):
-    """The dominating pair of a mechanism that releases all iterates (see `audit.dominating`).
+    """Dominating pair of a mechanism that releases all iterates (see `audit.dominating`).
 
-    Linear losses attain it: in every step the gradient of the differing record is as large as it
-    may be, and those of the others are 0. Noise and distances are in units of the sensitivity.
+    Linear losses attain it: in every step the gradient of the differing record is as large as
+    allowed, and those of the others are 0. Noise and distances are in units of the sensitivity.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD or Composition
+        A mechanism, or a composition, with ``release=Release.ALL_ITERATES``.
+
+    Raises
+    ------
+    ValueError
+        If the release is another, or a choice is not covered.
     """
 
     mechanism: NoisySGD | Composition
@@ -248,9 +339,9 @@ class AllIterates(ExplicitPair):
         Raises
         ------
         ValueError
-            If the batches are neither full nor sampled (Poisson, or without replacement under
-            replace-one), or divided by their actual size, or the mechanism is a composition: no
-            formula is known then.
+            If no formula is known: the batches are neither full nor sampled (Poisson, or without
+            replacement under replace-one), the divisor is the actual batch size, or the mechanism
+            is a composition.
         """
         m = self.mechanism
         if isinstance(m, Composition):
@@ -266,7 +357,7 @@ class AllIterates(ExplicitPair):
             ).distributions()
         replaced = m.relation is Relation.REPLACE_ONE
         if m.batching is Batching.WITHOUT_REPLACEMENT and replaced:
-            # the gradients of the others are those of the record that takes its place
+            # the others have the gradient of the record that replaces it
             return self._sampled(m)
         if m.batching is not Batching.POISSON:
             raise ValueError(

@@ -7,18 +7,18 @@ import math
 from audit.constructions.base import Inadmissible
 from audit.mechanism import NoisySGD, Relation
 
-SLACK = 1 + 1e-12  # parameters at a limit may have been computed from it
+SLACK = 1 + 1e-12  # tolerates rounding of parameters computed from a limit
 
 
 def both_hold_record(mechanism: NoisySGD) -> bool:
-    """Whether X' holds the differing record too, be its loss zero."""
+    """Return whether X' holds the differing record as well, possibly with zero loss."""
     return mechanism.relation is not Relation.ADD_REMOVE
 
 
 def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
-    """Negative gradients of the differing record's linear loss in X and in X', farthest apart.
+    """Return the negative gradients of the record's linear losses in X and X', farthest apart.
 
-    The second is 0 where X' does not hold the record.
+    The second is 0 if X' does not hold the record.
     """
     if mechanism.relation is Relation.REPLACE_ONE:
         return mechanism.sensitivity / 2, -mechanism.sensitivity / 2
@@ -26,10 +26,10 @@ def record_pushes(mechanism: NoisySGD) -> tuple[float, float]:
 
 
 def others_range(mechanism: NoisySGD) -> tuple[float, float]:
-    """Negative gradients that another record may have beside those of `record_pushes`.
+    """Return the range of other records' negative gradients admissible with `record_pushes`.
 
     A gradient sensitivity bounds the difference of any two records of the family (Bok, Su and
-    Altschuler 2024, Definition 2.10), so of the others to the differing one too.
+    Altschuler 2024, Definition 2.10), including that of another record and the differing one.
     """
     low, high = -math.inf, math.inf
     if mechanism.gradient_bound is not None:
@@ -46,8 +46,8 @@ def check_others(name: str, mechanism: NoisySGD, lowest: float, highest: float) 
     low, high = others_range(mechanism)
     if not (low * SLACK <= lowest and highest * SLACK**-1 <= high):
         raise Inadmissible(
-            f"{name} needs the other records' gradients in [{-high:.6g}, {-low:.6g}], where every "
-            "record keeps the Lipschitz constant and the gradient sensitivity, "
+            f"{name} needs the other records' gradients in [{-high:.6g}, {-low:.6g}], which the "
+            "Lipschitz constant and the gradient sensitivity allow, "
             f"got [{-highest:.6g}, {-lowest:.6g}]"
         )
     if mechanism.dataset_size == 1 and (lowest or highest):
@@ -55,11 +55,11 @@ def check_others(name: str, mechanism: NoisySGD, lowest: float, highest: float) 
 
 
 def check_removable(name: str, mechanism: NoisySGD, regularised: bool) -> None:
-    """Raise `Inadmissible` where a record that is left out would take its regulariser with it."""
+    """Raise `Inadmissible` if removing the record would remove its regulariser as well."""
     if regularised and not both_hold_record(mechanism):
         raise Inadmissible(
-            f"{name} needs no regulariser where X' does not hold the record, because the "
-            "regularisers' gradients are not bounded, got relation='add remove'"
+            f"{name} needs no regulariser if X' does not hold the record, because the "
+            "regulariser's gradients are unbounded, got relation='add remove'"
         )
 
 
@@ -69,6 +69,6 @@ def check_curvature(name: str, mechanism: NoisySGD, curvature: float) -> None:
     least = mechanism.strong_convexity if mechanism.convex else -most
     if not least - (SLACK - 1) * abs(least) <= curvature <= most * SLACK:
         raise Inadmissible(
-            f"{name} needs curvature in [{least:g}, {most:g}], where the losses keep their "
-            f"convexity and smoothness, got curvature={curvature!r}"
+            f"{name} needs curvature in [{least:g}, {most:g}], which convexity and smoothness "
+            f"allow, got curvature={curvature!r}"
         )

@@ -1,4 +1,4 @@
-"""The general pair in one dimension: any losses with piecewise linear gradients."""
+"""The general pair in one dimension: losses with piecewise linear gradients."""
 
 from __future__ import annotations
 
@@ -29,30 +29,39 @@ ZERO = PiecewiseLinear.constant(0.0)
 @construction
 @dataclass(frozen=True)
 class GradientPair(Construction):
-    """Two datasets of losses with piecewise linear gradients, one shape for all other records.
+    """Losses with piecewise linear gradients, the same for all other records.
 
-    Record i has the gradient ``shared + others`` (what another record adds), and the differing
-    record ``shared + record`` in X and ``shared + record_prime`` in X'. Every other construction
-    for exchangeable records is one of these or a limit of them.
+    Every other record has the gradient ``shared + others``; the differing record has ``shared +
+    record`` in X and ``shared + record_prime`` in X'. Every other construction with exchangeable
+    records is a special case or a limit.
 
-    Slopes of ``shared`` plus any of the others lie between the strong convexity and the smoothness
-    (down to minus the smoothness for losses that need not be convex). All is checked on the domain.
+    The slopes of ``shared`` plus any other term lie between the strong convexity and the smoothness
+    (from minus the smoothness if losses need not be convex). All conditions are checked on the
+    domain.
 
     Parameters
     ----------
     others, record, record_prime : PiecewiseLinear, optional
-        Gradients of the records' own losses. Bounded by the Lipschitz constant; the two of the
-        differing record differ by at most the sensitivity, and ``record_prime`` is zero for
+        Gradients of the records' own losses, bounded by the Lipschitz constant. Those of the
+        differing record differ by at most the sensitivity; ``record_prime`` is zero for
         ``ZERO_OUT`` and ``ADD_REMOVE``.
     shared : PiecewiseLinear, optional
-        The gradient of a regulariser that all records have, also where a record is zeroed out.
+        Gradient of a regulariser of all records, which zeroing out a record keeps.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
     others_after : PiecewiseLinear, optional
-        For cyclic batches, what the other records add in batches of the cycle after the record's,
-        where that differs from ``others``.
+        For cyclic batches, the gradient of other records in batches after the record's; defaults to
+        ``others``.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     others: PiecewiseLinear = ZERO
@@ -73,7 +82,7 @@ class GradientPair(Construction):
         check_position(self.mechanism, self.position)
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes of the first and of the second dataset."""
+        """Return the processes of the first and the second dataset."""
         present = both_hold_record(self.mechanism)
         return self._process(self.record), self._process(self.record_prime, present)
 
@@ -102,7 +111,7 @@ class GradientPair(Construction):
 
 
 def check_gradients(pair: GradientPair) -> None:
-    """Raise `Inadmissible` unless the losses keep every assumption of the mechanism."""
+    """Raise `Inadmissible` unless the losses satisfy every assumption of the mechanism."""
     m = pair.mechanism
     low, high = (-math.inf, math.inf) if m.diameter is None else (-m.diameter / 2, m.diameter / 2)
     own = {"record": pair.record, "record_prime": pair.record_prime}
@@ -111,15 +120,15 @@ def check_gradients(pair: GradientPair) -> None:
         if pair.others_after is not None:
             own["others_after"] = pair.others_after
     elif pair.others != ZERO:
-        raise Inadmissible(f"{pair.name} needs others to be zero where dataset_size=1")
+        raise Inadmissible(f"{pair.name} needs others to be zero if dataset_size=1")
     if pair.others_after is not None and m.batching is not Batching.CYCLIC:
         raise Inadmissible(
-            f"{pair.name} needs batching='cyclic' where others_after is given, "
+            f"{pair.name} needs batching='cyclic' if others_after is given, "
             f"got batching={m.batching.value!r}"
         )
     if pair.others_after is not None and not both_hold_record(m):
         raise Inadmissible(
-            f"{pair.name} needs both datasets to hold the record where others_after is given, "
+            f"{pair.name} needs both datasets to hold the record if others_after is given, "
             f"got relation={m.relation.value!r}"
         )
     check_removable(pair.name, m, pair.shared != ZERO)
@@ -142,13 +151,13 @@ def _check_slopes(
     zeroed = m.relation is not Relation.REPLACE_ONE
     for name, line in own.items():
         if zeroed and name == "record_prime":
-            continue  # what is left of that record is the regulariser
+            continue  # only the regulariser of that record remains
         total = PiecewiseLinear.total([(1.0, pair.shared), (1.0, line)])
         slopes, slack = total.slope_range(low, high), _slope_rounding(total)
         if not (allowed[0] - slack <= slopes[0] and slopes[1] <= allowed[1] + slack):
             raise Inadmissible(
-                f"{pair.name} needs slopes of shared + {name} in [{least:g}, {most:g}], where the "
-                "losses keep their convexity and smoothness, "
+                f"{pair.name} needs slopes of shared + {name} in [{least:g}, {most:g}], which "
+                "convexity and smoothness allow, "
                 f"got [{slopes[0]:.6g}, {slopes[1]:.6g}]"
             )
 
@@ -166,8 +175,8 @@ def _check_bounds(
     if bound is None:
         return
     if pair.mechanism.clip_norm is not None and pair.shared != ZERO:
-        raise Inadmissible(f"{pair.name} needs shared to be zero where gradients are clipped")
-    # a regulariser is assumed, and left out, only where losses are strongly convex
+        raise Inadmissible(f"{pair.name} needs shared to be zero if gradients are clipped")
+    # a regulariser is assumed, and not counted, only for strongly convex losses
     whole = pair.mechanism.strong_convexity == 0
     for name, line in own.items():
         total = PiecewiseLinear.total([(1.0, line), (float(whole), pair.shared)])

@@ -1,4 +1,4 @@
-"""Pairs whose other records have Hoelder gradients, infinitely steep at the origin."""
+"""Pairs whose other records have Hoelder continuous gradients, infinitely steep at the origin."""
 
 from __future__ import annotations
 
@@ -26,8 +26,8 @@ from audit.mechanism import Choice, Relation
 
 Array = NDArray[np.float64]
 
-_GRADING = 8.0  # from one panel edge to the next, toward the singular point
-_EDGES = 11  # the innermost panel is 8^-11 of the domain: its share of an integral is below 1e-12
+_GRADING = 8.0  # ratio of successive panel edges toward the singular point
+_EDGES = 11  # the innermost panel is 8^-11 of the domain; it contributes below 1e-12 to an integral
 
 
 class HolderForm(enum.Enum):
@@ -37,13 +37,27 @@ class HolderForm(enum.Enum):
     SIGNED = "signed"  # sign(x) |x|^p: constant 2^(1 - p); its loss is convex
 
     def constant(self, order: float) -> float:
-        """Return the least constant C of |g(x) - g(y)| <= C |x - y|^order."""
+        """Return the least constant C with |g(x) - g(y)| <= C |x - y|^order.
+
+        Parameters
+        ----------
+        order : float
+            Hoelder order, in (0, 1].
+
+        Returns
+        -------
+        float
+            The Hoelder constant.
+        """
         return 1.0 if self is HolderForm.ABSOLUTE else 2.0 ** (1 - order)
 
 
 @dataclass(frozen=True)
 class HolderUpdate(UpdateMap):
-    """x -> x + shift - weight g(x), g of the form and order; ``half`` is half of the domain."""
+    """Update x -> x + shift - weight g(x) for a gradient g of given form and order.
+
+    ``half`` is half the diameter of the domain.
+    """
 
     shift: float
     weight: float
@@ -52,7 +66,7 @@ class HolderUpdate(UpdateMap):
     half: float
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         states = np.asarray(x, dtype=np.float64)
         power = np.abs(states) ** self.order
         if self.form is HolderForm.SIGNED:
@@ -61,7 +75,7 @@ class HolderUpdate(UpdateMap):
 
     @property
     def kinks(self) -> tuple[float, ...]:
-        """The singular point, and panel edges that close in on it."""
+        """The singular point, and panel edges graded toward it."""
         edges = [self.half * _GRADING**-k for k in range(1, _EDGES + 1)]
         return (*(-edge for edge in edges), 0.0, *reversed(edges))
 
@@ -69,25 +83,33 @@ class HolderUpdate(UpdateMap):
 @construction
 @dataclass(frozen=True)
 class HolderPair(Construction):
-    """Two datasets whose other records have the gradient ``scale`` times |x|^p or sign(x) |x|^p.
+    """Pair whose other records have the gradient ``scale`` times |x|^p or sign(x) |x|^p.
 
     The differing record is linear and pushes X to the right, and X' to the left (``REPLACE_ONE``)
-    or not at all. A negative scale of the signed form drives the iterates away from the origin,
+    or not at all. A negative scale of the signed form repels the iterates from the origin,
     infinitely steeply at the origin itself.
 
-    The mechanism must name the Hoelder constant and order, and a domain; the gradients are bounded
-    by |scale| (D/2)^p there.
+    The mechanism must have a Hoelder constant and order, and a bounded domain, on which the
+    gradients are bounded by |scale| (D/2)^p.
 
     Parameters
     ----------
     scale : float, default: 1.0
         Factor of the gradient.
     form : HolderForm, default: HolderForm.SIGNED
-        Which gradient.
+        Form of the gradient.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     scale: float = field(default=1.0, metadata=REQUIRED)
@@ -134,7 +156,7 @@ class HolderPair(Construction):
         check_position(m, self.position)
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes whose record pushes right, and left (or not at all)."""
+        """Return the processes pushed right, and left (or not at all)."""
         push, push_prime = record_pushes(self.mechanism)
         return (
             self._process(push),

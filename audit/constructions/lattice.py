@@ -1,4 +1,4 @@
-"""Non-convex losses under which the last iterate keeps the evidence of all steps."""
+"""Non-convex losses for which the last iterate retains the evidence of all steps."""
 
 from __future__ import annotations
 
@@ -23,44 +23,52 @@ from audit.mechanism import Batching, Choice, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
-_WIDEST = 1.0  # of a stair, in standard deviations: the record pushes with what its stair leaves
+_WIDEST = 1.0  # largest width of a stair, in standard deviations
 _MOST_CELLS = 400
-_DEVIATIONS = 7.0  # of the sum of all steps' evidence that the lattice holds
+_DEVIATIONS = 7.0  # range of the lattice, in standard deviations of the total evidence
 
 
 @construction
 @dataclass(frozen=True)
 class LatticeWalk(Construction):
-    """Records whose gradients move the iterate between lattice points, by the evidence of a step.
+    """Pair whose gradients move the iterate between lattice points by the evidence of each step.
 
-    One noisy step tells the two datasets apart by its log-likelihood ratio; for sampled batches
-    that is no linear function of the noise, so that the sum of the steps, which a walk releases,
-    says less than all steps do. Here the iterate is on a lattice before the noise comes. The noise
-    moves it by some u within its cell, and the next gradient takes it to the lattice point that is
+    One noisy step distinguishes the two datasets by its log-likelihood ratio. For sampled batches
+    this is not linear in the noise, so the sum of the steps, which a walk releases, is less
+    informative than all steps. Here the iterate is on a lattice before noise is added. The noise
+    moves it by some u within its cell, and the next gradient moves it to the lattice point
     ``round(l(u)/resolution)`` cells away, with l the log-likelihood ratio of a step. So the
-    position counts the rounded log-likelihood ratios of all steps, and nothing of it is lost in
-    later noise. Every gradient keeps the norm C to which it is clipped; the losses are neither
-    convex nor smooth. The more a batch of b gradients can move the iterate against the noise,
-    C/sigma = b/(noise multiplier), the finer the rounding and the wider the cells may be: the curve
-    then rises to that of the composition of all steps.
+    position accumulates the rounded log-likelihood ratios of all steps, and later noise does not
+    destroy them. Every gradient has norm at most the clipping norm C; the losses are neither convex
+    nor smooth. The more a batch of b gradients can move the iterate relative to the noise, C/sigma
+    = b/(noise multiplier), the finer the rounding and the wider the cells can be, and the curve
+    approaches that of the composition of all steps.
 
-    The differing record has the gradient of the others and pushes with what the clipping norm
-    leaves of its own: to the right in X, to the left in X' (``REPLACE_ONE``); X' has another record
-    in its place for ``ADD_REMOVE``. A batch therefore always sends the iterate to a lattice point,
-    but for the push.
+    The differing record has the gradient of the others plus a push with what remains of the
+    clipping norm: to the right in X, to the left in X' (``REPLACE_ONE``); X' has another record in
+    its place for ``ADD_REMOVE``. So a batch always sends the iterate to a lattice point, up to the
+    push.
 
     Parameters
     ----------
     spacing : float, default: 8.0
         Distance between lattice points, in standard deviations of a step's noise.
     below : float, default: 4.0
-        How much of it belongs to the upper point's cell.
+        Part of the spacing below a lattice point that belongs to its cell, in the same unit.
     resolution : float, default: 0.1
-        Log-likelihood ratio for which the iterate moves by a cell.
+        Log-likelihood ratio per cell.
     down, up : int, default: 10
-        Lattice points below and above the start; the last ones hold what goes farther.
+        Number of lattice points below and above the start; the outermost ones collect larger moves.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
 
     Examples
     --------
@@ -106,7 +114,7 @@ class LatticeWalk(Construction):
         self._check_batches()
         if self._reach <= max(self.below, self.spacing - self.below):
             raise Inadmissible(
-                f"{self.name} needs gradients that move the iterate farther than a cell's side, "
+                f"{self.name} needs gradients that reach beyond the side of a cell, "
                 f"got clip_norm/noise_std={self._reach:g} for below={self.below:g} and "
                 f"spacing={self.spacing:g}"
             )
@@ -152,12 +160,26 @@ class LatticeWalk(Construction):
     def suited(
         cls, mechanism: NoisySGD, *, spacing: float = 11.0, below: float | None = None
     ) -> LatticeWalk:
-        """Return a lattice whose resolution and size suit a mechanism.
+        """Return a lattice with suitable resolution and size for a mechanism.
 
-        The resolution is the finest for which the largest move is within a gradient's reach and
-        the lattice holds seven standard deviations of the sum of all steps' evidence.
+        The resolution is the finest for which the largest move is within reach of a gradient and
+        the lattice covers seven standard deviations of the total evidence.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            The mechanism of both datasets.
+        spacing : float, default: 11.0
+            Distance between lattice points, in standard deviations of a step's noise.
+        below : float, optional
+            As in `LatticeWalk`; defaults to half the spacing.
+
+        Returns
+        -------
+        LatticeWalk
+            The construction.
         """
-        from scipy.special import ndtr  # slow to import, and `audit --help` lists this family
+        from scipy.special import ndtr  # slow to import, and `audit --help` imports this module
 
         symmetric = both_hold_record(mechanism)
         low = spacing / 2 if below is None else below
@@ -193,16 +215,16 @@ class LatticeWalk(Construction):
 
     @property
     def _reach(self) -> float:
-        """How far a batch of clipped gradients moves the iterate, in standard deviations."""
+        """Distance that a batch of clipped gradients moves the iterate, in standard deviations."""
         return self._bound / self.mechanism.noise_std
 
     @property
     def _signal(self) -> float:
-        """How far the differing record moves it."""
+        """Distance that the differing record moves the iterate, in standard deviations."""
         return self._reach / self.mechanism.batch_size
 
     def _ratio(self, u: Array) -> Array:
-        """Log-likelihood ratio of a step whose noise (and push) moved the iterate by ``u``."""
+        """Return the log-likelihood ratio of a step that moved the iterate by ``u``."""
         rate, s = self.mechanism.sampling_rate, self._signal
         towards = np.log1p(rate * np.expm1(s * u - s * s / 2))
         if not both_hold_record(self.mechanism):
@@ -231,7 +253,7 @@ class LatticeWalk(Construction):
         pieces = math.ceil(self.spacing / _WIDEST)
         grid = [-self.below + self.spacing * k / pieces for k in range(pieces + 1)]
         inner = sorted({*grid, *(u for u in jumps if -self.below < u < above)})
-        # jumps that are nearly on the grid would make stairs of no width
+        # jumps close to the grid would give stairs of zero width
         kept = [inner[0], *(b for a, b in itertools.pairwise(inner) if b - a > 1e-6)]
         stairs = []
         for a, b in itertools.pairwise([*kept[:-1], above]):
@@ -242,7 +264,7 @@ class LatticeWalk(Construction):
         return tuple(stairs)
 
     def _staircase(self, side: float) -> Staircase:
-        """Return the update of a batch whose record pushes to a side, or not (0)."""
+        """Return the update of a batch whose record pushes to one side, or not (0)."""
         edges, values = [], []
 
         def add(low: float, high: float, target: float) -> None:
@@ -268,7 +290,7 @@ class LatticeWalk(Construction):
         )
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes whose record pushes right, and left (or is another record)."""
+        """Return the processes pushed right, and left (or with another record)."""
         still, right, left = (self._staircase(side) for side in (0.0, 1.0, -1.0))
         present = both_hold_record(self.mechanism)
 

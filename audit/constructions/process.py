@@ -1,9 +1,9 @@
-"""One-dimensional Markov processes: what `exact` computes and `simulation` samples.
+"""One-dimensional Markov processes, which `exact` computes and `simulation` samples.
 
-A process starts at a point and takes steps. A step draws one of a few update maps, applies it,
-adds Gaussian noise, and meets the walls of the domain. Batches are mixtures of maps (sampling),
+A process starts at a point and takes steps. A step draws one of a few update maps, applies it, adds
+Gaussian noise and applies the walls of the domain. Batches are mixtures of maps (sampling),
 sequences of maps (cyclic batches), mixtures of sequences (an unknown position), or mixtures of maps
-that depend on the batches before (an order that is drawn anew in every epoch).
+that depend on earlier batches (a new order in every epoch).
 """
 
 from __future__ import annotations
@@ -18,15 +18,31 @@ from audit.constructions.updates import UpdateMap
 
 
 class Wall(enum.Enum):
-    """What happens at an end of the domain."""
+    """Behaviour at an end of the domain."""
 
-    CLAMP = "clamp"  # projection: the state is set to the end and goes on from there
-    ABSORB = "absorb"  # the state stays at the end for ever
+    CLAMP = "clamp"  # projection onto the domain
+    ABSORB = "absorb"  # the state remains at the end forever
 
 
 @dataclass(frozen=True)
 class Step:
-    """One noisy update: map i with probability ``weights[i]``, then N(0, noise_std^2) noise."""
+    """One noisy update: map i with probability ``weights[i]``, then N(0, noise_std^2) noise.
+
+    Parameters
+    ----------
+    maps : tuple of UpdateMap
+        Noiseless updates.
+    weights : tuple of float
+        Their probabilities, which sum to 1.
+    noise_std : float
+        Standard deviation of the noise of the iterate, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of maps and weights differ, the weights do not sum to 1, or a number is out
+        of range.
+    """
 
     maps: tuple[UpdateMap, ...]
     weights: tuple[float, ...]
@@ -47,18 +63,29 @@ class Step:
             raise ValueError(f"weights must sum to 1, got {math.fsum(self.weights)!r}")
 
     def mixtures(self) -> Iterator[tuple[tuple[UpdateMap, float], ...]]:
-        """Yield the maps with their weights, for each memory that they depend on."""
+        """Yield the maps with their weights, for each memory state that they depend on.
+
+        Yields
+        ------
+        tuple of (UpdateMap, float)
+            Maps and weights of one memory state.
+        """
         yield tuple(zip(self.maps, self.weights, strict=True))
 
 
 @dataclass(frozen=True)
 class DependentStep(Step):
-    """A step whose batch depends on the batches before it, through a memory with few states.
+    """Step whose batch depends on earlier batches, through a memory with few states.
 
-    The memory is a Markov chain that nobody sees: whether the differing record was met in this
-    epoch, for example. A process begins in memory 0, and a `Step` leaves the memory as it is. Map i
-    is taken in memory ``moves[i][0]`` with probability ``weights[i]``, and the memory is
-    ``moves[i][1]`` afterwards. The weights sum to 1 for each memory that is left.
+    The memory is a hidden Markov chain, such as whether the differing record has occurred in this
+    epoch. A process starts in memory state 0, and a `Step` leaves the memory unchanged. Map i
+    applies in state ``moves[i][0]`` with probability ``weights[i]`` and leads to state
+    ``moves[i][1]``. The weights sum to 1 for each initial state.
+
+    Parameters
+    ----------
+    moves : tuple of tuple of (int, int), optional
+        Memory state before and after each map.
     """
 
     moves: tuple[tuple[int, int], ...] = ()
@@ -89,7 +116,20 @@ class DependentStep(Step):
 
 @dataclass(frozen=True)
 class Segment:
-    """A tuple of steps, run through ``times`` times."""
+    """Sequence of steps that is repeated.
+
+    Parameters
+    ----------
+    steps : tuple of Step
+        The steps in order.
+    times : int, default: 1
+        Number of repetitions, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If ``times`` is not a positive integer.
+    """
 
     steps: tuple[Step, ...]
     times: int = 1
@@ -104,7 +144,7 @@ class Segment:
 def split(
     segments: tuple[Segment, ...], count: int
 ) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """Cut a sequence of segments after its first ``count`` steps."""
+    """Split a sequence of segments after its first ``count`` steps."""
     before: list[Segment] = []
     after: list[Segment] = []
     for segment in segments:
@@ -120,7 +160,7 @@ def split(
 
 @dataclass(frozen=True)
 class Path:
-    """One possible sequence of steps, and how probable it is."""
+    """One possible sequence of steps, with its probability."""
 
     probability: float
     segments: tuple[Segment, ...]
@@ -129,7 +169,7 @@ class Path:
         validate.closed_unit(probability=self.probability)
 
     def steps(self) -> Iterator[Step]:
-        """Every step in the order in which it happens."""
+        """Yield every step in order."""
         for segment in self.segments:
             for _ in range(segment.times):
                 yield from segment.steps
@@ -140,10 +180,37 @@ class Path:
 
 @dataclass(frozen=True)
 class Process:
-    """A start point, the domain, and a mixture of paths.
+    """Start point, domain, and mixture of paths.
 
-    ``lower`` and ``upper`` are the ends of the domain (infinite where there is none). Paths differ
-    in length where the run stops at random; the length of the process is that of the longest.
+    Paths differ in length if the run stops at random; the length of the process is that of the
+    longest path.
+
+    Parameters
+    ----------
+    start : float
+        Start point, in the domain.
+    paths : tuple of Path
+        Possible sequences of steps, whose probabilities sum to 1.
+    lower : float, default: -math.inf
+        Lower end of the domain; infinite by default.
+    upper : float, default: math.inf
+        Upper end of the domain; infinite by default.
+    lower_wall, upper_wall : Wall, default: Wall.CLAMP
+        Behaviour at the ends.
+
+    Raises
+    ------
+    ValueError
+        If the start is outside the domain, the domain is empty, a path has no step, or the
+        probabilities do not sum to 1.
+
+    Examples
+    --------
+    >>> from audit.constructions import Affine, Process, Segment, Step
+    >>> from audit.constructions.process import Path
+    >>> step = Step(maps=(Affine(shift=0.1),), weights=(1.0,), noise_std=1.0)
+    >>> len(Process(0.0, (Path(1.0, (Segment((step,), times=10),)),)))
+    10
     """
 
     start: float
@@ -172,7 +239,23 @@ class Process:
         return max(len(path) for path in self.paths)
 
     def truncated(self, steps: int) -> Process:
-        """Return the process that ends after its first ``steps`` steps."""
+        """Return the process that ends after its first ``steps`` steps.
+
+        Parameters
+        ----------
+        steps : int
+            Number of steps, at least 1 and at most the length.
+
+        Returns
+        -------
+        Process
+            The shorter process.
+
+        Raises
+        ------
+        ValueError
+            If ``steps`` is out of range.
+        """
         validate.integer(1, steps=steps)
         if steps > len(self):
             raise ValueError(f"steps must be at most the process's {len(self)}, got {steps}")
@@ -181,7 +264,7 @@ class Process:
 
     @property
     def memories(self) -> int:
-        """How many states the memory of the batches has: 1 where no step depends on it."""
+        """Number of memory states of the batches; 1 if no step depends on earlier batches."""
         ends = [
             max(move)
             for step in self.distinct_steps()
@@ -191,7 +274,13 @@ class Process:
         return 1 + max(ends, default=0)
 
     def distinct_steps(self) -> tuple[Step, ...]:
-        """Every different step, in order of first appearance."""
+        """Return the distinct steps, in order of first appearance.
+
+        Returns
+        -------
+        tuple of Step
+            The steps.
+        """
         seen: dict[Step, None] = {}
         for path in self.paths:
             for segment in path.segments:

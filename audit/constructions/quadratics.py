@@ -1,4 +1,4 @@
-"""Quadratic losses: the iterates are Gaussian where the domain has no walls."""
+"""Quadratic losses: the iterates are Gaussian on an unconstrained domain."""
 
 from __future__ import annotations
 
@@ -26,29 +26,38 @@ from audit.mechanism import Choice, Relation
 @construction
 @dataclass(frozen=True)
 class QuadraticPair(Construction):
-    """Two datasets of quadratics of one curvature, whose centres differ in one record.
+    """Quadratic losses of equal curvature whose centres differ in one record.
 
-    Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser that all records share,
-    and a linear loss. Gradients of two records differ by a constant, so the pair is admissible
-    where a gradient sensitivity, or a Lipschitz constant beside a strongly convex regulariser, is
-    assumed. A Lipschitz constant without strong convexity bounds the whole gradients.
+    Record i has the loss f_i(x) = curvature/2 x^2 - p_i x: a regulariser shared by all records, and
+    a linear loss. Gradients of two records differ by a constant, so the pair is admissible under a
+    gradient sensitivity, or under a Lipschitz constant with a strongly convex regulariser. A
+    Lipschitz constant without strong convexity bounds the whole gradient.
+
     X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
-    (``ZERO_OUT``, which leaves the regulariser).
+    (``ZERO_OUT``, which keeps the regulariser).
 
-    Full batches and ``curvature = strong_convexity`` without walls reach Theorem 4.2 of Bok, Su and
-    Altschuler 2024 for eta <= 2/(M + m).
+    Full batches and ``curvature = strong_convexity`` on an unconstrained domain attain Theorem 4.2
+    of Bok, Su and Altschuler 2024 for eta <= 2/(M + m).
 
     Parameters
     ----------
     curvature : float, default: 0.0
-        Of every loss: from the strong convexity to the smoothness, or any absolute value up to the
-        smoothness for losses that need not be convex.
+        Curvature of every loss: from the strong convexity to the smoothness; from minus the
+        smoothness if losses need not be convex.
     others : float, default: 0.0
-        p of every other record.
+        Slope p of every other record.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     curvature: float = 0.0
@@ -75,7 +84,7 @@ class QuadraticPair(Construction):
         check_position(self.mechanism, self.position)
 
     def _check_gradients(self) -> None:
-        """Without strong convexity no regulariser is assumed: L bounds the whole gradients."""
+        """Check whole gradients against L: without strong convexity no regulariser is assumed."""
         m = self.mechanism
         if not self.curvature or m.gradient_bound is None or m.strong_convexity > 0:
             return
@@ -84,13 +93,13 @@ class QuadraticPair(Construction):
         steepest = abs(self.curvature) * half + max(abs(push) for push in pushes)
         if steepest > m.gradient_bound * SLACK:
             raise Inadmissible(
-                f"{self.name} needs gradients of at most {m.gradient_bound:g} on the domain where "
-                "a Lipschitz constant and no strong convexity is assumed, "
+                f"{self.name} needs gradients of at most {m.gradient_bound:g} on the domain if a "
+                "Lipschitz constant without strong convexity is assumed, "
                 f"got {steepest:.6g}"
             )
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes whose record pulls right, and left (or not at all)."""
+        """Return the processes pulled right, and left (or not at all)."""
         push, push_prime = record_pushes(self.mechanism)
         return (
             self._process(push),

@@ -5,15 +5,15 @@ A construction is a frozen dataclass that registers itself in the file that defi
     @construction
     @dataclass(frozen=True)
     class MyPair(Construction):
-        drift: float            # must be given
-        start: float = 0.0      # is not written at its default
+        drift: float            # required
+        start: float = 0.0      # omitted from files at its default
 
         citation: ClassVar[str] = "Author 2030, section 4"
 
         def processes(self) -> tuple[Process, Process]: ...
 
 Scenarios, claims files, search files, results and the command line read and write it as
-``{"kind": "MyPair", "drift": 0.1}``. A file in this folder needs no other mention.
+``{"kind": "MyPair", "drift": 0.1}``. Files in this folder are imported automatically.
 """
 
 from __future__ import annotations
@@ -39,13 +39,31 @@ _NOWHERE: tuple[str, ...] = ()
 
 
 def construction(cls: _Class) -> _Class:
-    """Register a construction or an explicit pair under its class name; goes above ``@dataclass``.
+    """Register a construction or an explicit pair under its class name, as a decorator.
+
+    Goes above ``@dataclass``.
+
+    Parameters
+    ----------
+    cls : type
+        A frozen dataclass derived from `Construction` or `ExplicitPair`.
+
+    Returns
+    -------
+    type
+        The class, unchanged.
 
     Raises
     ------
     ValueError
-        If the class is no dataclass with a kind, is no pair of neighbouring datasets, or has the
+        If the class is not such a dataclass, is not a pair of neighbouring datasets, or has the
         name of another construction.
+
+    Examples
+    --------
+    >>> import audit
+    >>> sorted(audit.constructions.kinds())[:2]
+    ['BiasedWalk', 'CyclicQuadraticPair']
     """
     if not dataclasses.is_dataclass(cls) or codec.kind_of(cls) != cls.__name__:
         raise validate.fail("construction", "a dataclass derived from Construction", cls)
@@ -54,20 +72,42 @@ def construction(cls: _Class) -> _Class:
     known = _KINDS.get(cls.__name__, cls)
     if (known.__module__, known.__qualname__) != (cls.__module__, cls.__qualname__):
         raise ValueError(
-            f"construction must have a name of its own, got {cls.__name__!r}, "
-            f"which {known.__module__} has already"
+            f"construction must have a unique name, got {cls.__name__!r}, "
+            f"which {known.__module__} already defines"
         )
     _KINDS[cls.__name__] = cls
     return cls
 
 
 def kinds() -> Mapping[str, type[Construction]]:
-    """Return every registered construction by its class name, in alphabetical order."""
+    """Return the registered constructions by class name.
+
+    Returns
+    -------
+    mapping of str to type
+        Classes by name, in alphabetical order.
+
+    Examples
+    --------
+    >>> kinds()["DriftedWalk"].__name__
+    'DriftedWalk'
+    """
     return {kind: cls for kind, cls in all_kinds().items() if issubclass(cls, Construction)}
 
 
 def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
-    """Return every registered pair by its class name: constructions and explicit distributions."""
+    """Return the registered pairs by class name: constructions and explicit distributions.
+
+    Returns
+    -------
+    mapping of str to type or type
+        Classes by name, in alphabetical order.
+
+    Examples
+    --------
+    >>> "Laplace" in all_kinds(), "DriftedWalk" in all_kinds()
+    (True, True)
+    """
     package = importlib.import_module(__package__)
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{__package__}.{module.name}")
@@ -75,9 +115,19 @@ def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
 
 
 def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
-    """Return a pair as plain data: its kind and its own fields, without those at their default.
+    """Return a pair as plain data: its kind and its own fields that differ from their default.
 
-    The mechanism is left out; see `audit.mechanism.encode_mechanism`.
+    The mechanism is omitted; see `audit.mechanism.encode_mechanism`.
+
+    Parameters
+    ----------
+    pair : Construction or ExplicitPair
+        A neighbouring pair.
+
+    Returns
+    -------
+    dict of str to object
+        Plain data for `decode_pair`.
 
     Examples
     --------
@@ -93,7 +143,7 @@ def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:
 
 
 def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construction:
-    """Return the construction that plain data stands for.
+    """Return the construction described by plain data.
 
     Parameters
     ----------
@@ -103,13 +153,26 @@ def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construc
     mechanism : NoisySGD
         The mechanism of the pair.
     name : str, default: "pair"
-        What messages call the pair: ``"pair.drift must be ..."``.
+        Name of the pair in error messages: ``"pair.drift must be ..."``.
+
+    Returns
+    -------
+    Construction
+        The construction.
 
     Raises
     ------
     ValueError
-        If the kind is unknown, a field is not one of the kind's or is missing, or the losses
-        break an assumption of the mechanism.
+        If the kind is unknown, a field is unknown or missing, or the losses violate an assumption
+        of the mechanism.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
+    ...                    lipschitz=1.0)
+    >>> decode_pair({"kind": "DriftedWalk", "drift": 0.1}, m).drift
+    0.1
     """
     fields, kind = _fields_and_kind(plain, name)
     known = _KINDS.get(kind)
@@ -122,10 +185,33 @@ def decode_pair(plain: Any, mechanism: NoisySGD, name: str = "pair") -> Construc
 def decode_any_pair(
     plain: Any, mechanism: NoisySGD | None, name: str = "pair"
 ) -> Construction | ExplicitPair:
-    """Return the construction or the explicit pair that plain data stands for.
+    """Return the construction or the explicit pair described by plain data.
 
-    As `decode_pair`; ``mechanism`` may be None for kinds that take none, and a field may be left
-    out where the class has a default for it, as claims files do.
+    Fields with a default may be omitted, as in claims files.
+
+    Parameters
+    ----------
+    plain : object
+        As in `decode_pair`.
+    mechanism : NoisySGD or None
+        The mechanism of the pair; None for kinds without one.
+    name : str, default: "pair"
+        Name of the pair in error messages.
+
+    Returns
+    -------
+    Construction or ExplicitPair
+        The pair.
+
+    Raises
+    ------
+    ValueError
+        As `decode_pair`, and if the kind takes a mechanism and none is given.
+
+    Examples
+    --------
+    >>> decode_any_pair({"kind": "Laplace", "sensitivity": 1.0, "scale": 2.0}, None).scale
+    2.0
     """
     fields, kind = _fields_and_kind(plain, name)
     known = _known(kind, all_kinds(), name)
@@ -141,10 +227,10 @@ def decode_any_pair(
 
 
 def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
-    """Return the explicit laws that plain data stands for, spelled by the words of their kind.
+    """Return the explicit laws described by plain data, with their kind in words.
 
-    ``{"randomised response": {"epsilon": 1}}`` is ``{"kind": "RandomisedResponse", "epsilon": 1}``,
-    which is understood, too.
+    ``{"randomised response": {"epsilon": 1}}`` is equivalent to ``{"kind": "RandomisedResponse",
+    "epsilon": 1}``, which is accepted as well.
 
     Raises
     ------
@@ -183,7 +269,7 @@ def decode_laws(plain: Any, name: str = "laws") -> ExplicitPair:
 
 
 def kind_in_words(kind: str) -> str:
-    """Return the name of a class in lower-case words: ``"randomised response"``."""
+    """Return the name of a class in lower-case words, such as ``"randomised response"``."""
     return re.sub(r"(?<!^)(?=[A-Z])", " ", kind).lower()
 
 

@@ -1,4 +1,4 @@
-"""Pairs whose other records pull the iterate back: old noise is forgotten."""
+"""Pairs whose other records pull the iterate back and so remove old noise."""
 
 from __future__ import annotations
 
@@ -24,23 +24,31 @@ from audit.mechanism import Choice, Relation
 @construction
 @dataclass(frozen=True)
 class ResetWalk(Construction):
-    """Two datasets whose other records pull the iterate back to a centre, by Huber losses.
+    """Pair whose other records pull the iterate back to a centre, by Huber losses.
 
-    Every other record has a loss of the given curvature near the centre, with a gradient of at
-    most ``cap`` away from it: convex, smooth and Lipschitz. At curvature 1/eta a batch of such
-    records sends the iterate to the centre, whatever noise it had gathered. The differing record
-    is linear and pushes X to the right, and X' to the left (``REPLACE_ONE``) or not at all.
+    Every other record has a loss of the given curvature near the centre and a gradient of at most
+    ``cap`` away from it: convex, smooth and Lipschitz. At curvature 1/eta a batch of such records
+    sends the iterate to the centre, whatever noise it has accumulated. The differing record is
+    linear and pushes X to the right, and X' to the left (``REPLACE_ONE``) or not at all.
 
     Parameters
     ----------
     curvature : float, default: 1.0
-        Of the other records' losses near the centre, above 0.
+        Curvature of the other records' losses near the centre, above 0.
     cap : float, default: 1.0
-        The largest gradient of the other records, above 0.
+        Largest gradient of the other records, above 0.
     centre, start : float, default: 0.0
-        Where the other records' losses are least, and where the iterates begin.
+        Minimum of the other records' losses, and common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     curvature: float = field(default=1.0, metadata=REQUIRED)
@@ -69,7 +77,7 @@ class ResetWalk(Construction):
         check_position(self.mechanism, self.position)
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the processes whose record pushes right, and left (or not at all)."""
+        """Return the processes pushed right, and left (or not at all)."""
         push, push_prime = record_pushes(self.mechanism)
         return (
             self._process(push),

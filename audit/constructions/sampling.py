@@ -1,4 +1,4 @@
-"""Batches that are drawn in every step without regard to the steps before."""
+"""Batches drawn independently in every step."""
 
 from __future__ import annotations
 
@@ -11,12 +11,12 @@ from audit.constructions.process import Step
 from audit.constructions.updates import UpdateMap
 from audit.mechanism import Batching, NoisySGD
 
-# (step size, whether the differing record is in the batch, how many other records are)
+# (step size, differing record in the batch?, number of other records)
 BatchUpdate = Callable[[float, bool, int], UpdateMap]
 
 
 def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: bool) -> Step:
-    """Mix over the batches of one step, equal maps merged.
+    """Return the mixture over the batches of one step, with equal maps merged.
 
     ``present`` says whether the dataset holds the differing record.
     """
@@ -31,7 +31,7 @@ def sampled_step(mechanism: NoisySGD, update: BatchUpdate, eta: float, present: 
 
 
 def _batches(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
-    """Yield (whether the record is in the batch, how many others are, probability)."""
+    """Yield (record in the batch?, number of other records, probability)."""
     n, b, rate = mechanism.dataset_size, mechanism.batch_size, mechanism.sampling_rate
     if mechanism.batching is Batching.POISSON:
         for others, weight in enumerate(binomial(n - 1, rate)):
@@ -40,7 +40,7 @@ def _batches(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, fl
                 yield True, others, rate * weight
     elif mechanism.batching is Batching.TRUNCATED_POISSON:
         yield from _truncated(mechanism, present)
-    elif present:  # full batches are samples of all n
+    elif present:  # a full batch is a sample of all n
         yield False, b, 1 - rate
         yield True, b - 1, rate
     else:
@@ -48,7 +48,7 @@ def _batches(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, fl
 
 
 def _truncated(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, float]]:
-    """As `_batches`: a uniformly random subset of the largest size is kept of a larger batch."""
+    """Yield as `_batches`, reducing larger batches to a uniformly random subset."""
     rate, most = mechanism.sampling_rate, mechanism.max_batch_size
     assert most is not None  # checked by the mechanism
     for others, weight in enumerate(binomial(mechanism.dataset_size - 1, rate)):
@@ -63,11 +63,11 @@ def _truncated(mechanism: NoisySGD, present: bool) -> Iterator[tuple[bool, int, 
 
 
 def binomial(trials: int, rate: float) -> list[float]:
-    """Probabilities of 0, ..., trials successes, relatively accurate but for those below 1e-304."""
+    """Return the binomial probabilities, relatively accurate above 1e-304."""
     if rate == 1:
         return [0.0] * trials + [1.0]
     counts = np.arange(1, trials + 1)
-    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of neighbours
+    ratios = (trials - counts + 1) / counts * (rate / (1 - rate))  # of successive probabilities
     logs = np.concatenate([[0.0], np.cumsum(np.log(ratios))])
     mode = int(np.argmax(logs))
     with np.errstate(under="ignore"):

@@ -1,4 +1,4 @@
-"""Schemas of neighbouring pairs as people write them, from the registry of constructions."""
+"""JSON Schemas of neighbouring pairs in input files, from the registry of constructions."""
 
 from __future__ import annotations
 
@@ -20,13 +20,18 @@ def of_pairs(
 
     Parameters
     ----------
-    schemas
-        Where the kinds are defined.
-    classes
-        The kinds that may be named, besides a user's own ``package.module:Class``.
-    filled
-        Whether the reader fills in whatever has a default, as `decode_any_pair` does; `decode_pair`
-        asks for parameters that make another thing of the pair.
+    schemas : InputSchemas
+        Schemas to which the kinds are added.
+    classes : mapping of str to type
+        Kinds that may be named, in addition to a user's own ``package.module:Class``.
+    filled : bool, default: False
+        Whether the reader fills in every default, as `decode_any_pair` does; `decode_pair` requires
+        the parameters that characterise the pair.
+
+    Returns
+    -------
+    dict of str to object
+        The schema.
     """
     known = one_of({kind: about(cls) for kind, cls in classes.items()})
     kind = {"description": "The kind of the pair.", "anyOf": [*known, schemas.open(_OWN)]}
@@ -50,7 +55,7 @@ def of_pairs(
 
 
 def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any]:
-    """Return the schema of explicit laws, ``{laplace: {scale: 2, ...}}``: see `decode_laws`."""
+    """Return the schema of explicit laws, ``{laplace: {scale: 2, ...}}``; see `decode_laws`."""
     laws = {
         kind_in_words(kind): cls
         for kind, cls in classes.items()
@@ -79,7 +84,7 @@ def of_laws(schemas: InputSchemas, classes: Mapping[str, type]) -> dict[str, Any
 
 
 def _fields(schemas: InputSchemas, cls: type, filled: bool) -> dict[str, Any]:
-    """Define the fields of a kind and return the reference to them."""
+    """Define the fields of a kind; return a reference to them."""
     described = schemas.of_fields(cls, ("mechanism",))
     del described["properties"]["kind"]  # it chose the definition
     described["patternProperties"] = {"^kind$": {}}
@@ -93,7 +98,7 @@ def _fields(schemas: InputSchemas, cls: type, filled: bool) -> dict[str, Any]:
 
 
 def _loosely_spelt(words: str) -> str:
-    """Return the regular expression of a kind in words, run together or apart in any way."""
+    """Return the regular expression of a kind written with or without spaces."""
     signs = (f"[{sign.upper()}{sign}]" for sign in re.sub(r"\W", "", words))
     gap = r"[\s_-]*"
     return f"^{gap}{gap.join(signs)}{gap}$"

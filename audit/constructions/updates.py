@@ -17,15 +17,15 @@ from audit import validate
 
 Array = NDArray[np.float64]
 
-_STEEPEST = 16.0  # of powers: |x|^16 of any state that is not absurd is a double
+_STEEPEST = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 
 
 class UpdateMap(ABC):
-    """A noiseless update x -> phi(x) of a one-dimensional state; hashable."""
+    """Noiseless update x -> phi(x) of a one-dimensional state; hashable."""
 
     @abstractmethod
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -35,7 +35,20 @@ class UpdateMap(ABC):
 
 @dataclass(frozen=True)
 class Affine(UpdateMap):
-    """x -> slope x + shift."""
+    """Update x -> slope x + shift.
+
+    Parameters
+    ----------
+    shift : float, default: 0.0
+        Displacement of the state.
+    slope : float, default: 1.0
+        Factor of the state.
+
+    Raises
+    ------
+    ValueError
+        If a number is not finite.
+    """
 
     shift: float = 0.0
     slope: float = 1.0
@@ -44,19 +57,28 @@ class Affine(UpdateMap):
         validate.finite(shift=self.shift, slope=self.slope)
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         return self.slope * x + self.shift
 
 
 @dataclass(frozen=True)
 class Mapped(UpdateMap):
-    """Any vectorised function of the state, smooth between the ``kink_points``."""
+    """Update by any vectorised function of the state.
+
+    Parameters
+    ----------
+    function : callable
+        Maps an array of states, shape ``(k,)``, to an array of the same shape. Smooth between the
+        kinks.
+    kink_points : tuple of float, optional
+        Points where the function is not smooth.
+    """
 
     function: Callable[[Array], Array]
     kink_points: tuple[float, ...] = ()
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         return self.function(x)
 
     @property
@@ -67,18 +89,23 @@ class Mapped(UpdateMap):
 
 @dataclass(frozen=True)
 class PiecewiseLinear(UpdateMap):
-    """The broken line through ``(points[i], values[i])``.
+    """Continuous piecewise linear function through ``(points[i], values[i])``.
 
-    Also what the gradient of a loss is made of, before it becomes an update.
+    Serves as an update and as the gradient of a loss.
 
-    Attributes
+    Parameters
     ----------
     points : tuple of float
-        Where the line bends, ascending; one or more.
+        Breakpoints, ascending; at least one.
     values : tuple of float
-        The values there.
+        Values at the breakpoints.
     slopes : tuple of (float, float)
-        To the left of the first point, and to the right of the last one.
+        Slopes left of the first and right of the last breakpoint.
+
+    Raises
+    ------
+    ValueError
+        If the lengths differ, the points do not ascend, or a number is not finite.
 
     Examples
     --------
@@ -95,7 +122,18 @@ class PiecewiseLinear(UpdateMap):
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Write a number out: the line that has one value everywhere."""
+        """Expand a number to the constant function.
+
+        Parameters
+        ----------
+        plain : object
+            A number, or plain data of the function.
+
+        Returns
+        -------
+        object
+            Plain data of the function.
+        """
         if isinstance(plain, int | float) and not isinstance(plain, bool):
             return {"points": [0.0], "values": [plain], "slopes": [0.0, 0.0]}
         return plain
@@ -115,14 +153,42 @@ class PiecewiseLinear(UpdateMap):
 
     @staticmethod
     def constant(value: float) -> PiecewiseLinear:
-        """Return the line that has one value everywhere."""
+        """Return a constant function.
+
+        Parameters
+        ----------
+        value : float
+            Its value.
+
+        Returns
+        -------
+        PiecewiseLinear
+            The function.
+        """
         return PiecewiseLinear((0.0,), (value,), (0.0, 0.0))
 
     @staticmethod
     def clipped(slope: float, centre: float, cap: float) -> PiecewiseLinear:
-        """Return ``slope (x - centre)``, cut off at ``-cap`` and ``cap``: a Huber loss's gradient.
+        """Return ``slope (x - centre)`` clipped to [-cap, cap]: the gradient of a Huber loss.
 
-        ``slope`` and ``cap`` must be above 0.
+        Parameters
+        ----------
+        slope : float
+            Slope at the centre, above 0.
+        centre : float
+            Zero of the function.
+        cap : float
+            Largest absolute value, above 0.
+
+        Returns
+        -------
+        PiecewiseLinear
+            The function.
+
+        Raises
+        ------
+        ValueError
+            If ``slope`` or ``cap`` is not positive.
         """
         validate.positive(slope=slope, cap=cap)
         reach = cap / slope
@@ -130,7 +196,18 @@ class PiecewiseLinear(UpdateMap):
 
     @staticmethod
     def total(lines: Iterable[tuple[float, PiecewiseLinear]]) -> PiecewiseLinear:
-        """Return the sum of the lines, each times its weight: ``(weight, line)``."""
+        """Return the weighted sum of functions.
+
+        Parameters
+        ----------
+        lines : iterable of tuple of (float, PiecewiseLinear)
+            Pairs of weight and function.
+
+        Returns
+        -------
+        PiecewiseLinear
+            The sum.
+        """
         weighted = tuple(lines)
         points = np.array(sorted({x for _, line in weighted for x in line.points}))
         values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
@@ -139,7 +216,7 @@ class PiecewiseLinear(UpdateMap):
         return PiecewiseLinear(tuple(points), tuple(values), (left, right))
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         states = np.asarray(x, dtype=np.float64)
         inside = np.interp(states, self.points, self.values)
         left, right = self.slopes
@@ -154,11 +231,24 @@ class PiecewiseLinear(UpdateMap):
 
     @property
     def is_straight(self) -> bool:
-        """Whether the line is made of one piece."""
+        """Whether the function is affine."""
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
     def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:
-        """Return the least and the largest slope between ``low`` and ``high``."""
+        """Return the least and the largest slope between ``low`` and ``high``.
+
+        Parameters
+        ----------
+        low : float, default: -math.inf
+            Lower end of the interval.
+        high : float, default: math.inf
+            Upper end of the interval.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Least and largest slope.
+        """
         inner = np.diff(self.values) / np.diff(self.points)
         slopes = [self.slopes[0], *inner.tolist(), self.slopes[1]]
         ends = [-math.inf, *self.points, math.inf]
@@ -168,7 +258,18 @@ class PiecewiseLinear(UpdateMap):
         return min(met), max(met)
 
     def value_range(self, low: float, high: float) -> tuple[float, float]:
-        """Return the least and the largest value between ``low`` and ``high`` (may be infinite)."""
+        """Return the least and the largest value between ``low`` and ``high``.
+
+        Parameters
+        ----------
+        low, high : float
+            Ends of the interval; may be infinite.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Least and largest value; may be infinite.
+        """
         bends = [x for x in self.points if low <= x <= high]
         values = [float(v) for v in self(np.array(bends))]
         for end, slope, sign in ((low, self.slopes[0], -1.0), (high, self.slopes[1], 1.0)):
@@ -181,10 +282,19 @@ class PiecewiseLinear(UpdateMap):
 
 @dataclass(frozen=True)
 class Staircase(UpdateMap):
-    """x -> ``values[i]`` for x from ``edges[i]`` up to ``edges[i + 1]``: gradients with jumps.
+    """Update to ``values[i]`` for x from ``edges[i]`` up to ``edges[i + 1]``: gradients with jumps.
 
-    Beyond the first and the last edge x moves by ``stride`` toward them, as far as a clipped
-    gradient goes.
+    Beyond the first and the last edge x moves toward them by ``stride``, the reach of a clipped
+    gradient.
+
+    Parameters
+    ----------
+    edges : tuple of float
+        Ends of the intervals, ascending.
+    values : tuple of float
+        Image of each interval.
+    stride : float
+        Displacement beyond the outer edges.
 
     Raises
     ------
@@ -212,7 +322,7 @@ class Staircase(UpdateMap):
             raise ValueError("edges must ascend, got two that do not")
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         states = np.asarray(x, dtype=np.float64)
         index = np.searchsorted(self.edges, states, side="right") - 1
         inside = np.array(self.values)[np.clip(index, 0, len(self.values) - 1)]
@@ -228,9 +338,16 @@ class Staircase(UpdateMap):
 
 @dataclass(frozen=True)
 class PolynomialUpdate:
-    """x -> the sum of ``coefficients[k] (x - centre)^k``: a double well, for example.
+    """Update to the sum of ``coefficients[k] (x - centre)^k``, such as a double well.
 
-    A function for `Mapped` that samplers compile.
+    A function for `Mapped` that samplers can compile.
+
+    Parameters
+    ----------
+    coefficients : tuple of float
+        Coefficients from the constant term on; at least one.
+    centre : float, default: 0.0
+        Point around which the polynomial is expanded.
 
     Raises
     ------
@@ -248,17 +365,30 @@ class PolynomialUpdate:
         validate.finite(**{f"coefficients_{k}": c for k, c in enumerate(self.coefficients)})
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         return np.asarray(np.polynomial.polynomial.polyval(x - self.centre, self.coefficients))
 
 
 @dataclass(frozen=True)
 class PowerUpdate:
-    """x -> slope x + shift - pull sign(x - centre) |x - centre|^order.
+    """Update x -> slope x + shift - pull sign(x - centre) |x - centre|^order.
 
-    The gradient of the loss |x - centre|^(1 + order) / (1 + order), which is Hölder continuous
-    with exponent ``order`` for orders up to 1. A function for `Mapped` that samplers compile; the
-    `Mapped` has a kink at ``centre``.
+    The last term is the gradient of the loss |x - centre|^(1 + order) / (1 + order), which is
+    Hoelder continuous with exponent ``order`` for orders up to 1. A function for `Mapped` that
+    samplers can compile; give the `Mapped` a kink at ``centre``.
+
+    Parameters
+    ----------
+    pull : float
+        Factor of the power.
+    order : float
+        Exponent, in (0, 16].
+    centre : float, default: 0.0
+        Zero of the power.
+    shift : float, default: 0.0
+        Displacement of the state.
+    slope : float, default: 1.0
+        Factor of the state.
 
     Raises
     ------
@@ -279,7 +409,7 @@ class PowerUpdate:
             raise validate.fail("order", f"in (0, {_STEEPEST:g}]", self.order)
 
     def __call__(self, x: Array) -> Array:
-        """Apply the map to an array of states, entry by entry."""
+        """Apply the map elementwise to an array of states."""
         t = x - self.centre
         return np.asarray(
             self.slope * x + self.shift - self.pull * np.sign(t) * np.abs(t) ** self.order
@@ -287,7 +417,7 @@ class PowerUpdate:
 
 
 def gradient_step(lines: Iterable[tuple[float, PiecewiseLinear]], shift: float = 0.0) -> UpdateMap:
-    """Return the update x -> x + shift + sum of weight * line(x), affine if it is straight."""
+    """Return the update x -> x + shift + sum of weight * line(x), affine if possible."""
     weighted = tuple(lines)
     if all(line.is_straight for _, line in weighted):
         slope = math.fsum(weight * line.slopes[0] for weight, line in weighted)

@@ -1,8 +1,8 @@
 """Clamped random walks: every record's loss is linear.
 
 The displacement of a linear loss does not depend on the state, so the iterates are random walks
-that are projected onto an interval. They are admissible for convex and non-convex mechanisms,
-smooth to any degree, and for no strongly convex one.
+projected onto an interval. They are admissible for convex and non-convex losses of any smoothness,
+but not for strongly convex ones.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _linear_process(
 ) -> Process:
     """Return the process of linear losses.
 
-    ``record`` and ``others`` are negative gradients: what pushes to the right. ``present`` says
+    ``record`` and ``others`` are negative gradients (positive: to the right). ``present`` says
     whether the dataset holds the differing record.
     """
 
@@ -58,19 +58,20 @@ def _linear_process(
 @construction
 @dataclass(frozen=True)
 class BiasedWalk(Construction):
-    """A symmetric clamped walk (X) against one that is biased (X').
+    """Symmetric clamped walk (X) against a biased one (X').
 
     The pair of Altschuler and Talwar 2022, section 4: all losses are zero, except that the
-    differing record of the second dataset has a linear loss of slope L. X' jumps by
-    ``step_size * L / batch_size`` where the record is in the batch, away from the nearer end of the
-    domain: to the right for ``start <= 0``, mirrored to the left for ``start > 0``.
+    differing record of the second dataset has a linear loss of slope L. X' jumps by ``step_size * L
+    / batch_size`` if the record is in the batch, away from the nearer end of the domain: to the
+    right for ``start <= 0`` and to the left for ``start > 0``.
 
     Parameters
     ----------
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
     """
 
     start: float = 0.0
@@ -87,7 +88,7 @@ class BiasedWalk(Construction):
 
     @property
     def direction(self) -> float:
-        """+1 where X' jumps to the right, -1 where it jumps to the left."""
+        """+1 if X' jumps to the right, -1 if it jumps to the left."""
         return 1.0 if self.start <= 0 else -1.0
 
     def processes(self) -> tuple[Process, Process]:
@@ -102,18 +103,24 @@ class BiasedWalk(Construction):
 @construction
 @dataclass(frozen=True)
 class TwoSidedWalk(Construction):
-    """A clamped walk pushed to the right (X) against one pushed to the left (X').
+    """Clamped walk pushed to the right (X) against one pushed to the left (X').
 
-    The differing record has a linear loss in both datasets, with opposite slopes: X moves by
-    ``+step_size * L / batch_size`` and X' by the opposite where the record is in the batch, twice
-    the difference of `BiasedWalk`. Not possible where one of the two losses is zero.
+    The differing record has linear losses of opposite slopes. If it is in the batch, X moves by
+    ``+step_size * L / batch_size`` and X' by the opposite, twice the difference of `BiasedWalk`.
+    Not admissible for ``ZERO_OUT``, where one of the two losses is zero.
 
     Parameters
     ----------
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
 
     Examples
     --------
@@ -135,8 +142,8 @@ class TwoSidedWalk(Construction):
         _refuse_strong_convexity(self.name, self.mechanism)
         if self.mechanism.relation is Relation.ZERO_OUT:
             raise Inadmissible(
-                "TwoSidedWalk needs relation='replace one' because both of its losses differ from "
-                "zero, got relation='zero out'"
+                "TwoSidedWalk needs relation='replace one' because both of its losses are "
+                "nonzero, got relation='zero out'"
             )
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
@@ -153,23 +160,32 @@ class TwoSidedWalk(Construction):
 @construction
 @dataclass(frozen=True)
 class DriftedWalk(Construction):
-    """Two clamped walks with a common drift, caused by the other records.
+    """Two clamped walks with a common drift caused by the other records.
 
-    A drift toward one end of the domain, from a start near the end that it leaves, makes the pair
-    far easier to distinguish than without it. The differing record pushes X to the right with slope
+    A drift from one end of the domain toward the other, with a start near the end that it leaves,
+    makes the pair far easier to distinguish. The differing record pushes X to the right with slope
     L, and X' to the left with slope L (``REPLACE_ONE``) or not at all (``ZERO_OUT``,
     ``ADD_REMOVE``).
 
     Parameters
     ----------
     drift : float, default: 0.0
-        The displacement of a step by the other records alone, positive to the right: by all n - 1
-        of them for full batches, by a batch that they fill for smaller ones (a batch that holds
-        the differing record has one of them fewer). For a step-size schedule, at its first step.
+        Displacement per step by the other records alone, positive to the right: by all n - 1 of
+        them for full batches, by a batch of them for smaller batches (a batch that holds the
+        differing record has one of them fewer). For a step-size schedule, the displacement of the
+        first step.
     start : float, default: 0.0
-        The common start point.
+        Common start point.
     position : int, optional
-        The batch of the cycle that holds the record, for cyclic batches.
+        Batch of the cycle that holds the record, counted from 0, for cyclic batches. Defaults to
+        the batch of the last step.
+
+    Raises
+    ------
+    Inadmissible
+        If the losses violate an assumption of the mechanism; the message names it.
+    ValueError
+        If a parameter is out of range.
     """
 
     drift: float = field(default=0.0, metadata=REQUIRED)
@@ -195,7 +211,7 @@ class DriftedWalk(Construction):
             per_gradient = self._drift_per_gradient
             raise Inadmissible(
                 f"DriftedWalk needs drift in [{low * per_gradient:.6g}, {high * per_gradient:.6g}],"
-                " where every record keeps the Lipschitz constant and the gradient sensitivity, "
+                " which the Lipschitz constant and the gradient sensitivity allow, "
                 f"got drift={self.drift!r}"
             )
 
@@ -207,11 +223,11 @@ class DriftedWalk(Construction):
 
     @property
     def _others(self) -> float:
-        """The negative gradient that every other record must have."""
+        """Negative gradient of every other record."""
         return self.drift / self._drift_per_gradient if self.drift else 0.0
 
     def processes(self) -> tuple[Process, Process]:
-        """Return the walks whose record pushes right, and left (or not at all)."""
+        """Return the walks pushed right, and left (or not at all)."""
         push, push_prime = record_pushes(self.mechanism)
         m, others = self.mechanism, self._others
         return (

@@ -153,7 +153,7 @@ def test_refusals():
     with pytest.raises(Inadmissible, match=r"curvature in \[0.002, 20\]"):
         CyclicQuadraticPair(STRONG, 0.002, 21.0)
     limited = dataclasses.replace(STRONG, lipschitz=1.0, gradient_sensitivity=None)
-    with pytest.raises(Inadmissible, match=r"lipschitz=None where its curvatures differ"):
+    with pytest.raises(Inadmissible, match=r"lipschitz=None if its curvatures differ"):
         CyclicQuadraticPair(limited, 0.002, 1.0)
     posterior = dataclasses.replace(ONE_PASS, release=Release.EXPONENTIAL_MECHANISM)
     with pytest.raises(ValueError, match=r"release must be 'last iterate', 'random stop' or 'rand"):

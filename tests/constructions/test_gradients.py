@@ -96,9 +96,9 @@ def test_refusals():
     with pytest.raises(Inadmissible, match="record_prime to be zero for relation='zero out'"):
         GradientPair(zeroed, record_prime=constant(0.1))
     alone = dataclasses.replace(M, dataset_size=1, batch_size=1)
-    with pytest.raises(Inadmissible, match="others to be zero where dataset_size=1"):
+    with pytest.raises(Inadmissible, match="others to be zero if dataset_size=1"):
         GradientPair(alone, constant(0.1))
-    with pytest.raises(Inadmissible, match="shared to be zero where gradients are clipped"):
+    with pytest.raises(Inadmissible, match="shared to be zero if gradients are clipped"):
         GradientPair(
             dataclasses.replace(M, clip_norm=1.0), shared=PiecewiseLinear.clipped(1.0, 0.0, 0.5)
         )

@@ -266,7 +266,7 @@ def test_what_cannot_be_registered() -> None:
     with pytest.raises(ValueError, match=r"^construction must be a pair of neighbouring datasets"):
         construction(Apart)
     other = dataclass(frozen=True)(type("BiasedWalk", (Plain,), {"__module__": __name__}))
-    with pytest.raises(ValueError, match=r"^construction must have a name of its own, got 'Biased"):
+    with pytest.raises(ValueError, match=r"^construction must have a unique name, got 'Biased"):
         construction(other)
     with pytest.raises(ValueError, match=r"^construction must be a dataclass derived from"):
         construction(int)  # type: ignore[type-var]

@@ -174,7 +174,7 @@ def test_which_batch_is_short_is_not_made_up(batching: Batching) -> None:
     DriftedWalk(m, drift=0.0).processes()
     with pytest.raises(ValueError, match="a record that is left out makes some batch smaller"):
         DriftedWalk(m, drift=0.3).processes()
-    with pytest.raises(ValueError, match="needs no regulariser where X' does not hold the record"):
+    with pytest.raises(ValueError, match="needs no regulariser if X' does not hold the record"):
         QuadraticPair(dataclasses.replace(m, lipschitz=None, gradient_sensitivity=1.0), 0.5)
 
 
@@ -187,7 +187,7 @@ def test_what_cannot_be_followed_is_refused() -> None:
     with pytest.raises(ValueError, match="participations must be 1 for random allocation"):
         DriftedWalk(twice, drift=0.1).processes()
     skipped = mechanism(**RESHUFFLED, release=Release.RANDOM_SKIP)
-    with pytest.raises(ValueError, match="release must be another than 'random skip'"):
+    with pytest.raises(ValueError, match="release must not be 'random skip'"):
         DriftedWalk(skipped, drift=0.1).processes()
 
 
