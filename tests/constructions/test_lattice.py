@@ -165,7 +165,7 @@ def composed(steps: int) -> float:
         ({"batching": Batching.POISSON}, "needs batches of a fixed size"),
         ({"batching": Batching.RESHUFFLED}, "needs batching='without replacement', of fewer than"),
         ({"dataset_size": 16}, "needs batching='without replacement', of fewer than"),
-        ({"noise_std": 0.5}, "needs gradients that move the iterate farther"),
+        ({"noise_std": 0.5}, "needs gradients that reach beyond the side"),
         ({"step_size": (0.5, 0.4, 0.3)}, "needs one step size"),
     ],
 )
