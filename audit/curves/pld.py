@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -117,35 +118,41 @@ class PLDCurve(PrivacyCurve):
     """Upper bound on a composition from its privacy loss distribution, with a lower bound.
 
     The pair must be symmetric: both orders have the same profile. ``epsilon`` and ``delta`` come
-    from ``upper``, a pair that dominates the composition, increased by ``rounding``. ``lower`` is a
-    pair that the composition dominates. The true value lies within `epsilon_bracket` and
-    `delta_bracket`. Below ``floor`` the numerical composition is not certified; ``epsilon`` and
-    ``delta`` then come from the exact Renyi divergences ``moments``, which are valid at every
-    delta, and the bracket is correspondingly wider.
+    from ``upper``, a pair that dominates the composition, increased by ``rounding``. ``lower``
+    gives a pair that the composition dominates; it is called when a bracket is first asked for.
+    The true value lies within `epsilon_bracket` and `delta_bracket`. Below ``floor`` the numerical
+    composition is not certified; ``epsilon`` and ``delta`` then come from the exact Renyi
+    divergences ``moments``, which are valid at every delta, and the bracket is correspondingly
+    wider.
 
     Parameters
     ----------
-    upper, lower : LossDistribution
-        Dominating and dominated loss distribution.
-    rounding, lower_rounding : float
-        Bounds on the change of delta by rounding and truncation, on each side.
+    upper : LossDistribution
+        Dominating loss distribution.
+    rounding : float
+        Bound on the change of delta by rounding and truncation.
     moments : RenyiCurve
         Renyi divergences of the composition, used for ``renyi`` and small delta.
+    lower : callable
+        Returns a dominated loss distribution and its rounding.
     floor : float, optional
         Smallest delta for which ``upper`` is used.
     """
 
     upper: LossDistribution
-    lower: LossDistribution
     rounding: float
-    lower_rounding: float
     moments: RenyiCurve
+    lower: Callable[[], tuple[LossDistribution, float]]
     floor: float = CERTIFIED_FLOOR
 
     @property
     def symmetric(self) -> bool:
         """Whether both orders have the same values; true by assumption."""
         return True
+
+    @cached_property
+    def _lower(self) -> tuple[LossDistribution, float]:
+        return self.lower()
 
     def epsilon_bracket(self, delta: ArrayLike) -> tuple[float | Array, float | Array]:
         """Return a lower and an upper bound on the epsilon of the composition.
@@ -168,7 +175,8 @@ class PLDCurve(PrivacyCurve):
         d = validate.array_in(0, 1, open_ends=True, delta=delta)
         flat = np.atleast_1d(d).ravel()
         # the lower end is 0 where delta plus rounding reaches 1
-        low = self.lower.epsilon(np.minimum(flat + self.lower_rounding, 1.0))
+        lower, rounding = self._lower
+        low = lower.epsilon(np.minimum(flat + rounding, 1.0))
         high = self._epsilon(flat, Order.FORWARD)
         low = np.minimum(low, high)
         if d.ndim == 0:
@@ -190,7 +198,8 @@ class PLDCurve(PrivacyCurve):
         """
         e = validate.array_in(0, np.inf, open_ends=False, epsilon=epsilon)
         flat = np.atleast_1d(e).ravel()
-        low = np.maximum(self.lower.delta(flat) - self.lower_rounding, 0.0)
+        lower, rounding = self._lower
+        low = np.maximum(lower.delta(flat) - rounding, 0.0)
         high = self._delta(flat, Order.FORWARD)
         low = np.minimum(low, high)
         if e.ndim == 0:

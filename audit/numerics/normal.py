@@ -41,6 +41,8 @@ def mills_difference(x: Array, step: Array) -> Array:
     Uses M'(t) = t M(t) - 1: for short steps the difference is the integral of 1 - t M(t).
     """
     x, step = np.broadcast_arrays(x, step)
+    if np.all(step >= 1):  # seventeen ratios a point fewer
+        return np.asarray(mills_ratio(x) - mills_ratio(x + step))
     points = x[..., None] + 0.5 * np.minimum(step, 1.0)[..., None] * (1 + _NODES)
     integral = np.sum(_WEIGHTS * (1 - points * mills_ratio(points)), axis=-1) * 0.5 * step
     return np.asarray(np.where(step < 1, integral, mills_ratio(x) - mills_ratio(x + step)))

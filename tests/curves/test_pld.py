@@ -46,7 +46,8 @@ def test_losses_of_thousands_of_nats_keep_their_digits():
 
 def curve(rounding=1e-13):
     law = randomised_response()
-    return PLDCurve(law, law, rounding, rounding, RenyiCurve(lambda a: np.ones_like(a)))
+    moments = RenyiCurve(lambda a: np.ones_like(a))
+    return PLDCurve(law, rounding, moments, lambda: (law, rounding))
 
 
 def test_bracket_is_as_wide_as_the_rounding():
@@ -100,3 +101,18 @@ def test_duality_with_no_points_but_zero():
     assert profile_points(math.inf).tolist() == [0.0]
     beta = tradeoff_from_profile(np.array([0.0, 0.2]), np.zeros(1), np.array([0.1]))
     assert beta == pytest.approx([0.9, 0.7])
+
+
+def test_the_lower_side_is_computed_once_and_for_brackets_alone():
+    law, asked = randomised_response(), []
+
+    def lower():
+        asked.append(law)
+        return law, 1e-13
+
+    c = PLDCurve(law, 1e-13, RenyiCurve(lambda a: np.ones_like(a)), lower)
+    assert c.epsilon(0.1) > 0
+    assert not asked
+    assert c.epsilon_bracket(0.1)[0] <= c.epsilon(0.1)
+    assert c.delta_bracket(0.5)[0] <= c.delta(0.5)
+    assert len(asked) == 1

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import functools
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -178,22 +179,53 @@ def _window(
         return extra + sum(n * grid.log_moment(power, width) for grid, width, n in coarse)
 
     # the best power lies near 8/spread, and below that only where the tail is heavy
-    powers = np.geomspace(1e-3, 1e3, 60) / spread
-    high, high_power = min((float((log_moment(t) + _LOG_TAIL) / t), float(t)) for t in powers)
-    low, low_power = min((float((log_moment(-t) + _LOG_TAIL) / t), float(t)) for t in powers)
+    powers = (np.geomspace(1e-3, 1e3, 60) / spread).tolist()
+    high, high_power = _lowest(lambda t: (log_moment(t) + _LOG_TAIL) / t, powers)
+    low, low_power = _lowest(lambda t: (log_moment(-t) + _LOG_TAIL) / t, powers)
     return _Window(-low, high, low_power, high_power, spread)
+
+
+def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[float, float]:
+    """Return the least Chernoff bound and its power, by bisection.
+
+    For a convex log moment K, (K(t) + c)/t falls and then rises in t: the sign of its slope is
+    that of t K'(t) - K(t) - c, which rises. Every power gives a valid bound.
+    """
+    low, high = 0, len(powers) - 1
+    while low < high:
+        middle = (low + high) // 2
+        if bound(powers[middle]) <= bound(powers[middle + 1]):
+            high = middle
+        else:
+            low = middle + 1
+    return bound(powers[low]), powers[low]
 
 
 def _fold(
     step: _HalfGrid, extras: list[_HalfGrid], times: int, first: int, size: int
 ) -> tuple[Array, float]:
     """Masses of the composition at ``size`` grid points from ``first`` on, and what was clipped."""
-    transform = np.fft.rfft(step.wrapped(size)) ** times
+    transform = _power(np.fft.rfft(step.wrapped(size)), times)
     for extra in extras:
         transform *= np.fft.rfft(extra.wrapped(size))
     masses = np.roll(np.fft.irfft(transform, size), -(first % size))
     clipped = -float(np.sum(np.minimum(masses, 0.0)))
     return np.maximum(masses, 0.0), clipped
+
+
+def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """Return ``base ** exponent``, by repeated squaring: a fraction of NumPy's time.
+
+    The relative error is at most ``exponent`` times that of a product.
+    """
+    result, square = None, base
+    while True:
+        if exponent & 1:
+            result = square if result is None else result * square
+        exponent >>= 1
+        if not exponent:
+            return base if result is None else result
+        square = square * square
 
 
 def _outside(
@@ -345,8 +377,7 @@ def _compose_on_grid(
     grid: _Grid,
     moments: RenyiCurve,
 ) -> PLDCurve:
-    results = []
-    for discretise in (pessimistic_grid, optimistic_grid):
+    def folded(discretise: Callable[..., _HalfGrid]) -> tuple[LossDistribution, float, float]:
         one = discretise(step, grid.interval, grid.step_points)
         extras = [
             discretise(law, grid.interval, points)
@@ -356,17 +387,20 @@ def _compose_on_grid(
         infinite += sum(extra.infinite_mass for extra in extras)
         masses, clipped = _fold(one, extras, times, grid.first, grid.size)
         outside = _outside(one, extras, times, grid.interval, grid.window)
-        law = LossDistribution(grid.interval, grid.first, masses, infinite)
-        results.append((law, clipped, outside))
+        return LossDistribution(grid.interval, grid.first, masses, infinite), clipped, outside
+
+    def lower() -> tuple[LossDistribution, float]:
+        law, clipped, outside = folded(optimistic_grid)
+        return law, transform_error + clipped + outside
+
     # a transform of modulus near 1 has an error of some units in the last place, times the power
     transform_error = 4 * np.finfo(float).eps * (times + 64)
-    (upper, _, above), (lower, clipped, outside) = results
+    upper, _, above = folded(pessimistic_grid)
     rounding = transform_error + above
     return PLDCurve(
         upper=upper,
-        lower=lower,
         rounding=rounding,
-        lower_rounding=transform_error + clipped + outside,
         moments=moments,
+        lower=lower,
         floor=max(CERTIFIED_FLOOR, 10 * rounding),
     )

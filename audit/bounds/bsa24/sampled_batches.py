@@ -7,6 +7,7 @@ are families of bounds, whose curves answer each question by the best member.
 
 from __future__ import annotations
 
+import functools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -96,9 +97,9 @@ class LengthFamilyCurve(PrivacyCurve):
             self._lengths[decade] = self._search(10.0**-decade)
         return self._lengths[decade]
 
-    def _compose(self, length: int, **grid: int) -> PrivacyCurve:
+    def _compose(self, length: int) -> PrivacyCurve:
         mu = float(self.gaussian(np.array([float(length)]))[0])
-        return compose(self.step, length, mu, beside=self.beside, **grid)
+        return compose(self.step, length, mu, beside=self.beside)
 
     def _search(self, delta: float) -> int:
         """Minimise the epsilon of a member over lengths, on a logarithmic scale."""
@@ -108,8 +109,8 @@ class LengthFamilyCurve(PrivacyCurve):
         def at(log_length: float) -> float:
             length = min(max(round(math.exp(log_length)), 1), self.longest)
             if length not in coarse:
-                curve = self._compose(length, largest_grid=_COARSE_GRID)
-                coarse[length] = curve.epsilon(delta)
+                mu = float(self.gaussian(np.array([float(length)]))[0])
+                coarse[length] = _coarse_epsilon(self.step, length, mu, self.beside, delta)
             return coarse[length]
 
         low = math.log(max(guess / 4, 1))
@@ -157,11 +158,11 @@ class LengthFamilyCurve(PrivacyCurve):
         near = np.rint(place)
         # a power of ten is one decade, in spite of rounding
         place = np.where(np.abs(place - near) < 1e-9, near, place)
-        for side in (np.floor(place), np.ceil(place)):
-            for decade in np.unique(side):
-                here = side == decade
-                found = self._at_decade(int(decade)).epsilon(delta[here])
-                result[here] = np.minimum(result[here], found)
+        low, high = np.floor(place), np.ceil(place)
+        for decade in np.union1d(low, high):
+            here = (low == decade) | (high == decade)
+            found = self._at_decade(int(decade)).epsilon(delta[here])
+            result[here] = np.minimum(result[here], found)
         return result
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -190,6 +191,18 @@ class LengthFamilyCurve(PrivacyCurve):
         per_step = np.asarray(self.step.renyi(alpha))
         length = self._best_by_order(alpha, per_step)
         return self._renyi_of(length, alpha, per_step)
+
+
+@functools.lru_cache(maxsize=8192)  # mechanisms that differ in their steps ask for the same lengths
+def _coarse_epsilon(
+    step: SubsampledGaussian,
+    length: int,
+    gaussian_mu: float,
+    beside: SubsampledGaussian | None,
+    delta: float,
+) -> float:
+    curve = compose(step, length, gaussian_mu, beside=beside, largest_grid=_COARSE_GRID)
+    return curve.epsilon(delta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -1,5 +1,6 @@
 import math
 
+import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import pld_pmf
@@ -9,6 +10,7 @@ from audit.bounds.accounting.composition import (
     LARGEST_COMPOSITION,
     _compose_on_grid,
     _Grid,
+    _power,
     optimistic_grid,
     pessimistic_grid,
 )
@@ -183,3 +185,12 @@ def test_refuses_bad_counts():
         compose(SubsampledGaussian(0.1, 1.0), 0)
     with pytest.raises(ValueError, match="gaussian_mu must be a finite number of at least 0"):
         compose(SubsampledGaussian(0.1, 1.0), 2, -1.0)
+
+
+@pytest.mark.parametrize("exponent", [1, 2, 3, 7, 64, 7500])
+def test_powers_by_squaring_are_within_the_error_that_curves_allow_for(exponent):
+    angles = np.linspace(0, 2 * np.pi, 400)
+    base = (1 - np.linspace(0, 1e-3, 400)) * np.exp(1j * angles)
+    exact = [complex(mpmath.mpc(z) ** exponent) for z in base]
+    error = np.abs(_power(base, exponent) - np.array(exact))
+    assert np.max(error) <= 4 * np.finfo(float).eps * (exponent + 64)
