@@ -1,7 +1,7 @@
-"""What other libraries hold, as mechanisms, claims and scores of this package.
+"""Adapters: objects of other libraries as mechanisms, claims and scores of this package.
 
-One module a library: `audit.adapters.dp_accounting` reads `DpEvent` objects and accountants. The
-library itself is imported where an object of it is read or made, and named with its extra where it
-is missing. What an object does not say must be given, and what has no counterpart here is refused
-by its name.
+There is one module per library; `audit.adapters.dp_accounting`, for example, reads `DpEvent`
+objects and accountants. The library is imported only when one of its objects is read or made; if it
+is missing, the error names the extra that installs it. Information that an object lacks must be
+given as arguments. Objects without a counterpart in this package are refused by name.
 """

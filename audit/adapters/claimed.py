@@ -1,4 +1,4 @@
-"""Privacy curves that a library claims."""
+"""Privacy curves claimed by other libraries."""
 
 from __future__ import annotations
 
@@ -14,27 +14,28 @@ from audit.curves.duality import profile_points, tradeoff_from_profile
 
 Array = NDArray[np.float64]
 
-_SMALLEST_DELTA = 1e-9  # of the points from which a tradeoff function is made
+_SMALLEST_DELTA = 1e-9  # of the points that define a tradeoff function
 _POINTS = 128
 
 
 @dataclass(frozen=True, eq=False)
 class ClaimedCurve(PrivacyCurve):
-    """What a library claims: one-sided, an upper bound that nothing here has proven or checked.
+    """Curve claimed by a library: an upper bound that this package has neither proven nor checked.
 
-    It is claimed of every pair of neighbours, in both orders. There are no brackets: what is true
-    may lie anywhere below, and above where the claim is wrong.
+    It is claimed of every neighbouring pair, in both orders. There are no brackets: the true value
+    may lie anywhere below, or above if the claim is wrong.
 
     Parameters
     ----------
-    claimant
-        Who claims it, for people.
-    epsilon_at, delta_at
-        Map delta in (0, 1) to epsilon, and epsilon >= 0 to delta; None where only epsilons are
-        claimed.
-    divergences
-        Claimed Renyi divergences by order; empty for none. An order that is not there gets that of
-        the next larger one, as divergences rise with the order; infinity beyond the largest.
+    claimant : str
+        Name of the claimant for messages.
+    epsilon_at : callable
+        Maps a delta in (0, 1) to epsilon.
+    delta_at : callable, optional
+        Maps an epsilon of at least 0 to delta. None if only epsilons are claimed.
+    divergences : mapping of float to float, optional
+        Claimed Renyi divergences by order; empty for none. Other orders use the value of the next
+        larger one, since divergences increase with the order, and infinity beyond the largest.
     """
 
     claimant: str
@@ -44,7 +45,7 @@ class ClaimedCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """The claim is one for both orders."""
+        """Whether both orders have the same values; true by definition."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
@@ -52,7 +53,7 @@ class ClaimedCurve(PrivacyCurve):
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         if self.delta_at is None:
-            raise ValueError(f"epsilon must be asked for: {self.claimant} claims no deltas")
+            raise ValueError(f"use epsilon instead of delta: {self.claimant} claims no deltas")
         sizes = np.abs(epsilon)
         found = np.array([min(float(self.delta_at(float(e))), 1.0) for e in sizes])
         # the other order at -epsilon

@@ -1,14 +1,14 @@
-"""dp-accounting: its events as mechanisms, and what its accountants claim.
+"""dp-accounting: its events as mechanisms, and the claims of its accountants.
 
-A `DpEvent` says of which noise and which batches a run consists, in units of the norm to which
-records are clipped: a `GaussianDpEvent` of noise multiplier z adds noise of deviation z C to a sum
-of records of norm at most C. It says neither how many records there are nor who the neighbours are.
+A `DpEvent` describes the noise and the batches of a run in units of the clipping norm C: a
+`GaussianDpEvent` with noise multiplier z adds noise of standard deviation z C to a sum of records
+of norm at most C. It contains neither the number of records nor the adjacency.
 
 The relations are ``ADD_OR_REMOVE_ONE`` (`Relation.ADD_REMOVE`: the worse of both orders),
 ``REPLACE_ONE`` (`Relation.REPLACE_ONE`) and ``REPLACE_SPECIAL`` (`Relation.ZERO_OUT`). Sums of
-replace-one neighbours differ by up to 2 C, so that their noise over the sensitivity is z/2. The
-library's `PLDAccountant` counts so; its `RdpAccountant` takes z for the noise over the sensitivity,
-and claims a quarter of the divergence (google/differential-privacy issue 378).
+replace-one neighbours differ by up to 2 C, so the ratio of noise to sensitivity is z/2. The
+library's `PLDAccountant` uses z/2; its `RdpAccountant` uses z, and so claims a quarter of the
+divergence (google/differential-privacy issue 378).
 """
 
 from __future__ import annotations
@@ -53,24 +53,40 @@ _QUERIES = ("GaussianDpEvent", "ComposedDpEvent", "SelfComposedDpEvent")
 
 
 class Accountant(enum.Enum):
-    """The accountants of dp-accounting."""
+    """Accountants of dp-accounting."""
 
     PLD = "pld"
     RDP = "rdp"
 
 
 def library() -> Any:
-    """Return the module ``dp_accounting``; `ImportError` names the extra where it is missing."""
+    """Return the module ``dp_accounting``, or raise `ImportError` naming the extra."""
     return load("dp_accounting", extra="dp-accounting")
 
 
 def relation_of(relation: Any) -> Relation:
-    """Return a ``NeighboringRelation`` as `Relation`; a `Relation` stays as it is.
+    """Return a ``NeighboringRelation`` as a `Relation`.
+
+    Parameters
+    ----------
+    relation : object
+        A ``NeighboringRelation``, or a `Relation`, which is returned unchanged.
+
+    Returns
+    -------
+    Relation
+        The relation.
 
     Raises
     ------
     ValueError
         If it is neither.
+
+    Examples
+    --------
+    >>> import dp_accounting
+    >>> relation_of(dp_accounting.NeighboringRelation.REPLACE_ONE)
+    <Relation.REPLACE_ONE: 'replace one'>
     """
     if isinstance(relation, Relation):
         return relation
@@ -81,7 +97,30 @@ def relation_of(relation: Any) -> Relation:
 
 
 def neighboring_relation(relation: Relation) -> Any:
-    """Return a `Relation` as dp-accounting's ``NeighboringRelation``."""
+    """Return a `Relation` as a ``NeighboringRelation`` of dp-accounting.
+
+    Parameters
+    ----------
+    relation : Relation
+        The relation.
+
+    Returns
+    -------
+    NeighboringRelation
+        The corresponding member.
+
+    Raises
+    ------
+    ValueError
+        If ``relation`` is not a `Relation`.
+    ImportError
+        If dp-accounting is not installed.
+
+    Examples
+    --------
+    >>> neighboring_relation(Relation.ADD_REMOVE).name
+    'ADD_OR_REMOVE_ONE'
+    """
     validate.instance(Relation, relation=relation)
     return getattr(library().NeighboringRelation, _RELATIONS[relation])
 
@@ -92,35 +131,35 @@ def neighboring_relation(relation: Relation) -> Any:
 def from_dp_event(
     event: Any, *, dataset_size: int, relation: Any, clip_norm: float = 1.0
 ) -> NoisySGD | Composition:
-    """Return the mechanism that an event describes: clipped DP-SGD, all iterates released.
+    """Return the mechanism described by an event: clipped DP-SGD that releases all iterates.
 
     Parameters
     ----------
     event : object
         A ``DpEvent``: ``GaussianDpEvent`` (full batches), ``PoissonSampledDpEvent``,
         ``SampledWithoutReplacementDpEvent`` and ``TruncatedSubsampledGaussianDpEvent``, composed in
-        any way. Several Gaussian queries on one sample are one with the noise of all of them.
-        ``NoOpDpEvent`` is passed over.
+        any way. Several Gaussian queries on one sample are combined into one. ``NoOpDpEvent`` is
+        ignored.
     dataset_size : int
-        n, which most events do not say; those that do must agree.
-    relation : object
-        Who the neighbours are, which no event says: a `Relation`, or the ``neighboring_relation``
-        of an accountant.
+        Number of records n. Most events do not contain it; those that do must agree.
+    relation : Relation or NeighboringRelation
+        Adjacency, which no event contains: a `Relation`, or the ``neighboring_relation`` of an
+        accountant.
     clip_norm : float, default: 1.0
-        C. Only the noise over C matters for privacy.
+        Clipping norm C. Privacy depends on the ratio of noise to C only.
 
     Returns
     -------
     NoisySGD or Composition
-        One run if all steps are alike. The sampling probability of Poisson batches is kept where it
-        is no whole number of records (``poisson_rate``); the divisor is nominal. Step sizes are 1:
-        they do not matter where all iterates are released.
+        One run if all steps are alike. The sampling probability of Poisson batches is kept as
+        ``poisson_rate`` if it is not a whole number of records. The divisor is nominal, and the
+        step size is 1, which has no effect if all iterates are released.
 
     Raises
     ------
     ValueError
-        If a node of the event has no counterpart, with its type and its place in the tree, or a
-        number is out of its range.
+        If a node of the event has no counterpart (the message gives its type and its position in
+        the tree), or a number is out of range.
     ImportError
         If dp-accounting is not installed.
 
@@ -138,12 +177,12 @@ def from_dp_event(
     reader = _Reader(library(), dataset_size, relation_of(relation), clip_norm)
     steps = list(reader.steps(event, 1, "event"))
     if not steps:
-        raise ValueError("event must have a step that releases something, got none")
+        raise ValueError("event must have at least one step that releases something, got none")
     return composed(steps)
 
 
 class _Reader:
-    """Turns the nodes of an event into steps."""
+    """Converter of the nodes of an event to steps."""
 
     def __init__(
         self, library: Any, dataset_size: int, relation: Relation, clip_norm: float
@@ -154,7 +193,7 @@ class _Reader:
         self._clip_norm = clip_norm
 
     def _is(self, event: Any, name: str) -> bool:
-        """Whether an event is of a class, which older versions of the library may lack."""
+        """Return whether an event has a class, which older versions of the library may lack."""
         cls = getattr(self._library, name, None)
         return cls is not None and isinstance(event, cls)
 
@@ -163,7 +202,7 @@ class _Reader:
         return ValueError(f"{place} must be one of {', '.join(known)}, got {kind}")
 
     def steps(self, event: Any, times: int, place: str) -> Iterator[tuple[NoisySGD, int]]:
-        """Yield the steps of a node, each with how often it is run."""
+        """Yield the steps of a node, each with its number of repetitions."""
         if self._is(event, "NoOpDpEvent"):
             return
         if self._is(event, "ComposedDpEvent"):
@@ -176,7 +215,7 @@ class _Reader:
             yield self._step(event, place), times
 
     def _step(self, event: Any, place: str) -> NoisySGD:
-        """Return the one step of a node that is no composition."""
+        """Return the single step of a node that is not a composition."""
         if self._is(event, "GaussianDpEvent"):
             return self._made(place, self._noise(event, place), 1.0, Batching.FULL)
         if self._is(event, "PoissonSampledDpEvent"):
@@ -202,9 +241,9 @@ class _Reader:
         raise self._refused(event, place, _READ)
 
     def _noise(self, event: Any, place: str) -> float:
-        """Return the noise multiplier of Gaussian queries on one sample: as one query of all.
+        """Return the noise multiplier of one query equivalent to all on a sample.
 
-        Their noisy values are one Gaussian vector, of which z^-2 adds up.
+        Their noisy values form one Gaussian vector, so z^-2 adds up.
         """
         if self._is(event, "GaussianDpEvent"):
             validate.positive(**{f"{place}.noise_multiplier": event.noise_multiplier})
@@ -247,23 +286,23 @@ class _Reader:
 
 
 def to_dp_event(mechanism: NoisySGD | Composition) -> Any:
-    """Return the event of a mechanism; the relation is not part of it (`neighboring_relation`).
+    """Return the event of a mechanism, without its relation (see `neighboring_relation`).
 
     Parameters
     ----------
     mechanism : NoisySGD or Composition
-        That releases all iterates, on full, Poisson or truncated Poisson batches or batches without
-        replacement, divided by their nominal size.
+        Releases all iterates, on full, Poisson or truncated Poisson batches or batches without
+        replacement, with the nominal divisor.
 
     Returns
     -------
     DpEvent
-        A ``SelfComposedDpEvent`` for each run; a ``ComposedDpEvent`` of them for a composition.
+        A ``SelfComposedDpEvent`` per run; a ``ComposedDpEvent`` of them for a composition.
 
     Raises
     ------
     ValueError
-        If there is no event for the mechanism: the message names the choice.
+        If no event corresponds to the mechanism; the message names the choice.
     ImportError
         If dp-accounting is not installed.
 
@@ -317,18 +356,31 @@ def accountant(
     Parameters
     ----------
     mechanism : NoisySGD or Composition
-        See `to_dp_event`; its relation is that of the accountant.
+        As in `to_dp_event`. Its relation becomes that of the accountant.
     which : Accountant
         PLD or RDP.
     orders : sequence of float, optional
-        The Renyi orders of the RDP accountant; by default the library's own.
+        Renyi orders of the RDP accountant; defaults to the library's.
+
+    Returns
+    -------
+    PrivacyAccountant
+        A ``PLDAccountant`` or an ``RdpAccountant``.
 
     Raises
     ------
     ValueError
-        If there is no event for the mechanism, or the accountant does not support it.
+        If no event corresponds to the mechanism, or the accountant does not support it.
     ImportError
         If dp-accounting is not installed.
+
+    Examples
+    --------
+    >>> from audit.adapters.steps import step
+    >>> m = step(2.0, 1.0, dataset_size=100, relation=Relation.ADD_REMOVE, clip_norm=1.0,
+    ...          batching=Batching.FULL)
+    >>> round(float(accountant(m, Accountant.RDP).get_epsilon(1e-5)), 3)
+    2.166
     """
     validate.instance(Accountant, which=which)
     modules = library()
@@ -347,23 +399,23 @@ def accountant(
 
 
 def claimed_curve(source: Any) -> ClaimedCurve:
-    """Return what an accountant or a privacy loss distribution claims.
+    """Return the curve claimed by an accountant or a privacy loss distribution.
 
     Parameters
     ----------
-    source : object
-        A ``PrivacyAccountant`` that has composed its events, or a ``PrivacyLossDistribution``.
+    source : PrivacyAccountant or PrivacyLossDistribution
+        An accountant that has composed its events, or a distribution.
 
     Returns
     -------
     ClaimedCurve
-        One-sided: the library's upper bounds, for both orders, of which nothing is proven here.
-        Renyi divergences are there for a ``RdpAccountant`` alone.
+        The library's upper bounds for both orders, unchecked. Renyi divergences are available for
+        an ``RdpAccountant`` only.
 
     Raises
     ------
     ValueError
-        If it is neither.
+        If ``source`` is neither.
     ImportError
         If dp-accounting is not installed.
 

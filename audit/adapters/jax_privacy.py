@@ -1,6 +1,6 @@
-"""jax-privacy: the scores of its auditor, and the mechanisms of its execution plans.
+"""jax-privacy: scores of its auditor, and mechanisms of its execution plans.
 
-Read from jax-privacy 2.0.0.
+Written for jax-privacy 2.0.0.
 """
 
 from __future__ import annotations
@@ -17,36 +17,42 @@ from audit.mechanism import Composition, NoisySGD, Relation
 
 __all__ = ["from_auditor", "from_execution_plan"]
 
-# Where jax-privacy 2.0.0 keeps them; it has no public name for them.
+# Private attributes of jax-privacy 2.0.0, which has no public names for them.
 _HELD_IN, _HELD_OUT = "_in_canary_scores", "_out_canary_scores"
 
 
 def from_auditor(auditor: Any) -> CanaryScores:
-    """Return the scores that a ``CanaryScoreAuditor`` was given, not what it makes of them.
+    """Return the scores held by a ``CanaryScoreAuditor``, not its conclusions.
 
-    The auditor keeps them as they came, neither sorted nor paired nor thinned out, and so are they
-    here: those of canaries in the training first. It does not know whether each score is from a run
-    of its own. If so they are independent draws, for `audit.estimation.audit_samples`; scores of
-    many canaries of one run depend on each other, and are for `audit.estimation.audit_one_run`,
-    where a fair coin of its own decided on each canary. Either takes the error of all thresholds
-    into account.
+    The scores keep their order, those of canaries in the training first. The auditor does not
+    record whether each score comes from a separate run. If so, the scores are independent draws,
+    for `audit.estimation.audit_samples`. Scores of many canaries of one run depend on each other:
+    use `audit.estimation.audit_one_run`, which requires that an independent fair coin decided on
+    each canary. Both account for the error of all thresholds.
 
     Parameters
     ----------
-    auditor : object
+    auditor : CanaryScoreAuditor
         A ``jax_privacy.auditing.CanaryScoreAuditor``.
 
     Returns
     -------
     CanaryScores
-        ``x`` are the scores of canaries that were held in, ``x_prime`` of those held out.
+        ``x`` holds the scores of canaries in the training, ``x_prime`` those of the others.
 
     Raises
     ------
     ImportError
         If jax-privacy is not installed.
     ValueError
-        If it is something else, a score is not finite, or its version keeps no scores.
+        If ``auditor`` is something else, a score is not finite, or its version keeps no scores.
+
+    Examples
+    --------
+    >>> import jax_privacy  # doctest: +SKIP
+    >>> auditor = jax_privacy.auditing.CanaryScoreAuditor([2.1, 1.7], [0.3, 0.9])  # doctest: +SKIP
+    >>> from_auditor(auditor).x  # doctest: +SKIP
+    array([2.1, 1.7])
     """
     kind = load("jax_privacy.auditing", extra="jax-privacy").CanaryScoreAuditor
     if not isinstance(auditor, kind):
@@ -67,30 +73,39 @@ def from_auditor(auditor: Any) -> CanaryScores:
 def from_execution_plan(
     plan: Any, *, dataset_size: int, relation: Relation, clip_norm: float = 1.0
 ) -> NoisySGD | Composition:
-    """Return the mechanism of an execution plan, by its ``dp_event``.
+    """Return the mechanism of an execution plan, from its ``dp_event``.
 
     Parameters
     ----------
-    plan : object
+    plan : DPExecutionPlan
         A ``jax_privacy.experimental.execution_plan.DPExecutionPlan``.
     dataset_size : int
-        What the plan does not say: n, the relation of the accountant that it was configured with,
-        and the norm to which gradients are clipped.
+        Number of records n, which the plan does not contain.
     relation : Relation
-        What the plan does not say: n, the relation of the accountant that it was configured with,
-        and the norm to which gradients are clipped.
+        Relation of the accountant that the plan was configured with.
     clip_norm : float, default: 1.0
-        What the plan does not say: n, the relation of the accountant that it was configured with,
-        and the norm to which gradients are clipped.
+        Norm to which gradients are clipped.
+
+    Returns
+    -------
+    NoisySGD or Composition
+        The mechanism.
 
     Raises
     ------
     ImportError
         If jax-privacy is not installed.
     ValueError
-        If it is something else, or the event is not the mechanism: for noise that is correlated
-        over bands the event is that of another mechanism, which bounds it; for replace-one it is
-        scaled by twice the clipping norm, of which the event does not say that it is.
+        If ``plan`` is something else, or its event does not determine the mechanism: for noise that
+        is correlated over bands the event belongs to another mechanism that bounds it; for
+        replace-one it does not say whether noise was scaled by twice the clipping norm.
+
+    Examples
+    --------
+    >>> from_execution_plan(  # doctest: +SKIP
+    ...     plan, dataset_size=60_000, relation=Relation.ADD_REMOVE
+    ... ).noise_multiplier
+    1.1
     """
     module = load("jax_privacy.experimental.execution_plan", extra="jax-privacy")
     if not isinstance(plan, module.DPExecutionPlan):
@@ -103,8 +118,8 @@ def from_execution_plan(
         )
     if relation is Relation.REPLACE_ONE:
         raise ValueError(
-            "relation must be 'add remove' or 'zero out' for a plan, whose event does not say by "
-            "which sensitivity noise was scaled, got 'replace one'"
+            "relation must be 'add remove' or 'zero out' for a plan, because its event does not "
+            "contain the sensitivity by which noise was scaled, got 'replace one'"
         )
     return from_dp_event(
         plan.dp_event, dataset_size=dataset_size, relation=relation, clip_norm=clip_norm

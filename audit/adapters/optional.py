@@ -1,4 +1,4 @@
-"""Libraries that are imported where they are needed only."""
+"""Imports of optional libraries."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 def load(name: str, *, extra: str) -> Any:
-    """Return a module of another library.
+    """Return a module of an optional library.
 
     Raises
     ------

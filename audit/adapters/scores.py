@@ -1,14 +1,14 @@
-"""Files of canary scores with a column of membership, as auditing tools write them.
+"""Files of canary scores with a membership column, as auditing tools write them.
 
-Privacy Meter's ``attack_result_*.npz`` holds ``scores`` and ``memberships``; other repositories
-write a row for each canary to a CSV or Parquet file. What may be concluded depends on the training
-runs behind the rows, of which a file says nothing:
+``attack_result_*.npz`` of Privacy Meter holds ``scores`` and ``memberships``; other tools write one
+row per canary to a CSV or Parquet file. Valid conclusions depend on the training runs behind the
+rows, which a file does not describe:
 
-- every row from a run of its own: scores of members and of others are independent draws, for
-  `audit.estimation.audit_samples` (``x``, ``x_prime``);
-- many rows of one run: they depend on each other, so that `audit_samples` is wrong;
-  `audit.estimation.audit_one_run` takes (``scores``, ``member``), where a fair coin of its own
-  decided on each row's membership. Where a fixed half were members, they were no such coins.
+- One row per run: scores of members and of others are independent draws. Use
+  `audit.estimation.audit_samples` with ``x`` and ``x_prime``.
+- Many rows of one run: the scores depend on each other, and `audit_samples` is invalid. Use
+  `audit.estimation.audit_one_run` with ``scores`` and ``member`` if an independent fair coin
+  decided on the membership of each row. Choosing a fixed half as members is not enough.
 """
 
 from __future__ import annotations
@@ -38,14 +38,19 @@ _MEMBERSHIP = MappingProxyType(
 
 @dataclass(frozen=True, eq=False)
 class CanaryScores:
-    """Scores of canaries, and which of them were trained on.
+    """Scores of canaries, with their membership in the training data.
 
     Attributes
     ----------
     scores : ndarray
-        One a canary, finite, shape ``(n,)``, in the order of the source.
+        One finite score per canary, shape ``(n,)``, in the order of the source.
     member : ndarray of bool
-        Whether it was in the training data, shape ``(n,)``; the coins of `audit_one_run`.
+        Whether the canary was in the training data, shape ``(n,)``: the coins of `audit_one_run`.
+
+    Raises
+    ------
+    ValueError
+        If a score is not finite or the shapes differ.
     """
 
     scores: Array
@@ -64,12 +69,12 @@ class CanaryScores:
 
     @property
     def x(self) -> Array:
-        """Scores of members: draws under the dataset with the canary."""
+        """Scores of members: draws for the dataset with the canary."""
         return self._side(True, "members")
 
     @property
     def x_prime(self) -> Array:
-        """Scores of the others: draws under the dataset without it."""
+        """Scores of non-members: draws for the dataset without the canary."""
         return self._side(False, "others")
 
     def _side(self, of: bool, called: str) -> Array:
@@ -80,24 +85,29 @@ class CanaryScores:
 
 
 def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
-    r"""Return the scores of a file and their membership.
+    r"""Return the scores and the membership stored in a file.
 
     Parameters
     ----------
     path : str or Path
-        ``.csv`` or ``.tsv`` with a line of names on top, ``.npz`` with an array a name, ``.npy``
-        with a structured array (named fields) or columns (names are their numbers, from "0"), or
+        ``.csv`` or ``.tsv`` with a header line; ``.npz`` with one array per name; ``.npy`` with a
+        structured array (named fields) or plain columns (named by number, from "0"); or
         ``.parquet``, which needs PyArrow.
     score, member : str
-        Names of columns. Membership is 0 or 1, or false or true.
+        Names of the columns. Membership is 0 or 1, or false or true.
+
+    Returns
+    -------
+    CanaryScores
+        Scores and membership, in the order of the file.
 
     Raises
     ------
     ImportError
-        If a Parquet file is read and PyArrow is not installed.
+        If the file is Parquet and PyArrow is not installed.
     ValueError
-        If there is no such file or column, both are one column, a score is no finite number, or
-        membership is something else.
+        If the file or a column does not exist, both names are equal, a score is not a finite
+        number, or membership has other values.
 
     Examples
     --------
@@ -119,7 +129,7 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
         columns = reader(path)
     except ImportError:
         raise
-    except Exception as error:  # of readers of other people's formats
+    except Exception as error:  # third-party readers raise anything
         reason = getattr(error, "strerror", None) or " ".join(str(error).split())
         raise ValueError(f"file must be readable, got {str(path)!r} ({reason})") from None
     try:

@@ -1,4 +1,4 @@
-"""Mechanisms from the steps that an accountant was told of."""
+"""Mechanisms from the steps recorded by an accountant."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 # rate * dataset_size is whole up to the rounding of the rate
 _WHOLE = 1e-9
-_MOST_SHOWN = 3  # runs of a composition
+_MOST_SHOWN = 3  # runs of a composition that are listed
 
 
 def step(
@@ -24,28 +24,37 @@ def step(
     batch_size: int | None = None,
     max_batch_size: int | None = None,
 ) -> NoisySGD:
-    """Return one step of clipped DP-SGD whose noisy gradient is released, whatever the losses.
+    """Return one step of clipped DP-SGD that releases its noisy gradient, for any losses.
 
     Parameters
     ----------
-    noise_multiplier
-        The deviation of the noise of a batch's sum over ``clip_norm``, in every relation.
-    sampling_rate
-        q in (0, 1]. It is kept as it is: where q n is no whole number, as for the 1/235 of 60,000
-        records in batches of about 256, the mechanism has it as ``poisson_rate``.
-    dataset_size, relation, clip_norm
-        n, the neighbours, and the norm to which each record's gradient is clipped.
-    batching
+    noise_multiplier : float
+        Standard deviation of the noise of a batch's sum over ``clip_norm``, in every relation.
+    sampling_rate : float
+        Rate q in (0, 1], kept exactly. If q n is not a whole number, as for rate 1/235 and 60,000
+        records, it becomes ``poisson_rate``.
+    dataset_size : int
+        Number of records n.
+    relation : Relation
+        Adjacency.
+    clip_norm : float
+        Norm to which each record's gradient is clipped.
+    batching : Batching, default: Batching.POISSON
         Full, Poisson, truncated Poisson, or without replacement.
-    batch_size
-        The divisor of Poisson batches, which privacy does not depend on; by default q n, rounded.
-    max_batch_size
-        For truncated Poisson batches.
+    batch_size : int, optional
+        Divisor of Poisson batches, which does not affect privacy; defaults to q n, rounded.
+    max_batch_size : int, optional
+        Largest size of truncated Poisson batches.
+
+    Returns
+    -------
+    NoisySGD
+        The mechanism, with one step of size 1.
 
     Raises
     ------
     ValueError
-        If a number is out of its range.
+        If a number is out of range.
     """
     validate.positive(
         noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, clip_norm=clip_norm
@@ -75,9 +84,9 @@ def step(
 
 
 def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD | Composition:
-    """Return the mechanism that runs every step so many times, and releases all iterates.
+    """Return the mechanism that repeats each step as given and releases all iterates.
 
-    Equal steps in a row become one run.
+    Consecutive equal steps become one run.
 
     Raises
     ------
@@ -97,17 +106,17 @@ def composed(steps: Iterable[tuple[NoisySGD, int]]) -> NoisySGD | Composition:
 
 
 def runs_of(mechanism: NoisySGD | Composition) -> tuple[NoisySGD, ...]:
-    """Return the runs that a mechanism consists of."""
+    """Return the runs of a mechanism."""
     return mechanism.parts if isinstance(mechanism, Composition) else (mechanism,)
 
 
 def noise_over_clip_norm(run: NoisySGD) -> float:
-    """Return what accountants call the noise multiplier: of a batch's sum, over the clip norm.
+    """Return the accountants' noise multiplier: noise of a batch's sum over the clip norm.
 
     Raises
     ------
     ValueError
-        If the sensitivity of a record is not what the bound on its gradient implies.
+        If the sensitivity of a record is not implied by the bound on its gradient.
     """
     bound = run.gradient_bound
     share = 2.0 if run.relation is Relation.REPLACE_ONE else 1.0
@@ -120,7 +129,7 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
 
 
 def in_words(mechanism: NoisySGD | Composition) -> str:
-    """Return in one line what is judged: steps, batches, rate, noise multiplier and neighbours.
+    """Return a one-line description: steps, batches, rate, noise multiplier and relation.
 
     Examples
     --------

@@ -1,21 +1,22 @@
-"""Opacus: what its accountants were told, and what its optimizer and data loader do.
+"""Opacus: the histories of its accountants, and what its optimizer and data loader do.
 
-Read from Opacus 1.6.0 with PyTorch 2.13.0. Opacus has no name for a relation; its accountants are
-those of Poisson batches under add/remove. They take from `PrivacyEngine.make_private`
+Written for Opacus 1.6.0 with PyTorch 2.13.0. The accountants of Opacus assume Poisson batches under
+add/remove, although Opacus does not name a relation. From `PrivacyEngine.make_private` they take
 
-- the rate 1 / len(data_loader), whatever draws the batches;
-- the optimizer's noise multiplier at every step: the deviation of the noise of a batch's sum over
-  the norm to which gradients are clipped (per layer: over the norm of the vector of these norms).
+- the rate 1 / len(data_loader), regardless of the sampler;
+- the optimizer's noise multiplier at every step: the standard deviation of the noise of a batch's
+  sum over the clipping norm (per layer: over the norm of the vector of clipping norms).
 
 The divisor: ``loss_reduction="mean"`` divides the noisy sum by ``expected_batch_size``, which is
-int(n / len(data_loader)), and ``"sum"`` by nothing; no batch is divided by its actual size. The
-noise is divided with the gradients, so a constant that is the same for both neighbours changes
-nothing: not int(n q) in place of n q either. It is the same if n is public, as `NoisySGD` takes it,
-and for neighbours of one size. But under add/remove, with n private, Opacus makes it of each
-dataset's own n. If the number of batches divides n, which it does where the batch size does, a
-record less makes the divisor b - 1. In d coordinates and T steps the deviation of the noise alone
-then tells the two apart about like sqrt(2 d T)/b-GDP, which no accountant counts
-(meta-pytorch/opacus issues 571 and 819). `PrivateTraining` says where that is so; "sum" avoids it.
+int(n / len(data_loader)), and ``"sum"`` does not divide; no batch is divided by its actual size.
+The noise is divided together with the gradients, so a divisor that is equal for both neighbours has
+no effect on privacy, even if it is int(n q) instead of n q. It is equal if n is public, as
+`NoisySGD` assumes, or if the neighbours have the same size. Under add/remove with private n,
+however, Opacus computes it from each dataset's own n. If the number of batches divides n (as it
+does if the batch size does), removing a record makes the divisor b - 1. In d dimensions and T
+steps, the standard deviation of the noise alone then distinguishes the two datasets about as well
+as sqrt(2 d T)/b-GDP, which no accountant counts (meta-pytorch/opacus issues 571 and 819).
+`PrivateTraining` reports this; ``"sum"`` avoids it.
 """
 
 from audit.adapters.opacus.accountants import (

@@ -1,4 +1,4 @@
-"""What Opacus' accountants claim."""
+"""Claims of Opacus' accountants."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from audit.mechanism import Composition, NoisySGD
 
 
 class Accountant(enum.Enum):
-    """Opacus' accountants, by the names that ``PrivacyEngine(accountant=...)`` knows."""
+    """Accountants of Opacus, with their names in ``PrivacyEngine(accountant=...)``."""
 
     RDP = "rdp"
     PRV = "prv"
@@ -28,30 +28,39 @@ class Accountant(enum.Enum):
 def claimed_epsilons(
     history: Any, *, accountant: Accountant | str, deltas: Sequence[float]
 ) -> tuple[float, ...]:
-    """Return what one of Opacus' accountants says of a history, with its default settings.
+    """Return the epsilons that an accountant of Opacus claims for a history.
+
+    The accountant has its default settings.
 
     Parameters
     ----------
     history : object
         Anything that `read_history` reads, or a mechanism that `to_history` takes.
     accountant : Accountant or str
-        Which: ``Accountant.RDP`` and ``Accountant.PRV`` claim upper bounds, ``Accountant.GDP`` an
-        approximation by a central limit theorem, which Opacus says can be too small.
+        ``Accountant.RDP`` and ``Accountant.PRV`` claim upper bounds; ``Accountant.GDP`` claims a
+        central limit approximation, which may be too small according to Opacus.
     deltas : sequence of float
-        In (0, 1), shape ``(k,)``.
+        Values in (0, 1), shape ``(k,)``.
 
     Returns
     -------
     tuple of float
-        Opacus' epsilon at each delta.
+        Epsilon at each delta, in nats.
 
     Raises
     ------
     ImportError
         If Opacus is not installed.
     ValueError
-        If an argument is out of its range, or the accountant fails, or is the GDP accountant with a
-        history of several entries, of which it would read the last one only.
+        If an argument is out of range, the accountant fails, or the GDP accountant is given several
+        entries, of which it reads only the last.
+
+    Examples
+    --------
+    >>> claimed_epsilons(  # doctest: +SKIP
+    ...     [(1.1, 0.01, 1000)], accountant=Accountant.RDP, deltas=(1e-5,)
+    ... )
+    (1.7118,)
     """
     kind = _accountant(accountant)
     for delta in deltas:
@@ -70,21 +79,31 @@ def claimed_epsilons(
 
 
 def rdp_divergences(history: Any, *, orders: Sequence[float]) -> tuple[float, ...]:
-    """Return the Renyi divergences that Opacus' RDP accountant adds up for a history.
+    """Return the Renyi divergences that Opacus' RDP accountant computes for a history.
 
     Parameters
     ----------
     history : object
         Anything that `read_history` reads, or a mechanism that `to_history` takes.
     orders : sequence of float
-        Above 1, shape ``(k,)``.
+        Values above 1, shape ``(k,)``.
+
+    Returns
+    -------
+    tuple of float
+        Divergence at each order, in nats.
 
     Raises
     ------
     ImportError
         If Opacus is not installed.
     ValueError
-        If an argument is out of its range, or Opacus fails.
+        If an argument is out of range, or Opacus fails.
+
+    Examples
+    --------
+    >>> rdp_divergences([(1.0, 1.0, 10)], orders=(2.0, 4.0))  # doctest: +SKIP
+    (10.0, 20.0)
     """
     for order in orders:
         validate.above_one(order=order)
@@ -103,25 +122,30 @@ def rdp_divergences(history: Any, *, orders: Sequence[float]) -> tuple[float, ..
 
 
 def claimed_curve(accountant: Any) -> ClaimedCurve:
-    """Return what an accountant of Opacus claims of the steps that it was told of.
+    """Return the curve claimed by an accountant of Opacus.
 
     Parameters
     ----------
-    accountant : object
-        An ``RDPAccountant``, ``PRVAccountant`` or ``GaussianAccountant``.
+    accountant : RDPAccountant, PRVAccountant or GaussianAccountant
+        An accountant with a history.
 
     Returns
     -------
     ClaimedCurve
-        One-sided: Opacus' epsilons, of which nothing is proven here. Renyi divergences are there
-        for an ``RDPAccountant`` alone, at the orders that it uses.
+        Opacus' epsilons, unchecked. Renyi divergences are available for an ``RDPAccountant`` only,
+        at its own orders.
 
     Raises
     ------
     ImportError
         If Opacus is not installed.
     ValueError
-        If it is something else, or has no history.
+        If ``accountant`` is something else, or has no history.
+
+    Examples
+    --------
+    >>> claimed_curve(privacy_engine.accountant).epsilon(1e-5)  # doctest: +SKIP
+    1.7118
     """
     library = load("opacus.accountants", extra="opacus")
     if not isinstance(accountant, library.IAccountant):
@@ -154,7 +178,7 @@ def _entries(history: Any) -> History:
 
 
 def _asked(ask: Callable[[], tuple[float, ...]], name: str) -> tuple[float, ...]:
-    """Return what the library answers; it warns of accountants and orders, and raises anything."""
+    """Return the library's answer; it may warn, and raise any exception."""
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")

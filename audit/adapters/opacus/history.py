@@ -10,7 +10,7 @@ from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 History = tuple[tuple[float, float, int], ...]
-"""Noise multiplier, sample rate and steps of each entry, in the order of an accountant."""
+"""Noise multiplier, sample rate and number of steps of each entry, in order."""
 
 
 def read_history(source: Any) -> History:
@@ -22,10 +22,15 @@ def read_history(source: Any) -> History:
         A list of (noise multiplier, sample rate, steps), an accountant, a ``PrivacyEngine``, or the
         ``state_dict()`` of an accountant.
 
+    Returns
+    -------
+    tuple of (float, float, int)
+        Noise multiplier, sample rate and number of steps of each entry.
+
     Raises
     ------
     ValueError
-        If it is none of these, has no entry, or an entry has a number out of its range.
+        If ``source`` is none of these or empty, or a number is out of range.
 
     Examples
     --------
@@ -39,7 +44,7 @@ def read_history(source: Any) -> History:
             raise ValueError(f"history must be a state_dict with 'history', got the keys {keys}")
         found = found["history"]
     else:
-        found = getattr(found, "accountant", found)  # of a PrivacyEngine
+        found = getattr(found, "accountant", found)  # a PrivacyEngine has one
         found = getattr(found, "history", found)
     if isinstance(found, str) or not isinstance(found, Sequence):
         kinds = "entries (noise multiplier, sample rate, steps), an accountant or its state_dict"
@@ -66,25 +71,31 @@ def from_history(
 ) -> NoisySGD | Composition:
     """Return the mechanism that Opacus' accountants assume for a history.
 
-    Poisson batches (full ones at rate 1), all iterates released. Entries of one noise multiplier
-    and rate become one run, others a `Composition`. The step size is 1: where all iterates are
-    released nothing depends on it.
+    It has Poisson batches (full batches at rate 1) and releases all iterates. Consecutive entries
+    of equal noise multiplier and rate become one run; several runs become a `Composition`. The step
+    size is 1, which has no effect if all iterates are released.
 
     Parameters
     ----------
     history : object
         Anything that `read_history` reads.
     dataset_size : int
-        n. The rate is kept as it is where rate times n is no whole number.
+        Number of records n. The rate is kept exactly even if rate times n is not a whole number.
     relation : Relation
-        Opacus means ``Relation.ADD_REMOVE``; its noise multiplier is over the clipping norm in any.
+        Opacus assumes ``Relation.ADD_REMOVE``. The noise multiplier is relative to the clipping
+        norm in every relation.
     clip_norm : float, default: 1.0
-        The norm to which gradients are clipped.
+        Norm to which gradients are clipped.
+
+    Returns
+    -------
+    NoisySGD or Composition
+        The mechanism.
 
     Raises
     ------
     ValueError
-        If the history or a number is out of its range.
+        If the history or a number is out of range.
 
     Examples
     --------
@@ -107,7 +118,7 @@ def from_history(
 def poisson_step(
     noise_multiplier: float, rate: float, dataset_size: int, relation: Relation, clip_norm: float
 ) -> NoisySGD:
-    """Return one step on Poisson batches, or on all records where the rate is 1."""
+    """Return one step on Poisson batches, or on all records at rate 1."""
     return step(
         noise_multiplier,
         rate,
@@ -125,13 +136,18 @@ def to_history(mechanism: NoisySGD | Composition) -> History:
     Parameters
     ----------
     mechanism : NoisySGD or Composition
-        Poisson or full batches, all iterates released, the nominal divisor, add/remove or zero-out
-        neighbours: for these two the pair of laws is the same.
+        Has Poisson or full batches, all iterates released, the nominal divisor, and add/remove or
+        zero-out neighbours, whose pairs of laws are the same.
+
+    Returns
+    -------
+    tuple of (float, float, int)
+        Noise multiplier, sample rate and number of steps of each run.
 
     Raises
     ------
     ValueError
-        If Opacus' accountants do not speak of the mechanism.
+        If Opacus' accountants do not cover the mechanism.
 
     Examples
     --------

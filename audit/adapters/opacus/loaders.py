@@ -1,4 +1,4 @@
-"""Which batches a data loader draws."""
+"""Batch samplers of PyTorch and Opacus data loaders."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ class Loader:
     Attributes
     ----------
     sampler : str
-        The class of PyTorch's or Opacus' sampler, by name.
+        Class name of PyTorch's or Opacus' sampler.
     batching : Batching
-        What that is.
+        Its batching scheme.
     records : int
-        How many records it draws from.
+        Number of records that it draws from.
     batches : int
-        Of an epoch; Opacus takes 1/batches for the sampling rate.
+        Number of batches per epoch; Opacus uses 1/batches as sampling rate.
     batch_size : int, optional
-        Records of a full batch; the last one of an epoch may be smaller. None for Poisson batches.
+        Records per batch; the last batch of an epoch may be smaller. None for Poisson batches.
     rate : float, optional
-        The probability of a record in each Poisson batch, None for others.
+        Sampling rate of Poisson batches; None for others.
     """
 
     sampler: str
@@ -41,7 +41,7 @@ class Loader:
 
     @property
     def assumed_rate(self) -> float:
-        """The rate that `PrivacyEngine.make_private` tells the accountant."""
+        """Sampling rate that `PrivacyEngine.make_private` passes to the accountant."""
         return 1 / self.batches
 
     def __str__(self) -> str:
@@ -55,28 +55,34 @@ class Loader:
     def mechanism(
         self, history: History, *, relation: Relation, clip_norm: float
     ) -> NoisySGD | Composition:
-        """Return the mechanism whose batches this loader draws, all iterates released.
+        """Return the mechanism with this loader's batches, all iterates released.
 
-        Where the last batch of an epoch is smaller, shuffled and cyclic batches become those of
-        ``batches * batch_size`` records. What is known of their privacy is the same: each record is
-        in one batch of an epoch, the sums of the batches differ by public constants, and all bounds
-        rest on statistics that treat the batches alike (or, for cyclic ones, on a record of the
-        first batch).
+        If the last batch of an epoch is smaller, shuffled and cyclic batches are modelled as those
+        of ``batches * batch_size`` records. This does not change the known privacy: each record is
+        in one batch per epoch, the sums of the batches differ by public constants, and all bounds
+        use statistics that treat the batches alike (or, for cyclic batches, a record of the first
+        batch).
 
         Parameters
         ----------
         history : History
-            The noise multipliers and steps; its rates are those that an accountant was told.
+            Noise multipliers and steps. Its rates are those recorded by the accountant, and are
+            ignored.
         relation : Relation
-            See `NoisySGD`.
+            Adjacency.
         clip_norm : float
-            See `NoisySGD`.
+            Norm to which gradients are clipped.
+
+        Returns
+        -------
+        NoisySGD or Composition
+            The mechanism.
 
         Raises
         ------
         ValueError
-            If an epoch is cut by the end of an entry of the history, or of a run whose batches are
-            of two sizes.
+            If an entry of the history ends within an epoch, or a run with batches of two sizes
+            does.
         """
         if self._cut_by(history):
             raise ValueError(
@@ -89,7 +95,7 @@ class Loader:
         )
 
     def _cut_by(self, history: History) -> bool:
-        """Whether an epoch's batches depend on each other and part of it alone is in an entry."""
+        """Return whether an entry ends within an epoch whose batches depend on each other."""
         if self.batching not in (Batching.RESHUFFLED, Batching.CYCLIC):
             return False
         several = len({noise_multiplier for noise_multiplier, _, _ in history}) > 1
@@ -101,7 +107,7 @@ class Loader:
     def _step(self, noise_multiplier: float, relation: Relation, clip_norm: float) -> NoisySGD:
         if self.rate is not None:
             return poisson_step(noise_multiplier, self.rate, self.records, relation, clip_norm)
-        assert self.batch_size is not None  # of all samplers but Poisson's
+        assert self.batch_size is not None  # None for Poisson samplers only
         cut = self.batching in (Batching.RESHUFFLED, Batching.CYCLIC)
         return NoisySGD(
             steps=1,
@@ -130,28 +136,45 @@ def read_loader(data_loader: Any) -> Loader:
     any of PyTorch's with one batch of all         full
     =============================================  ==================================
 
-    Opacus names its Poisson sampler "uniform with replacement"; records are drawn without.
+    Opacus calls its Poisson sampler "uniform with replacement", although it samples without.
+
+    Parameters
+    ----------
+    data_loader : DataLoader
+        A data loader of PyTorch or Opacus, or of ``BatchMemoryManager``.
+
+    Returns
+    -------
+    Loader
+        The batching scheme and its sizes.
 
     Raises
     ------
     ImportError
         If Opacus is not installed.
     ValueError
-        If the sampler is another one, draws with replacement, or leaves records out, or empty
+        If the sampler is unknown, samples with replacement or leaves records out, or if empty
         Poisson batches are filled with a random record.
+
+    Examples
+    --------
+    >>> read_loader(torch.utils.data.DataLoader(  # doctest: +SKIP
+    ...     torch.arange(100), batch_size=10, shuffle=True
+    ... )).batching.value
+    'reshuffled'
     """
     data = load("torch.utils.data", extra="opacus")
     samplers = load("opacus.utils.uniform_sampler", extra="opacus")
     split = load("opacus.utils.batch_memory_manager", extra="opacus").BatchSplittingSampler
     validate.instance(data.DataLoader, data_loader=data_loader)
     batches = data_loader.batch_sampler
-    if type(batches) is split:  # physical batches of logical ones
+    if type(batches) is split:  # physical batches within logical ones
         batches = batches.sampler
     if type(batches) is samplers.UniformWithReplacementSampler:
         if getattr(data_loader.collate_fn, "rand_on_empty", False):
             raise ValueError(
-                "data_loader must leave empty batches empty, got rand_on_empty=True: with a random "
-                "record in place of none, a record changes a sum by up to twice the clipping norm"
+                "data_loader must leave empty batches empty, got rand_on_empty=True: a random record "
+                "in an empty batch lets a record change a sum by up to twice the clipping norm"
             )
         return Loader(
             sampler=type(batches).__name__,
@@ -169,7 +192,7 @@ def read_loader(data_loader: Any) -> Loader:
 
 
 def _read_batches(batches: Any, data: Any) -> Loader:
-    """Return how PyTorch's batch sampler draws batches from the sampler of records below it."""
+    """Return how PyTorch's batch sampler draws batches from its sampler of records."""
     sampler, size = batches.sampler, int(batches.batch_size)
     known = {
         data.RandomSampler: Batching.RESHUFFLED,
@@ -213,7 +236,7 @@ def _read_batches(batches: Any, data: Any) -> Loader:
 
 
 def named(thing: Any) -> str:
-    """Return an object's class and the package that it comes from."""
+    """Return the class of an object and its package."""
     if thing is None:
         return "None"
     return f"{type(thing).__name__} of {type(thing).__module__.partition('.')[0]}"

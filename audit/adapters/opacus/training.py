@@ -1,4 +1,4 @@
-"""What is claimed of a training with Opacus, beside what is trained."""
+"""Trainings with Opacus: the claimed mechanism and the actual one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit.adapters.opacus.loaders import Loader, named, read_loader
 from audit.adapters.optional import load
 from audit.mechanism import Composition, NoisySGD, Relation
 
-# Opacus takes 1 / len(data_loader) for the rate; a history stores it as it is.
+# A history stores Opacus' rate 1 / len(data_loader) exactly.
 _SAME_RATE = 1e-12
 
 
@@ -23,10 +23,10 @@ class Clipping(enum.Enum):
     Attributes
     ----------
     FLAT
-        As a whole, by per-sample gradients or by ghost clipping.
+        The whole gradient, with per-sample gradients or ghost clipping.
     PER_LAYER
-        Each parameter's to a norm of its own; the whole gradient has at most the norm of the vector
-        of these norms, to which Opacus' noise is scaled.
+        Each parameter to its own norm. The whole gradient has at most the norm of the vector of
+        these norms, to which Opacus scales the noise.
     """
 
     FLAT = "flat"
@@ -35,30 +35,31 @@ class Clipping(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class PrivateTraining:
-    """What Opacus' accountant claims of a training, beside what is trained.
+    """Claimed and actual mechanism of a training with Opacus.
 
     Attributes
     ----------
-    history : History
-        What the accountant was told, or will be.
+    history : tuple of (float, float, int)
+        History of the accountant, recorded or planned.
     claimed : NoisySGD or Composition
-        The mechanism that Opacus' accountants assume for it: Poisson batches.
+        The mechanism that Opacus' accountants assume: Poisson batches.
     actual : NoisySGD or Composition
-        The mechanism that the optimizer and the loader run. Ask `audit.bounds.batching_gap`, or
-        `audit.exact.dominating_curve` of both, how private each is, and `claimed_epsilons` what
-        Opacus says.
+        The mechanism that the optimizer and the loader run. Compare the two with
+        `audit.bounds.batching_gap` or `audit.exact.dominating_curve`, and with Opacus by
+        `claimed_epsilons`.
     loader : Loader
         How batches are drawn.
     divisor, divisor_without_record : int or None
-        What the noisy sum is divided by, and what Opacus takes at the same rate for a dataset with
-        a record less; None for ``loss_reduction="sum"``.
+        Divisor of the noisy sum, and the one that Opacus would use at the same rate for a dataset
+        with one record less; None for ``loss_reduction="sum"``.
     clipping : Clipping
-        How gradients are clipped, and the largest norm of a record's whole gradient.
+        How gradients are clipped.
     clip_norm : float
-        How gradients are clipped, and the largest norm of a record's whole gradient.
+        Largest norm of a record's whole gradient.
     noise_multiplier : float
-        The optimizer's, now. Both mechanisms have those of the history, which it follows unless a
-        schedule changed it after the last step, or the history is of another optimizer.
+        Current noise multiplier of the optimizer. Both mechanisms use those of the history, which
+        differ only if a schedule changed it after the last step or the history belongs to another
+        optimizer.
     """
 
     history: History
@@ -105,42 +106,56 @@ def from_private(
     history: Any = None,
     epochs: int | None = None,
 ) -> PrivateTraining:
-    """Return what is claimed and what is done by what ``PrivacyEngine.make_private`` returned.
+    """Return the claimed and the actual mechanism of ``PrivacyEngine.make_private``.
 
     Parameters
     ----------
-    optimizer : object
-        Opacus' ``DPOptimizer``, with flat clipping (hooks or ghost) or per layer.
-    data_loader : object
-        The loader that is iterated: Opacus' ``DPDataLoader``, or with ``poisson_sampling=False``
-        any of PyTorch whose sampler `read_loader` knows; that of ``BatchMemoryManager``, too.
+    optimizer : DPOptimizer
+        Opacus' optimizer, with flat clipping (hooks or ghost) or per-layer clipping.
+    data_loader : DataLoader
+        The loader used for training: Opacus' ``DPDataLoader``; with ``poisson_sampling=False`` any
+        loader of PyTorch whose sampler `read_loader` knows; or that of ``BatchMemoryManager``.
     relation : Relation
-        What makes two datasets neighbours. Opacus means add/remove; a loader that shuffles or goes
-        through the data in order has bounds for zero-out (the record's gradient is zero in one of
-        the datasets), for which an accountant of Poisson batches claims the same.
+        Adjacency. Opacus assumes add/remove. For loaders that shuffle or read the data in order,
+        bounds are known for zero-out (the record's gradient is zero in one dataset), for which
+        accountants of Poisson batches claim the same.
     history : object, optional
-        What `read_history` reads, of this loader alone and from the beginning of an epoch on.
+        Anything that `read_history` reads, recorded with this loader only and from the start of an
+        epoch.
     epochs : int, optional
-        Instead of a history, before the training: how often the loader will be gone through.
+        Number of epochs, for a training that has not started; replaces ``history``.
+
+    Returns
+    -------
+    PrivateTraining
+        The two mechanisms and what they were read from.
 
     Raises
     ------
     ImportError
         If Opacus is not installed.
     ValueError
-        If the optimizer or sampler has no counterpart here: distributed and adaptive ones, weighted
-        sampling or sampling with replacement. If the history is not one of this loader (gradients
-        that are accumulated over several batches, too).
+        If the optimizer or the sampler is not supported (distributed or adaptive optimizers,
+        weighted sampling, sampling with replacement), or the history does not belong to this loader
+        (for example because gradients are accumulated over several batches).
 
     Notes
     -----
-    Distributed training is refused. Opacus' distributed sampler leaves out what is empty of a
-    worker's share of a batch, so that a worker's next share takes its place: batches are no Poisson
-    batches then, and workers can end an epoch after different numbers of steps.
+    Distributed training is refused. Opacus' distributed sampler drops empty shares of a batch, so
+    that the next share of a worker takes their place: the batches are not Poisson batches, and
+    workers may end an epoch after different numbers of steps.
 
     Adaptive clipping is refused. `AdaClipDPOptimizer` releases the noisy number of unclipped
-    gradients, which a record changes by 1, not by the 1/2 of the noise that Andrew et al. (2021,
-    Theorem 1) share out, and divides it by the actual size of the batch.
+    gradients, which a record changes by 1, whereas the noise is split for a change of 1/2 (Andrew
+    et al. 2021, Theorem 1), and divides it by the actual batch size.
+
+    Examples
+    --------
+    >>> training = from_private(  # doctest: +SKIP
+    ...     optimizer, data_loader, relation=Relation.ZERO_OUT, epochs=10
+    ... )
+    >>> training.as_claimed  # doctest: +SKIP
+    False
     """
     clipping, clip_norm = _read_clipping(optimizer)
     loader = read_loader(data_loader)
@@ -178,7 +193,7 @@ def from_private(
 
 
 def _read_clipping(optimizer: Any) -> tuple[Clipping, float]:
-    """Return how an optimizer clips, and the largest norm of what it clips to."""
+    """Return how an optimizer clips, and the largest norm after clipping."""
     library = load("opacus.optimizers", extra="opacus")
     known = {
         library.DPOptimizer: Clipping.FLAT,
