@@ -177,7 +177,7 @@ def from_dp_event(
     reader = _Reader(library(), dataset_size, relation_of(relation), clip_norm)
     steps = list(reader.steps(event, 1, "event"))
     if not steps:
-        raise ValueError("event must have at least one step that releases something, got none")
+        raise ValueError("event must release something in at least one step, got none")
     return composed(steps)
 
 

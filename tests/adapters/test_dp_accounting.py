@@ -158,10 +158,10 @@ KNOWN = "GaussianDpEvent, PoissonSampledDpEvent, .*, NoOpDpEvent"
         (dp.PoissonSampledDpEvent(0.0, GAUSSIAN), "event: sampling_rate must be a positive"),
         (dp.PoissonSampledDpEvent(1.5, GAUSSIAN), r"event: sampling_rate must be in \[0, 1\], got"),
         (dp.SelfComposedDpEvent(GAUSSIAN, 0), r"event\.count must be a whole number of at least 1"),
-        (dp.NoOpDpEvent(), "event must have at least one step that releases something, got none"),
+        (dp.NoOpDpEvent(), "event must release something in at least one step, got none"),
         (
             dp.ComposedDpEvent([]),
-            "event must have at least one step that releases something, got none",
+            "event must release something in at least one step, got none",
         ),
         ("a text", "event must be one of .*, got 'a text'"),
     ],

@@ -173,8 +173,8 @@ def read_loader(data_loader: Any) -> Loader:
     if type(batches) is samplers.UniformWithReplacementSampler:
         if getattr(data_loader.collate_fn, "rand_on_empty", False):
             raise ValueError(
-                "data_loader must leave empty batches empty, got rand_on_empty=True: a random record "
-                "in an empty batch lets a record change a sum by up to twice the clipping norm"
+                "data_loader must leave empty batches empty, got rand_on_empty=True: a random "
+                "record in an empty batch lets a record change a sum by twice the clipping norm"
             )
         return Loader(
             sampler=type(batches).__name__,
