@@ -339,8 +339,9 @@ class LawPair:
             chord = np.where(inside < 1, y0 + (inside - x0) / (x1 - x0) * (y1 - y0), 0.0)
         # alpha = 0: what P does not show at all
         hidden = float(np.clip(self._errors(np.array([-np.inf]))[1][0], 0.0, 1.0))
-        least = np.where(alphas <= 0, hidden, np.clip(np.maximum(*lines), 0.0, 1.0))
-        most = np.where(alphas <= 0, hidden, np.clip(chord, 0.0, 1.0))
+        # a coin that does not look at the iterate has the type II error 1 - alpha
+        least = np.where(alphas <= 0, hidden, np.clip(np.maximum(*lines), 0.0, 1 - inside))
+        most = np.where(alphas <= 0, hidden, np.clip(chord, 0.0, 1 - inside))
         return np.where(alphas >= 1, 0.0, least), np.where(alphas >= 1, 0.0, most), c
 
     def line(self, ratios: Array, alphas: Array) -> Array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +11,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import NDArray
 
 from audit.constructions.process import DependentStep, Path, Process, Segment, Step, Wall, split
 from audit.constructions.updates import Affine, UpdateMap
@@ -18,10 +20,18 @@ from audit.exact.memories import BandedMemories, DenseMemories, after_first_step
 from audit.exact.noise_reach import followed
 from audit.exact.staircases import is_staircase, staircase_laws, staircase_panels
 from audit.numerics.panels import Panels
-from audit.numerics.transfer import DenseOperator, NoisyMap, State, first_step, mixture
+from audit.numerics.transfer import (
+    DenseOperator,
+    NoisyMap,
+    State,
+    first_step,
+    masses_of,
+    mixture,
+    state_of,
+)
 
 if TYPE_CHECKING:
-    from audit.numerics.banded import BandedOperator
+    from audit.numerics.banded import BandedOperator, ScaledState
 
 _UNIT_ROUNDOFF = 2.0**-53
 _TINY = float(np.finfo(np.float64).tiny)
@@ -29,11 +39,14 @@ _TINY = float(np.finfo(np.float64).tiny)
 LARGEST_DENSE = 1000
 # Beyond, a law takes gigabytes.
 _MOST_NODES = 1e6
-# Measured costs in seconds of a multiply-add: a matrix product, a matrix-vector product, a band.
-_PRODUCT_COST, _VECTOR_COST, _BAND_COST = 6e-11, 4e-10, 4e-10
-# And in seconds of calling for either, which is what small matrices cost.
-_PRODUCT_CALL, _VECTOR_CALL = 2e-5, 4e-6
+# Measured costs in seconds of a multiply-add in a matrix product and in a product with a vector, of
+# a matrix entry in scaling and comparing columns, and of calling for either.
+_PRODUCT_COST, _VECTOR_COST, _ENTRY_COST = 3.6e-11, 1.1e-10, 8e-10
+_PRODUCT_CALL, _VECTOR_CALL = 1e-5, 1e-6
+# Steps of a band between two progress reports.
+_CHUNK = 250
 
+Array = NDArray[np.float64]
 Progress = Callable[[int, int], None]
 
 
@@ -202,14 +215,29 @@ class _Runner:
         head, rest = split(path.segments, 1)  # the first step starts from a point, not a density
         state = first_step(_noisy(head[0].steps[0]), self.panels, self.process.start)
         self.counter.add(1)
+        carried = self._carried(state)
         states, done = [], 1
         for steps in wanted:
             now, rest = split(rest, steps - done)
             for segment in now:
-                state = self._segment(segment, state)
+                carried = self._segment(segment, carried)
             done = steps
-            states.append(state)
+            # one step is held in logarithms: plain doubles may underflow
+            states.append(state if steps == 1 else self._state(carried))
         return states
+
+    def _carried(self, state: State) -> Array | ScaledState:
+        """Return what operators work on: masses, or values with exponents."""
+        if self.dense:
+            return masses_of(state, self.panels)
+        from audit.numerics.banded import ScaledState  # Numba loads only where it is needed
+
+        return ScaledState.of(state)
+
+    def _state(self, carried: Array | ScaledState) -> State:
+        if isinstance(carried, np.ndarray):
+            return state_of(carried, self.panels)
+        return carried.state()
 
     def _run_with_memory(self, path: Path, wanted: Sequence[int]) -> list[State]:
         head, rest = split(path.segments, 1)
@@ -232,39 +260,57 @@ class _Runner:
             states.append(carried.total())
         return states
 
-    def _segment(self, segment: Segment, state: State) -> State:
+    def _segment(self, segment: Segment, carried: Array | ScaledState) -> Array | ScaledState:
         runs = [(step, len(list(group))) for step, group in itertools.groupby(segment.steps)]
-        if self.dense and self._squaring_pays(runs, segment.times):
-            operator: DenseOperator | None = None
-            for step, count in runs:
-                power = self.dense_operator(step).power(count)
-                operator = power if operator is None else power @ operator
-            if operator is not None and segment.times:
-                state = operator.power(segment.times).apply(state, self.panels)
+        times = segment.times
+        if len(runs) == 1:
+            runs, times = [(runs[0][0], runs[0][1] * times)], min(times, 1)
+        if isinstance(carried, np.ndarray) and self._period_pays(runs, times):
+            powers = [self.dense_operator(step).power(count) for step, count in runs]
+            period = functools.reduce(lambda before, after: after @ before, powers)
             self.counter.add(len(segment))
-            return state
-        for _ in range(segment.times):
+            return period.moved(carried, times, self._squares)
+        for _ in range(times):
             for step, count in runs:
-                state = self._steps(step, count, state)
-        return state
+                carried = self._steps(step, count, carried)
+        return carried
 
-    def _steps(self, step: Step, count: int, state: State) -> State:
-        chunk = max(1, min(count, 250))
-        while count:
-            now = min(chunk, count)
-            if self.dense:
-                state = self.dense_operator(step).apply(state, self.panels, now)
-            else:
-                state = self.banded_operator(step).apply(state, self.panels, now)
-            count -= now
+    def _steps(self, step: Step, count: int, carried: Array | ScaledState) -> Array | ScaledState:
+        if isinstance(carried, np.ndarray):
+            self.counter.add(count)
+            return self.dense_operator(step).moved(carried, count, self._squares)
+        operator = self.banded_operator(step)
+        for done in range(0, count, _CHUNK):
+            now = min(_CHUNK, count - done)
+            carried = operator.step(carried, now)
             self.counter.add(now)
-        return state
+        return carried
 
-    def _squaring_pays(self, runs: list[tuple[Step, int]], times: int) -> bool:
-        products = sum(2 * count.bit_length() for _, count in runs) + 2 * times.bit_length()
-        steps = times * sum(count for _, count in runs)
-        stepping = steps * (self.size**2 * _VECTOR_COST + _VECTOR_CALL)
-        return products * (self.size**3 * _PRODUCT_COST + _PRODUCT_CALL) < stepping
+    def _squares(self, times: int) -> bool:
+        """Whether squaring an operator costs less than half of the steps that are left."""
+        return times / 2 * self._vector_cost > self._product_cost
+
+    @property
+    def _vector_cost(self) -> float:
+        return self.size**2 * _VECTOR_COST + _VECTOR_CALL
+
+    @property
+    def _product_cost(self) -> float:
+        entries = self.size**2
+        return entries * (self.size * _PRODUCT_COST + _ENTRY_COST) + _PRODUCT_CALL
+
+    def _period_pays(self, runs: list[tuple[Step, int]], times: int) -> bool:
+        """Whether to make one operator of a period of steps, to be squared in its turn."""
+        products = sum(2 * count.bit_length() for _, count in runs)
+        together = products * self._product_cost + self._moving_cost(times)
+        return together < times * sum(self._moving_cost(count) for _, count in runs)
+
+    def _moving_cost(self, times: int) -> float:
+        cost = 0.0
+        while self._squares(times):
+            cost += self._product_cost + self._vector_cost
+            times //= 2
+        return cost + times * self._vector_cost
 
     def _dense_operator(self, step: Step) -> DenseOperator:
         return DenseOperator.of(_noisy(step), self.panels, self.absorbing)

@@ -24,25 +24,33 @@ Integers = NDArray[np.int64]
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))
 _MOST_NUMBERS = 2**26  # entries of one operator: half a gigabyte
+_AT_ONCE = 4096  # blocks that are computed together
+_LEAST_GAP = -1100  # exponents below the largest that still matter: entries of a block differ
+# OpenBLAS shares out products of more multiply-adds among threads: they would wait for each other,
+# and rounding would depend on their number.
+_PRODUCT = 2**18
+_POWERS = 2.0 ** -np.arange(-_LEAST_GAP + 1.0)
 
 
 @dataclass(frozen=True, eq=False)
 class BandedOperator:
     """One step: where each panel receives from, and the blocks that it receives through.
 
-    Block k of a target panel, from source panel ``first + k``, starts at ``where[offset + k]`` of
-    ``blocks``, source node by source node, targets contiguous. Where the step is the same
-    everywhere, all pairs of panels at one distance share a block. Atoms send through
-    ``from_atoms`` (2, panels, order) and receive through ``to_atoms`` (2, panels, order);
-    ``between_atoms`` is 2 by 2, target first. Each block, and each row of the others, is divided
-    by a power of two above its largest entry, whose exponent the ``..._reach`` arrays hold: noise
-    of 38 standard deviations would underflow.
+    A target panel receives from the source panels ``first`` to ``last``, from ``first + k`` through
+    block ``offset + k``. Block n is rows n order to (n + 1) order of ``blocks``, a row for each
+    source node. Where the step is the same everywhere (``shared``), all pairs of panels at one
+    distance share a block: target t receives through block k from panel t + k of the panels with
+    ``padding``, empty panels below and above. Atoms send through ``from_atoms`` (2, panels, order)
+    and receive through ``to_atoms`` (2, panels, order); ``between_atoms`` is 2 by 2, target first.
+    Each block, and each row of the others, is divided by a power of two above its largest entry,
+    whose exponent the ``..._reach`` arrays hold: noise of 38 standard deviations would underflow.
     """
 
     first: Integers
     last: Integers
     offset: Integers
-    where: Integers
+    shared: bool
+    padding: tuple[int, int]
     blocks: Array
     block_reach: Integers
     from_atoms: Array
@@ -64,21 +72,27 @@ class BandedOperator:
         targets = np.repeat(np.arange(len(panels)), count)
         offset = np.concatenate([[0], np.cumsum(count)]).astype(np.int64)
         sources = np.arange(offset[-1]) - np.repeat(offset[:-1] - first, count)
-        if _same_everywhere(step, panels):
-            distances, which = np.unique(targets - sources, return_inverse=True)
+        shared, padding = _same_everywhere(step, panels), (0, 0)
+        if shared:
+            # from the farthest source below to the farthest one above
+            below = int(np.max(targets - sources, initial=0))
+            above = int(np.max(sources - targets, initial=0))
+            padding, distances = (below, above), np.arange(below, -above - 1, -1)
             middle = len(panels) // 2
             width = panels.edges[middle + 1] - panels.edges[middle]
-            pairs = [(panels.nodes[middle] + d * width, middle) for d in distances]
+            to = panels.nodes[middle] + distances[:, None] * width
+            sources = np.full(distances.size, middle)
         else:
-            which = np.arange(offset[-1])
-            pairs = [(panels.nodes[t], s) for t, s in zip(targets, sources, strict=True)]
-        _check_memory(len(pairs) * order**2, step, panels)
+            to = panels.nodes[targets]
+        _check_memory(len(to) * order**2, step, panels)
         log_weights = np.log(panels.weights)
-        values = np.empty((len(pairs), order * order))
-        reach_of = np.empty(len(pairs), dtype=np.int64)
-        for i, (y, s) in enumerate(pairs):
-            logs = log_weights[s][:, None] + step.log_kernel(y, panels.nodes[s][:, None])
-            values[i : i + 1], reach_of[i : i + 1] = _scaled(logs.reshape(1, -1))
+        values = np.empty((len(to), order * order))
+        reach_of = np.empty(len(to), dtype=np.int64)
+        for k in range(0, len(to), _AT_ONCE):
+            some = slice(k, k + _AT_ONCE)
+            nodes = panels.nodes[sources[some], :, None]
+            logs = log_weights[sources[some], :, None] + step.log_kernel(to[some, None], nodes)
+            values[some], reach_of[some] = _scaled(logs.reshape(-1, order * order))
         ends = panels.edges[[0, -1]]
         beyond = [(float(ends[0]), -1), (float(ends[1]), 1)]
         from_atoms = np.stack([step.log_kernel(panels.nodes, np.array(end)) for end in ends])
@@ -97,9 +111,10 @@ class BandedOperator:
             first,
             last,
             offset,
-            which.astype(np.int64) * order * order,
-            values.ravel(),
-            reach_of[which],
+            shared,
+            padding,
+            values.reshape(-1, order),
+            reach_of,
             from_values.reshape(shape),
             to_values.reshape(shape),
             between_values.reshape(2, 2),
@@ -110,38 +125,46 @@ class BandedOperator:
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the step ``times`` times."""
-        scaled = ScaledState.of(state)
-        for _ in range(times):
-            scaled = self.step(scaled)
-        return scaled.state()
+        return self.step(ScaledState.of(state), times).state()
 
-    def step(self, state: ScaledState) -> ScaledState:
-        """Apply the step once."""
-        values, exponents = np.zeros_like(state.values), np.empty_like(state.exponents)
-        atoms, atom_exponents = np.zeros_like(state.atoms), np.empty_like(state.atom_exponents)
-        arguments = (state.values, state.exponents, state.atoms, state.atom_exponents)
-        _to_panels(
-            *arguments,
+    def step(self, state: ScaledState, times: int = 1) -> ScaledState:
+        """Apply the step ``times`` times to a state with exponents."""
+        count, order = state.values.shape
+        # empty panels beyond the ends, so that shared blocks fit everywhere
+        below, above = self.padding
+        values = np.zeros((below + count + above, order))
+        exponents = np.full(len(values), _EMPTY)
+        inner = slice(below, below + count)
+        values[inner], exponents[inner] = state.values, state.exponents
+        atoms, atom_exponents = state.atoms.copy(), state.atom_exponents.copy()
+        wide, tile = int(np.max(self.last - self.first)) * order, 1
+        if self.shared:
+            wide = len(self.blocks)
+            tile = max(1, min(count, _PRODUCT // self.blocks.size))
+        _take_steps(
+            times,
+            values,
+            exponents,
+            atoms,
+            atom_exponents,
+            below,
             self.first,
             self.last,
             self.offset,
-            self.where,
+            self.shared,
             self.blocks,
             self.block_reach,
             self.from_atoms,
             self.from_reach,
-            values,
-            exponents,
-        )
-        _to_ends(
-            *arguments,
             self.to_atoms,
             self.to_reach,
             self.between_atoms,
             self.between_reach,
-            atoms,
-            atom_exponents,
+            _POWERS,
+            np.empty(tile * wide),
+            tile,
         )
+        values, exponents = values[inner].copy(), exponents[inner].copy()
         return ScaledState(values, exponents, atoms, atom_exponents)
 
 
@@ -267,56 +290,151 @@ def _normalise(row: Array, exponent: int) -> int:
 
 
 @compiled
-def _to_panels(
-    values: Array,
-    exponents: Integers,
+def _take_steps(
+    times: int,
+    padded: Array,
+    padded_exponents: Integers,
     atoms: Array,
     atom_exponents: Integers,
+    below: int,
     first: Integers,
     last: Integers,
     offset: Integers,
-    where: Integers,
+    shared: bool,
     blocks: Array,
     block_reach: Integers,
     from_atoms: Array,
     from_reach: Integers,
-    new_values: Array,
-    new_exponents: Integers,
+    to_atoms: Array,
+    to_reach: Integers,
+    between_atoms: Array,
+    between_reach: Integers,
+    powers: Array,
+    work: Array,
+    tile: int,
 ) -> None:
-    count, order = values.shape
-    for target in range(count):
-        scale = _EMPTY  # of the largest contribution
-        before = offset[target] - first[target]
-        for source in range(first[target], last[target]):
-            scale = max(scale, exponents[source] + block_reach[before + source])
-        for end in range(2):
-            scale = max(scale, atom_exponents[end] + from_reach[end, target])
-        if scale <= _EMPTY:
-            new_exponents[target] = _EMPTY
-            continue
-        row = new_values[target]
-        for source in range(first[target], last[target]):
-            gap = exponents[source] + block_reach[before + source] - scale
-            if gap < -1100:
+    """Apply a step ``times`` times to a state, in place.
+
+    For every target panel the values of its sources are brought to one exponent. Matrix products
+    do the rest: one for many panels where blocks are shared, else one for each.
+    """
+    count, order = first.shape[0], padded.shape[1]
+    values = padded[below : below + count]
+    exponents = padded_exponents[below : below + count]
+    received = np.zeros((count, order))
+    scales = np.empty(count, np.int64)
+    new_atoms, new_atom_exponents = np.empty_like(atoms), np.empty_like(atom_exponents)
+    for _ in range(times):
+        for target in range(count):
+            low = atom_exponents[0] + from_reach[0, target]
+            scales[target] = max(low, atom_exponents[1] + from_reach[1, target])
+        for begin in range(0, count, tile):
+            end = min(begin + tile, count)
+            size = block_reach.shape[0] if shared else last[begin] - first[begin]
+            if size == 0:
                 continue
-            position = where[before + source]
-            factor = 2.0**gap
-            for j in range(order):
-                value = values[source, j] * factor
-                for i in range(order):
-                    row[i] += blocks[position + i] * value
-                position += order
-        for end in range(2):
-            gap = atom_exponents[end] + from_reach[end, target] - scale
-            if gap >= -1100:
-                value = _times_power(atoms[end, 0], gap)
-                for i in range(order):
-                    row[i] += from_atoms[end, target, i] * value
-        new_exponents[target] = _normalise(row, scale)
+            source = begin if shared else first[begin]
+            block = 0 if shared else offset[begin]
+            gathered = work[: (end - begin) * size * order].reshape((end - begin, size * order))
+            _gather(
+                padded[source:],
+                padded_exponents[source:],
+                block_reach[block : block + size],
+                powers,
+                scales[begin:end],
+                gathered,
+            )
+            own = blocks[block * order : (block + size) * order]
+            np.dot(gathered, own, received[begin:end])
+        for side in range(2):
+            new_atom_exponents[side] = _to_end(
+                side,
+                values,
+                exponents,
+                atoms,
+                atom_exponents,
+                to_atoms,
+                to_reach,
+                between_atoms,
+                between_reach,
+                new_atoms[side],
+            )
+        for target in range(count):
+            exponents[target] = _receive(
+                target,
+                scales[target],
+                received[target],
+                atoms,
+                atom_exponents,
+                from_atoms,
+                from_reach,
+                values[target],
+            )
+        for side in range(2):
+            atoms[side, 0] = new_atoms[side, 0]
+            atom_exponents[side] = new_atom_exponents[side]
 
 
 @compiled
-def _to_ends(
+def _gather(
+    values: Array,
+    exponents: Integers,
+    reach: Integers,
+    powers: Array,
+    scales: Integers,
+    gathered: Array,
+) -> None:
+    """Bring the values of every target's source panels to one exponent.
+
+    Target t receives from the panels from t on, as many as there are in ``reach``. Its exponent in
+    ``scales`` becomes that of the largest contribution, if that is larger.
+    """
+    count, sources, order = scales.shape[0], reach.shape[0], values.shape[1]
+    for k in range(sources):
+        at, own = exponents[k:], reach[k]
+        for target in range(count):
+            scales[target] = max(scales[target], at[target] + own)
+    for k in range(sources):
+        at, own, source = exponents[k:], reach[k], values[k:]
+        part = gathered[:, k * order : (k + 1) * order]
+        for target in range(count):
+            gap = at[target] + own - scales[target]
+            factor = powers[-gap] if gap >= _LEAST_GAP else 0.0
+            for j in range(order):
+                part[target, j] = source[target, j] * factor
+
+
+@compiled
+def _receive(
+    target: int,
+    scale: int,
+    received: Array,
+    atoms: Array,
+    atom_exponents: Integers,
+    from_atoms: Array,
+    from_reach: Integers,
+    values: Array,
+) -> int:
+    """Set a panel's values to what it receives from panels and atoms; return its exponent."""
+    order = values.shape[0]
+    if scale <= _EMPTY:
+        for i in range(order):
+            values[i] = 0.0
+        return _EMPTY
+    for i in range(order):
+        values[i] = received[i]
+    for side in range(2):
+        gap = atom_exponents[side] + from_reach[side, target] - scale
+        if gap >= _LEAST_GAP:
+            value = _times_power(atoms[side, 0], gap)
+            for i in range(order):
+                values[i] += from_atoms[side, target, i] * value
+    return _normalise(values, scale)
+
+
+@compiled
+def _to_end(
+    side: int,
     values: Array,
     exponents: Integers,
     atoms: Array,
@@ -325,30 +443,27 @@ def _to_ends(
     to_reach: Integers,
     between_atoms: Array,
     between_reach: Integers,
-    new_atoms: Array,
-    new_atom_exponents: Integers,
-) -> None:
+    new_atom: Array,
+) -> int:
+    """Set ``new_atom`` to what lands at one end, and return its exponent."""
     count, order = values.shape
-    for end in range(2):
-        scale = _EMPTY
-        for source in range(count):
-            scale = max(scale, exponents[source] + to_reach[end, source])
-        for other in range(2):
-            scale = max(scale, atom_exponents[other] + between_reach[end, other])
-        if scale <= _EMPTY:
-            new_atom_exponents[end] = _EMPTY
-            continue
-        total = 0.0
-        for source in range(count):
-            gap = exponents[source] + to_reach[end, source] - scale
-            if gap >= -1100:
-                part = 0.0
-                for j in range(order):
-                    part += to_atoms[end, source, j] * values[source, j]
-                total += _times_power(part, gap)
-        for other in range(2):
-            gap = atom_exponents[other] + between_reach[end, other] - scale
-            if gap >= -1100:
-                total += _times_power(between_atoms[end, other] * atoms[other, 0], gap)
-        new_atoms[end, 0] = total
-        new_atom_exponents[end] = _normalise(new_atoms[end], scale)
+    scale = _EMPTY
+    for source in range(count):
+        scale = max(scale, exponents[source] + to_reach[side, source])
+    for other in range(2):
+        scale = max(scale, atom_exponents[other] + between_reach[side, other])
+    new_atom[0] = 0.0
+    if scale <= _EMPTY:
+        return _EMPTY
+    for source in range(count):
+        gap = exponents[source] + to_reach[side, source] - scale
+        if gap >= _LEAST_GAP:
+            part = 0.0
+            for j in range(order):
+                part += to_atoms[side, source, j] * values[source, j]
+            new_atom[0] += _times_power(part, gap)
+    for other in range(2):
+        gap = atom_exponents[other] + between_reach[side, other] - scale
+        if gap >= _LEAST_GAP:
+            new_atom[0] += _times_power(between_atoms[side, other] * atoms[other, 0], gap)
+    return _normalise(new_atom, scale)

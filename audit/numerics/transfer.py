@@ -149,14 +149,39 @@ class DenseOperator:
     def is_stationary(self) -> bool:
         """Whether all columns are one but for rounding, so that no further step matters."""
         first = self.matrix[:, :1]
+        ends = self.matrix[:, -1:]
+        if np.any(np.abs(ends - first) > _EQUAL * first):
+            return False  # the farthest starts differ, as they do in most cases
         return bool(np.all(np.abs(self.matrix - first) <= _EQUAL * first))
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the matrix to a state ``times`` times."""
-        masses = masses_of(state, panels)
+        return state_of(self.moved(masses_of(state, panels), times, lambda _: False), panels)
+
+    def moved(self, masses: Array, times: int, squares: Callable[[int], bool]) -> Array:
+        """Apply the matrix to masses ``times`` times.
+
+        Parameters
+        ----------
+        masses
+            Shape (places,).
+        times
+            How often.
+        squares
+            Whether to square the matrix where so many steps are left, rather than to take them one
+            by one.
+        """
+        operator = self
+        while squares(times):
+            if times & 1:
+                masses = operator.matrix @ masses
+            times >>= 1
+            operator = operator @ operator
+            if operator.is_stationary:
+                times = min(times, 1)  # the starting place is forgotten: more change nothing
         for _ in range(times):
-            masses = self.matrix @ masses
-        return state_of(masses, panels)
+            masses = operator.matrix @ masses
+        return masses
 
 
 def masses_of(state: State, panels: Panels) -> Array:

@@ -36,13 +36,18 @@ def test_dense_and_banded_agree(name: str) -> None:
             assert banded.reach == STANDARD[0].reach
 
 
+def _square_always(monkeypatch: pytest.MonkeyPatch, squared: bool) -> None:
+    monkeypatch.setattr(_Runner, "_squares", lambda _, times: squared and times > 1)
+    monkeypatch.setattr(_Runner, "_period_pays", lambda *_: squared)
+
+
 @pytest.mark.parametrize("name", ["full, two-sided", "cyclic", "schedule", "absorbing"])
 def test_squaring_and_stepping_agree(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     one = CASES[name]().processes()[0]
     panels = domain_panels([one], STANDARD[0], 38.0)
     laws = []
     for squared in (True, False):
-        monkeypatch.setattr(_Runner, "_squaring_pays", lambda *_, s=squared: s)
+        _square_always(monkeypatch, squared)
         laws.append(laws_on(one, panels, STANDARD[0])[0])
     _same(*laws)
 
@@ -57,7 +62,7 @@ def test_squaring_and_stepping_agree_after_many_steps(monkeypatch: pytest.Monkey
     panels = domain_panels([one], STANDARD[0], 38.0)
     laws = []
     for squared in (True, False):
-        monkeypatch.setattr(_Runner, "_squaring_pays", lambda *_, s=squared: s)
+        _square_always(monkeypatch, squared)
         laws.append(laws_on(one, panels, STANDARD[0])[0])
     difference = np.max(np.abs(laws[0].state.log_values - laws[1].state.log_values))
     assert difference < min(1e-11, laws[0].relative_error)

@@ -13,7 +13,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.numerics.compiled import compiled
+from audit.numerics.compiled import compiled, compiled_inline
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -54,16 +54,36 @@ def weigh(
     middle = (source.shape[0] - 1) // 2
     for j in range(count):
         result[j] = rest
-    for step in range(right.shape[0]):
-        chance = right[step]
-        start = middle - step * stride
+    _add_shifted(source, right, 0, middle, -stride, result)
+    _add_shifted(source, left, 1, middle, stride, result)
+
+
+@compiled_inline
+def _add_shifted(
+    source: Array, chances: Array, begin: int, start: int, stride: int, result: Array
+) -> None:
+    """Add ``source`` from ``start + k stride`` on, times ``chances[k]``, for k from ``begin`` on.
+
+    Four at a time. Slices show the compiler that no index is negative, so that it makes vectors.
+    """
+    count = result.shape[0]
+    k = begin
+    while k + 4 <= chances.shape[0]:
+        c0, c1, c2, c3 = chances[k], chances[k + 1], chances[k + 2], chances[k + 3]
+        at = start + k * stride
+        s0 = source[at : at + count]
+        s1 = source[at + stride : at + stride + count]
+        s2 = source[at + 2 * stride : at + 2 * stride + count]
+        s3 = source[at + 3 * stride : at + 3 * stride + count]
         for j in range(count):
-            result[j] += chance * source[start + j]
-    for step in range(1, left.shape[0]):
-        chance = left[step]
-        start = middle + step * stride
+            result[j] += (c0 * s0[j] + c1 * s1[j]) + (c2 * s2[j] + c3 * s3[j])
+        k += 4
+    while k < chances.shape[0]:
+        c0 = chances[k]
+        s0 = source[start + k * stride : start + k * stride + count]
         for j in range(count):
-            result[j] += chance * source[start + j]
+            result[j] += c0 * s0[j]
+        k += 1
 
 
 @compiled
@@ -121,17 +141,15 @@ def reflect(
                         share = min(max(share, 0.0), 1.0)
             first, second = middle - powers[a], middle + int(place)
             low, high = rest * (1 - share), rest * share
+            # slices show the compiler that no index is negative, so that it makes vectors
+            met = close[first : first + count]
+            left, right = apart[second : second + count], apart[second + 1 : second + 1 + count]
             if a == 0:
                 for j in range(count):
-                    best[j] = here * close[first + j] + (
-                        low * apart[second + j] + high * apart[second + 1 + j]
-                    )
+                    best[j] = here * met[j] + (low * left[j] + high * right[j])
             else:
                 for j in range(count):
-                    cost = here * close[first + j] + (
-                        low * apart[second + j] + high * apart[second + 1 + j]
-                    )
-                    best[j] = min(best[j], cost)
+                    best[j] = min(best[j], here * met[j] + (low * left[j] + high * right[j]))
         for j in range(count):
             result[j] += best[j]
 
@@ -153,9 +171,9 @@ def reflect_merged(
         p, q = right_mass[b], left_mass[b]
         apart = max(p - q, 0.0)
         met = p + q - apart
-        source = table[far[b]]
+        source = table[far[b], middle : middle + count]
         for j in range(count):
-            result[j] += met * after[j] + apart * max(source[middle + j], after[j])
+            result[j] += met * after[j] + apart * max(source[j], after[j])
 
 
 @compiled
