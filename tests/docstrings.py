@@ -37,7 +37,6 @@ UNFINISHED = {
     "bounds",
     "claims",
     "dominating",
-    "estimation",
     "exact",
     "numerics",
     "report",

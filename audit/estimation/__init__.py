@@ -1,6 +1,7 @@
-"""Lower bounds on privacy loss from samples, with honest confidence.
+"""Lower bounds on privacy loss from samples.
 
-Names are imported when they are used: sequential audits alone import Numba.
+Every bound holds at a stated confidence level. Names are imported on first use; only sequential
+audits import Numba.
 """
 
 import lazy_loader

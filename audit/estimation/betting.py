@@ -1,21 +1,21 @@
 """Bets against "epsilon at delta is at most e": their payoffs, and how one is chosen from the past.
 
-Write c = e^epsilon, and (p, q) for the probabilities that the law suspected to favour an event S,
-and the other law, give it. The claim says p - c q <= delta for every S and in both orders. A bet is
-an event, a point (y, x) on the line y - c x = delta, and a stake u >= 0. A fresh pair of
-independent draws, a and b telling which of them fall into S, multiplies the wealth by
+Write c = e^epsilon, and (p, q) for the probabilities of an event S under the law that is suspected
+to favour it and under the other law. The claim says p - c q <= delta for every S and in both
+orders. A bet is an event, a point (y, x) on the line y - c x = delta, and a stake u >= 0. A new
+pair of independent draws, with indicators a and b of falling into S, multiplies the wealth by
 
     (1 + u (a - y)) (1 - c u (b - x)),        0 <= u y <= 1, 0 <= c u (1 - x) <= 1.
 
 Both factors are nonnegative, and their expectations A and B satisfy
 A + B = 2 + u ((p - y) - c (q - x)) = 2 + u (p - c q - delta) <= 2 under the claim, so
-A B <= ((A + B) / 2)^2 <= 1: the wealth is a nonnegative supermartingale whenever the bet was fixed
+A B <= ((A + B) / 2)^2 <= 1: the wealth is a nonnegative supermartingale if the bet was fixed
 before the pair was seen, and exceeds 1 / error at some time with probability at most ``error``
 (Ville 1939).
 
-For an alternative (p, q), the bet whose (y, x) is the point of the line nearest to it in
-Kullback-Leibler divergence, and whose stake is u = (p - y) / (y (1 - y)), is the likelihood ratio
-of (p, q) and (y, x): the growth-optimal e-variable (Turner, Ly and Grünwald 2024, Theorem 1;
+For an alternative (p, q), take as (y, x) the point of the line nearest to (p, q) in
+Kullback-Leibler divergence, and the stake u = (p - y) / (y (1 - y)). This bet is the likelihood
+ratio of (p, q) and (y, x), the growth-optimal e-variable (Turner, Ly and Grünwald 2024, Theorem 1;
 Grünwald, de Heide and Koolen 2024); no payoff 1 + u (a - c b - delta) grows faster on average.
 """
 
@@ -30,12 +30,12 @@ from audit.numerics.compiled import compiled
 
 Array = NDArray[np.float64]
 
-# Columns of a table of bets, one row a claim.
+# Columns of a table of bets, one row per claim.
 THRESHOLD, LOW_TAIL, REVERSED, IN_FIRST, OUT_FIRST, IN_SECOND, OUT_SECOND, ACTIVE = range(8)
 COLUMNS = 8
 
 _HALVINGS = 60
-_KEEP = 1 - 1e-9  # of the largest stake that cannot lose everything
+_KEEP = 1 - 1e-9  # share used of the largest stake that cannot lose everything
 
 
 @compiled
@@ -65,7 +65,7 @@ def nearest_null(p: float, q: float, ratio: float, delta: float) -> float:
 def _counts(
     first: Array, second: Array, ranks: NDArray[np.intp], low_tail: bool
 ) -> tuple[Array, Array, Array]:
-    """Thresholds at ranks of the favouring sample, and both samples' scores beyond them."""
+    """Return thresholds at ranks of the favouring sample, and both samples' scores beyond them."""
     n = first.size
     thresholds = np.empty(ranks.size)
     inside_first = np.empty(ranks.size)
@@ -169,11 +169,11 @@ def play(
     peak: Array,
     crossed: NDArray[np.int64],
 ) -> None:
-    """Play the bets on fresh pairs, in place.
+    """Play the bets on new pairs, in place.
 
-    ``wealth`` and ``peak`` (running maximum) are logarithms, shape (claims + 1,): the last entry is
-    of the average of all claims' wealths. ``crossed`` tells after how many pairs, ``seen`` of them
-    before these, each first reached ``barrier`` (a logarithm); 0 for never.
+    ``wealth`` and ``peak`` (running maximum) are logarithms, shape (claims + 1,); the last entry is
+    the average of all claims' wealths. ``crossed`` holds the number of pairs, including ``seen``
+    earlier ones, after which each first reached ``barrier`` (a logarithm); 0 for never.
     """
     claims = bets.shape[0]
     for i in range(samples.size):
@@ -195,7 +195,7 @@ def play(
                     if crossed[j] == 0 and wealth[j] >= barrier:
                         crossed[j] = seen + i + 1
             largest = max(largest, wealth[j])
-        # The average is at most the largest: it has no new peak where that is not above the old.
+        # The average is at most the largest wealth, so it peaks only if that exceeds its old peak.
         if largest > peak[claims] or i == samples.size - 1:
             total = 0.0
             for j in range(claims):

@@ -1,4 +1,4 @@
-"""What counted tests certify: from confidence regions of two rates, or from tests at ranks."""
+"""Certified bounds from counted tests: by confidence regions of two rates, or by tests at ranks."""
 
 from __future__ import annotations
 
@@ -37,18 +37,18 @@ _KNOWN_AT_MOST = 2**16  # for one question
 
 
 class Certificate(Protocol):
-    """Lower bounds that hold together; without an order, for the worse one of the pair."""
+    """Lower bounds that hold simultaneously; without an order, for the worse one of the pair."""
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
         """Return the certified epsilon at each delta, shape (deltas,); >= 0."""
         ...
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
-        """Return the one with the counts it rests on."""
+        """Return the certified epsilon at one delta with its counts."""
         ...
 
     def mu_evidence(self) -> Evidence:
-        """Return the certified mu with the counts it rests on."""
+        """Return the certified mu with its counts."""
         ...
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
@@ -56,7 +56,7 @@ class Certificate(Protocol):
         ...
 
     def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
-        """Return the single event that certifies most of it."""
+        """Return the single event that certifies most of the divergence."""
         ...
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
@@ -65,40 +65,40 @@ class Certificate(Protocol):
 
 
 def certificate(tests: Sequence[CountedTest]) -> Certificate:
-    """Return what tests of one kind certify together."""
+    """Return the certificate of tests of one kind."""
     if all(counted.region is None for counted in tests):
         return RankCertificate(tuple(tests))
     return RegionCertificate(tuple(tests))
 
 
 class RegionCertificate:
-    """Regions that hold all true rates at once: each bound is a minimum over a region."""
+    """Regions that contain all true rates simultaneously: each bound is a minimum over a region."""
 
     def __init__(self, tests: tuple[CountedTest, ...]) -> None:
         self._tests = tests
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
-        """Return the largest log((p - delta) / q) that some region forces."""
+        """Return the largest log((p - delta) / q) that some region implies."""
         return self._largest(lambda region: region.epsilons(deltas), order)
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
-        """Return it with the region's event and corner."""
+        """Return the bound with the event and the corner of its region."""
         at = np.asarray(float(delta))
         counted, rates, value = self._best(lambda region: region.epsilons(at), order)
         return evidence_of(counted, rates, value, counted.epsilon_limit(float(delta)))
 
     def mu_evidence(self) -> Evidence:
-        """Return the largest Phi^-1(p) - Phi^-1(q) that some region forces."""
+        """Return the largest Phi^-1(p) - Phi^-1(q) that some region implies."""
         return evidence_of(*self._best(Region.mus, None))
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
-        """Return the larger one of what one region and all joined force."""
+        """Return the larger of the bounds from one region and from all regions combined."""
         one = self._largest(lambda region: region.renyis(alphas), order)
         joined = [hull_renyi(alphas, *self.beta_points(o)) for o in _orders(order)]
         return np.asarray(np.max([one, *joined], axis=0))
 
     def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
-        """Return what one region forces."""
+        """Return the bound from one region."""
         at = np.asarray(float(alpha))
         return evidence_of(*self._best(lambda region: region.renyis(at), order))
 
@@ -108,7 +108,7 @@ class RegionCertificate:
 
     @cached_property
     def _views(self) -> dict[Order, tuple[tuple[CountedTest, Region], ...]]:
-        """Every test serves its own order, and the other one through its complement."""
+        """Every test in its own order, and in the other one through its complement."""
         both = [*self._tests, *(counted.complement() for counted in self._tests)]
         return {
             o: tuple((c, c.region) for c in both if c.test.order is o and c.region is not None)
@@ -121,7 +121,7 @@ class RegionCertificate:
 
     @cached_property
     def _stacks(self) -> dict[Order, tuple[Region, Corners]]:
-        """All corners of an order's regions, and where each region's begin."""
+        """All corners of an order's regions, and the start index of each region."""
         stacks = {}
         for order, views in self._views.items():
             regions = [region for _, region in views]
@@ -134,7 +134,7 @@ class RegionCertificate:
         return stacks
 
     def _largest(self, bound: Callable[[Region], Array], order: Order | None) -> Array:
-        """Return the largest over the tests of the least value over a test's corners; >= 0."""
+        """Return the largest over the tests of the minimum over a test's corners; >= 0."""
         bounds = [
             np.max(np.minimum.reduceat(bound(corners), starts, axis=-1), axis=-1)
             for corners, starts in (self._stacks[one] for one in _orders(order))
@@ -144,7 +144,7 @@ class RegionCertificate:
     def _best(
         self, bound: Callable[[Region], Array], order: Order | None
     ) -> tuple[CountedTest, tuple[float, float], float]:
-        """Return the test of the largest value, the rates where that is least, and the value."""
+        """Return the test with the largest minimum, the rates that attain it, and its value."""
         found = []
         for one in _orders(order):
             corners, starts = self._stacks[one]
@@ -157,9 +157,9 @@ class RegionCertificate:
 
 
 class RankCertificate:
-    """Tests at order statistics: each bound is the end of the hypotheses that some test rejects.
+    """Tests at order statistics: each bound is the largest hypothesis that some test rejects.
 
-    Without an order a hypothesis bounds both orders of the pair at once, and a test is made of
+    Without an order a hypothesis bounds both orders of the pair at once, and one test is made of
     both bounds together.
     """
 
@@ -172,11 +172,11 @@ class RankCertificate:
         self._forward = np.array([counted.test.order is Order.FORWARD for counted in tests])
 
     def epsilons(self, deltas: Array, order: Order | None) -> Array:
-        """Return the largest epsilon below which some test rejects all."""
+        """Return the largest epsilon below which some test rejects every claim."""
         return np.array([np.max(self._epsilons(float(delta), order)) for delta in deltas])
 
     def epsilon_evidence(self, delta: float, order: Order | None) -> Evidence:
-        """Return it with the test's counts, at the mean second rate on the edge of the claim."""
+        """Return the bound with the test's counts, at the mean second rate where the claim ends."""
         found = self._epsilons(delta, order)
         best, value = int(np.argmax(found)), float(np.max(found))
         counted, mean = self._tests[best], self._mean(best)
@@ -188,7 +188,7 @@ class RankCertificate:
         own = sides[0] and (not sides[1] or edges[0] <= edges[1])
         limit = self._sampling_limit(delta, order)
         if own:
-            # the rate under the first law is 1 at most
+            # the rate under the first law is at most 1
             second = min(mean, (1 - delta) * np.exp(-value))
             return evidence_of(counted, (delta + np.exp(value) * second, second), value, limit)
         rest = 1 - mean
@@ -196,7 +196,7 @@ class RankCertificate:
         return evidence_of(counted.complement(), rates, value, limit)
 
     def mu_evidence(self) -> Evidence:
-        """Return the largest mu below which some test rejects all."""
+        """Return the largest mu below which some test rejects every claim."""
         found = largest_rejected(
             self._counts, self._errors, lambda _, mu: gaussian_hypothesis(mu), _LARGEST_MU
         )
@@ -206,12 +206,12 @@ class RankCertificate:
         return evidence_of(self._tests[best], rates, value)
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
-        """Return that of the discrete pair whose tradeoff function is `beta_points`."""
+        """Return the divergence of the discrete pair whose tradeoff function is `beta_points`."""
         joined = [hull_renyi(alphas, *self.beta_points(one)) for one in _orders(order)]
         return np.asarray(np.max(joined, axis=0))
 
     def renyi_evidence(self, alpha: float, order: Order | None) -> Evidence:
-        """Return the point of the tradeoff function that certifies most by itself."""
+        """Return the point of the tradeoff function that certifies most alone."""
         at, found = np.asarray(float(alpha)), []
         rates = zip(self._tests, *(rates.tolist() for rates in self._lowest_rates), strict=True)
         for counted, second, first in rates:
@@ -224,7 +224,7 @@ class RankCertificate:
         return evidence_of(counted if own else counted.complement(), pair, value)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
-        """Return the lower hull of the points that the tests leave."""
+        """Return the lower hull of the points that the tests do not reject."""
         second, first = self._lowest_rates
         own = self._forward == (order is Order.FORWARD)
         alpha = np.concatenate([(1 - first[own]).ravel(), second[~own].ravel()])
@@ -233,7 +233,7 @@ class RankCertificate:
 
     @cached_property
     def _lowest_rates(self) -> tuple[Array, Array]:
-        """Second rates of events of each test's tail, and least first rates there."""
+        """Second rates of events of each test's tail, and the least first rates there."""
         scores = np.append(_POINTS, 0.0)
         a, b = self._counts.rank, self._counts.second_total - self._counts.rank + 1
         last = -ndtri(np.minimum(0.5 * self._errors, 0.5))
@@ -250,7 +250,7 @@ class RankCertificate:
         return second, first.reshape(second.shape)
 
     def _epsilons(self, delta: float, order: Order | None) -> Array:
-        """Return each test's bound; the same counts come again where audits are repeated."""
+        """Return each test's bound; bounds of known counts are cached for repeated audits."""
         sides = [_sides(order, counted.test.order) for counted in self._tests]
         known = {side: _known(delta, *side) for side in dict.fromkeys(sides)}
         found = [known[side].get(key) for side, key in zip(sides, self._keys, strict=True)]
@@ -278,7 +278,7 @@ class RankCertificate:
         return float(self._counts.rank[index] / (self._counts.second_total[index] + 1))
 
     def _sampling_limit(self, delta: float, order: Order | None) -> float:
-        """Return what all of the first law in an outermost event would certify."""
+        """Return the bound that all of the first law in an outermost event would certify."""
         outer = np.flatnonzero(self._counts.rank == np.min(self._counts.rank))
         counts = self._counts.take(outer)
         full = RankCounts(counts.rank, counts.second_total, counts.first_total, counts.first_total)
@@ -294,7 +294,7 @@ class RankCertificate:
 
 @lru_cache(maxsize=64)
 def _known(delta: float, own: bool, other: bool) -> dict[Key, float]:
-    """Return the bounds of single tests that have been computed, by counts and error."""
+    """Return the cached bounds of single tests, by counts and error."""
     return {}
 
 

@@ -1,8 +1,8 @@
-"""Samples of several numbers a run, made into one score a run.
+"""Combine samples of several numbers per run into one score per run.
 
-The columns are coordinates of what is released, scores of several canaries, or several scores of
-one canary. Only a part of the runs chooses how they are combined; the rest is scored by what is
-then a fixed function, so whatever certifies scores certifies these.
+The columns are coordinates of the release, scores of several canaries, or several scores of one
+canary. A part of the runs chooses how they are combined; the other runs are scored by a function
+that is fixed given that part, so every method that certifies scores can certify these.
 """
 
 from __future__ import annotations
@@ -26,20 +26,25 @@ from audit.estimation.scores import Training, checked_rows, split
 Array = NDArray[np.float64]
 Learner = Histogram | Logistic | NearestNeighbours | GradientBoosting
 
-# Levels of the thresholds that columns are compared at, from either end.
+# Tail masses of the thresholds at which columns are compared, from either end.
 _LEVELS = np.geomspace(0.5, 0.005, 12)
-# Error of each limit in that comparison: enough that luck in a far tail does not win.
+# Error of each limit in that comparison, so that a lucky far tail does not win.
 _COMPARED_ERROR = 0.02
 
 
 @dataclass(frozen=True)
 class WeightedColumns:
-    """The sum of the columns with weights that were chosen beforehand; all runs certify.
+    """Sum the columns with weights chosen in advance; all runs certify.
 
-    Attributes
+    Parameters
     ----------
-    weights
-        Finite numbers, one a column, not all 0.
+    weights : tuple of float
+        Finite weights, one per column, not all 0.
+
+    Raises
+    ------
+    ValueError
+        If a weight is not finite, or all are 0.
     """
 
     weights: tuple[float, ...]
@@ -55,12 +60,17 @@ class WeightedColumns:
 
 @dataclass(frozen=True)
 class LinearScore:
-    """The linear discriminant of a part of the runs, with a covariance shrunk to its diagonal.
+    """Combine columns by Fisher's linear discriminant, with a covariance shrunk to its diagonal.
 
-    Attributes
+    Parameters
     ----------
-    fraction
-        Part of the runs of each law, in (0, 1), that chooses the weights and is then left out.
+    fraction : float, optional
+        Share of the runs of each law, in (0, 1), that chooses the weights and certifies nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``fraction`` is not in (0, 1).
     """
 
     fraction: float = 0.2
@@ -73,12 +83,17 @@ class LinearScore:
 
 @dataclass(frozen=True)
 class BestColumn:
-    """The one column that tells the laws apart best on a part of the runs.
+    """Use the single column that best distinguishes the laws on a part of the runs.
 
-    Attributes
+    Parameters
     ----------
-    fraction
-        Part of the runs of each law, in (0, 1), that chooses the column and is then left out.
+    fraction : float, optional
+        Share of the runs of each law, in (0, 1), that chooses the column and certifies nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``fraction`` is not in (0, 1).
     """
 
     fraction: float = 0.2
@@ -91,14 +106,19 @@ class BestColumn:
 
 @dataclass(frozen=True)
 class LearnedColumns:
-    """A score learned from a part of the runs; all learners but `Histogram` need scikit-learn.
+    """Learn a score from a part of the runs; all learners except `Histogram` need scikit-learn.
 
-    Attributes
+    Parameters
     ----------
-    learner
-        What is fitted.
-    fraction
-        Part of the runs of each law, in (0, 1), that is learned from and then left out.
+    learner : Histogram, Logistic, NearestNeighbours or GradientBoosting
+        The model to fit.
+    fraction : float, optional
+        Share of the runs of each law, in (0, 1), that trains the model and certifies nothing.
+
+    Raises
+    ------
+    ValueError
+        If ``learner`` is not a learner, or ``fraction`` is not in (0, 1).
     """
 
     learner: Learner
@@ -118,18 +138,18 @@ Columns = WeightedColumns | LinearScore | BestColumn | LearnedColumns
 
 @dataclass(frozen=True, kw_only=True)
 class CombinedColumns:
-    """How the columns were combined, and by how many runs that certify nothing.
+    """How columns were combined, and how many runs were used for the choice.
 
-    Parameters
+    Attributes
     ----------
-    choice
-        As asked for.
-    number
-        How many columns there are.
-    weights
-        Of the columns: given beforehand, or chosen; None for a learned score.
-    choosing
-        Runs of the first and of the second law that chose.
+    choice : Columns
+        The requested method.
+    number : int
+        Number of columns.
+    weights : tuple of float or None
+        The weights of the columns, given or chosen; None for a learned score.
+    choosing : tuple of int
+        Numbers of runs of the first and of the second law that were used for the choice.
     """
 
     choice: Columns
@@ -139,7 +159,7 @@ class CombinedColumns:
 
     @property
     def towards_first(self) -> bool:
-        """Whether the score was chosen so that high values speak for the first law."""
+        """Whether the score was chosen such that high values indicate the first law."""
         return any(self.choosing) and not isinstance(self.choice, BestColumn)
 
 
@@ -151,24 +171,42 @@ def combine(
     seed: int | None,
     delta: float,
 ) -> tuple[Array, Array, CombinedColumns]:
-    """Return one score a run of each law, without the runs that chose.
+    """Combine several numbers per run into one score per run.
 
     Parameters
     ----------
-    samples, samples_prime
-        Shapes (n, d) and (n', d), finite.
-    columns
-        How they are combined.
-    seed
-        Draws the part that chooses; needed unless weights are given.
-    delta
-        Where the best column shall be best, in [0, 1).
+    samples, samples_prime : array_like
+        Samples of the two laws, shapes (n, d) and (n', d), finite.
+    columns : WeightedColumns, LinearScore, BestColumn or LearnedColumns
+        The method of combination.
+    seed : int or None
+        Seed of the random split; required unless weights are given.
+    delta : float
+        The delta, in [0, 1), at which the best column should be best.
+
+    Returns
+    -------
+    scores : numpy.ndarray
+        Scores of the first law, without the runs used for the choice.
+    scores_prime : numpy.ndarray
+        Scores of the second law, without the runs used for the choice.
+    combined : CombinedColumns
+        How the columns were combined.
 
     Raises
     ------
     ValueError
         If a sample is too small, not finite or of another shape, or an argument is missing or out
         of its range.
+
+    Examples
+    --------
+    >>> runs, runs_prime = [[1.0, 0.0], [2.0, 1.0]], [[0.0, 0.0], [0.0, 1.0]]
+    >>> scores, scores_prime, combined = combine(
+    ...     runs, runs_prime, columns=WeightedColumns((1.0, 2.0)), seed=None, delta=0.0
+    ... )
+    >>> scores.tolist(), scores_prime.tolist()
+    ([1.0, 4.0], [0.0, 2.0])
     """
     if not isinstance(columns, Columns):
         requirement = "WeightedColumns, LinearScore, BestColumn or LearnedColumns"
@@ -177,7 +215,7 @@ def combine(
     number = first.shape[1]
     if isinstance(columns, WeightedColumns):
         if len(columns.weights) != number:
-            raise validate.fail("weights", f"one a column ({number})", columns.weights)
+            raise validate.fail("weights", f"one per column ({number})", columns.weights)
         with np.errstate(over="ignore", invalid="ignore"):
             scores = first @ np.array(columns.weights), second @ np.array(columns.weights)
         for name, one in zip(("samples", "samples_prime"), scores, strict=True):
@@ -217,7 +255,7 @@ def combine(
 
 
 def _discriminant(first: Array, second: Array) -> Array:
-    """Weights of Fisher's linear discriminant; equal ones where nothing varies."""
+    """Return the weights of Fisher's linear discriminant; equal weights if nothing varies."""
     size, number = first.shape[0] + second.shape[0], first.shape[1]
     gap = np.mean(first, axis=0) - np.mean(second, axis=0)
     centred = np.concatenate([first - np.mean(first, axis=0), second - np.mean(second, axis=0)])
@@ -234,7 +272,7 @@ def _discriminant(first: Array, second: Array) -> Array:
 
 
 def _best_column(pilot: Training, delta: float) -> int:
-    """Return the column with the largest cautious estimate of epsilon at ``delta``."""
+    """Return the column with the largest conservative estimate of epsilon at ``delta``."""
     values = []
     for first, second in zip(pilot.samples.T, pilot.samples_prime.T, strict=True):
         both = np.sort(np.concatenate([first, second]))

@@ -1,8 +1,8 @@
 """Posterior of epsilon given the counts of one attack: credible statements, not lower bounds.
 
 Nothing here is certified. A credible interval may miss the true epsilon far more often than its
-level says, and a test chosen on the data it is computed from makes that worse. For a lower bound
-use `audit.estimation.audit_samples`.
+level suggests, and choosing the test on the same data makes it worse. For a lower bound use
+`audit.estimation.audit_samples`.
 """
 
 from __future__ import annotations
@@ -29,20 +29,20 @@ _LARGEST_EPSILON = 1e6
 
 @dataclass(frozen=True)
 class CredibleStatement:
-    """Posterior of epsilon at ``delta`` given one attack's counts. It is no bound of any kind.
+    """Posterior of epsilon at ``delta`` given the counts of one attack (not a bound).
 
-    Under independent Jeffreys priors, Beta(1/2, 1/2), the attack's false negative and false
-    positive rates are Beta distributed given the counts. ``epsilon`` stands for the smallest
-    epsilon at which a mechanism with these two rates can be (epsilon, delta)-DP, in both orders
-    (Kairouz, Oh and Viswanath 2015, Theorem 2.1), a function of the two rates (Zanella-Béguelin et
-    al. 2023, Section 4). A better attack may show a larger one.
+    Under independent Jeffreys priors, Beta(1/2, 1/2), the false negative and false positive rates
+    of the attack have beta posteriors given the counts. ``epsilon`` denotes the smallest epsilon
+    for which a mechanism with these two rates can be (epsilon, delta)-DP in both orders (Kairouz,
+    Oh and Viswanath 2015, Theorem 2.1), a function of the two rates (Zanella-Béguelin et al. 2023,
+    Section 4). A stronger attack may show a larger one.
 
     Attributes
     ----------
-    true_positives, false_positives, true_negatives, false_negatives
-        The attack's counts; positive means a guess for the first mechanism of the pair.
-    delta
-        As given.
+    true_positives, false_positives, true_negatives, false_negatives : int
+        The counts of the attack; positive means a guess for the first mechanism of the pair.
+    delta : float
+        The delta.
     """
 
     true_positives: int
@@ -52,21 +52,68 @@ class CredibleStatement:
     delta: float
 
     def probability_at_most(self, epsilon: ArrayLike) -> float | Array:
-        """Return the posterior probability that epsilon is at most the given one(s), each >= 0.
+        """Return the posterior probability that epsilon is at most the given value.
 
-        To about 10 digits; shape of ``epsilon``. Raises ``ValueError`` for a negative one.
+        Parameters
+        ----------
+        epsilon : array_like
+            One or more values, each at least 0.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The probability, accurate to about 10 digits; same shape as ``epsilon``.
+
+        Raises
+        ------
+        ValueError
+            If a value is negative.
         """
         e = validate.array_in(0, np.inf, open_ends=False, epsilon=epsilon)
         values = np.array([self._distribution(float(one)) for one in e.ravel()])
         return float(values[0]) if e.ndim == 0 else values.reshape(e.shape)
 
     def quantile(self, level: float) -> float:
-        """Return the posterior quantile of epsilon at ``level`` in (0, 1); no lower bound."""
+        """Return a posterior quantile of epsilon (not a bound).
+
+        Parameters
+        ----------
+        level : float
+            The posterior probability, in (0, 1).
+
+        Returns
+        -------
+        float
+            The quantile.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is not in (0, 1).
+        """
         validate.open_unit(level=level)
         return self._quantile(float(level))
 
     def interval(self, level: float) -> tuple[float, float]:
-        """Return the equal-tailed credible interval of posterior probability ``level``."""
+        """Return the equal-tailed credible interval (not a confidence interval).
+
+        Parameters
+        ----------
+        level : float
+            The posterior probability of the interval, in (0, 1).
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+
+        Raises
+        ------
+        ValueError
+            If ``level`` is not in (0, 1).
+        """
         validate.open_unit(level=level)
         tail = 0.5 * (1 - float(level))
         return self._quantile(tail), self._quantile(1 - tail)
@@ -80,21 +127,22 @@ class CredibleStatement:
         return self.false_positives + _PRIOR, self.true_negatives + _PRIOR
 
     def _distribution(self, epsilon: float) -> float:
-        """Integrate the false negative rate's posterior over the region of (epsilon, delta)-DP.
+        """Integrate the posterior of the false negative rate over the (epsilon, delta)-DP region.
 
-        The region's share of false positive rates is a difference of incomplete beta functions,
-        so one integral is left. It runs over the logit, where the density has no singularity, on
-        panels that end where either posterior or the region's edge changes its behaviour.
+        The probability of the region's false positive rates is a difference of incomplete beta
+        functions, which leaves one integral. It runs over the logit, where the density has no
+        singularity, on panels that end where either posterior or the region's edge changes its
+        behaviour.
         """
         if self.delta == 1 or epsilon == np.inf:
             return 1.0
         below = self._beyond(epsilon, *self._negative_rate, *self._positive_rate)
-        # The mirror image: the rates 1 - x, 1 - y below the same edge.
+        # By symmetry: the rates 1 - x, 1 - y below the same edge.
         above = self._beyond(epsilon, *self._negative_rate[::-1], *self._positive_rate[::-1])
         return float(np.clip(1 - below - above, 0.0, 1.0))
 
     def _beyond(self, epsilon: float, a: float, b: float, c: float, d: float) -> float:
-        """P(y < edge(x)) for x ~ Beta(a, b), y ~ Beta(c, d), and the edge of `_edge`."""
+        """Return P(y < edge(x)) for x ~ Beta(a, b), y ~ Beta(c, d), and the edge of `_edge`."""
         levels = np.append(_LEVELS, 1 - _LEVELS[::-1][1:])
         own = np.append(betaincinv(a, b, _LEVELS), 1 - betaincinv(b, a, _LEVELS))
         # The edge is its own inverse.
@@ -113,11 +161,11 @@ class CredibleStatement:
         density = np.exp(a * log_x + b * log_rest - betaln(a, b))
         share = betainc(c, d, self._edge(epsilon, np.exp(log_x)))
         total = float(np.sum(half * weights * density))
-        # Both sums leave out the same far tails and rounding.
+        # Both sums omit the same far tails, so the ratio cancels most of the error.
         return float(np.sum(half * weights * density * share)) / total
 
     def _edge(self, epsilon: float, x: Array) -> Array:
-        """Smallest false positive rate beside the false negative rate x under (epsilon, delta)."""
+        """Return the smallest false positive rate for the false negative rate x under the claim."""
         with np.errstate(over="ignore"):
             steep = 1 - self.delta - np.exp(epsilon) * x
         flat = np.exp(-epsilon) * (1 - self.delta - x)
@@ -149,24 +197,31 @@ def credible_epsilon(
 
     Parameters
     ----------
-    true_positives, false_negatives
-        Right and wrong guesses where the first mechanism of the pair ran; whole, not both 0.
-    true_negatives, false_positives
-        Right and wrong guesses where the second one ran; whole, not both 0.
-    delta
-        In [0, 1]; at 1 epsilon is 0.
+    true_positives, false_positives, true_negatives, false_negatives : int
+        The counts. True positives and false negatives are right and wrong guesses when the first
+        mechanism of the pair ran, true negatives and false positives when the second one ran.
+        Neither mechanism may have 0 runs.
+    delta : float
+        The delta, in [0, 1]; at 1, epsilon is 0.
 
     Returns
     -------
-    The posterior. Its quantiles are credible under the Jeffreys prior and guarantee nothing: with
-    no attack at all (equal rates) the upper quantiles are still positive, and the probability that
-    ``interval`` contains the true value is not its level for every mechanism.
+    CredibleStatement
+        The posterior. Its quantiles are credible under the Jeffreys prior and guarantee nothing:
+        for an uninformative attack (equal rates) the upper quantiles are still positive, and the
+        coverage of ``interval`` is not its level for every mechanism.
 
     Raises
     ------
     ValueError
-        If a count is not a whole number of at least 0, a mechanism was never run, or ``delta`` is
-        not in [0, 1].
+        If a count is not a non-negative integer, a mechanism was never run, or ``delta`` is not in
+        [0, 1].
+
+    Examples
+    --------
+    >>> posterior = credible_epsilon(90, 10, 90, 10, delta=1e-5)
+    >>> [round(end, 2) for end in posterior.interval(0.9)]
+    [1.91, 2.83]
     """
     counts = {
         "true_positives": true_positives,

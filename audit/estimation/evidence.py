@@ -1,4 +1,4 @@
-"""Events of a score, the tests made of them, and what each test certifies."""
+"""Events of a score, the tests of them, and the evidence that a test gives."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ Array = NDArray[np.float64]
 
 
 class Tail(enum.Enum):
-    """Which scores x belong to the event with threshold t."""
+    """The scores x that belong to the event with threshold t."""
 
     AT_LEAST = "x >= t"
     AT_MOST = "x <= t"
@@ -27,7 +27,7 @@ class Tail(enum.Enum):
 
     @property
     def complement(self) -> Tail:
-        """The scores that do not belong to the event."""
+        """The tail of the complementary event."""
         return _COMPLEMENT[self]
 
 
@@ -48,7 +48,7 @@ BOTH = (Order.FORWARD, Order.REVERSE)
 
 
 def checked_orders(favours: Sequence[Order]) -> tuple[Order, ...]:
-    """Return the orders of the pair that high scores may speak for: one, or both."""
+    """Check ``favours``, the orders that high scores may favour: one or both."""
     orders = tuple(favours)
     for order in orders:
         validate.instance(Order, favours=order)
@@ -60,7 +60,7 @@ def checked_orders(favours: Sequence[Order]) -> tuple[Order, ...]:
 def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
     """Return the tails whose events may favour the first law of ``order``.
 
-    ``favours`` are the laws that high scores may favour; low ones then favour the other law.
+    ``favours`` are the laws that high scores may favour; low scores may then favour the other law.
     """
     high = (Tail.AT_LEAST,) if order in favours else ()
     low = (Tail.AT_MOST,) if opposite(order) in favours else ()
@@ -69,10 +69,20 @@ def tails(favours: Sequence[Order], order: Order) -> tuple[Tail, ...]:
 
 @dataclass(frozen=True)
 class ThresholdTest:
-    """One event, and which law is suspected to favour it.
+    """An event, and the law that is suspected to favour it.
 
-    Under ``Order.FORWARD`` the first law of the pair, that of ``samples``, is bounded from below
-    on the event and the second from above; ``REVERSE`` exchanges the two.
+    Under ``Order.FORWARD`` the rate of the event under the first law of the pair, that of
+    ``samples``, is bounded from below and its rate under the second law from above; ``REVERSE``
+    exchanges the two.
+
+    Attributes
+    ----------
+    order : Order
+        The order of the pair.
+    tail : Tail
+        The kind of event.
+    threshold : float
+        The threshold.
     """
 
     order: Order
@@ -80,12 +90,18 @@ class ThresholdTest:
     threshold: float
 
     def complement(self) -> ThresholdTest:
-        """Return the test with the complementary event and the laws exchanged."""
+        """Return the test of the complementary event with the laws exchanged.
+
+        Returns
+        -------
+        ThresholdTest
+            The test.
+        """
         return ThresholdTest(opposite(self.order), self.tail.complement, self.threshold)
 
 
 def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> NDArray[np.intp]:
-    """Count the scores in the event, for ascending scores; ties at the threshold count exactly."""
+    """Count the ascending scores in the event; ties at the threshold count exactly."""
     total = sorted_scores.size
     if tail in (Tail.AT_LEAST, Tail.BELOW):
         below = np.searchsorted(sorted_scores, threshold, side="left")
@@ -96,25 +112,25 @@ def count_event(sorted_scores: Array, tail: Tail, threshold: float | Array) -> N
 
 @dataclass(frozen=True)
 class CountedTest:
-    """A test, its counts, and the region that holds its two rates.
+    """A test, its counts, and a confidence region of its two rates.
 
     Attributes
     ----------
-    test
-        Event and order. ``counts.first`` and ``region.first`` speak of the order's first law.
-    counts
-        On the certifying samples only.
-    error
-        Probability, at most, that ``region`` misses the true rates; part of the one budget. For a
-        test of a simultaneous band: that any region of the band does.
-    region
-        See `Region`; None for a test at an order statistic, which bounds no rate but tests both
-        (`audit.estimation.two_rates`). Its threshold is a score of the second law, whose count is
-        that of the scores beyond.
-    planned_delta
-        The named delta that the test was chosen for; None for a test that serves all.
-    local_levels
-        For a test of a simultaneous band: the error of each law's limit taken alone.
+    test : ThresholdTest
+        Event and order. ``counts.first`` and ``region.first`` refer to the order's first law.
+    counts : Counts
+        Counts of the certifying samples only.
+    error : float
+        Upper bound on the probability that ``region`` misses the true rates; a part of the error
+        budget. For a test of a simultaneous band: that any region of the band does.
+    region : Region or None
+        The confidence region; None for a test at an order statistic, which bounds no rate but tests
+        both rates together (`audit.estimation.two_rates`). Its threshold is a score of the second
+        law, whose count is that of the scores beyond.
+    planned_delta : float or None
+        The named delta for which the test was chosen; None for a test that serves all deltas.
+    local_levels : tuple of float or None
+        For a test of a simultaneous band: the error of each law's limit alone.
     """
 
     test: ThresholdTest
@@ -125,10 +141,20 @@ class CountedTest:
     local_levels: tuple[float, float] | None = None
 
     def epsilon_limit(self, delta: float) -> float:
-        """Return the largest epsilon at ``delta`` that such a test can certify (`epsilon_limit`).
+        """Return the largest epsilon that such a test can certify; see `epsilon_limit`.
 
-        A test of a band reaches it with all of the first sample in the event and none of the
+        A test of a band attains it if the event contains all of the first sample and none of the
         second, at the local levels.
+
+        Parameters
+        ----------
+        delta : float
+            The delta.
+
+        Returns
+        -------
+        float
+            The largest epsilon.
         """
         totals = self.counts.first_total, self.counts.second_total
         if self.local_levels is None:
@@ -137,7 +163,13 @@ class CountedTest:
         return max(0.0, math.log(max(best - delta, 1e-300)) - math.log(least))
 
     def complement(self) -> CountedTest:
-        """Return the same evidence read from the complementary event, in the other order."""
+        """Return the same evidence for the complementary event, in the other order.
+
+        Returns
+        -------
+        CountedTest
+            The complementary test.
+        """
         c = self.counts
         swapped = Counts(
             c.second_total - c.second, c.second_total, c.first_total - c.first, c.first_total
@@ -153,30 +185,34 @@ class CountedTest:
 
 @dataclass(frozen=True)
 class Evidence:
-    """A certified lower bound and everything it rests on.
+    """A certified lower bound and the counts it is computed from.
 
     Attributes
     ----------
-    value
-        The bound (never negative): an epsilon, a mu or a Renyi divergence.
-    order
-        FORWARD: the event is favoured by the law of ``samples``, the "first" law below; REVERSE:
+    value : float
+        The bound, at least 0: an epsilon, a mu or a Renyi divergence.
+    order : Order
+        FORWARD if the event is favoured by the law of ``samples`` (the first law below), REVERSE if
         by that of ``samples_prime``.
-    tail, threshold
-        The event, for example {x >= threshold}.
-    first_count, first_total, second_count, second_total
-        Certifying samples in the event and in all, for the order's first and second law.
-    first_rate, second_rate
-        The least favourable pair of rates in the confidence region (0.0 and 1.0 say nothing):
-        the bound is what these two rates force. For a test at an order statistic: the second
-        law's mean rate there, and the first one's on the edge of what is rejected.
-    error_spent
-        Part of the error budget that went to this test; to all of a simultaneous band if the
-        test is one of it.
-    sampling_limit
-        The largest value that any test with this error could certify from this many samples
-        (all of the first sample in the event, none of the second; for a band, that the band
-        could); infinite where there is none.
+    tail : Tail
+        The kind of event, for example {x >= threshold}.
+    threshold : float
+        The threshold of the event.
+    first_count, first_total : int
+        Certifying samples of the order's first law in the event, and in total.
+    second_count, second_total : int
+        Certifying samples of the order's second law in the event, and in total.
+    first_rate, second_rate : float
+        The least favourable pair of rates in the confidence region (0.0 and 1.0 are vacuous); the
+        bound follows from these two rates. For a test at an order statistic: the mean rate of the
+        second law there, and the rate of the first law on the boundary of rejection.
+    error_spent : float
+        Part of the error budget that this test used; for a test of a simultaneous band, the part of
+        the whole band.
+    sampling_limit : float
+        The largest value that any test with this error could certify from this many samples (all of
+        the first sample in the event, none of the second; for a band, that the band could certify);
+        infinite if there is no limit.
     """
 
     value: float
@@ -196,7 +232,7 @@ class Evidence:
 def evidence_of(
     counted: CountedTest, rates: tuple[float, float], value: float, limit: float = math.inf
 ) -> Evidence:
-    """Put one bound together with the counts and the rates that it comes from."""
+    """Combine a bound with the counts and the rates that it is computed from."""
     return Evidence(
         value=max(0.0, value),
         order=counted.test.order,
@@ -214,11 +250,11 @@ def evidence_of(
 
 
 def epsilon_limit(delta: float, second_total: int, error: float) -> float:
-    """Largest epsilon at ``delta`` that a test with this error can certify from this many samples.
+    """Return the largest epsilon that a test with this error can certify from this many samples.
 
-    The strongest counts are all against none. A test that errs with probability at most
-    ``error`` cannot then exclude that the second rate is q while (1 - q)^second_total > error,
-    so it cannot certify more than log((1 - delta) / q) with q = 1 - error^(1 / second_total).
+    The strongest counts are all against none. A test that errs with probability at most ``error``
+    then cannot exclude that the second rate is q while (1 - q)^second_total > error, so it cannot
+    certify more than log((1 - delta) / q) with q = 1 - error^(1 / second_total).
     """
     least_rate = -math.expm1(math.log(error) / second_total)
     if least_rate <= 0:

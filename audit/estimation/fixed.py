@@ -1,4 +1,4 @@
-"""Thresholds fixed in advance, and the counts at them, which add up across blocks and machines."""
+"""Thresholds fixed in advance, and counts at them, which add up across blocks and machines."""
 
 from __future__ import annotations
 
@@ -17,31 +17,36 @@ from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangle
 Array = NDArray[np.float64]
 
 _FORMAT = 1
-# Fixed before any count: what certifies most is known to nobody yet.
+# Fixed before any count; which shape certifies most is not known in advance.
 _SHAPE = JointShape(angle=1.1, first_guard=0.05)
 
 
 @dataclass(frozen=True)
 class FixedThresholds:
-    """Thresholds that were chosen before anyone looked at these samples.
+    """Use thresholds that were chosen before the samples were seen.
 
     Each threshold t gives the events {x >= t} and {x < t}. The error is shared equally between
-    thresholds and orders; nothing is spent on choosing, and all scores certify.
+    thresholds and orders; none is spent on the choice, and all scores certify.
 
-    Attributes
+    Parameters
     ----------
-    values
-        Distinct finite thresholds; kept in ascending order.
-    favours
-        The laws that {x >= t} may favour: FORWARD the first, REVERSE the second. Naming one of
-        them beforehand, where high scores can only speak for that law, halves what is paid.
-    rates
-        How the two rates of an event are bounded: each by itself, or jointly.
+    values : tuple of float
+        Distinct finite thresholds; stored in ascending order.
+    favours : tuple of Order, optional
+        The laws that {x >= t} may favour: FORWARD the first, REVERSE the second. Naming only one of
+        them in advance, if high scores can only indicate that law, halves the number of tests.
+    rates : Rates, optional
+        How the two rates of an event are bounded: separately or jointly.
 
     Raises
     ------
     ValueError
-        If there is no threshold or order, one is named twice, or one is not finite.
+        If there is no threshold or order, one is repeated, or a threshold is not finite.
+
+    Examples
+    --------
+    >>> FixedThresholds((1.0, 0.0)).values
+    (0.0, 1.0)
     """
 
     kind: ClassVar[str] = "FixedThresholds"
@@ -56,7 +61,20 @@ class FixedThresholds:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def tests(self, summary: Summary, error: float) -> tuple[CountedTest, ...]:
-        """Return every test with its share of ``error``."""
+        """Return every test with its share of the error.
+
+        Parameters
+        ----------
+        summary : Summary
+            The counts at the thresholds.
+        error : float
+            The error of all tests together.
+
+        Returns
+        -------
+        tuple of CountedTest
+            The tests.
+        """
         share = error / (len(self.values) * len(self.favours))
         tests = [ThresholdTest(o, Tail.AT_LEAST, t) for o in self.favours for t in self.values]
         counts = [summary.counts(k, o) for o in self.favours for k in range(len(self.values))]
@@ -72,29 +90,42 @@ class FixedThresholds:
 
 @dataclass(frozen=True)
 class Summary:
-    """How many scores of either law reach thresholds that were fixed in advance.
+    """Counts of the scores of both laws that reach thresholds fixed in advance.
 
-    Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``), and
-    what `audit_counts` certifies from the sum is what `audit_samples` certifies from all the
-    scores together. A block counted twice would be no independent evidence: give each block a
-    name in ``sources``, and the sum of two that share one is refused.
+    Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``). The
+    bounds that `audit_counts` certifies from the sum are those that `audit_samples` certifies from
+    all scores together. A block counted twice would not be independent evidence: name the blocks in
+    ``sources``, and the sum of two summaries that share a name is refused.
 
-    Attributes
+    Parameters
     ----------
-    thresholds
-        Ascending; the events are {x >= t}.
-    first, second
-        How many scores of the first and of the second law reach each threshold.
-    first_total, second_total
-        How many scores there are.
-    sources
-        Names of the blocks counted, such as ``"seed 7, block 12"``; sorted, each once.
+    thresholds : tuple of float
+        Ascending thresholds t of the events {x >= t}.
+    first : tuple of int
+        Number of scores of the first law that reach each threshold.
+    first_total : int
+        Number of scores of the first law.
+    second : tuple of int
+        Number of scores of the second law that reach each threshold.
+    second_total : int
+        Number of scores of the second law.
+    sources : tuple of str, optional
+        Distinct names of the counted blocks, such as ``"seed 7, block 12"``; stored in sorted
+        order.
 
     Raises
     ------
     ValueError
-        If thresholds are not distinct finite numbers in ascending order, or counts are not whole
-        numbers that fall from at most the total to at least 0.
+        If thresholds are not distinct, finite and ascending, or counts are not integers that fall
+        from at most the total to at least 0.
+
+    Examples
+    --------
+    >>> one = Summary.of([1.0, 2.0], [0.0], [1.5], source="block 1")
+    >>> two = Summary.of([3.0], [0.0, 2.0], [1.5], source="block 2")
+    >>> total = one + two
+    >>> total.first, total.first_total, total.second, total.second_total
+    ((2,), 3, (1,), 3)
     """
 
     thresholds: tuple[float, ...]
@@ -130,6 +161,20 @@ class Summary:
         source: str | None = None,
     ) -> Summary:
         """Count one block of scores of the first and of the second law.
+
+        Parameters
+        ----------
+        samples, samples_prime : array_like
+            Scores of the two laws, shapes (n,) and (n',), finite.
+        thresholds : iterable of float
+            The thresholds.
+        source : str, optional
+            Name of the block.
+
+        Returns
+        -------
+        Summary
+            The counts.
 
         Raises
         ------
@@ -170,13 +215,32 @@ class Summary:
         )
 
     def counts(self, index: int, favours: Order) -> Counts:
-        """Return the counts of {x >= thresholds[index]}, the favoured law first."""
+        """Return the counts of {x >= thresholds[index]}, the favoured law first.
+
+        Parameters
+        ----------
+        index : int
+            Index of the threshold.
+        favours : Order
+            The favoured law.
+
+        Returns
+        -------
+        Counts
+            The counts.
+        """
         first = self.first[index], self.first_total
         second = self.second[index], self.second_total
         return Counts(*first, *second) if favours is Order.FORWARD else Counts(*second, *first)
 
     def to_dict(self) -> dict[str, Any]:
-        """Return plain Python values that JSON keeps exactly."""
+        """Return the summary as plain Python values, which JSON preserves exactly.
+
+        Returns
+        -------
+        dict
+            Plain values by name.
+        """
         return {
             "format": _FORMAT,
             "thresholds": list(self.thresholds),
@@ -189,7 +253,23 @@ class Summary:
 
     @staticmethod
     def from_dict(stored: Mapping[str, Any]) -> Summary:
-        """Rebuild what `to_dict` returned; anything else is refused with a ``ValueError``."""
+        """Rebuild a summary from the values that `to_dict` returns.
+
+        Parameters
+        ----------
+        stored : mapping of str to object
+            Plain values by name.
+
+        Returns
+        -------
+        Summary
+            The summary.
+
+        Raises
+        ------
+        ValueError
+            If the values are not those of a summary.
+        """
         known = ("first", "first_total", "second", "second_total", "sources", "thresholds")
         validate.instance(Mapping, stored=stored)
         if stored.get("format") != _FORMAT:
@@ -216,13 +296,13 @@ def _thresholds(values: Iterable[float]) -> tuple[float, ...]:
 
 
 def _check_each(values: Sequence[float]) -> None:
-    """Each threshold is a finite number."""
+    """Check that each threshold is a finite number."""
     for value in values:
         validate.finite(thresholds=value)
 
 
 def _counted(scores: Array, at: Array) -> tuple[int, ...]:
-    """Count by sorting, or by one pass for each threshold, whichever is less work."""
+    """Count by sorting, or by one pass per threshold, whichever is less work."""
     if at.size <= 4:
         return tuple(int(np.count_nonzero(scores >= t)) for t in at)
     return tuple(count_event(np.sort(scores), Tail.AT_LEAST, at).tolist())

@@ -1,13 +1,14 @@
-"""Group privacy: what a pair that differs in k records says of a claim about one record.
+"""Group privacy: relate a pair that differs in k records to a claim about one record.
 
 If every pair that differs in one record is (epsilon, delta)-private in both orders, a pair that
 differs in k records is (k epsilon, delta (e^{k epsilon} - 1) / (e^epsilon - 1))-private (Vadhan
-2017, Lemma 2.2): k steps from one dataset to the other, the i-th adding e^{(i - 1) epsilon} delta.
-So a claim about records is refuted by a pair of groups at its own, larger delta, and
+2017, Lemma 2.2): a chain of k steps leads from one dataset to the other, and the i-th step adds
+e^{(i - 1) epsilon} delta. A claim about one record is therefore refuted by a pair that differs in
+k records at that larger delta, and
 
     epsilon of a record at delta  >=  largest e with  epsilon of the pair at delta_k(e) > k e.
 
-The epsilon of the pair at the same delta, divided by k, is no such bound: it is too large.
+The epsilon of the pair at the same delta, divided by k, is not such a bound: it is too large.
 """
 
 from __future__ import annotations
@@ -20,20 +21,25 @@ from audit import validate
 from audit.estimation.evidence import Evidence
 from audit.numerics.roots import bracketed_root
 
-# Epsilon of one record for which a pair's delta is planned: the scaled delta depends on it.
+# Assumed epsilon of one record when the pair's delta is planned; the scaled delta depends on it.
 _PLANNED_EPSILON = 1.0
 
 
 @dataclass(frozen=True)
 class Group:
-    """How many records a pair differs in, and the deltas of claims about one of them.
+    """The number of records in which a pair differs, and the deltas of claims about one record.
 
-    Attributes
+    Parameters
     ----------
-    size
-        k, at least 1.
-    deltas
+    size : int
+        Number of records k, at least 1.
+    deltas : tuple of float, optional
         The deltas, for one record, that a result reports.
+
+    Raises
+    ------
+    ValueError
+        If ``size`` is not a positive integer.
     """
 
     size: int
@@ -43,24 +49,30 @@ class Group:
         validate.integer(1, group_size=self.size)
 
     def pair_deltas(self) -> tuple[float, ...]:
-        """Return the deltas at which the pair should be sharp, where each is paid for."""
+        """Return the deltas of the pair that are to be named in its audit.
+
+        Returns
+        -------
+        tuple of float
+            The scaled deltas, without duplicates, at most 0.5.
+        """
         scaled = (group_claim(_PLANNED_EPSILON, delta, self.size)[1] for delta in self.deltas)
         return tuple(dict.fromkeys(min(delta, 0.5) for delta in scaled))
 
 
 @dataclass(frozen=True, kw_only=True)
 class PerRecordEpsilon:
-    """What a pair that differs in several records certifies of each of them.
+    """The certified epsilon of one record, from a pair that differs in several records.
 
-    Parameters
+    Attributes
     ----------
-    epsilon, delta
-        The certified epsilon of one record at this delta.
-    group_size
-        How many records the pair differs in.
-    pair_delta
-        The delta of the scaled claim, where the pair was looked at.
-    evidence
+    epsilon, delta : float
+        The certified epsilon of one record, and its delta.
+    group_size : int
+        Number of records in which the pair differs.
+    pair_delta : float
+        The delta of the scaled claim, at which the pair was evaluated.
+    evidence : Evidence
         The pair's epsilon at that delta, and the counts.
     """
 
@@ -76,14 +88,27 @@ def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, f
 
     Parameters
     ----------
-    epsilon, delta
-        The claim about one record: a finite number of at least 0, and one in [0, 1].
-    group_size
-        k, a whole number of at least 1.
+    epsilon, delta : float
+        The claim about one record: a finite epsilon of at least 0, and a delta in [0, 1].
+    group_size : int
+        Number of records k, at least 1.
 
     Returns
     -------
-    k epsilon, and delta (e^{k epsilon} - 1) / (e^epsilon - 1), at most 1: then nothing is claimed.
+    epsilon : float
+        The epsilon k epsilon of the pair.
+    delta : float
+        The delta (e^{k epsilon} - 1) / (e^epsilon - 1) delta of the pair, at most 1. At 1 the
+        scaled claim is vacuous.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    References
+    ----------
+    Vadhan, S. (2017). The complexity of differential privacy. Lemma 2.2.
 
     Examples
     --------
@@ -102,27 +127,34 @@ def group_claim(epsilon: float, delta: float, group_size: int) -> tuple[float, f
 
 
 def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size: int) -> float:
-    """Turn lower bounds for a pair that differs in k records into one for a single record.
+    """Convert lower bounds for a pair that differs in k records to a bound for one record.
 
     Parameters
     ----------
-    lower
-        Epsilon of the pair at a delta in [0, 1), a lower bound that falls with delta; if it holds
-        with some confidence at all deltas together, so does the result.
-    delta
-        In [0, 1), for one record.
-    group_size
-        k, a whole number of at least 1.
+    lower : callable
+        A lower bound on the epsilon of the pair as a function of delta in [0, 1), decreasing in
+        delta. If it holds at all deltas simultaneously with some confidence, so does the result.
+    delta : float
+        The delta, in [0, 1], for one record.
+    group_size : int
+        Number of records k, at least 1.
 
     Returns
     -------
-    A number that no claim "every pair that differs in one record is (e, delta)-private" can be
-    below: the supremum of all e whose scaled claim `group_claim` the lower bound exceeds; >= 0.
+    float
+        The supremum, at least 0, of all e whose scaled claim `group_claim` is below the lower
+        bound. No true claim "every pair that differs in one record is (e, delta)-private" has a
+        smaller e.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
 
     Examples
     --------
-    A pure bound of 3 for pairs that differ in 2 records is one of 1.5 for each; with delta > 0 the
-    pair is looked at where its epsilon is smaller.
+    A pure bound of 3 for pairs that differ in 2 records gives 1.5 for each record. For delta > 0
+    the pair is evaluated at a larger delta, where its epsilon is smaller.
 
     >>> per_record_epsilon(lambda delta: 3.0 - delta, 0.0, 2)
     1.5
@@ -137,7 +169,7 @@ def per_record_epsilon(lower: Callable[[float], float], delta: float, group_size
     top = lower(delta) / group_size if delta < 1 else 0.0
     if top <= 0:
         return 0.0
-    if excess(top) >= 0:  # delta does not grow
+    if excess(top) >= 0:  # the scaled delta equals delta
         return top
     if excess(0.0) <= 0:
         return 0.0

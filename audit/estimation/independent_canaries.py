@@ -1,41 +1,42 @@
 """Audits of one training run whose canaries are independent of each other.
 
-The theorem. Let (C_i, S_i), i = 1..n, be independent pairs, C_i a fair coin and S_i all that is
-seen of canary i; let the laws of S_i given C_i = 1 and C_i = 0 meet the claim (f-DP, in both
-orders), each canary by itself, the laws need not be alike. Someone guesses r of the coins from
-S_1..S_n, r fixed beforehand; T guesses are wrong. Then
+Theorem. Let (C_i, S_i), i = 1..n, be independent pairs, C_i a fair coin and S_i the observation of
+canary i. Let the laws of S_i given C_i = 1 and C_i = 0 satisfy the claim (f-DP, in both orders),
+for each canary separately; the laws may differ between canaries. A guesser guesses r of the coins
+from S_1..S_n, with r fixed in advance, and T guesses are wrong. Then
 
     P[T <= u] <= E[ BinCDF(u; r, g(1 - W)) ],    W ~ Beta(n - r, r + 1),
 
     g(c) = max over epsilon of (c - delta(epsilon)) / (c (1 + e^epsilon)),
 
-with W = 0 where r = n (Xiang, Wang, Xiao, Tian and Wang 2025, arXiv 2509.08704, Theorem 2, where it
+with W = 0 if r = n (Xiang, Wang, Xiao, Tian and Wang 2025, arXiv 2509.08704, Theorem 2, where it
 is an equality for the optimal guesser of one law).
 
 Proof. By Blackwell's theorem each S_i is a randomised function of the outcome of the claim's
-dominating pair for C_i, independently over i; seeing those outcomes instead can only help. Given
-them the coins are independent, and guess i is wrong with probability at least e_i, the smaller
-posterior. A sum of independent errors is stochastically smallest for the r smallest e_i, also if
-guesses are chosen one by one and every outcome is told. The e_i are independent with one law, so
-given the (r+1)-th smallest, of quantile 1 - W, the r smaller ones are independent draws below it
-(ties broken by a uniform variable): T ~ Bin(r, g), g the mean of e below the quantile. That mean is
-the least share of errors among guesses on a share c = 1 - W of outcomes. Where a is the type I
-error with c = a + 1 - f(a), it is a / c, and the supporting lines of a symmetric f,
-1 - f(a) <= delta + e^epsilon a, give the maximum above.
+dominating pair for C_i, independently over i; observing those outcomes instead can only help.
+Given them the coins are independent, and guess i is wrong with probability at least e_i, the
+smaller posterior probability. A sum of independent errors is stochastically smallest for the r
+smallest e_i, also if guesses are chosen one by one and every outcome is revealed. The e_i are
+i.i.d., so given the (r+1)-th smallest, of quantile 1 - W, the r smaller ones are independent draws
+below it (ties broken by a uniform variable): T ~ Bin(r, g), where g is the mean of e below the
+quantile. That mean is the least share of errors among guesses on a share c = 1 - W of outcomes. If
+a is the type I error with c = a + 1 - f(a), it equals a / c, and the supporting lines of a
+symmetric f, 1 - f(a) <= delta + e^epsilon a, give the maximum above.
 
-Independence is an assumption about the mechanism, and no technicality. A mechanism that with
-probability p enters a state in which it reveals each coin with probability delta / p is
-(0, delta)-DP; with p above 1 - confidence the bound is wrong whenever the state is entered.
-Independent are canaries whose scores have noise of their own: gradients of disjoint support or
-orthogonal directions under Gaussian noise with full batches or Poisson sampling. Canaries that
-share a batch of fixed size, clipping in common, or a model whose losses they are, are not. Where
-they are independent only given some variable V that does not depend on the coins, the claim must
-hold given V.
+Independence is an assumption about the mechanism, and it matters. A mechanism that with probability
+p enters a state in which it reveals each coin with probability delta / p is (0, delta)-DP; for p
+above 1 - confidence the bound is wrong whenever the state is entered. Canaries are independent if
+their scores have separate noise: gradients of disjoint support or in orthogonal directions, under
+Gaussian noise with full batches or Poisson sampling. Canaries that share a batch of fixed size, are
+clipped together, or are scored by the losses of a common model are not independent. If they are
+independent only given some variable V that does not depend on the coins, the claim must hold given
+V.
 
-`audit.estimation.one_run_epsilon` assumes nothing of this, and where delta is not far below the
-error a = 1 - confidence little can be certified without it. With probability 2a run a mechanism M,
-else be silent: the epsilon of that at delta is M's at delta / (2a). So a bound that is valid for
-every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's runs.
+`audit.estimation.one_run_epsilon` does not make this assumption, and unless delta is far below the
+error a = 1 - confidence little can be certified without it. Consider a mechanism that runs M with
+probability 2a and releases nothing otherwise: its epsilon at delta is M's at delta / (2a). So a
+bound that is valid for every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's
+runs.
 """
 
 from __future__ import annotations
@@ -66,7 +67,7 @@ Array = NDArray[np.float64]
 # Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].
 _WrongShare = Callable[[Array], Array]
 
-# Probability of the cut's or the count's tails that are not integrated; it is added to the result.
+# Probability of the tails of the cut or the count that are not integrated; added to the result.
 _LOST = 1e-18
 _PANELS = 64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
@@ -76,23 +77,23 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 class IndependentCanariesBound:
     """A lower confidence bound from one run that holds if its canaries are independent.
 
+    The class attribute ``assumption`` is `Canaries.INDEPENDENT`.
+
     Attributes
     ----------
-    value
-        If the canaries are independent (module docstring), then with probability at least
-        ``confidence`` the mechanism's true value is at least this; >= 0.
-    quantity
-        "epsilon" (at ``delta``) or "mu"; a mu refutes mu-GDP claims below it and nothing else.
-    correct, guesses, canaries
-        Right guesses, guesses made, coins tossed.
-    delta
-        None for a mu.
-    confidence
-        As given.
-    sampling_limit
-        The value that all guesses right would have given.
-    assumption
-        What the bound assumes of the mechanism.
+    value : float
+        The bound, at least 0. If the canaries are independent (module docstring), the mechanism's
+        true value is at least this with probability at least ``confidence``.
+    quantity : str
+        "epsilon" (at ``delta``) or "mu"; a mu refutes claims of mu-GDP below it and nothing else.
+    correct, guesses, canaries : int
+        Numbers of correct guesses, of guesses and of canaries.
+    delta : float or None
+        The delta; None for a mu.
+    confidence : float
+        The confidence level.
+    sampling_limit : float
+        The bound that only correct guesses would have given.
     """
 
     value: float
@@ -110,25 +111,41 @@ class IndependentCanariesBound:
 def independent_canaries_p_value(
     correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float
 ) -> float:
-    """Probability bound for so many right guesses if canaries are independent, (epsilon, delta).
+    """Bound the probability of this many correct guesses under an (epsilon, delta) claim.
+
+    Assumes independent canaries; see the module `audit.estimation.independent_canaries`.
 
     Parameters
     ----------
-    correct, guesses, canaries
-        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
-    epsilon, delta
-        The claim: a finite number of at least 0, and one in [0, 1].
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    epsilon, delta : float
+        The claim: a finite epsilon of at least 0, and a delta in [0, 1].
 
     Returns
     -------
-    The bound of the module docstring, attained by randomised response that reveals each coin with
-    probability delta. In closed form it is the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over
-    K ~ Bin(n, delta) coins revealed, all of them guessed.
+    float
+        The bound of the theorem in the module docstring, attained by randomised response that
+        reveals each coin with probability delta. In closed form it is the mean of BinCDF(u; r - K,
+        1 / (1 + e^epsilon)) over K ~ Bin(n, delta) revealed coins, all of which are guessed.
 
     Raises
     ------
     ValueError
         If a value is out of its range.
+
+    References
+    ----------
+    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
+
+    Examples
+    --------
+    >>> independent_canaries_p_value(
+    ...     150, 200, canaries=1000, epsilon=1.0, delta=0.01
+    ... ).__round__(3)
+    0.467
     """
     check_counts(correct, guesses, canaries)
     validate.nonnegative(epsilon=epsilon)
@@ -145,22 +162,29 @@ def independent_canaries_epsilon(
 
     Parameters
     ----------
-    correct, guesses, canaries
-        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
-    delta
-        In [0, 1].
-    confidence
-        In (0, 1).
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    delta : float
+        The delta, in [0, 1].
+    confidence : float
+        Confidence level of the bound, in (0, 1).
 
     Returns
     -------
-    The bound: every claim of a smaller epsilon has `independent_canaries_p_value` below
-    1 - confidence. It holds for the mechanism whatever its law, Gaussian or not.
+    IndependentCanariesBound
+        The bound: every claim of a smaller epsilon has `independent_canaries_p_value` below 1 -
+        confidence. It holds for every law of the mechanism, Gaussian or not.
 
     Raises
     ------
     ValueError
         If a value is out of its range.
+
+    References
+    ----------
+    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
 
     Examples
     --------
@@ -186,15 +210,38 @@ def independent_canaries_epsilon(
 def independent_canaries_mu(
     correct: int, guesses: int, *, canaries: int, confidence: float
 ) -> IndependentCanariesBound:
-    """Return mu such that "m-GDP" is refuted for every m below it if canaries are independent.
+    """Return mu such that m-GDP is refuted for every m below it if canaries are independent.
 
-    It refutes Gaussian claims and nothing else, and is never turned into an epsilon: the epsilons
-    that Xiang et al. (2025) print are those of this mu. Parameters and errors as for
-    `independent_canaries_epsilon`.
+    The bound refutes Gaussian claims and nothing else, and must not be converted to an epsilon; the
+    epsilons that Xiang et al. (2025) report are those of this mu.
+
+    Parameters
+    ----------
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    confidence : float
+        Confidence level of the bound, in (0, 1).
 
     Returns
     -------
-    The bound: every claim of a smaller mu has a p-value below 1 - confidence.
+    IndependentCanariesBound
+        The bound: every claim of a smaller mu has a p-value below 1 - confidence.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    References
+    ----------
+    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
+
+    Examples
+    --------
+    >>> independent_canaries_mu(60, 70, canaries=70, confidence=0.95).value.__round__(2)
+    1.48
     """
     check_counts(correct, guesses, canaries)
     validate.open_unit(confidence=confidence)
@@ -217,15 +264,44 @@ def independent_canaries_curve_p_value(
     curve: Profile,
     epsilons: Array | None = None,
 ) -> float:
-    """Probability bound for so many right guesses if canaries are independent, claimed curve.
+    """Bound the probability of this many correct guesses under a claimed privacy curve.
 
-    Parameters and errors as for `audit.estimation.one_run_curve_p_value`; by default 801 epsilons
-    from 0 to 40, as the tail is sharp in the claim.
+    Assumes independent canaries; see the module `audit.estimation.independent_canaries`.
+
+    Parameters
+    ----------
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    curve : Profile
+        The claim: the mechanism is (epsilon, ``curve.delta(epsilon)``)-DP for every epsilon.
+    epsilons : numpy.ndarray, optional
+        The epsilons at which the claim is used; by default 801 values from 0 to 40, because the
+        tail is sensitive to the claim. Fewer values give a larger, still valid, bound.
 
     Returns
     -------
-    The bound of the module docstring with the maximum taken over ``epsilons`` only: fewer make the
-    number larger, never wrong.
+    float
+        The bound of the theorem in the module docstring, with the maximum taken over ``epsilons``
+        only.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range, or the curve returns a delta outside [0, 1].
+
+    References
+    ----------
+    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
+
+    Examples
+    --------
+    >>> from audit.curves import GaussianCurve
+    >>> independent_canaries_curve_p_value(
+    ...     180, 200, canaries=1000, curve=GaussianCurve(1.0)
+    ... ).__round__(3)
+    0.114
     """
     check_counts(correct, guesses, canaries)
     grid = default_epsilons(epsilons, 801)
@@ -246,7 +322,7 @@ def independent_canaries_curve_p_value(
 
 
 def gaussian_wrong(share: Array, mu: float) -> Array:
-    """Least share of wrong guesses under mu-GDP when this share of canaries is guessed."""
+    """Return the least share of wrong guesses under mu-GDP for a share of guessed canaries."""
     # the type I error Phi(a) solves Phi(a) + Phi(mu + a) = share; a is rounded down
     top = np.full(np.shape(share), -0.5 * mu)
     a = -decreasing_root(
@@ -257,7 +333,7 @@ def gaussian_wrong(share: Array, mu: float) -> Array:
 
 @dataclass(frozen=True)
 class _Revealed:
-    """How many of the coins are revealed: the law of Bin(canaries, delta) where it has mass."""
+    """The distribution of the number of revealed coins, Bin(canaries, delta), where it has mass."""
 
     counts: Array
     chances: Array
@@ -288,12 +364,12 @@ class _Revealed:
 def _p_value(
     correct: int, guesses: int, canaries: int, wrong: _WrongShare, kinks: Array | None = None
 ) -> float:
-    """E[BinCDF(guesses - correct; guesses, wrong(1 - W))], W ~ Beta(canaries - guesses, ...)."""
+    """Return E[BinCDF(guesses - correct; guesses, wrong(1 - W))], W ~ Beta as in the theorem."""
     if correct == 0:
         return 1.0
     if guesses == canaries:
         return float(bdtr(guesses - correct, guesses, wrong(np.ones(1)))[0])
-    shape = guesses + 1, canaries - guesses  # of the share that is guessed, 1 - W
+    shape = guesses + 1, canaries - guesses  # of 1 - W, the share that is guessed
     low = float(betaincinv(*shape, _LOST))
     high = 1.0 - float(betaincinv(*shape[::-1], _LOST))
     edges = np.linspace(low, high, _PANELS + 1)
@@ -307,7 +383,7 @@ def _p_value(
 
 
 def _largest_below(excess: Callable[[float], float], most: float) -> float:
-    """Root of a rising function in [0, most] from below; 0 or ``most`` where there is none."""
+    """Return the root in [0, most] of an increasing function, or an end if there is none."""
     if excess(0.0) >= 0:
         return 0.0
     if excess(most) < 0:

@@ -1,6 +1,6 @@
-"""Scores learned from a training split: histogram, and three models of scikit-learn.
+"""Scores learned from a training split: a histogram, and three models of scikit-learn.
 
-Every learner is a frozen description with one method, ``fit(training)``, and every score has one
+Every learner is a frozen dataclass with one method, ``fit(training)``, and every score has one
 method, ``apply(held_out)``. A poor score costs power, never validity.
 """
 
@@ -27,24 +27,26 @@ from audit.estimation.scores import (
 
 Array = NDArray[np.float64]
 
-_WIDEST = 1e6  # standardised coordinates are cut here
+_WIDEST = 1e6  # standardised coordinates are clipped here
 _ROWS_AT_ONCE = 200_000
-_MOST_DIMENSIONS = 32  # of a histogram's cells
+_MOST_DIMENSIONS = 32  # most dimensions of a histogram
 
 
 @dataclass(frozen=True, eq=False)
 class LearnedScore:
-    """A score learned from one training split: about the log-likelihood ratio of X and X'.
+    """A score learned from one training split: an estimate of the log-likelihood ratio of X and X'.
 
-    It gives finite scores to certifying samples of the same split, or to draws declared `Fresh`,
-    and refuses all others.
+    It accepts only certifying samples of the same split, or draws declared `Fresh`, and returns
+    finite scores.
 
     Attributes
     ----------
-    learner
-        The description that was fitted.
-    training
-        What it has seen.
+    learner : object
+        The learner that was fitted.
+    training : Training
+        The samples that it was fitted to.
+    _function : callable
+        The fitted function of rows.
     """
 
     learner: object
@@ -52,14 +54,26 @@ class LearnedScore:
     _function: Callable[[Array], Array]
 
     def apply(self, held_out: Certifying | Fresh) -> tuple[Array, Array]:
-        """Return the scores of ``samples`` and ``samples_prime``, shapes (n,) and (n',).
+        """Return the scores of held-out samples.
+
+        Parameters
+        ----------
+        held_out : Certifying or Fresh
+            The samples.
+
+        Returns
+        -------
+        scores : numpy.ndarray
+            Scores of ``samples``, shape (n,).
+        scores_prime : numpy.ndarray
+            Scores of ``samples_prime``, shape (n',).
 
         Raises
         ------
         TypeError
             If ``held_out`` is the training part, or neither `Certifying` nor `Fresh`.
         ValueError
-            If it comes from another split, holds training samples, or has another dimension.
+            If it comes from another split, contains training samples, or has another dimension.
         """
         dimension = self.training.samples.shape[1]
         first, second = held_out_rows(held_out, self.training, dimension)
@@ -73,13 +87,13 @@ class LearnedScore:
 
 @dataclass(frozen=True)
 class Histogram:
-    """Log ratio of the two samples' shares of a cell, half a draw added to each count.
+    """Learn the log ratio of the two samples' shares of each cell; each count is increased by 1/2.
 
-    Attributes
+    Parameters
     ----------
-    cells
-        Cells in all, at most: each coordinate is cut at the same number of quantiles of the
-        training samples, at least in two where it varies.
+    cells : int, optional
+        Largest number of cells: each coordinate is cut at the same number of quantiles of the
+        training samples, into at least two parts if it varies.
 
     Raises
     ------
@@ -95,7 +109,23 @@ class Histogram:
         validate.integer(2, cells=self.cells)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Learn from the training part of a split."""
+        """Fit the histogram.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score.
+
+        Raises
+        ------
+        ValueError
+            If ``cells`` is too small for the dimension.
+        """
         first, second = _seen(training)
         dimension = first.shape[1]
         if dimension > _MOST_DIMENSIONS or 2**dimension > self.cells:
@@ -118,16 +148,21 @@ class Histogram:
 
 @dataclass(frozen=True)
 class Logistic:
-    """Logistic regression on standardised coordinates and, by default, their squares.
+    """Logistic regression on standardised coordinates and, by default, their squares and products.
 
-    Squares let it find a difference in spread. Needs scikit-learn.
+    The squares detect a difference in spread. Needs scikit-learn.
 
-    Attributes
+    Parameters
     ----------
-    squares
-        Whether squares and products of coordinates are used beside the coordinates.
-    strength
-        Inverse of the penalty, positive (scikit-learn's ``C``).
+    squares : bool, optional
+        Whether to use squares and products of coordinates in addition to the coordinates.
+    strength : float, optional
+        Inverse of the penalty, positive (``C`` in scikit-learn).
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
     """
 
     kind: ClassVar[str] = "Logistic"
@@ -140,7 +175,18 @@ class Logistic:
         validate.positive(strength=self.strength)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Learn from the training part of a split."""
+        """Fit the logistic regression.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score.
+        """
         linear = _scikit_learn("linear_model")
         model = linear.LogisticRegression(C=self.strength, max_iter=1000)
         features = _second_order if self.squares else _unchanged
@@ -149,12 +195,19 @@ class Logistic:
 
 @dataclass(frozen=True)
 class NearestNeighbours:
-    """Log ratio of the two samples' shares among the nearest training draws. Needs scikit-learn.
+    """Learn the log ratio of the two samples' shares among the nearest training draws.
 
-    Attributes
+    Needs scikit-learn.
+
+    Parameters
     ----------
-    neighbours
-        How many are looked at, at least 1; all training draws where there are fewer.
+    neighbours : int, optional
+        Number of neighbours, at least 1; all training draws if there are fewer.
+
+    Raises
+    ------
+    ValueError
+        If ``neighbours`` is not a positive integer.
     """
 
     kind: ClassVar[str] = "NearestNeighbours"
@@ -165,7 +218,18 @@ class NearestNeighbours:
         validate.integer(1, neighbours=self.neighbours)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Learn from the training part of a split."""
+        """Fit the nearest-neighbour estimate.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score.
+        """
         module = _scikit_learn("neighbors")
         total = training.samples.shape[0] + training.samples_prime.shape[0]
         used = min(self.neighbours, total)
@@ -180,16 +244,21 @@ class NearestNeighbours:
 
 @dataclass(frozen=True)
 class GradientBoosting:
-    """Gradient boosted trees on histograms of the coordinates. Needs scikit-learn.
+    """Gradient-boosted trees on histograms of the coordinates. Needs scikit-learn.
 
-    Attributes
+    Parameters
     ----------
-    rounds
-        Trees, at least 1.
-    learning_rate
+    rounds : int, optional
+        Number of trees, at least 1.
+    learning_rate : float, optional
         Weight of each tree, in (0, 1).
-    leaves
-        Leaves of a tree, at least 2.
+    leaves : int, optional
+        Number of leaves of a tree, at least 2.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
     """
 
     kind: ClassVar[str] = "GradientBoosting"
@@ -204,7 +273,18 @@ class GradientBoosting:
         validate.integer(2, leaves=self.leaves)
 
     def fit(self, training: Training) -> LearnedScore:
-        """Learn from the training part of a split; no random choice is made."""
+        """Fit the trees; the fit is deterministic.
+
+        Parameters
+        ----------
+        training : Training
+            The training part of a split.
+
+        Returns
+        -------
+        LearnedScore
+            The score.
+        """
         module = _scikit_learn("ensemble")
         model = module.HistGradientBoostingClassifier(
             max_iter=self.rounds,
@@ -223,7 +303,7 @@ def _fit_classifier(
     log_odds: Callable[[Any, Array], Array],
     features: Callable[[Array], Array] | None = None,
 ) -> LearnedScore:
-    """Fit a classifier of X against X' and turn its log odds into a log-likelihood ratio."""
+    """Fit a classifier of X against X' and convert its log odds to a log-likelihood ratio."""
     first, second = _seen(training)
     both = np.concatenate([first, second])
     scale = np.maximum(np.max(np.abs(both), axis=0), np.finfo(float).tiny)
@@ -265,12 +345,13 @@ def _second_order(x: Array) -> Array:
 
 @contextmanager
 def _quiet() -> Iterator[None]:
-    """Silence scikit-learn, and keep it to one thread.
+    """Silence scikit-learn and limit it to one thread.
 
-    A model that stops early is a poor score, not a reason to warn. One thread gives the same bits
-    on every machine, and small fits are much faster for it.
+    A model that does not converge is a poor score, not a reason for a warning. One thread gives the
+    same bits on every machine, and small fits are much faster.
     """
-    limits = import_module("threadpoolctl").threadpool_limits(limits=1)  # scikit-learn needs it too
+    # threadpoolctl is a dependency of scikit-learn
+    limits = import_module("threadpoolctl").threadpool_limits(limits=1)
     with limits, warnings.catch_warnings(), np.errstate(all="ignore"):
         warnings.simplefilter("ignore")
         yield

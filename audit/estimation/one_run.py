@@ -1,11 +1,12 @@
 """Audits of one training run from guesses about canaries that were included at random.
 
-Each of ``canaries`` records is put into the training data or left out by a fair coin of its own.
-From the release, and knowing all but the coins, someone guesses some of the coins and abstains
-from the others. The number of guesses is fixed beforehand; of these ``correct`` are right.
+Each of ``canaries`` records is included in the training data or left out by an independent fair
+coin. From the release, and knowing everything but the coins, an attacker guesses some of the coins
+and abstains from the others. The number of guesses is fixed in advance; ``correct`` of them are
+right.
 
 Statements are about the mechanism and the relation "one canary in or out": claims of
-(epsilon, delta) or f-DP that hold in both orders of every such pair.
+(epsilon, delta)-DP or f-DP that hold in both orders of every such pair.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ from audit import validate
 from audit.numerics.roots import bracketed_root
 
 Array = NDArray[np.float64]
-# Least probability of a wrong guess, given that of a right one; arrays, one entry a claim.
+# Least probability of a wrong guess, given that of a right one; arrays with one entry per claim.
 _LeastWrong = Callable[[Array], Array]
 
 LARGEST_EPSILON = 700.0
@@ -34,42 +35,54 @@ _TOLERANCE = 1e-12
 
 
 class Canaries(enum.Enum):
-    """What a bound from one run assumes of how the canaries depend on each other."""
+    """The assumption of a bound from one run about the dependence between canaries."""
 
     ARBITRARY = "arbitrary"
-    """Nothing: the bound holds for every mechanism."""
+    """No assumption: the bound holds for every mechanism."""
     INDEPENDENT = "independent"
-    """What is seen of one canary depends on its coin and on noise of its own, and on no other's."""
+    """The observation of a canary depends on its own coin and its own noise only."""
 
 
 class Profile(Protocol):
     """A privacy curve: ``delta(epsilon)`` for any real epsilon, the worse of both orders."""
 
     def delta(self, epsilon: Array, /) -> float | Array:
-        """Return the smallest delta at each epsilon, same shape."""
+        """Return the smallest delta at each epsilon.
+
+        Parameters
+        ----------
+        epsilon : numpy.ndarray
+            The epsilons.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The deltas, same shape.
+        """
         ...
 
 
 @dataclass(frozen=True)
 class OneRunBound:
-    """A lower confidence bound from one run, and what it rests on.
+    """A lower confidence bound from one run, and the counts it is computed from.
+
+    It holds for every mechanism; the class attribute ``assumption`` is `Canaries.ARBITRARY`.
 
     Attributes
     ----------
-    value
-        With probability at least ``confidence`` the mechanism's true value is at least this; >= 0.
-    quantity
-        "epsilon" (at ``delta``) or "mu"; a mu refutes mu-GDP claims below it and nothing else.
-    correct, guesses, canaries
-        Right guesses, guesses made, coins tossed.
-    delta
-        None for a mu.
-    confidence
-        As given.
-    sampling_limit
-        The value that all guesses right would have given.
-    assumption
-        What the bound assumes of the mechanism: nothing.
+    value : float
+        The bound, at least 0. The mechanism's true value is at least this with probability at least
+        ``confidence``.
+    quantity : str
+        "epsilon" (at ``delta``) or "mu"; a mu refutes claims of mu-GDP below it and nothing else.
+    correct, guesses, canaries : int
+        Numbers of correct guesses, of guesses and of canaries.
+    delta : float or None
+        The delta; None for a mu.
+    confidence : float
+        The confidence level.
+    sampling_limit : float
+        The bound that only correct guesses would have given.
     """
 
     value: float
@@ -87,26 +100,37 @@ class OneRunBound:
 def one_run_p_value(
     correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float
 ) -> float:
-    """Bound the probability of so many right guesses under an (epsilon, delta) claim.
+    """Bound the probability of this many correct guesses under an (epsilon, delta) claim.
 
     Parameters
     ----------
-    correct, guesses, canaries
-        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
-    epsilon, delta
-        The claim: a finite number of at least 0, and one in [0, 1].
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    epsilon, delta : float
+        The claim: a finite epsilon of at least 0, and a delta in [0, 1].
 
     Returns
     -------
-    A number p in [0, 1] such that every (epsilon, delta) mechanism gives ``correct`` or more right
-    guesses with probability at most p (Steinke, Nasr and Jagielski 2023, Theorem 5.2 and the code
-    of Appendix D): P(W >= correct) + 2 canaries delta max_i P(correct > W >= correct - i) / i,
-    with W binomial of rate e^epsilon / (1 + e^epsilon).
+    float
+        A number p in [0, 1] such that every (epsilon, delta)-DP mechanism gives ``correct`` or more
+        right guesses with probability at most p: P(W >= correct) + 2 canaries delta max_i P(correct
+        > W >= correct - i) / i, where W is binomial with rate e^epsilon / (1 + e^epsilon).
 
     Raises
     ------
     ValueError
         If a value is out of its range.
+
+    References
+    ----------
+    Steinke, Nasr and Jagielski (2023). Theorem 5.2 and the code of Appendix D.
+
+    Examples
+    --------
+    >>> one_run_p_value(140, 200, canaries=1000, epsilon=0.5, delta=0.0).__round__(4)
+    0.0133
     """
     check_counts(correct, guesses, canaries)
     validate.nonnegative(epsilon=epsilon)
@@ -119,28 +143,42 @@ def one_run_epsilon(
 ) -> OneRunBound:
     """Return a lower confidence bound on epsilon at ``delta`` from one run.
 
-    A claim of epsilon is refuted where the smaller of two bounds on the probability of so many
-    right guesses is below 1 - confidence: `one_run_p_value`, and the recursion of Mahloujifar,
+    A claim of epsilon is refuted if the smaller of two bounds on the probability of this many
+    correct guesses is below 1 - confidence: `one_run_p_value`, and the recursion of Mahloujifar,
     Melis and Chaudhuri (2024, Algorithm 3) for the tradeoff function of (epsilon, delta). Both
-    bound the same probability, so the smaller does too, and nothing has to be paid for it.
+    bound the same probability, so their minimum does too, without a correction for multiplicity.
 
     Parameters
     ----------
-    correct, guesses, canaries
-        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
-    delta
-        In [0, 1].
-    confidence
-        In (0, 1).
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    delta : float
+        The delta, in [0, 1].
+    confidence : float
+        Confidence level of the bound, in (0, 1).
 
     Returns
     -------
-    The bound; at delta = 0 it is the logit of the Clopper-Pearson lower limit of the rate.
+    OneRunBound
+        The bound; at delta = 0 it is the logit of the Clopper-Pearson lower limit of the rate of
+        correct guesses.
 
     Raises
     ------
     ValueError
         If a value is out of its range.
+
+    References
+    ----------
+    Steinke, Nasr and Jagielski (2023). Theorem 5.2.
+    Mahloujifar, Melis and Chaudhuri (2024). Algorithm 3.
+
+    Examples
+    --------
+    >>> one_run_epsilon(190, 200, canaries=1000, delta=1e-5, confidence=0.95).value.__round__(2)
+    2.39
     """
     check_counts(correct, guesses, canaries)
     validate.closed_unit(delta=delta)
@@ -155,13 +193,35 @@ def one_run_epsilon(
 def one_run_mu(correct: int, guesses: int, *, canaries: int, confidence: float) -> OneRunBound:
     """Return mu such that "the mechanism is m-GDP" is refuted for every m below it.
 
-    It refutes Gaussian claims and nothing else, and is never turned into an epsilon. Parameters
-    and errors as for `one_run_epsilon`.
+    The bound refutes Gaussian claims and nothing else, and must not be converted to an epsilon.
+
+    Parameters
+    ----------
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    confidence : float
+        Confidence level of the bound, in (0, 1).
 
     Returns
     -------
-    The bound of Mahloujifar, Melis and Chaudhuri (2024, Algorithm 3) with the tradeoff function of
-    mu-GDP: with probability at least ``confidence`` no claim below it was true.
+    OneRunBound
+        The bound: with probability at least ``confidence`` no claim of a smaller mu is true.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    References
+    ----------
+    Mahloujifar, Melis and Chaudhuri (2024). Algorithm 3 with the tradeoff function of mu-GDP.
+
+    Examples
+    --------
+    >>> one_run_mu(190, 200, canaries=1000, confidence=0.95).value.__round__(2)
+    0.91
     """
     check_counts(correct, guesses, canaries)
     validate.open_unit(confidence=confidence)
@@ -180,29 +240,44 @@ def one_run_curve_p_value(
     curve: Profile,
     epsilons: Array | None = None,
 ) -> float:
-    """Bound the probability of so many right guesses under a claimed privacy curve.
+    """Bound the probability of this many correct guesses under a claimed privacy curve.
 
     Parameters
     ----------
-    correct, guesses, canaries
-        ``0 <= correct <= guesses <= canaries``, ``canaries >= 1``.
-    curve
+    correct, guesses : int
+        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
+    canaries : int
+        Number of canaries, at least 1.
+    curve : Profile
         The claim: the mechanism is (epsilon, ``curve.delta(epsilon)``)-DP for every epsilon. Any
-        `audit.curves.PrivacyCurve`, such as the value of ``bounds.evaluate``.
-    epsilons
-        At which epsilons the claim is used; by default 161 from 0 to 40, dense near 0. Fewer make
-        the number larger, never wrong.
+        `audit.curves.PrivacyCurve` will do, such as the value of `audit.bounds.evaluate`.
+    epsilons : numpy.ndarray, optional
+        The epsilons at which the claim is used; by default 161 values from 0 to 40, dense near 0.
+        Fewer values give a larger, still valid, bound.
 
     Returns
     -------
-    A number p in [0, 1] such that a mechanism that meets the claim gives ``correct`` or more right
-    guesses with probability at most p (Mahloujifar, Melis and Chaudhuri 2024, Algorithm 3, with
-    the tradeoff function replaced by the largest of its supporting lines at these epsilons).
+    float
+        A number p in [0, 1] such that a mechanism that satisfies the claim gives ``correct`` or
+        more right guesses with probability at most p.
 
     Raises
     ------
     ValueError
-        If a value is out of its range or the curve gives a delta outside [0, 1].
+        If a value is out of its range, or the curve returns a delta outside [0, 1].
+
+    References
+    ----------
+    Mahloujifar, Melis and Chaudhuri (2024). Algorithm 3, with the tradeoff function replaced by the
+    largest of its supporting lines at ``epsilons``.
+
+    Examples
+    --------
+    >>> from audit.curves import GaussianCurve
+    >>> one_run_curve_p_value(
+    ...     190, 200, canaries=1000, curve=GaussianCurve(1.0)
+    ... ).__round__(3)
+    0.111
     """
     check_counts(correct, guesses, canaries)
     grid = default_epsilons(epsilons, 161)
@@ -211,7 +286,7 @@ def one_run_curve_p_value(
     def least_wrong(right: Array) -> Array:
         return np.asarray(np.max(_lines(right[:, None], grid, deltas), axis=1))
 
-    # The recursion from a larger error ends higher: find the largest error that it does not refute.
+    # The recursion is increasing in the error: find the largest error that it does not refute.
     low, high = -LARGEST_EPSILON, 0.0  # logarithms
     counts = int(correct), int(guesses), int(canaries)
     while high - low > 1e-9:
@@ -229,14 +304,14 @@ def one_run_curve_p_value(
 
 
 def default_epsilons(epsilons: Array | None, size: int) -> Array:
-    """Return the epsilons at which a claimed curve is used, checked; or so many, dense near 0."""
+    """Return the checked epsilons, or by default ``size`` values from 0 to 40, dense near 0."""
     if epsilons is None:
         return np.asarray(40 * np.linspace(0.0, 1.0, size) ** 2)
     return np.atleast_1d(validate.array_in(0, LARGEST_EPSILON, open_ends=False, epsilons=epsilons))
 
 
 def profile_deltas(curve: Profile, epsilons: Array) -> Array:
-    """Return a claimed curve's deltas, checked."""
+    """Return the checked deltas of a claimed curve."""
     deltas = np.broadcast_to(np.asarray(curve.delta(epsilons), dtype=np.float64), epsilons.shape)
     return validate.array_in(0, 1, open_ends=False, delta=deltas)
 
@@ -265,7 +340,7 @@ def _steinke(correct: int, guesses: int, canaries: int, epsilon: float, delta: f
     if delta == 0:
         return min(tail, 1.0)
     fewer = np.arange(1, correct + 1, dtype=np.float64)
-    # P(correct > W >= correct - i) from the side on which nothing cancels.
+    # P(correct > W >= correct - i), from the tail in which no digits cancel.
     below = bdtr(correct - 1, guesses, rate) - _below(correct - fewer, guesses, rate)
     above = bdtrc(correct - fewer - 1, guesses, rate) - bdtrc(correct - 1, guesses, rate)
     between = np.where(bdtr(correct - 1, guesses, rate) < 0.5, below, above)
@@ -274,13 +349,13 @@ def _steinke(correct: int, guesses: int, canaries: int, epsilon: float, delta: f
 
 
 def _below(count: Array, total: int, rate: float) -> Array:
-    """P(W < count)."""
+    """Return P(W < count)."""
     values = bdtr(np.maximum(count - 1, 0), total, rate)
     return np.asarray(np.where(count <= 0, 0.0, values))
 
 
 def _lines(right: Array, epsilon: Array, delta: Array) -> Array:
-    """Least probability of a wrong guess under (epsilon, delta), from both lines of its tradeoff.
+    """Return the least probability of a wrong guess, from both lines of the tradeoff function.
 
     right <= e^epsilon wrong + delta, and 1 - wrong <= e^epsilon (1 - right) + delta.
     """
@@ -292,20 +367,20 @@ def _lines(right: Array, epsilon: Array, delta: Array) -> Array:
 def _refuted(
     correct: int, guesses: int, canaries: int, error: Array, least_wrong: _LeastWrong
 ) -> NDArray[np.bool_]:
-    """Whether ``correct`` or more right guesses with probability ``error`` contradict the claim.
+    """Return whether ``correct`` or more right guesses with probability ``error`` refute the claim.
 
-    Let p_k be the probability of k right guesses in all. For one canary and i or more right
+    Let p_k be the probability of k correct guesses in total. For one canary and i or more correct
     guesses among the others, f-DP bounds the probability of a right guess by that of a wrong one,
-    given the other coins; averaged over coins and canaries (the bound is convex),
+    given the other coins. Averaged over coins and canaries (the bound is convex),
 
         H_i >= least_wrong(R_{i+1}),   R_i = sum_{k >= i} k p_k / canaries,
                                        H_i = sum_{k >= i} (guesses - k) p_k / canaries
 
-    (Mahloujifar, Melis and Chaudhuri 2024, Theorem 3.2 and Algorithm 3). Where ``error`` is the
-    probability of ``correct`` or more, putting all of it on ``correct`` and then as little as
-    these inequalities allow on each smaller k gives the least total probability; above 1 it is a
-    contradiction. (Mass moved up, or added early, raises R_i by at least i / (guesses - i) times
-    what it raises H_i by, so all later R_i and H_i are no smaller.)
+    (Mahloujifar, Melis and Chaudhuri 2024, Theorem 3.2 and Algorithm 3). If ``error`` is the
+    probability of ``correct`` or more, the total probability is least if all of it is put on
+    ``correct``, and then as little as these inequalities allow on each smaller k; a total above 1
+    is a contradiction. (Mass moved up, or added early, raises R_i by at least i / (guesses - i)
+    times the increase of H_i, so all later R_i and H_i are no smaller.)
     """
     right = error * correct / canaries
     wrong = error * (guesses - correct) / canaries
@@ -354,7 +429,7 @@ def _mu_lower(correct: int, guesses: int, canaries: int, error: float) -> float:
 
 
 def root_below(excess: Callable[[float], float], most: float) -> float:
-    """Root of a rising function in [0, most], from the side where it is negative."""
+    """Return the root of an increasing function in [0, most], from its negative side."""
     root = bracketed_root(excess, 0.0, most, xtol=1e-12)
     while root > 0 and excess(root) > 0:
         root = max(root - 1e-12 * max(root, 1.0), 0.0)
@@ -362,7 +437,7 @@ def root_below(excess: Callable[[float], float], most: float) -> float:
 
 
 def _largest_refuted(refuted: Callable[[Array], NDArray[np.bool_]], most: float) -> float:
-    """Largest argument below the first that is not refuted, to about 1e-10; 0 if 0 is not."""
+    """Return the largest argument below all unrefuted ones, to about 1e-10; 0 if 0 is unrefuted."""
     low, high = 0.0, 1.0
     while high < most and bool(refuted(np.array([high]))[0]):
         low, high = high, min(2 * high, most)

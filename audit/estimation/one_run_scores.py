@@ -1,4 +1,4 @@
-"""Audits of one training run from the scores of its canaries and the coins that included them."""
+"""Audits of one training run from the scores of its canaries and their inclusion coins."""
 
 from __future__ import annotations
 
@@ -32,20 +32,25 @@ Array = NDArray[np.float64]
 Bound = OneRunBound | IndependentCanariesBound
 
 _FEWEST_CANARIES = 4  # two to choose, two to certify
-_PILOT_PAYS = 2000  # from so many canaries on a pilot finds more than it costs
-_LARGE_DELTA = 0.02  # of the error
-# Shares of the canaries guessed on either side, of which a pilot chooses a pair.
+_PILOT_PAYS = 2000  # canaries from which on a pilot gains more than it costs
+_LARGE_DELTA = 0.02  # as a share of the error
+# Shares of the canaries guessed on either side; a pilot chooses a pair of them.
 _SHARES = np.append(np.geomspace(0.003, 0.3, 14), [0.35, 0.4, 0.45, 0.5, 0.7, 1.0])
 
 
 @dataclass(frozen=True)
 class Guesses:
-    """Which coins are guessed: "in" for the highest scores, "out" for the lowest.
+    """The numbers of guesses: "in" for the highest scores, "out" for the lowest.
 
-    Attributes
+    Parameters
     ----------
-    included, excluded
-        How many of each; whole numbers of at least 0, one of them above 0.
+    included, excluded : int
+        Numbers of guesses "in" and "out", at least 0 each and at least 1 together.
+
+    Raises
+    ------
+    ValueError
+        If a number is negative, or both are 0.
     """
 
     included: int
@@ -58,18 +63,23 @@ class Guesses:
 
     @property
     def number(self) -> int:
-        """How many canaries are guessed."""
+        """Total number of guesses."""
         return self.included + self.excluded
 
 
 @dataclass(frozen=True)
 class FixedGuesses:
-    """Numbers of guesses that were chosen beforehand.
+    """Use numbers of guesses that were chosen in advance.
 
-    Attributes
+    Parameters
     ----------
-    choices
-        One choice, or several that share the error equally: the best of them counts.
+    choices : tuple of Guesses
+        One or more distinct choices, which share the error equally; the best one gives the bound.
+
+    Raises
+    ------
+    ValueError
+        If there is no choice, or one is repeated.
     """
 
     choices: tuple[Guesses, ...]
@@ -84,12 +94,17 @@ class FixedGuesses:
 
 @dataclass(frozen=True)
 class GuessesAtShares:
-    """Several numbers of guesses, as many "in" as "out", that share the error equally.
+    """Use several numbers of guesses, half "in" and half "out", that share the error equally.
 
-    Attributes
+    Parameters
     ----------
-    shares
-        Shares of all canaries that are guessed, in (0, 1], chosen beforehand.
+    shares : tuple of float, optional
+        Shares of all canaries that are guessed, in (0, 1], chosen in advance.
+
+    Raises
+    ------
+    ValueError
+        If there is no share, one is repeated, or one is not in (0, 1].
     """
 
     shares: tuple[float, ...] = (0.05, 0.2, 0.5, 1.0)
@@ -104,22 +119,39 @@ class GuessesAtShares:
                 raise validate.fail("shares", "in (0, 1]", share)
 
     def choices(self, canaries: int) -> tuple[Guesses, ...]:
-        """Return the numbers of guesses among so many canaries; equal ones once."""
+        """Return the distinct numbers of guesses for a number of canaries.
+
+        Parameters
+        ----------
+        canaries : int
+            Number of canaries.
+
+        Returns
+        -------
+        tuple of Guesses
+            The choices.
+        """
         numbers = sorted({min(canaries, max(2, round(s * canaries))) for s in self.shares})
         return tuple(Guesses(number - number // 2, number // 2) for number in numbers)
 
 
 @dataclass(frozen=True)
 class PilotGuesses:
-    """A random part of the canaries chooses the number of guesses on the others.
+    """Choose the number of guesses on a random part of the canaries, and certify on the others.
 
-    Only for independent canaries: the number must be fixed beforehand given whatever it was chosen
-    from, and the scores of a pilot tell nothing of the other canaries only if they are independent.
+    Only for independent canaries. The number of guesses must be fixed given the data it was chosen
+    from, and the scores of a pilot carry no information about the other canaries only if the
+    canaries are independent.
 
-    Attributes
+    Parameters
     ----------
-    fraction
-        Part of the canaries, in (0, 1), that chooses and is then left out of every count.
+    fraction : float, optional
+        Share of the canaries, in (0, 1), that chooses and is left out of every count.
+
+    Raises
+    ------
+    ValueError
+        If ``fraction`` is not in (0, 1).
     """
 
     fraction: float = 0.2
@@ -135,7 +167,17 @@ GuessChoice = FixedGuesses | GuessesAtShares | PilotGuesses
 
 @dataclass(frozen=True)
 class CountedGuesses:
-    """Guesses, how many of them were right, and the part of the error they may use."""
+    """Guesses, the number of correct ones, and their part of the error.
+
+    Attributes
+    ----------
+    guesses : Guesses
+        The guesses.
+    correct : int
+        Number of correct guesses.
+    error : float
+        Part of the error budget.
+    """
 
     guesses: Guesses
     correct: int
@@ -144,29 +186,29 @@ class CountedGuesses:
 
 @dataclass(frozen=True)
 class OneRunAudit:
-    """Lower bounds on privacy loss from one run, certified together.
+    """Lower bounds on privacy loss from one run, valid simultaneously.
 
     With probability at least ``confidence`` over coins, mechanism and pilot split, every number
-    that any method returns, for any argument, is right, provided that canaries are as
-    ``assumption`` says: for one number of guesses a claim is refuted where the right guesses are
-    too many, and the claims that hold of a mechanism are refuted wrongly only together with the
-    one that allows the fewest. So deltas are not paid for; several numbers of guesses are.
+    that any method returns, for any argument, is right, provided that the canaries satisfy
+    ``assumption``. For one number of guesses a claim is refuted if there are too many correct
+    guesses, and the true claims are refuted wrongly only together with the one that allows the
+    fewest. So asking for several deltas costs nothing; several numbers of guesses share the error.
 
     Attributes
     ----------
-    assumption
-        What all bounds assume of the canaries.
-    confidence
-        One number for the whole statement.
-    delta
-        For which a pilot chose the guesses.
-    seed
-        What drew the pilot split and broke ties between scores.
-    choice
+    assumption : Canaries
+        The assumption about the canaries on which all bounds rely.
+    confidence : float
+        Confidence level of all statements together.
+    delta : float
+        The delta for which a pilot chose the guesses.
+    seed : int
+        Seed of the pilot split and of tie-breaking between scores.
+    choice : FixedGuesses, GuessesAtShares or PilotGuesses
         How the number of guesses was chosen.
-    pilot, canaries
-        Coins that chose, and coins that the guesses are about.
-    counted
+    pilot, canaries : int
+        Number of canaries used for the choice, and number of canaries that are guessed.
+    counted : tuple of CountedGuesses
         The guesses, with their shares of the error.
     """
 
@@ -180,11 +222,33 @@ class OneRunAudit:
     counted: tuple[CountedGuesses, ...]
 
     def epsilon_lower(self, delta: float) -> float:
-        """Return a lower confidence bound on the mechanism's epsilon at ``delta`` in [0, 1]."""
+        """Return a lower confidence bound on the mechanism's epsilon at ``delta``.
+
+        Parameters
+        ----------
+        delta : float
+            The delta, in [0, 1].
+
+        Returns
+        -------
+        float
+            The bound; it holds at all deltas simultaneously (class docstring).
+        """
         return self.evidence(delta).value
 
     def evidence(self, delta: float) -> Bound:
-        """Return ``epsilon_lower(delta)`` with the counts it rests on; its type says the rest."""
+        """Return the bound of `epsilon_lower` with its counts.
+
+        Parameters
+        ----------
+        delta : float
+            The delta, in [0, 1].
+
+        Returns
+        -------
+        OneRunBound or IndependentCanariesBound
+            The bound; its type states the assumption.
+        """
         bound = one_run_epsilon if self._arbitrary else independent_canaries_epsilon
         return max(
             (
@@ -201,11 +265,23 @@ class OneRunAudit:
         )
 
     def mu_lower(self) -> float:
-        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it."""
+        """Return mu such that "the mechanism is m-GDP" is refuted for every m below it.
+
+        Returns
+        -------
+        float
+            The bound; it refutes Gaussian claims and nothing else.
+        """
         return self.mu_evidence().value
 
     def mu_evidence(self) -> Bound:
-        """Return ``mu_lower()`` with the counts it rests on."""
+        """Return the bound of `mu_lower` with its counts.
+
+        Returns
+        -------
+        OneRunBound or IndependentCanariesBound
+            The bound; its type states the assumption.
+        """
         bound = one_run_mu if self._arbitrary else independent_canaries_mu
         return max(
             (
@@ -221,7 +297,18 @@ class OneRunAudit:
         )
 
     def refutes(self, curve: Profile) -> bool:
-        """Whether a claimed privacy curve is refuted."""
+        """Return whether a claimed privacy curve is refuted.
+
+        Parameters
+        ----------
+        curve : Profile
+            The claim; see `one_run_curve_p_value`.
+
+        Returns
+        -------
+        bool
+            Whether the claim is refuted.
+        """
         p_value = one_run_curve_p_value if self._arbitrary else independent_canaries_curve_p_value
         return any(
             p_value(one.correct, one.guesses.number, canaries=self.canaries, curve=curve)
@@ -248,37 +335,39 @@ def audit_one_run(
 
     Parameters
     ----------
-    scores
-        What is seen of each canary, shape (n,), at least 4, finite: the higher, the more likely it
-        was included. May depend on the release in any way, but on no coin otherwise. Several runs,
-        each with coins of its own, are one run of all of them: shape (runs, n).
-    coins
-        The same shape, True or 1 where the canary was included; each a fair coin of its own.
-    delta
-        In [0, 1]: where the bound shall be sharp. Any other delta can be asked for as well.
-    confidence
-        In (0, 1).
-    seed
-        Draws the pilot split and breaks ties between scores; a whole number of at least 0, to be
-        fixed before looking.
-    canaries
-        `Canaries.ARBITRARY` assumes nothing of the mechanism. `Canaries.INDEPENDENT` is much
-        sharper for delta > 0 and wrong for mechanisms whose canaries depend on each other: see
-        `audit.estimation.independent_canaries`.
-    guesses
-        How the number of guesses is chosen. By default `PilotGuesses()` for 2,000 independent
-        canaries or more, which alone allow it, and else `GuessesAtShares` that depend on ``delta``
-        and ``confidence`` only.
+    scores : array_like
+        One score per canary, shape (n,), n >= 4, finite; a higher score makes inclusion more
+        likely. Scores may depend on the release in any way, but not otherwise on the coins. Several
+        runs with independent coins count as one run with all their canaries: shape (runs, n).
+    coins : array_like
+        Same shape; True or 1 if the canary was included. Each must be an independent fair coin.
+    delta : float
+        The delta, in [0, 1], for which the bound should be tight. The result answers any other
+        delta too.
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    seed : int
+        Seed of the pilot split and of tie-breaking between scores; a non-negative integer, chosen
+        before looking at the data.
+    canaries : Canaries, optional
+        `Canaries.ARBITRARY` makes no assumption about the mechanism. `Canaries.INDEPENDENT` gives
+        much tighter bounds for delta > 0 and is wrong for mechanisms whose canaries depend on each
+        other: see the module `audit.estimation.independent_canaries`.
+    guesses : FixedGuesses, GuessesAtShares or PilotGuesses, optional
+        How the number of guesses is chosen. By default `PilotGuesses` for 2,000 or more independent
+        canaries (only independent canaries allow a pilot), and otherwise `GuessesAtShares` with
+        shares that depend on ``delta`` and ``confidence`` only.
 
     Returns
     -------
-    An `OneRunAudit`, which states its assumption.
+    OneRunAudit
+        The bounds and the assumption they rely on.
 
     Raises
     ------
     ValueError
-        If shapes differ, scores are not finite, coins are no coins, a number is out of its range,
-        there are more guesses than canaries, or a pilot is asked for and canaries are arbitrary.
+        If shapes differ, scores are not finite, coins are not 0 or 1, a number is out of its range,
+        there are more guesses than canaries, or a pilot is requested for arbitrary canaries.
 
     Examples
     --------
@@ -307,7 +396,7 @@ def audit_one_run(
         requirement = "FixedGuesses, GuessesAtShares or PilotGuesses"
         raise validate.fail("guesses", requirement, choice)
     if isinstance(choice, PilotGuesses) and canaries is not Canaries.INDEPENDENT:
-        raise validate.fail("guesses", "chosen beforehand for arbitrary canaries", choice)
+        raise validate.fail("guesses", "chosen in advance for arbitrary canaries", choice)
     if seen.size < _FEWEST_CANARIES:
         raise validate.fail("scores", f"at least {_FEWEST_CANARIES}", seen.size)
 
@@ -344,7 +433,7 @@ def audit_one_run(
 def _default_choice(canaries: Canaries, size: int, delta: float, error: float) -> GuessChoice:
     if canaries is Canaries.INDEPENDENT:
         return PilotGuesses() if size >= _PILOT_PAYS else GuessesAtShares()
-    # arbitrary canaries certify the less the larger delta / error: a shared error may leave nothing
+    # without an assumption a large delta / error certifies little, and sharing the error even less
     return GuessesAtShares((0.5,) if delta > _LARGE_DELTA * error else (0.05, 0.5))
 
 
@@ -353,12 +442,12 @@ def _coins(coins: ArrayLike, shape: tuple[int, ...]) -> NDArray[np.bool_]:
     if array.shape != shape:
         raise ValueError(f"coins must have the shape of scores {shape}, got {array.shape}")
     if array.dtype.kind not in "biuf" or not np.all((array == 0) | (array == 1)):
-        raise ValueError("coins must be True or False, 1 or 0, one a canary")
+        raise ValueError("coins must be True or False (or 1 or 0), one per canary")
     return array.astype(np.bool_).ravel()
 
 
 def _correct(by_score: NDArray[np.bool_], guesses: Guesses) -> int:
-    """Right guesses, given the coins by ascending score."""
+    """Return the number of correct guesses, given the coins by ascending score."""
     excluded, included = by_score[: guesses.excluded], by_score[by_score.size - guesses.included :]
     return int(np.sum(~excluded) + np.sum(included))
 
@@ -366,7 +455,7 @@ def _correct(by_score: NDArray[np.bool_], guesses: Guesses) -> int:
 def _planned(
     scores: Array, coins: NDArray[np.bool_], canaries: int, delta: float, error: float
 ) -> Guesses:
-    """Choose the guesses that are predicted to certify most; a poor plan costs only power."""
+    """Choose the guesses that are predicted to certify most; a poor plan costs power only."""
     sides = scores[coins], scores[~coins]
     if min(side.size for side in sides) == 0:
         return Guesses(canaries - canaries // 2, canaries // 2)
@@ -378,7 +467,7 @@ def _planned(
     possible = (share > 0) & (share <= 1)
     i, j, share = i[possible], j[possible], share[possible]
     wrong = (top.wrong[i] + bottom.wrong[j]) * canaries
-    # under the claim about delta * canaries of the coins are revealed, and they are guessed first
+    # under the claim about delta * canaries coins are revealed, and these are guessed first
     hidden = share * canaries - delta * canaries - math.sqrt(delta * (1 - delta) * canaries)
     hidden = np.maximum(hidden, 1.0)
     limit = upper_limit(np.minimum(wrong, hidden), hidden, error)
@@ -390,7 +479,7 @@ def _planned(
 
 @dataclass(frozen=True)
 class _Side:
-    """Guesses "in" at high scores, as a pilot predicts them, or "out" at low ones.
+    """Predicted guesses "in" at high scores, or "out" at low scores, from a pilot.
 
     For thresholds: shares of all canaries that are guessed, and that are guessed wrong.
     """

@@ -1,4 +1,4 @@
-"""Thresholds at order statistics: all scores certify, and few hundreds of them are enough."""
+"""Thresholds at order statistics: all scores certify, and a few hundred are enough."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from audit.estimation.regions import Counts
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
 
-# Ranks are whole powers of the first number far out, and fall from half the scores by the second
-# where more than this share of the scores lies beyond.
+# In the tails ranks are powers of the first number; in the body, where more than this share of the
+# scores lies beyond, they fall from half the scores by factors of the second.
 _TAIL_STEP, _BODY_STEP, _BODY = 3.0, 1.7, 0.03
 _HALF_STEP = 0.5
-# A rank's share of the error falls like 1 / (this + its place from outside): the limit of a small
-# count depends more on its error than that of a large one.
+# A rank's share of the error is proportional to 1 / (this + its index from the outermost): limits
+# of small counts depend more on their error than those of large counts.
 _EVENNESS = 6.0
 
 
@@ -36,23 +36,24 @@ _EVENNESS = 6.0
 class OrderStatistics:
     """Cut the scores at fixed ranks of one sample, and test both rates of each event exactly.
 
-    The upper tails beyond the k-th largest score of one law, and the lower tails beyond the k-th
-    smallest score of the other, for a ladder of ranks k that depends on the number of scores only.
-    The law whose score is the threshold gives the event a rate of known distribution, so the test
-    of the two rates has no unknown left and loses nothing to it (`audit.estimation.two_rates`).
-    The error is shared between the tests beforehand (`ladder`); the certified numbers hold for all
-    delta together. Ties are broken at random, which turns an atom into parts of itself.
+    The events are the upper tails beyond the k-th largest score of one law and the lower tails
+    beyond the k-th smallest score of the other, for ranks k that depend on the number of scores
+    only. Under the law whose score is the threshold, the rate of the event has a known
+    distribution, so the test of the two rates has no nuisance parameter
+    (`audit.estimation.two_rates`). The error is shared between the tests in advance (`ladder`), and
+    the certified numbers hold for all deltas simultaneously. Ties are broken at random, which
+    splits atoms.
 
-    Attributes
+    Parameters
     ----------
-    favours
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming one of
-        them beforehand halves the number of tests.
+    favours : tuple of Order, optional
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming only one
+        of them in advance halves the number of tests.
 
     Raises
     ------
     ValueError
-        If no order is named, or one twice.
+        If no order is named, or one is repeated.
     """
 
     kind: ClassVar[str] = "OrderStatistics"
@@ -65,7 +66,22 @@ class OrderStatistics:
     def tests(
         self, first: Array, second: Array, error: float, seed: int
     ) -> tuple[CountedTest, ...]:
-        """Return every test with its share of ``error``; ``seed`` breaks ties."""
+        """Return every test with its share of the error.
+
+        Parameters
+        ----------
+        first, second : numpy.ndarray
+            Scores of the two laws.
+        error : float
+            The error of all tests together.
+        seed : int
+            Seed of tie-breaking.
+
+        Returns
+        -------
+        tuple of CountedTest
+            The tests.
+        """
         streams = np.random.SeedSequence(seed).spawn(2)
         laws = {
             order: _in_order(scores, stream)
@@ -79,10 +95,26 @@ class OrderStatistics:
         )
 
     def planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
-        """Return the ranks at which one tail is cut, and the error of each test there.
+        """Return the ranks at which one tail is cut, and the error of each test.
 
-        In the upper tail ``size`` is that of the law that high scores do not favour, and ranks
-        count from its largest score; in the lower tail that of the favoured one, from its smallest.
+        In the upper tail ranks count down from the largest score of the law that high scores do not
+        favour; in the lower tail they count up from the smallest score of the favoured law.
+
+        Parameters
+        ----------
+        size : int
+            Number of scores of the law whose scores are the thresholds.
+        upper : bool
+            Whether the tail is the upper one.
+        error : float
+            The error of all tests together.
+
+        Returns
+        -------
+        ranks : numpy.ndarray
+            The ranks, ascending.
+        errors : numpy.ndarray
+            The error of each test.
         """
         ranks, shares = ladder(size, 0.0 if upper else _HALF_STEP)
         return ranks, shares * (error / (2 * len(self.favours)))
@@ -90,9 +122,9 @@ class OrderStatistics:
     def _tests_of_tail(
         self, laws: dict[Order, _Ordered], high: Order, upper: bool, error: float
     ) -> list[CountedTest]:
-        """Cut one tail, where high scores are suspected to favour the law ``high``.
+        """Cut one tail, if high scores are suspected to favour the law ``high``.
 
-        The threshold is a score of the other law in the upper tail; in the lower tail the roles of
+        In the upper tail the threshold is a score of the other law; in the lower tail the roles of
         the two laws are exchanged.
         """
         order = high if upper else opposite(high)
@@ -120,7 +152,7 @@ class OrderStatistics:
 
 @dataclass(frozen=True, eq=False)
 class _Ordered:
-    """Ascending scores, and a random number beside each that orders ties."""
+    """Ascending scores, and random numbers that order ties."""
 
     scores: Array
     lots: Array
@@ -133,7 +165,7 @@ def _in_order(scores: Array, stream: np.random.SeedSequence) -> _Ordered:
 
 
 def _count_below(law: _Ordered, thresholds: Array, lots: Array) -> NDArray[np.intp]:
-    """Count the scores below each threshold, or level with it and of a smaller lot."""
+    """Count the scores below each threshold, or tied with it and with a smaller random number."""
     start = np.searchsorted(law.scores, thresholds, side="left")
     end = np.searchsorted(law.scores, thresholds, side="right")
     tied = np.flatnonzero(end > start)
@@ -144,10 +176,10 @@ def _count_below(law: _Ordered, thresholds: Array, lots: Array) -> NDArray[np.in
 
 @lru_cache(maxsize=256)
 def ladder(size: int, offset: float) -> tuple[Ranks, Array]:
-    """Return the ranks, ascending, at which a sample of ``size`` scores is cut, and their shares.
+    """Return the ascending ranks at which ``size`` scores are cut, and their shares of the error.
 
-    The body's steps are short, since an atom that lies between two ranks is met in part only. An
-    ``offset`` of half a step makes one tail meet what the other one misses.
+    The steps in the body are short, because an atom between two ranks is used only in part. An
+    ``offset`` of half a step places the ranks of one tail between those of the other.
     """
     body = [0.5 * size * _BODY_STEP ** -(offset + k) for k in range(64)]
     body = [rank for rank in body if rank > max(_BODY * size, 1.0)]

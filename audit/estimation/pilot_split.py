@@ -29,10 +29,10 @@ from audit.estimation.regions import (
 Array = NDArray[np.float64]
 
 _TAILS = (Tail.AT_LEAST, Tail.AT_MOST)
-# How many of the pilot's standard errors a candidate's estimate is lowered by before the best is
-# taken, so that the choice does not chase luck.
+# Standard errors of the pilot by which each candidate's estimate is lowered before the best one is
+# taken, so that the choice does not overfit the pilot.
 _CAUTION = 1.0
-# Candidates this close in predicted epsilon are equals; the middle one is taken.
+# Candidates this close in predicted epsilon are ties; the middle one is taken.
 _TIE = 1e-3
 # Joint regions to choose from; at an angle of pi/2 they are rectangles.
 _SHAPES = {
@@ -50,38 +50,38 @@ _HAZARD = np.linspace(-4.0, 20.0, 1025)
 _MILLS = np.exp(-0.5 * _HAZARD**2 - log_ndtr(-_HAZARD)) / math.sqrt(2 * math.pi)
 _VARIATION = (1 - _MILLS * (_MILLS - _HAZARD)) / (_MILLS - _HAZARD) ** 2
 
-# The data overrule a fitted tail that leaves this two-sided interval around the observed rate.
+# A fitted tail is clipped to the two-sided interval of this error around the observed rate.
 _CLIP_ERROR = 0.05
-# Below this, scores are too close to zero to divide by.
+# Below this, a scale is too small to divide by.
 _SMALLEST_SCALE = 1e-290
-# A fitted tail never says that an event is impossible.
+# A fitted rate is never 0.
 _SMALLEST_RATE = 1e-30
-# Fewest exceedances that a fit is made from.
+# Fewest exceedances for a fit.
 _FEWEST = 20
 
 
 @dataclass(frozen=True)
 class PilotSplit:
-    """Choose thresholds on a random part of each sample, certify on the rest.
+    """Choose thresholds on a random part of each sample, and certify on the rest.
 
-    Attributes
+    Parameters
     ----------
-    fraction
-        Part of each sample, in (0, 1), that chooses and is then left out of every count.
-    band_thresholds
-        Number of thresholds, both tails together, of the band that is valid for every delta.
-    band_share
-        Part of the error, in (0, 1), that the band spends where deltas are named; all of it
-        where none is.
-    lead_share
-        Part of a named delta's error, in (0, 1), spent on the order of the pair that the pilot
-        finds worse; the other order gets the rest.
-    rates
-        How the two rates of a named delta's event are bounded: jointly, or each by itself with
-        Clopper and Pearson's limit.
-    favours
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming one of
-        them beforehand keeps the pilot from choosing an event that favours the wrong law.
+    fraction : float, optional
+        Share of each sample, in (0, 1), that chooses thresholds and is left out of every count.
+    band_thresholds : int, optional
+        Number of thresholds, in both tails together, that are valid for every delta.
+    band_share : float, optional
+        Part of the error, in (0, 1), that these thresholds use if deltas are named; otherwise they
+        use all of it.
+    lead_share : float, optional
+        Part of a named delta's error, in (0, 1), that is spent on the order of the pair that looks
+        worse on the pilot; the other order gets the rest.
+    rates : Rates, optional
+        How the two rates of a named delta's event are bounded: jointly, or separately by
+        Clopper-Pearson limits.
+    favours : tuple of Order, optional
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. Naming only one
+        of them in advance keeps the pilot from choosing an event that favours the wrong law.
 
     Raises
     ------
@@ -107,13 +107,24 @@ class PilotSplit:
         validate.instance(Rates, rates=self.rates)
 
     def pilot_size(self, size: int) -> int:
-        """How many of ``size`` scores choose; at least 2, and at least 2 are left to certify."""
+        """Return the number of scores used for the choice.
+
+        Parameters
+        ----------
+        size : int
+            Number of scores.
+
+        Returns
+        -------
+        int
+            Size of the pilot: at least 2, and at least 2 scores remain.
+        """
         return min(max(2, round(self.fraction * size)), size - 2)
 
 
 @dataclass(frozen=True)
 class Plan:
-    """One test of a named delta, fixed before the certifying samples are looked at."""
+    """One test of a named delta, fixed before the certifying samples are seen."""
 
     test: ThresholdTest
     shape: JointShape
@@ -121,14 +132,14 @@ class Plan:
 
 
 class Pilot:
-    """What the pilot samples say about both laws, in both tails.
+    """Estimates of both tails of both laws, from the pilot samples.
 
     Parameters
     ----------
     first, second
-        Pilot scores of the two laws of the pair, any order.
+        Pilot scores of the two laws of the pair, in any order.
     first_total, second_total
-        Sizes of the certifying samples, which predictions are made for.
+        Sizes of the certifying samples, for which predictions are made.
     favours
         The laws that high scores may favour.
     """
@@ -159,9 +170,9 @@ class Pilot:
         """Return at most ``number`` distinct tests that cover both tails.
 
         In each tail, thresholds stand where the heavier tail of the two laws has geometrically
-        falling mass, from one half to the least that the samples can say something about. The
-        law that favours the event is taken from the pilot, so each event is bounded on two sides
-        only; with its complement a test serves both orders.
+        falling mass, from one half to the smallest mass that the samples can resolve. The law that
+        favours the event is taken from the pilot, so each event is bounded on two sides only; with
+        its complement a test serves both orders.
         """
         tests: dict[tuple[Tail, float], ThresholdTest] = {}
         for tail, levels in zip(_TAILS, (number - number // 2, number // 2), strict=True):
@@ -187,7 +198,7 @@ class Pilot:
         return Plan(test, _best_shape(counts, delta, error, rates), value)
 
     def _rates(self, tail: Tail) -> tuple[Array, tuple[tuple[Array, Array], ...]]:
-        """Return candidate thresholds, and both laws' estimated rates there."""
+        """Return candidate thresholds and the estimated rates of both laws there."""
         if tail not in self._candidates:
             threshold = _grid(*self._tails[tail])
             rates = tuple(side.rate(threshold) for side in self._tails[tail])
@@ -224,7 +235,7 @@ def _upper_quantile(ascending: Array, mass: Array) -> Array:
 
 
 def _grid(first: SmoothTail, second: SmoothTail) -> Array:
-    """Candidate thresholds: quantiles of both pilots, and points beyond and between them."""
+    """Return candidate thresholds: quantiles of both pilots, and points beyond and between them."""
     mass = np.append(np.linspace(1.0, 0.5, 24), np.geomspace(0.5, 1e-9, 96))
     quantiles = [_upper_quantile(side.scores, mass) for side in (first, second)]
     ends = sorted((float(first.scores[-1]), float(second.scores[-1])))
@@ -238,9 +249,9 @@ def _grid(first: SmoothTail, second: SmoothTail) -> Array:
 def _predicted_epsilon(
     p: Array, q: Array, p_total: int, q_total: int, delta: float, error: float
 ) -> Array:
-    """Epsilon that Clopper-Pearson limits would certify at the expected counts.
+    """Return the epsilon that Clopper-Pearson limits would certify at the expected counts.
 
-    The second rate is the smaller and less certain one, so it gets most of the error.
+    The second rate is smaller and less certain, so it gets most of the error.
     """
     low = lower_limit(np.minimum(p, 1.0) * p_total, p_total, 0.2 * error)
     high = upper_limit(np.minimum(q, 1.0) * q_total, q_total, 0.8 * error)
@@ -254,7 +265,7 @@ def _middle_of_best(value: Array) -> int:
 
 
 def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> JointShape:
-    """Return the shape of joint region that certifies most at the expected counts."""
+    """Return the shape of the joint region that certifies most at the expected counts."""
     shapes = _SHAPES[rates]
     edges = Region(*joint_edges(counts, error, shapes, _PLAN_CORNERS))
     values = np.min(edges.epsilons(np.full((len(shapes)), delta)), axis=-1)
@@ -263,16 +274,16 @@ def _best_shape(counts: Counts, delta: float, error: float, rates: Rates) -> Joi
 
 @dataclass(frozen=True)
 class SmoothTail:
-    """P(x >= t) as estimated from one pilot sample: observed in the body, fitted far out.
+    """An estimate of P(x >= t) from one pilot sample: empirical in the body, fitted in the tail.
 
     Attributes
     ----------
     scores
         The pilot sample, ascending.
     start
-        Score where the fitted tail begins; infinite where none is fitted (ties, few scores).
+        Score at which the fitted tail begins; infinite if none is fitted (ties, few scores).
     exceedances
-        How many scores reach ``start``.
+        Number of scores that reach ``start``.
     mean_excess, variation
         Mean of the excess over ``start`` and its squared coefficient of variation.
     """
@@ -293,7 +304,7 @@ class SmoothTail:
             return empty
         start = float(scores[size - used])
         top = scores[size - used :]
-        # Atoms and lattices are estimated by their counts.
+        # Atoms and lattices are not fitted; their rates are the empirical ones.
         if np.count_nonzero(np.diff(top)) < 0.9 * (used - 1):
             return empty
         scale = float(top[-1]) - start
@@ -306,7 +317,7 @@ class SmoothTail:
 
     @property
     def horizon(self) -> float:
-        """A score far beyond the sample where the fitted tail still means something."""
+        """A score far beyond the sample up to which the fitted tail is used."""
         last = float(self.scores[-1])
         reach = last + 6 * self.mean_excess
         return reach if self.exceedances and math.isfinite(reach) else last
@@ -334,10 +345,10 @@ class SmoothTail:
         )
 
     def _log_survival(self, excess: Array) -> Array:
-        """Log P(excess / mean excess >= value) of the fitted law.
+        """Return log P(excess / mean excess >= value) of the fitted law.
 
-        Lighter than exponential: the tail of a normal law, which holds Gaussian tails exactly.
-        Heavier: a generalised Pareto law (Pickands 1975).
+        A tail lighter than exponential is that of a normal law, which fits Gaussian tails exactly;
+        a heavier one is that of a generalised Pareto law (Pickands 1975).
         """
         if self.variation >= 1:
             shape = 0.5 * (1 - 1 / self.variation)

@@ -1,9 +1,9 @@
-"""How many trials an audit needs to refute a claim, if the mechanism is a known one.
+"""Plan the number of trials that an audit needs to refute a claim about a known mechanism.
 
-The audit is that of `audit_samples`, with what it spends on choosing thresholds. Where these stand
-at ranks of one sample, counts are drawn by cells of the score, and held against the smallest ones
-that refute. Where a pilot chooses, pilots are drawn, each is asked for its test, whose chance to
-refute is a sum over binomial counts.
+The audit is that of `audit_samples`, including its choice of thresholds. With thresholds at ranks
+of one sample, counts are drawn by cells of the score and compared with the smallest counts that
+refute. With a pilot, pilots are drawn, each plans its test, and the power of the test is a sum over
+binomial counts.
 """
 
 from __future__ import annotations
@@ -32,40 +32,41 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _FARTHEST = 7.5  # normal score of the smallest rate of an event, 3e-14
-_SPACING, _HALVINGS = 0.5, 6  # of a table of rates, which is refined where a line does not do
+_SPACING, _HALVINGS = 0.5, 6  # of a table of rates, refined where interpolation is inaccurate
 _STRAIGHT = 1e-3
 _DRAWS = 2000
 _CELL = 0.1  # normal scores
 _PILOTS, _LARGEST_PILOT = 8, 100_000
 _KNOTS, _ROUNDS = 7, 8
-_CORNERS = 32  # of a joint region; the audit's own have more, which certify a little more
+_CORNERS = 32  # of a joint region; those of an audit have more and certify slightly more
 _MOST_COUNTS = 4000
 _FEWEST = 10
-_STEP = 1.01  # trials are found to a per cent
-_LEAN = 1.004  # towards the other side of the last guess, so that both sides close in
+_STEP = 1.01  # the number of trials is accurate to one per cent
+_LEAN = 1.004  # guesses lean to the other side, so that both ends of the bracket move
 _GROWTH = 4
 
 
 @dataclass(frozen=True, kw_only=True)
 class TrialPlan:
-    """How many trials refute a claim, if the mechanism is the one assumed.
+    """The number of trials that refute a claim about an assumed mechanism.
 
     Attributes
     ----------
-    epsilon, delta
+    epsilon, delta : float
         The claim.
-    confidence
-        Of the audit that is planned.
-    power
-        The chance to refute that was asked for.
-    true_epsilon
+    confidence : float
+        Confidence level of the planned audit.
+    power : float
+        The requested probability of refuting the claim.
+    true_epsilon : float
         Epsilon of the assumed mechanism at ``delta``.
-    trials
-        Runs on each of the two datasets; None where no number, or none that was allowed, refutes.
-    reached
-        The chance to refute with so many trials; 0 where no number refutes.
-    strategy
-        How `audit_samples` chooses thresholds for so many; empty where no number refutes.
+    trials : int or None
+        Runs on each of the two datasets; None if no allowed number refutes.
+    reached : float
+        The probability of refuting with ``trials`` runs, or with the largest allowed number; 0 if
+        the claim is true.
+    strategy : str
+        How `audit_samples` chooses thresholds for that many runs; empty if the claim is true.
     """
 
     epsilon: float
@@ -79,7 +80,7 @@ class TrialPlan:
 
     @property
     def refutable(self) -> bool:
-        """Whether the claim is false of the assumed mechanism."""
+        """Whether the claim is false for the assumed mechanism."""
         return self.true_epsilon > self.epsilon
 
 
@@ -94,34 +95,35 @@ def plan(
     thresholds: Thresholds | None = None,
     largest: int = 10**8,
 ) -> TrialPlan:
-    """Return the number of trials that refutes "epsilon at delta" with a given chance.
+    """Return the number of trials that refutes "epsilon at delta" with a given power.
 
     Parameters
     ----------
-    assumed
+    assumed : PrivacyCurve
         The privacy curve of the two laws of the score, such as ``GaussianCurve(mu)``,
         ``PureCurve(epsilon)`` (randomised response) or the exact curve of a pair. Scores are
-        taken to rank outcomes by their likelihood ratio, as a best attack does.
-    epsilon, delta
-        The claim; epsilon at least 0, delta in [0, 1).
-    confidence
-        In (0, 1), of the audit.
-    power
-        In (0, 1), the chance to refute.
-    directed
-        Whether the audit is told beforehand which law has the larger scores (``favours`` of
+        assumed to rank outcomes by their likelihood ratio, as an optimal attack does.
+    epsilon, delta : float
+        The claim: epsilon at least 0, delta in [0, 1).
+    confidence : float
+        Confidence level of the audit, in (0, 1).
+    power : float, optional
+        The probability of refuting the claim, in (0, 1).
+    directed : bool, optional
+        Whether the audit is told in advance which law has the larger scores (``favours`` of
         `audit_samples`).
-    thresholds
-        An `OrderStatistics` or a `PilotSplit`; by default what `audit_samples` takes.
-    largest
-        No more trials than so many are considered.
+    thresholds : OrderStatistics or PilotSplit, optional
+        How thresholds are chosen; by default as in `audit_samples`.
+    largest : int, optional
+        Largest number of trials to consider.
 
     Returns
     -------
-    The plan. Its number of trials is found to a per cent. The power is that of the audit's own
-    tests: for ranks, from 2000 draws of the counts (standard error 0.01); for a pilot, the binomial
-    sum of the test that leads and draws of the other order's, averaged over 8 pilots, which leaves
-    out the tests that serve every delta.
+    TrialPlan
+        The plan. Its number of trials is accurate to one per cent. The power is that of the audit's
+        own tests: for ranks, from 2000 draws of the counts (standard error 0.01); for a pilot, the
+        binomial sum of the leading test and draws of the other order's test, averaged over 8
+        pilots, without the tests that serve every delta.
 
     Raises
     ------
@@ -132,9 +134,9 @@ def plan(
     --------
     >>> from audit.curves import GaussianCurve
     >>> from audit.estimation import plan
-    >>> found = plan(GaussianCurve(1.0), epsilon=2.0, delta=1e-5, confidence=0.95)
-    >>> found.refutable, found.trials is not None
-    (True, True)
+    >>> found = plan(GaussianCurve(3.0), epsilon=0.5, delta=1e-2, confidence=0.95)
+    >>> found.refutable, found.trials
+    (True, 10)
     """
     validate.instance(PrivacyCurve, assumed=assumed)
     validate.nonnegative(epsilon=epsilon)
@@ -167,9 +169,9 @@ def plan(
 
 
 def _smallest(power: Callable[[int], float], enough: float, largest: int) -> int | None:
-    """Return the smallest number whose power is enough, to a per cent.
+    """Return the smallest number with enough power, to one per cent.
 
-    The normal score of a test's power is nearly linear in the root of the number.
+    The normal score of a test's power is nearly linear in the square root of the number.
     """
 
     def excess(n: int) -> float:
@@ -243,7 +245,7 @@ def _table(beta: Callable[[Array], Array]) -> tuple[Array, Array]:
 
     scores = np.arange(-_FARTHEST, _FARTHEST + _SPACING / 2, _SPACING)
     values = high(scores)
-    new = np.ones(scores.size - 1, dtype=np.bool_)  # intervals that were not looked into yet
+    new = np.ones(scores.size - 1, dtype=np.bool_)  # intervals that were not refined yet
     for _ in range(_HALVINGS):
         left = np.flatnonzero(new)
         middle = 0.5 * (scores[left] + scores[left + 1])
@@ -262,7 +264,7 @@ def _table(beta: Callable[[Array], Array]) -> tuple[Array, Array]:
 
 
 def _masses(scores: Array) -> Array:
-    """Return the normal law's masses between ascending scores, and beyond the first and last."""
+    """Return the normal law's masses between and beyond ascending scores."""
     below, above = ndtr(scores), ndtr(-scores)
     inner = np.where(scores[1:] > 0, above[:-1] - above[1:], below[1:] - below[:-1])
     masses = np.concatenate([below[:1], np.maximum(inner, 0.0), above[-1:]])
@@ -278,7 +280,7 @@ def _reached(
     directed: bool,
     thresholds: Thresholds | None,
 ) -> tuple[float, str]:
-    """Return the chance that an audit of so many trials a side refutes, and its strategy."""
+    """Return the power of an audit of this many trials per dataset, and its strategy."""
     choice = default_thresholds(trials) if thresholds is None else thresholds
     if not isinstance(choice, (OrderStatistics, PilotSplit)):
         raise validate.fail("thresholds", "an OrderStatistics or a PilotSplit", choice)
@@ -289,7 +291,7 @@ def _reached(
     return _pilot_power(rates, trials, choice, claim, error), choice.kind
 
 
-# where thresholds stand at ranks of one sample
+# thresholds at ranks of one sample
 
 
 def _rank_power(
@@ -299,11 +301,11 @@ def _rank_power(
     claim: tuple[float, float],
     error: float,
 ) -> float:
-    """Return the chance that some test refutes, from many draws of the counts.
+    """Return the probability that some test refutes, from many draws of the counts.
 
     Both tails use the same samples, so the scores are drawn once, by cells.
     """
-    generator = np.random.default_rng(0)  # the same draws whatever is planned
+    generator = np.random.default_rng(0)  # the same draws for every plan
     first, second = (generator.multinomial(trials, masses, _DRAWS) for masses in rates.cells)
     refuted = np.zeros(_DRAWS, dtype=np.bool_)
     for upper in (True, False):
@@ -318,7 +320,7 @@ def _rank_power(
 
 
 def _needed(ranks: Integers, errors: Array, trials: int, claim: tuple[float, float]) -> Integers:
-    """Return the smallest count at each rank that refutes; more than there are if none does."""
+    """Return the smallest count at each rank that refutes; more than the total if none does."""
     every = np.full(ranks.size, trials)
     low, high = np.zeros_like(ranks), np.full_like(ranks, trials + 1)
     hypothesis = epsilon_hypothesis(np.full(ranks.size, claim[0]), claim[1], True, True)
@@ -332,7 +334,7 @@ def _needed(ranks: Integers, errors: Array, trials: int, claim: tuple[float, flo
 def _counted(
     counted: Integers, ranked: Integers, rank: int, generator: np.random.Generator
 ) -> Integers:
-    """Return how many scores of one law lie beyond the score of a rank of the other, many times.
+    """Draw how many scores of one law lie beyond the score of a given rank of the other law.
 
     Both are counted up to the end of each cell, the outermost first; inside a cell scores are
     evenly spread.
@@ -347,7 +349,7 @@ def _counted(
     return np.asarray(there + generator.binomial(counted[every, cell] - there, part))
 
 
-# where a pilot chooses
+# thresholds chosen by a pilot
 
 
 def _pilot_power(
@@ -357,11 +359,11 @@ def _pilot_power(
     claim: tuple[float, float],
     error: float,
 ) -> float:
-    """Return the mean over pilots of the chance that the test of either order refutes."""
+    """Return the mean over pilots of the probability that the test of either order refutes."""
     chosen = choice.pilot_size(trials)
     left = trials - chosen
     delta_error = error * (1 - choice.band_share)
-    generator = np.random.default_rng(0)  # the same pilots whatever is planned
+    generator = np.random.default_rng(0)  # the same pilots for every plan
     powers = []
     for _ in range(_PILOTS):
         drawn = rates.draw(min(chosen, _LARGEST_PILOT), generator)
@@ -377,7 +379,7 @@ def _pilot_power(
 
 @dataclass(frozen=True, eq=False)
 class _Limits:
-    """Up to which count of its second law a test refutes, for some counts of its first law."""
+    """The largest second count at which a test refutes, for some first counts."""
 
     test: ThresholdTest
     trials: int
@@ -405,11 +407,11 @@ class _Limits:
         return cls(plan.test, trials, (p, q), knots, largest)
 
     def at(self, first: Array) -> Array:
-        """Return the largest second count that refutes, below 0 where none does."""
+        """Return the largest second count that refutes, negative if none does."""
         return np.floor(np.interp(first, self.knots, self.largest) + 1e-6)
 
     def power(self) -> float:
-        """Return the chance to refute, a sum over the counts of the first law."""
+        """Return the probability of refutation, a sum over the counts of the first law."""
         p, q = self.rates
         first = _likely(self.trials, p)
         before = _at_most(first[:1] - 1, self.trials, p)
@@ -422,7 +424,7 @@ class _Limits:
 def _second_alone(
     rates: EventRates, first: _Limits, second: _Limits, generator: np.random.Generator
 ) -> float:
-    """Return the chance that the second test refutes and the first does not, from draws."""
+    """Return the probability that the second test refutes and the first does not, from draws."""
     edges = sorted((first.test.threshold, second.test.threshold))
     reached = [(1.0, 1.0), *(rates.above(edge) for edge in edges), (0.0, 0.0)]
     cells = np.maximum(-np.diff(np.array(reached), axis=0), 0.0)  # (3, 2): from low to high scores
@@ -449,7 +451,7 @@ def _regions(first: Array, second: Array, trials: int, error: float, plan: Plan)
 
 
 def _likely(trials: int, rate: float) -> Array:
-    """Return counts that hold all of the binomial law but 1e-15; not every one where many do."""
+    """Return counts that hold all but 1e-15 of the binomial law; a subset if there are many."""
     mean, std = trials * rate, math.sqrt(trials * rate * (1 - rate))
     low = max(0, math.floor(mean - 8 * std - 8))
     high = min(trials, math.ceil(mean + 8 * std + 40))
@@ -464,7 +466,7 @@ def _at_most(count: Array, trials: int, rate: float) -> Array:
 
 
 def _zeros(falling: Callable[[Array], Array], high: Array) -> Array:
-    """Return where falling functions of numbers in [0, high] are 0; -1 where they never are above.
+    """Return the zeros in [0, high] of decreasing functions; -1 for a nonpositive function.
 
     False position with the Illinois rule.
     """
@@ -472,7 +474,7 @@ def _zeros(falling: Callable[[Array], Array], high: Array) -> Array:
     above, below = falling(low), falling(high)
     never, always = above <= 0, below > 0
     above, below = np.where(never, 1.0, above), np.where(always, -1.0, below)
-    kept = np.zeros(high.size)  # which end stayed last time
+    kept = np.zeros(high.size)  # which end was kept in the last round
     for _ in range(_ROUNDS):
         share = np.clip(np.nan_to_num(above / (above - below), nan=0.5), 0.02, 0.98)
         middle = low + share * (high - low)

@@ -18,7 +18,15 @@ Thresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 
 @dataclass(frozen=True)
 class Spent:
-    """A part of the error 1 - confidence, and what it was spent on."""
+    """A part of the error budget 1 - confidence.
+
+    Attributes
+    ----------
+    purpose : str
+        The tests that it was spent on, in words.
+    error : float
+        The part of the error.
+    """
 
     purpose: str
     error: float
@@ -26,7 +34,15 @@ class Spent:
 
 @dataclass(frozen=True, kw_only=True)
 class EpsilonEvidence:
-    """The certified epsilon at a delta that was named beforehand."""
+    """The certified epsilon at a delta that was named in advance.
+
+    Attributes
+    ----------
+    delta : float
+        The delta.
+    evidence : Evidence
+        The bound and its counts.
+    """
 
     delta: float
     evidence: Evidence
@@ -34,7 +50,7 @@ class EpsilonEvidence:
 
 @dataclass(frozen=True, kw_only=True)
 class CountedEvent:
-    """One test that was counted; see `CountedTest`."""
+    """One counted test in its stored form; see `CountedTest`."""
 
     order: Order
     tail: Tail
@@ -74,7 +90,7 @@ class TradeoffVertices:
 
 @dataclass(frozen=True, kw_only=True)
 class TradeoffUpper:
-    """The upper bounds on the tradeoff functions of both orders."""
+    """Upper bounds on the tradeoff functions of both orders."""
 
     forward: TradeoffVertices
     reverse: TradeoffVertices
@@ -84,34 +100,36 @@ class TradeoffUpper:
 class AuditRecord:
     """An `Audit` without its confidence regions, which `audit.codec` writes and reads.
 
-    Parameters
+    Attributes
     ----------
-    confidence
-        One number for everything that the audit certifies.
-    seed
-        What drew the pilot split; None where nothing was drawn.
-    sources
+    confidence : float
+        Confidence level of all statements together.
+    seed : int or None
+        Seed of the pilot split or of tie-breaking; None if nothing was drawn.
+    sources : tuple of str
         Names of the blocks that the counts come from.
-    thresholds
+    thresholds : PilotSplit, OrderStatistics, FixedThresholds or SimultaneousBand
         How thresholds were chosen.
-    pilot_sizes, certifying_sizes
-        Scores of X and X' that chose, and that were counted.
-    error_spent, spent
-        The error in all, and its parts.
-    epsilon_lower
-        The certified epsilons at the deltas named beforehand.
-    mu_lower
+    pilot_sizes, certifying_sizes : tuple of int
+        Numbers of scores of X and X' that were used for the choice, and that were counted.
+    error_spent : float
+        The total error.
+    spent : tuple of Spent
+        The parts of the error.
+    epsilon_lower : tuple of EpsilonEvidence
+        The certified epsilons at the deltas named in advance.
+    mu_lower : Evidence
         The certified mu: it refutes Gaussian claims below it, and nothing else.
-    tests
+    tests : tuple of CountedEvent
         Every test that was counted.
-    beta_upper
+    beta_upper : TradeoffUpper
         Upper bounds on the tradeoff functions.
-    columns
-        How several numbers a run became one score; None where there was one.
-    group_size
-        In how many records the pair differs. All other bounds are for the pair.
-    per_record
-        What is certified of one record where the pair differs in several.
+    columns : CombinedColumns or None
+        How several numbers per run were combined; None if there was one.
+    group_size : int
+        Number of records in which the pair differs. All other bounds are for the pair.
+    per_record : tuple of PerRecordEpsilon
+        The bounds for one record if the pair differs in several.
     """
 
     confidence: float

@@ -2,10 +2,10 @@
 
 Limits for one rate are those of Clopper and Pearson (1934).
 
-A region speaks of one event S and two laws: the first law gives S a rate that may be high, the
-second one that may be low. Whatever grows with the first rate and falls with the second is least
-somewhere along the region's lower right edge. The edge is kept as the corners of a staircase that
-lies outside the region, so the least value over the corners is a valid lower bound.
+A region describes one event S and two laws: a high rate under the first law and a low rate under
+the second one. A function that increases in the first rate and decreases in the second attains its
+minimum on the region's lower right edge. The edge is stored as the corners of a staircase that
+lies outside the region, so the minimum over the corners is a valid lower bound.
 """
 
 from __future__ import annotations
@@ -25,55 +25,82 @@ Array = NDArray[np.float64]
 
 _TINY = float(np.finfo(np.float64).tiny)
 
-# Rates stay this far inside (0, 1) on the side where they would say too much.
+# Rates stay this far inside (0, 1) on the side where rounding could claim too much.
 _MARGIN = 2.0**-53
-# Relative error of a computed limit. What is left of 1 has far fewer digits than the limit itself,
-# so closer to 1 than ``_CLOSE`` the error is taken off before anything is computed from the rest.
+# Relative error of a computed limit. 1 - limit has far fewer correct digits than the limit itself,
+# so within ``_CLOSE`` of 1 the error is subtracted before 1 - limit is used.
 _LIMIT_ERROR = 2.0**-48
 _CLOSE = 2.0**-20
-# Scores below this have a normal tail probability that is 1 in double precision.
+# Normal scores below this have a tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
-# Corners with lower scores of the first rate are seldom the ones that matter.
+# Corners with lower scores of the first rate rarely attain the minimum.
 _LEAST_USEFUL_SCORE = -0.5
 
 
 def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Lower confidence limit of a binomial rate.
+    """Return a lower confidence limit of a binomial rate.
 
     Parameters
     ----------
-    count, total
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts
-        need not be whole: planning uses expected counts.
-    error
+    count, total : array_like
+        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
+        not be integers, because planning uses expected counts.
+    error : array_like
         Probability, in (0, 1), with which the limit may exceed the true rate.
 
     Returns
     -------
-    The largest rate r with P(Bin(total, r) >= count) <= error; 0 where ``count`` is 0. It
-    exceeds the true rate with probability at most ``error`` (Clopper and Pearson 1934, as the
-    beta quantile of Brown, Cai and DasGupta 2001, section 4.2.1).
+    numpy.ndarray
+        The largest rate r with P(Bin(total, r) >= count) <= error; 0 if ``count`` is 0. It exceeds
+        the true rate with probability at most ``error``.
 
     Raises
     ------
     ValueError
         If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
+
+    References
+    ----------
+    Clopper and Pearson (1934); the beta quantile of Brown, Cai and DasGupta (2001), Section 4.2.1.
+
+    Examples
+    --------
+    >>> float(rate_lower(8, 10, 0.05)).__round__(4)
+    0.4931
     """
     return lower_limit(*_checked(count, total, error))
 
 
 def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Upper confidence limit of a binomial rate; the mirror image of `rate_lower`.
+    """Return an upper confidence limit of a binomial rate.
+
+    Parameters
+    ----------
+    count, total : array_like
+        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
+        not be integers, because planning uses expected counts.
+    error : array_like
+        Probability, in (0, 1), with which the limit may fall below the true rate.
 
     Returns
     -------
-    The smallest rate r with P(Bin(total, r) <= count) <= error; 1 where ``count`` is ``total``.
-    It falls below the true rate with probability at most ``error`` (Clopper and Pearson 1934).
+    numpy.ndarray
+        The smallest rate r with P(Bin(total, r) <= count) <= error; 1 if ``count`` is ``total``. It
+        falls below the true rate with probability at most ``error``.
 
     Raises
     ------
     ValueError
         If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
+
+    References
+    ----------
+    Clopper and Pearson (1934).
+
+    Examples
+    --------
+    >>> float(rate_upper(8, 10, 0.05)).__round__(4)
+    0.9632
     """
     return upper_limit(*_checked(count, total, error))
 
@@ -81,11 +108,39 @@ def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
 def clopper_pearson(
     count: ArrayLike, total: ArrayLike, *, confidence: ArrayLike
 ) -> tuple[Array, Array]:
-    """Return the two-sided interval ``(low, high)`` that holds the true rate with ``confidence``.
+    """Return a two-sided confidence interval of a binomial rate.
 
     The error is shared equally between the ends, which are those of `rate_lower` and `rate_upper`
-    at half the error each; same shapes, guarantee and errors as theirs. Computed by statsmodels,
-    which takes a second to import.
+    at half the error each. Computed by statsmodels, which takes a second to import.
+
+    Parameters
+    ----------
+    count, total : array_like
+        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast.
+    confidence : array_like
+        Confidence level, in (0, 1).
+
+    Returns
+    -------
+    low : numpy.ndarray
+        The lower end.
+    high : numpy.ndarray
+        The upper end.
+
+    Raises
+    ------
+    ValueError
+        If a count lies outside [0, total], a total is not positive, or a confidence not in (0, 1).
+
+    References
+    ----------
+    Clopper and Pearson (1934).
+
+    Examples
+    --------
+    >>> low, high = clopper_pearson(8, 10, confidence=0.95)
+    >>> round(float(low), 4), round(float(high), 4)
+    (0.4439, 0.9748)
     """
     from statsmodels.stats.proportion import proportion_confint
 
@@ -100,7 +155,7 @@ def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
     inside = np.maximum(k, _TINY)  # the value at 0 is set below
     limit = np.where(k == 0, 0.0, betaincinv(inside, n - k + 1, np.asarray(error)))
-    return np.where(np.isnan(limit), 0.0, limit)  # the inverse gives up at errors below 1e-130
+    return np.where(np.isnan(limit), 0.0, limit)  # the inverse fails for errors below 1e-130
 
 
 def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
@@ -126,14 +181,14 @@ class Rates(enum.Enum):
     """How the two rates of an event are bounded."""
 
     SEPARATE = "separate"  # Clopper and Pearson's limit on each, the error shared between them
-    JOINT = "joint"  # one exact test of both (`joint`), sharper where both are uncertain
+    JOINT = "joint"  # one exact test of both (`joint`), tighter if both are uncertain
 
 
 @dataclass(frozen=True)
 class Counts:
-    """How often an event was seen: ``first`` of ``first_total``, ``second`` of ``second_total``.
+    """Counts of an event: ``first`` of ``first_total`` samples, and ``second`` of ``second_total``.
 
-    Whole numbers from samples; planning uses expected counts, which need not be whole.
+    Samples give integers; planning uses expected counts, which need not be integers.
     """
 
     first: float
@@ -144,7 +199,7 @@ class Counts:
 
 @dataclass(frozen=True, eq=False)
 class Region:
-    """For the true rates, some corner i has first rate >= first[i] and second <= second[i].
+    """A confidence region: at some corner i, first rate >= first[i] and second rate <= second[i].
 
     Attributes
     ----------
@@ -156,21 +211,21 @@ class Region:
     second: Array
 
     def complement(self) -> Region:
-        """Return the same region for the complement of the event, the laws exchanged."""
+        """Return the same region for the complement of the event, with the laws exchanged."""
         rest = 1 - self.first
         short = rest < _CLOSE
         return Region(1 - self.second, np.where(short, rest + _LIMIT_ERROR, rest))
 
     def epsilon(self, delta: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Return the least log((p - delta) / q) over the region, and the corner that has it.
+        """Return the minimum of log((p - delta) / q) over the region, and its corner.
 
-        For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta forces
-        eps >= log((p - delta) / q). Shape of ``delta``; -inf where p may be below delta.
+        For every pair of laws with rates p and q, P(S) - e^eps Q(S) <= delta implies eps >= log((p
+        - delta) / q). Same shape as ``delta``; -inf if p may be below delta.
         """
         return _least(self.epsilons(delta))
 
     def epsilons(self, delta: Array) -> Array:
-        """Return log((p - delta) / q) at every corner, which are the last axis."""
+        """Return log((p - delta) / q) at every corner (last axis)."""
         gap = self.first - delta[..., None]
         short = gap < _CLOSE * self.first
         gap = np.maximum(np.where(short, gap - _LIMIT_ERROR * self.first, gap), 0.0)
@@ -178,7 +233,7 @@ class Region:
             return np.asarray(np.log(gap) - np.log(self.second))
 
     def mu(self) -> tuple[Array, NDArray[np.intp]]:
-        """Return the least Phi^-1(p) - Phi^-1(q): mu-GDP with a smaller mu is impossible.
+        """Return the minimum of Phi^-1(p) - Phi^-1(q): mu-GDP with a smaller mu is impossible.
 
         A mu-GDP pair has Phi^-1(P(S)) - Phi^-1(Q(S)) <= mu for every S (Dong, Roth and Su 2022,
         Definition 2.6).
@@ -192,25 +247,26 @@ class Region:
         return np.asarray(ndtri(first) - ndtri(np.minimum(second, 1.0)))
 
     def renyi(self, alpha: Array) -> tuple[Array, NDArray[np.intp]]:
-        """Return the least Renyi divergence, order ``alpha`` > 1, between two-point laws (p, q).
+        """Return the least Renyi divergence of order ``alpha`` > 1 of two-point laws (p, q).
 
-        By data processing the laws' own divergence is at least that (van Erven and Harremoes
-        2014, Theorem 9). It grows with p and falls with q where p > q, and 0 is used elsewhere.
+        By data processing the divergence of the laws themselves is at least that (van Erven and
+        Harremoes 2014, Theorem 9). It increases in p and decreases in q if p > q; elsewhere 0 is
+        used.
         """
         return _least(self.renyis(alpha))
 
     def renyis(self, alpha: Array) -> Array:
-        """Return the divergence at every corner, which are the last axis."""
+        """Return the divergence at every corner (last axis)."""
         inside = self.first > self.second
         p, q = np.where(inside, (self.first, self.second), 0.5)  # 0.5, 0.5 has divergence 0
         return two_point_renyi(alpha[..., None], p, q)
 
 
 def two_point_renyi(alpha: Array, p: Array, q: Array) -> Array:
-    """Renyi divergence, order alpha > 1, of the two-point law (p, 1 - p) from (q, 1 - q).
+    """Return the Renyi divergence, order alpha > 1, of (p, 1 - p) from (q, 1 - q).
 
-    For 1 > p >= q > 0. Neither form loses digits where it is used: the first for orders near 1,
-    the second for orders up to the largest float.
+    For 1 > p >= q > 0. Neither form loses digits where it is used: the first for orders near 1, the
+    second for orders up to the largest float.
     """
     up, down = np.log(p) - np.log(q), np.log1p(-p) - np.log1p(-q)  # up >= 0 >= down
     power = alpha - 1
@@ -230,18 +286,19 @@ def _least(values: Array) -> tuple[Array, NDArray[np.intp]]:
 
 
 def rectangle(counts: Counts, error: float) -> Region:
-    """Clopper-Pearson limits on the two rates, half the error each.
+    """Return Clopper-Pearson limits of the two rates, at half the error each.
 
     Returns
     -------
-    A region of one corner that misses the true rates with probability at most ``error`` (union
-    of two Clopper-Pearson limits).
+    Region
+        A region of one corner that misses the true rates with probability at most ``error`` (union
+        bound over two Clopper-Pearson limits).
     """
     return rectangles([counts], error)[0]
 
 
 def rectangles(counts: Sequence[Counts], error: float) -> list[Region]:
-    """Return the `rectangle` of each, at the same error each."""
+    """Return the `rectangle` of each entry, at the same error each."""
     table = np.asarray([(c.first, c.first_total, c.second, c.second_total) for c in counts])
     first, second = kept_inside(
         lower_limit(table[:, 0], table[:, 1], error / 2),
@@ -251,7 +308,7 @@ def rectangles(counts: Sequence[Counts], error: float) -> list[Region]:
 
 
 def rectangle_at(counts: Counts, first_error: float, second_error: float) -> tuple[float, float]:
-    """Return the limits of the two rates at an error of its own each."""
+    """Return the limits of the two rates, each at its own error."""
     first, second = kept_inside(
         lower_limit(counts.first, counts.first_total, first_error),
         upper_limit(counts.second, counts.second_total, second_error),
@@ -260,21 +317,21 @@ def rectangle_at(counts: Counts, first_error: float, second_error: float) -> tup
 
 
 def kept_inside(first: Array, second: Array) -> tuple[Array, Array]:
-    """Return limits that never say that a rate is exactly 1 or 0: rounding could be at fault."""
+    """Keep limits away from 1 and 0, so that rounding cannot make a rate exactly 1 or 0."""
     return np.minimum(first, 1 - _MARGIN), np.maximum(second, _MARGIN)
 
 
 @dataclass(frozen=True)
 class JointShape:
-    """How a joint region weighs its evidence; to be fixed before the counts are seen.
+    """The shape of a joint region; must be fixed before the counts are seen.
 
     Attributes
     ----------
     angle
         In (0, pi/2]: the scores of the two rates are added with weights cos(angle), sin(angle).
     first_guard, second_guard
-        Shares of the error, each in (0, 1/3], kept to bound each rate by itself. At an angle of
-        pi/2 the second is not needed and not spent.
+        Shares of the error, each in (0, 1/3], reserved for bounding each rate separately. At an
+        angle of pi/2 the second one is not needed and not spent.
     """
 
     angle: float
@@ -290,26 +347,27 @@ class JointShape:
 
 
 def joint(counts: Counts, error: float, shape: JointShape, corners: int = 256) -> Region:
-    """Joint region for two rates, sharper than a rectangle where both rates are uncertain.
+    """Return a joint region for two rates, tighter than a rectangle if both rates are uncertain.
 
-    Let (K, n) and (K', n') be the counts, independent, with true rates p and q. The exact
-    one-sided p-values U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and
-    stochastically no smaller than uniform ones. A pair (p, q) is left out of the region if
+    Let (K, n) and (K', n') be the counts, independent, with true rates p and q. The exact one-sided
+    p-values U = P(Bin(n, p) >= K) and U' = P(Bin(n', q) <= K') are independent and stochastically
+    no smaller than uniform variables. A pair (p, q) is excluded from the region if
 
     - U <= first_guard * error, or U' <= second_guard * error, or
-    - cos(angle) z + sin(angle) z' >= c for z = Phi^-1(1 - U), z' = Phi^-1(1 - U'), where
-      1 - Phi(c) = (1 - first_guard - second_guard) * error (Stouffer's sum: with weights that
-      are nonnegative and square-sum to 1 it is stochastically no larger than a normal variable).
+    - cos(angle) z + sin(angle) z' >= c for z = Phi^-1(1 - U), z' = Phi^-1(1 - U'), where 1 - Phi(c)
+      = (1 - first_guard - second_guard) * error (Stouffer's sum: with nonnegative weights whose
+      squares sum to 1 it is stochastically no larger than a normal variable).
 
-    So the true pair is left out with probability at most ``error``, whatever p and q. The guards
-    keep the region from reaching rates that one count alone rules out (Berger and Boos 1994).
-    With ``angle = pi/2`` it is a rectangle: the first rate's limit has the first guard's share of
-    the error, the second rate's all the rest.
+    So the true pair is excluded with probability at most ``error``, for all p and q. The guards
+    exclude rates that one count alone rules out (Berger and Boos 1994). With ``angle = pi/2`` the
+    region is a rectangle: the first rate's limit has the first guard's share of the error, the
+    second rate's all the rest.
 
     Returns
     -------
-    A region that misses the true rates with probability at most ``error``. Its staircase lies
-    outside the exact edge: more ``corners`` cost time and lose less.
+    Region
+        A region that misses the true rates with probability at most ``error``. Its staircase lies
+        outside the exact edge; more ``corners`` take more time and lose less.
     """
     corners = 1 if shape.angle == math.pi / 2 else corners
     first, second = joint_edges(counts, error, [shape], corners)
@@ -329,7 +387,7 @@ def joint_edges(
     cut = -ndtri(error - first_guard - second_guard)
     lowest = np.maximum((cut - across * top) / along, _LOWEST_SCORE)
     lowest = np.minimum(np.where(flat, guard, lowest), guard)
-    # Scores of the first rate; p grows along them. Most stand where the least value is found.
+    # Scores of the first rate, along which p increases; dense where the minimum usually lies.
     middle = np.clip(_LEAST_USEFUL_SCORE, lowest, guard)
     many = corners - corners // 4
     score = np.concatenate(
@@ -341,8 +399,8 @@ def joint_edges(
     )
     other = np.minimum((cut - along * score) / across, top)
     first = lower_limit(counts.first, counts.first_total, _tail(score))
-    # Between two grid points p is at least the first's, q at most the second's; past the last
-    # one only the guard bounds q. At an angle of pi/2 the second rate has all the rest.
+    # Between two grid points p is at least that of the first and q at most that of the second;
+    # beyond the last one only the guard bounds q. At an angle of pi/2 the second rate has the rest.
     least = np.where(flat, error - first_guard, second_guard)
     errors = np.where(flat, least, np.append(_tail(other[:, 1:]), least, axis=1))
     return kept_inside(first, upper_limit(counts.second, counts.second_total, errors))

@@ -1,4 +1,4 @@
-"""What an audit of two samples has certified, at one confidence for all of it."""
+"""The bounds that an audit of two samples certifies, at one confidence level for all of them."""
 
 from __future__ import annotations
 
@@ -30,40 +30,41 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Audit:
-    """Lower bounds on privacy loss, certified together from two samples.
+    """Lower bounds on privacy loss from two samples, certified simultaneously.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
-    all ``tests`` hold their true rates at once: the error was spent beforehand as ``spent`` says.
-    Wherever they do, every number that any method returns, for any argument, is right: it is a
-    minimum over these regions. So one may ask for as many deltas, orders and Renyi orders as one
-    likes. With a pilot split, deltas that were named beforehand have tests of their own and are
-    sharper.
+    all ``tests`` contain their true rates simultaneously; ``spent`` lists how the error was divided
+    in advance. In that event every number that any method returns, for any argument, is right,
+    because it is a minimum over these regions. One may therefore ask for any number of deltas,
+    orders and Renyi orders. With a pilot split, deltas that were named in advance have their own
+    tests and tighter bounds.
 
-    All methods take a float (and return a float) or an array (and return an array of the same
-    shape); without ``order`` they give the worse of the two orders of the pair.
+    All methods accept a float (and return a float) or an array (and return an array of the same
+    shape). Without ``order`` they return the worse of the two orders of the pair.
 
     Attributes
     ----------
-    confidence
-        One number for the whole statement.
-    deltas
+    confidence : float
+        Confidence level of all statements together.
+    deltas : tuple of float
         The named deltas.
-    seed
-        What drew the pilot split; None where nothing was drawn.
-    thresholds
+    seed : int or None
+        Seed of the pilot split or of tie-breaking; None if nothing was drawn.
+    thresholds : PilotSplit, OrderStatistics, FixedThresholds or SimultaneousBand
         How thresholds were chosen.
-    pilot_sizes, certifying_sizes
-        Scores of ``samples`` and ``samples_prime`` that chose, and that were counted.
-    tests
+    pilot_sizes, certifying_sizes : tuple of int
+        Numbers of scores of ``samples`` and ``samples_prime`` that were used for the choice, and
+        that were counted.
+    tests : tuple of CountedTest
         Every test that can matter, with its share of the error.
-    spent
-        What the error 1 - confidence was spent on; the parts add up to it.
-    sources
-        Names of the blocks that the counts come from, where they were named.
-    columns
-        How several numbers a run became one score; None where there was one.
-    group
-        How many records the pair differs in; None for one.
+    spent : tuple of Spent
+        The parts of the error 1 - confidence; they add up to it.
+    sources : tuple of str
+        Names of the blocks that the counts come from, if they were named.
+    columns : CombinedColumns or None
+        How several numbers per run were combined; None if there was one.
+    group : Group or None
+        The number of records in which the pair differs; None for one.
     """
 
     confidence: float
@@ -83,32 +84,93 @@ class Audit:
     @overload
     def epsilon_lower(self, delta: ArrayLike, order: Order | None = None) -> float | Array: ...
     def epsilon_lower(self, delta: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return a lower confidence bound on the pair's epsilon at ``delta`` in [0, 1); >= 0.
+        """Return a lower confidence bound on the pair's epsilon at ``delta``.
 
-        It holds for every mechanism, at all deltas together (class docstring); the rates p and q
-        of an event S force epsilon >= log((p - delta) / q) (Kairouz, Oh and Viswanath 2015,
-        Theorem 2.1). Raises ``ValueError`` if a delta is not in [0, 1).
+        The bound holds for every mechanism, at all deltas simultaneously (class docstring): the
+        rates p and q of an event S imply epsilon >= log((p - delta) / q) (Kairouz, Oh and Viswanath
+        2015, Theorem 2.1).
+
+        Parameters
+        ----------
+        delta : array_like
+            One or more deltas, in [0, 1).
+        order : Order, optional
+            The order of the pair; by default the worse one.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The bound, at least 0; same shape as ``delta``.
+
+        Raises
+        ------
+        ValueError
+            If a delta is not in [0, 1).
         """
         d = validate.array_in(0, 1, open_ends=False, open_high=True, delta=delta)
         _checked(order)
         return _shaped(self._certificate.epsilons(d.ravel(), order), d)
 
     def evidence(self, delta: float, order: Order | None = None) -> Evidence:
-        """Return ``epsilon_lower(delta, order)`` with the counts it rests on."""
+        """Return the bound of `epsilon_lower` with its counts.
+
+        Parameters
+        ----------
+        delta : float
+            The delta, in [0, 1).
+        order : Order, optional
+            The order of the pair; by default the worse one.
+
+        Returns
+        -------
+        Evidence
+            The bound and its counts.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is not in [0, 1).
+        """
         validate.half_open_unit(delta=delta)
         _checked(order)
         return self._certificate.epsilon_evidence(float(delta), order)
 
     def per_record_epsilon_lower(self, delta: float) -> float:
-        """Return a lower confidence bound on the epsilon of one record at ``delta``; >= 0.
+        """Return a lower confidence bound on the epsilon of one record at ``delta``.
 
-        Where the pair differs in k records it is the largest epsilon whose claim, scaled to k
-        records (`audit.estimation.group_claim`), the pair refutes; for k = 1, ``epsilon_lower``.
+        If the pair differs in k records, it is the largest epsilon whose claim, scaled to k records
+        (`audit.estimation.group_claim`), the pair refutes; for k = 1 it is `epsilon_lower`.
+
+        Parameters
+        ----------
+        delta : float
+            The delta of one record, in [0, 1).
+
+        Returns
+        -------
+        float
+            The bound, at least 0.
         """
         return self.per_record_evidence(delta).epsilon
 
     def per_record_evidence(self, delta: float) -> PerRecordEpsilon:
-        """Return ``per_record_epsilon_lower(delta)`` with the evidence of the pair."""
+        """Return the bound of `per_record_epsilon_lower` with the evidence of the pair.
+
+        Parameters
+        ----------
+        delta : float
+            The delta of one record, in [0, 1).
+
+        Returns
+        -------
+        PerRecordEpsilon
+            The bound and the pair's evidence.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is not in [0, 1).
+        """
         validate.half_open_unit(delta=delta)
         size = self.group_size
         epsilon = per_record_epsilon(self.epsilon_lower, delta, size)
@@ -123,21 +185,32 @@ class Audit:
 
     @property
     def group_size(self) -> int:
-        """In how many records the pair differs."""
+        """Number of records in which the pair differs."""
         return 1 if self.group is None else self.group.size
 
     def mu_lower(self) -> float:
         """Return mu >= 0 such that "the mechanism is m-GDP" is refuted for every m below it.
 
-        It refutes Gaussian claims and nothing else: a mechanism that is not Gaussian may have a
-        smaller epsilon than a mu-GDP one, and this number is never turned into an epsilon. Claims
-        about one record are refuted below a k-th of it where the pair differs in k records (Dong,
-        Roth and Su 2022, Theorem 2.14).
+        The bound refutes Gaussian claims and nothing else: a mechanism that is not Gaussian may
+        have a smaller epsilon than a mu-GDP one, so it must not be converted to an epsilon. If the
+        pair differs in k records, claims about one record are refuted below mu / k (Dong, Roth and
+        Su 2022, Theorem 2.14).
+
+        Returns
+        -------
+        float
+            The bound, at least 0.
         """
         return self.mu_evidence().value
 
     def mu_evidence(self) -> Evidence:
-        """Return ``mu_lower()`` with the counts it rests on."""
+        """Return the bound of `mu_lower` with its counts.
+
+        Returns
+        -------
+        Evidence
+            The bound and its counts.
+        """
         return self._certificate.mu_evidence()
 
     @overload
@@ -145,21 +218,56 @@ class Audit:
     @overload
     def renyi_lower(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
     def renyi_lower(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return a lower confidence bound on the Renyi divergence of order ``alpha`` > 1; >= 0.
+        """Return a lower confidence bound on the Renyi divergence of order ``alpha``.
 
         ``FORWARD`` is D(X || X'). By data processing two divergences are lower bounds, and the
-        larger is taken: that of the discrete pair whose tradeoff function is ``beta_upper``, which
-        joins all events, and that of one event's two-point laws, minimised over its confidence
-        region. Raises ``ValueError`` if an order is not a finite number above 1.
+        larger one is returned: that of the discrete pair whose tradeoff function is ``beta_upper``,
+        which combines all events, and that of the two-point laws of one event, minimised over its
+        confidence region.
+
+        Parameters
+        ----------
+        alpha : array_like
+            One or more Renyi orders, above 1.
+        order : Order, optional
+            The order of the pair; by default the worse one.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The bound, at least 0; same shape as ``alpha``.
+
+        Raises
+        ------
+        ValueError
+            If an order is not a finite number above 1.
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         _checked(order)
         return _shaped(self._certificate.renyis(a.ravel(), order), a)
 
     def renyi_evidence(self, alpha: float, order: Order | None = None) -> Evidence:
-        """Return the single event that certifies most of ``renyi_lower(alpha, order)``.
+        """Return the single event that certifies most of `renyi_lower`.
 
-        Its value is what this event certifies by itself; all events joined may certify more.
+        The value is the bound that this event certifies alone; all events together may certify
+        more.
+
+        Parameters
+        ----------
+        alpha : float
+            The Renyi order, above 1.
+        order : Order, optional
+            The order of the pair; by default the worse one.
+
+        Returns
+        -------
+        Evidence
+            The bound and its counts.
+
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is not above 1.
         """
         validate.above_one(alpha=alpha)
         _checked(order)
@@ -170,11 +278,28 @@ class Audit:
     @overload
     def beta_upper(self, alpha: ArrayLike, order: Order | None = None) -> float | Array: ...
     def beta_upper(self, alpha: ArrayLike, order: Order | None = None) -> float | Array:
-        """Return an upper confidence bound on the tradeoff function at ``alpha`` in [0, 1].
+        """Return an upper confidence bound on the tradeoff function at ``alpha``.
 
         ``FORWARD`` takes the law of ``samples`` as the null hypothesis. The bound holds at all
-        alpha together; without an order it is the pointwise minimum of the two orders' bounds.
-        Raises ``ValueError`` if an alpha is not in [0, 1].
+        alpha simultaneously; without an order it is the pointwise minimum of the two orders'
+        bounds.
+
+        Parameters
+        ----------
+        alpha : array_like
+            One or more type I errors, in [0, 1].
+        order : Order, optional
+            The order of the pair; by default the minimum over both.
+
+        Returns
+        -------
+        float or numpy.ndarray
+            The bound on the type II error, in [0, 1]; same shape as ``alpha``.
+
+        Raises
+        ------
+        ValueError
+            If an alpha is not in [0, 1].
         """
         a = validate.array_in(0, 1, open_ends=False, alpha=alpha)
         _checked(order)
@@ -183,12 +308,36 @@ class Audit:
         return _shaped(np.min(bounds, axis=0), a)
 
     def beta_points(self, order: Order) -> tuple[Array, Array]:
-        """Return the vertices ``(alpha, beta)`` of ``beta_upper`` in one order, alpha ascending."""
+        """Return the vertices of `beta_upper` in one order.
+
+        Parameters
+        ----------
+        order : Order
+            The order of the pair.
+
+        Returns
+        -------
+        alpha : numpy.ndarray
+            Type I errors, ascending.
+        beta : numpy.ndarray
+            Bounds on the type II errors.
+
+        Raises
+        ------
+        ValueError
+            If ``order`` is not an `Order`.
+        """
         validate.instance(Order, order=order)
         return self._certificate.beta_points(order)
 
     def record(self) -> AuditRecord:
-        """Return everything but the regions, as a value that `audit.codec` writes and reads."""
+        """Return everything but the regions, as a value that `audit.codec` writes and reads.
+
+        Returns
+        -------
+        AuditRecord
+            The stored form.
+        """
         return AuditRecord(
             confidence=self.confidence,
             seed=self.seed,

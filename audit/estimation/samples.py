@@ -1,4 +1,4 @@
-"""A lower bound on privacy loss from two samples of scores, or from counts made of them."""
+"""Lower bounds on privacy loss from two samples of scores, or from counts of them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from audit.estimation.simultaneous_band import SimultaneousBand
 
 Array = NDArray[np.float64]
 
-# With so many scores a pilot is as sharp as all of them at fixed ranks, and sharper with more.
+# From this many scores on, a pilot split is at least as tight as fixed ranks.
 FEWEST_FOR_PILOT = 20_000
 _FEWEST_SCORES = 4  # two to choose, two to certify
 
@@ -40,66 +40,79 @@ def audit_samples(
     columns: Columns | None = None,
     group_size: int = 1,
 ) -> Audit:
-    """Certify how distinguishable two mechanisms are from independent samples of each.
+    """Certify lower bounds on the privacy loss of a pair from independent samples of both laws.
 
-    How thresholds are chosen, and so how the error 1 - confidence is shared, is one of
+    The error 1 - confidence is divided between tests, and ``thresholds`` decides how these are
+    chosen:
 
-    - `OrderStatistics` (the default where either sample has fewer than 20,000 scores): fixed ranks
-      of either sample are the thresholds, all scores certify, every delta is served alike. One
-      exact test of two rates a rank; sharpest with few scores.
-    - `PilotSplit` (the default from there on): a random part of each sample chooses events
-      {x >= t} and {x <= t} and the law that favours each; the rest is counted. Named deltas share
-      the error equally, within each the two orders of the pair do, and a small part goes to a few
-      thresholds that serve every other delta and every other question. Sharpest for one delta.
-    - `SimultaneousBand`: every threshold at once, all scores certify, every delta is served alike.
-    - `FixedThresholds`: thresholds that were chosen before; see `Summary` for counts that add up.
+    - `OrderStatistics` (the default if either sample has fewer than 20,000 scores): the thresholds
+      are fixed ranks of either sample, all scores certify, and every delta is treated alike. One
+      exact test of two rates per rank; tightest with few scores.
+    - `PilotSplit` (the default otherwise): a random part of each sample chooses events {x >= t} and
+      {x <= t} and the law that favours each; the rest is counted. Named deltas share the error
+      equally, and within each the two orders of the pair share its part. A small part goes to a few
+      thresholds that serve every other delta and every other question. Tightest for one delta.
+    - `SimultaneousBand`: every threshold at once; all scores certify, and every delta is treated
+      alike.
+    - `FixedThresholds`: thresholds chosen in advance; see `Summary` for counts that add up.
 
     Parameters
     ----------
-    samples, samples_prime
-        Scores of the first and of the second mechanism of the pair, shapes (n,) and (n',), at
-        least 4 each for a pilot split: independent draws, finite, ties allowed. Scores must not
-        have been fitted to these very draws. More is certified where a high or a low score speaks
-        for one law.
-    confidence
-        In (0, 1): the probability with which everything the result says is right.
-    seed
-        Draws the pilot split, or the lots that break ties at order statistics; both need one, a
-        whole number of at least 0. To be fixed before looking: trying seeds until one certifies
-        more is choosing after the data.
-    deltas
-        The deltas, in [0, 1), that the result reports; a pilot split certifies them sharply, and
-        each is paid for. Any other delta can be asked for as well, and is answered from all the
-        tests together.
-    favours
-        The law that high scores can only favour, where that is known before anyone looks: FORWARD
-        the first, as where ``samples`` are scores of a record that was in; REVERSE the second. No
-        event against it is tested, so the others get its error. A wrong declaration costs power,
-        never validity. None: either.
-    thresholds
+    samples, samples_prime : array_like
+        Scores of the first and of the second mechanism of the pair, shapes (n,) and (n',), at least
+        4 each for a pilot split: independent draws, finite, ties allowed. Scores must not have been
+        fitted to these draws. Only events of high or of low scores are tested, so a good score is
+        monotone in the likelihood ratio.
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    seed : int, optional
+        Seed of the pilot split, or of tie-breaking at order statistics; both need one, a
+        non-negative integer. Choose it before looking at the data: trying several seeds and keeping
+        the largest bound invalidates the confidence level.
+    deltas : sequence of float, optional
+        The deltas, in [0, 1), that the result reports. With a pilot split each has its own tests
+        and its own part of the error. Any other delta is answered too, from all tests together.
+    favours : Order, optional
+        The law that high scores can only favour, if known before looking at the data: FORWARD for
+        the first, for example if ``samples`` are scores of an included record; REVERSE for the
+        second. Events against it are not tested, and the others get their error. A wrong
+        declaration costs power, never validity. By default either.
+    thresholds : OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds, optional
         How thresholds are chosen; by default `OrderStatistics` or `PilotSplit`, whichever is
-        sharper for this many scores.
-    columns
-        How several numbers a run, shapes (n, d) and (n', d), become one score: `LinearScore()` by
-        default, `BestColumn`, `LearnedColumns` or `WeightedColumns`. All but the last choose on a
-        part of the runs, which then certifies nothing, and need a seed.
-    group_size
-        In how many records the two datasets differ. Bounds are for the pair; what they say of one
-        record is `Audit.per_record_epsilon_lower`, and ``deltas`` are those of one record.
+        tighter for this many scores.
+    columns : LinearScore, BestColumn, LearnedColumns or WeightedColumns, optional
+        How several numbers per run, shapes (n, d) and (n', d), are combined into one score; by
+        default ``LinearScore()``. All but the last one use a part of the runs for the choice, which
+        then certifies nothing, and need a seed.
+    group_size : int, optional
+        Number of records in which the two datasets differ. The bounds are for the pair;
+        `Audit.per_record_epsilon_lower` gives the bound for one record, and ``deltas`` are those of
+        one record.
 
     Returns
     -------
-    An `Audit`. With probability at least ``confidence`` all its lower bounds, for all arguments
-    together, are at most the true values. For a pilot split: conditionally on the pilot the tests
-    are fixed, the counts are independent binomials, and a union bound over the tests spends
-    1 - confidence. For order statistics: `two_rates`. For a band: `simultaneous_band.limits`.
+    Audit
+        The bounds. With probability at least ``confidence`` all its lower bounds, for all arguments
+        simultaneously, are at most the true values. For a pilot split: conditionally on the pilot
+        the tests are fixed, the counts are independent binomial variables, and a union bound over
+        the tests spends 1 - confidence. For order statistics see `audit.estimation.two_rates`, for
+        a band `audit.estimation.simultaneous_band.limits`.
 
     Raises
     ------
     ValueError
         If a sample is empty, not one-dimensional, not finite or too short, if ``confidence`` is not
-        in (0, 1) or a delta not in [0, 1), a delta is named twice, ``seed`` is no whole number >= 0
-        or missing where one is needed, or ``favours`` contradicts that of ``thresholds``.
+        in (0, 1) or a delta not in [0, 1), a delta is named twice, ``seed`` is not a non-negative
+        integer or missing where one is needed, or ``favours`` contradicts that of ``thresholds``.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> scores = generator.normal(2.0, 1.0, size=1000)  # the pair is 2-GDP: epsilon(1e-5) = 10.0
+    >>> scores_prime = generator.normal(0.0, 1.0, size=1000)
+    >>> found = audit_samples(scores, scores_prime, confidence=0.95, seed=1, deltas=[1e-5])
+    >>> round(found.epsilon_lower(1e-5), 2), round(found.mu_lower(), 2)
+    (3.31, 1.87)
     """
     if thresholds is not None and not isinstance(thresholds, Thresholds):
         requirement = "an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds"
@@ -167,24 +180,42 @@ def audit_counts(
     favours: Sequence[Order] = (Order.FORWARD, Order.REVERSE),
     rates: Rates = Rates.SEPARATE,
 ) -> Audit:
-    """Certify how distinguishable two mechanisms are from counts at thresholds fixed in advance.
+    """Certify lower bounds on the privacy loss of a pair from counts at fixed thresholds.
 
-    The same as `audit_samples` with ``FixedThresholds(summary.thresholds, favours, rates)`` on all
-    the scores that were counted, wherever and whenever.
+    Equivalent to `audit_samples` with ``FixedThresholds(summary.thresholds, favours, rates)`` on
+    all counted scores.
 
     Parameters
     ----------
-    summary
-        The counts of all blocks, added up; not empty.
-    confidence, deltas
-        As for `audit_samples`.
-    favours, rates
-        As for `FixedThresholds`. To be fixed before looking, too.
+    summary : Summary
+        The counts of all blocks, added up.
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    deltas : sequence of float, optional
+        The deltas, in [0, 1), that the result reports.
+    favours : sequence of Order, optional
+        The laws that high scores may favour; see `FixedThresholds`. To be chosen before looking.
+    rates : Rates, optional
+        How the two rates of an event are bounded. To be chosen before looking.
+
+    Returns
+    -------
+    Audit
+        The bounds; see `audit_samples`.
 
     Raises
     ------
     ValueError
-        As `audit_samples`, and if either law has no scores at all.
+        As for `audit_samples`, or if either law has no scores.
+
+    Examples
+    --------
+    >>> from audit.estimation import Summary
+    >>> counts = Summary(
+    ...     thresholds=(1.0,), first=(833,), first_total=1000, second=(161,), second_total=1000
+    ... )
+    >>> round(audit_counts(counts, confidence=0.95).epsilon_lower(0.0), 2)
+    1.45
     """
     validate.instance(Summary, summary=summary)
     validate.integer(1, first_total=summary.first_total, second_total=summary.second_total)
@@ -194,9 +225,9 @@ def audit_counts(
 
 
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
-    """Return the sharper choice for ``size`` scores, the fewer of the two samples.
+    """Return the tighter choice for ``size`` scores, the smaller of the two samples.
 
-    The number alone decides, and it says nothing about the laws.
+    The choice depends on the number only, which carries no information about the laws.
     """
     return OrderStatistics() if size < FEWEST_FOR_PILOT else PilotSplit()
 
@@ -227,7 +258,7 @@ def _ranked(
         pilot_sizes=(0, 0),
         certifying_sizes=(first.size, second.size),
         tests=tests,
-        spent=(Spent(f"{len(tests)} tests at ranks fixed in advance, outer ranks more", error),),
+        spent=(Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error),),
     )
 
 
@@ -248,7 +279,7 @@ def _fixed(
         pilot_sizes=(0, 0),
         certifying_sizes=(summary.first_total, summary.second_total),
         tests=tests,
-        spent=(Spent(f"{len(tests)} tests fixed in advance, alike", error),),
+        spent=(Spent(f"{len(tests)} tests fixed in advance, equal parts", error),),
         sources=summary.sources,
     )
 
@@ -299,11 +330,11 @@ def _piloted(
     error = 1 - confidence
     band_error = error * plan.band_share if named else error
     counted = counter.separate(pilot.band_tests(plan.band_thresholds), band_error)
-    spent = [Spent(f"{len(counted)} thresholds for every delta, alike", band_error)]
+    spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
     for delta in named:
         delta_error = (error - band_error) / len(named)
         counted += _named_tests(pilot, counter, delta, delta_error, plan)
-        spent.append(Spent(f"tests for delta {delta:g}, one an order", delta_error))
+        spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
     return Audit(
         confidence=confidence,
         deltas=named,
@@ -317,13 +348,13 @@ def _piloted(
 
 
 class _Counter:
-    """The certifying samples, sorted once; they meet tests that are already fixed."""
+    """The certifying samples, sorted once; they are used for tests that are already fixed."""
 
     def __init__(self, first: Array, second: Array) -> None:
         self._sorted = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
 
     def separate(self, tests: Sequence[ThresholdTest], error: float) -> list[CountedTest]:
-        """Count tests with Clopper-Pearson limits; they share the error equally."""
+        """Count tests with Clopper-Pearson limits; the tests share the error equally."""
         share = error / len(tests)
         counts = [self._counts(test) for test in tests]
         return [
@@ -362,7 +393,7 @@ def _named_tests(
 
 
 def _several(samples: ArrayLike) -> bool:
-    """Whether a sample holds several numbers a run; what is no array is refused later."""
+    """Return whether a sample holds several numbers per run; invalid arrays are refused later."""
     try:
         return np.ndim(samples) == 2
     except ValueError:  # ragged

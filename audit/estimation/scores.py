@@ -1,9 +1,9 @@
-"""Scores of samples of any dimension, and the split that keeps them honest.
+"""Scores of samples of any dimension, and the split that keeps them valid.
 
-A score maps every draw to one number; a high one speaks for the first law of the pair. The
-log-likelihood ratio of known laws needs no samples. Any other score is learned, and must not meet
-again the samples it has learned from: `split` gives a `Training` part, which learners take, and a
-`Certifying` part, which their scores take.
+A score maps every draw to one number; a high value indicates the first law of the pair. The
+log-likelihood ratio of known laws needs no samples. Any other score is learned, and must not be
+applied to the samples it was trained on: `split` returns a `Training` part for learners and a
+`Certifying` part for their scores.
 """
 
 from __future__ import annotations
@@ -19,22 +19,33 @@ from audit import validate
 
 Array = NDArray[np.float64]
 
-# Stands for an infinite log-likelihood ratio: finite, and beyond all that densities can give.
+# Represents an infinite log-likelihood ratio: finite, and larger than any ratio of densities.
 LARGEST_SCORE = 1e300
 _FEWEST_ROWS = 4
 
 
 @runtime_checkable
 class KnownLaw(Protocol):
-    """A law with a density, such as `audit.exact.Law`; atoms at two ends where it is clamped."""
+    """A law with a density, such as `audit.exact.Law`; it may have an atom at each end."""
 
     def log_density(self, x: ArrayLike, /) -> Array:
-        """Return the log density at x, -inf where there is none; atoms are no part of it."""
+        """Return the log density at x, without the atoms.
+
+        Parameters
+        ----------
+        x : array_like
+            The points.
+
+        Returns
+        -------
+        numpy.ndarray
+            The log density, -inf where it is 0.
+        """
         ...
 
     @property
     def log_atoms(self) -> tuple[float, float]:
-        """Logarithms of the probabilities of the lower and the upper end; -inf for none."""
+        """Logarithms of the probabilities of the lower and the upper end; -inf for no atom."""
         ...
 
 
@@ -42,22 +53,23 @@ class KnownLaw(Protocol):
 class LogRatio:
     """The exact log-likelihood ratio of two known laws on a line: the most powerful score.
 
-    At an end that is an atom of either law the ratio is that of the atoms, elsewhere that of the
+    At an end with an atom of either law the ratio is that of the atoms, elsewhere that of the
     densities. Where only one law has mass the score is plus or minus ``LARGEST_SCORE``; where
     neither has, 0.
 
-    Attributes
+    Parameters
     ----------
-    first, second
+    first, second : KnownLaw
         Laws of X and X'.
-    ends
-        Lower and upper end of the clamped domain, where the atoms are; None if there are none.
-        For `audit.exact.Law` these are its panels' outer edges.
+    ends : tuple of float, optional
+        Lower and upper end of the clamped domain, where the atoms are; None if there are none. For
+        `audit.exact.Law` these are the outer edges of its panels.
 
     Raises
     ------
     ValueError
-        If a law is no `KnownLaw`, ends are not ascending, or a law has atoms and ends are missing.
+        If a law is not a `KnownLaw`, the ends are not ascending, or a law has atoms and the ends
+        are missing.
     """
 
     first: KnownLaw
@@ -97,10 +109,10 @@ class Training:
 
     Attributes
     ----------
-    samples, samples_prime
+    samples, samples_prime : numpy.ndarray
         Draws of X and X', shapes (n, d) and (n', d), read-only.
-    digest
-        Names the split: the data, fraction and seed it was made from.
+    digest : str
+        Identifies the split: a hash of the data, the fraction and the seed.
     """
 
     samples: Array
@@ -110,7 +122,15 @@ class Training:
 
 @dataclass(frozen=True, eq=False)
 class Certifying:
-    """The part of a split that only fixed scores may see. Made by `split`; attributes as there."""
+    """The part of a split that only fixed scores may see. Made by `split`.
+
+    Attributes
+    ----------
+    samples, samples_prime : numpy.ndarray
+        Draws of X and X', shapes (n, d) and (n', d), read-only.
+    digest : str
+        Identifies the split: a hash of the data, the fraction and the seed.
+    """
 
     samples: Array
     samples_prime: Array
@@ -119,12 +139,12 @@ class Certifying:
 
 @dataclass(frozen=True, eq=False)
 class Fresh:
-    """Draws that the caller declares to be new: made after, or apart from, all training.
+    """Draws that the caller declares to be independent of all training samples.
 
-    Attributes
+    Parameters
     ----------
-    samples, samples_prime
-        Shapes (n, d), or (n,) for d = 1; finite.
+    samples, samples_prime : array_like
+        Draws of X and X', shapes (n, d), or (n,) for d = 1; finite.
 
     Raises
     ------
@@ -147,22 +167,33 @@ def split(
 
     Parameters
     ----------
-    samples, samples_prime
+    samples, samples_prime : array_like
         Draws of X and X', shapes (n, d) and (n', d), or (n,) for d = 1; finite, at least 4 each.
-    fraction
-        Part of each, in (0, 1), that trains; at least 2 draws are left on either side.
-    seed
-        Draws the split; a whole number of at least 0, to be fixed before looking.
+    fraction : float
+        Share of each sample, in (0, 1), that trains; at least 2 draws are left on either side.
+    seed : int
+        Seed of the split; a non-negative integer, chosen before looking at the data.
 
     Returns
     -------
-    Two objects of different types that know that they belong together. Given the training part,
-    the certifying draws are independent of it, so a score learned from it is a fixed function.
+    training : Training
+        The part to learn from.
+    certifying : Certifying
+        The part to certify with, which belongs to the same split. Given the training part, the
+        certifying draws are independent of it, so a score learned from it is a fixed function.
 
     Raises
     ------
     ValueError
-        If a sample is too small, not finite or of another shape, or an argument out of range.
+        If a sample is too small, not finite or of another shape, or an argument is out of its
+        range.
+
+    Examples
+    --------
+    >>> rows = np.arange(20.0).reshape(10, 2)
+    >>> training, certifying = split(rows, rows, fraction=0.4, seed=1)
+    >>> training.samples.shape, certifying.samples.shape
+    ((4, 2), (6, 2))
     """
     validate.open_unit(fraction=fraction)
     validate.integer(0, seed=seed)
@@ -195,25 +226,25 @@ def split(
 def held_out_rows(
     held_out: Certifying | Fresh, training: Training, dimension: int
 ) -> tuple[Array, Array]:
-    """Return the draws of ``held_out`` if a score learned from ``training`` may meet them.
+    """Return the draws of ``held_out`` if a score learned from ``training`` may be applied to them.
 
     Raises
     ------
     TypeError
-        If they are training samples or of any type but `Certifying` and `Fresh`.
+        If they are training samples or of any type other than `Certifying` and `Fresh`.
     ValueError
-        If they come from another split, which may hold training samples, are declared fresh but
+        If they come from another split, which may contain training samples, are declared fresh but
         mostly equal training samples that have no ties, or have another dimension.
     """
     if isinstance(held_out, Training):
-        raise TypeError("held_out must not be training samples: a score may not meet them again")
+        raise TypeError("held_out must not be training samples of the score")
     if not isinstance(held_out, (Certifying, Fresh)):
         raise TypeError(f"held_out must be Certifying or Fresh, got {type(held_out).__name__}")
     if isinstance(held_out, Certifying):
         if held_out.digest != training.digest:
             raise ValueError(
-                "held_out must be of the split that trained the score: "
-                "another split may hold its training samples"
+                "held_out must come from the split that trained the score: "
+                "another split may contain its training samples"
             )
         rows = held_out.samples, held_out.samples_prime
     else:
@@ -235,7 +266,7 @@ def _mostly_known(rows: Array, learned: Array) -> bool:
         for part in (rows, learned)
     )
     held = set(known.tolist())
-    if len(held) < known.size:  # ties come by themselves
+    if len(held) < known.size:  # with ties, equal rows are no evidence of reuse
         return False
     return sum(key in held for key in keys.tolist()) > keys.size / 2
 

@@ -1,4 +1,4 @@
-"""Anytime-valid tests of privacy claims: look after every sample, stop whenever you like."""
+"""Anytime-valid tests of privacy claims: look after every sample, stop at any time."""
 
 from __future__ import annotations
 
@@ -17,27 +17,27 @@ from audit.estimation.betting import COLUMNS, choose_bets, play
 Array = NDArray[np.float64]
 
 _LARGEST_LOG = math.log(np.finfo(float).max)
-_FEWEST_BEYOND = 4  # past scores beyond the farthest candidate threshold
-_STEP = 0.9  # from one candidate's tail mass to the next
+_FEWEST_BEYOND = 4  # fewest past scores beyond a candidate threshold
+_STEP = 0.9  # ratio of the tail masses of successive candidates
 
 
 @dataclass(frozen=True)
 class Betting:
-    """How bets are chosen from the past. No value affects validity, only how fast wealth grows.
+    """How bets are chosen from past pairs; affects power, never validity.
 
-    Attributes
+    Parameters
     ----------
-    first
-        Pairs that are only watched before the first bet; at least 4.
-    renewal
-        Bets are chosen anew when the pairs seen have grown by this factor; above 1.
-    pseudo_count
-        Added to the counts inside and outside an event before rates are taken; positive.
-    caution
+    first : int, optional
+        Number of pairs that are only observed before the first bet; at least 4.
+    renewal : float, optional
+        Factor, above 1, by which the number of pairs grows before bets are chosen again.
+    pseudo_count : float, optional
+        Positive number added to the counts inside and outside an event before rates are estimated.
+    caution : float, optional
         Standard errors by which an event's estimated growth is lowered before the best is taken.
-    shrinkage
-        Stakes are multiplied by z^2 / (z^2 + shrinkage), z^2 twice the log likelihood ratio of
-        the past against the claim.
+    shrinkage : float, optional
+        Stakes are multiplied by z^2 / (z^2 + shrinkage), where z^2 is twice the log likelihood
+        ratio of the past against the claim.
 
     Raises
     ------
@@ -58,22 +58,33 @@ class Betting:
         validate.nonnegative(caution=self.caution, shrinkage=self.shrinkage)
 
     def next_renewal(self, seen: int) -> int:
-        """After how many pairs the bets chosen after ``seen`` pairs are replaced."""
+        """Return the number of pairs at which bets chosen after ``seen`` pairs are replaced.
+
+        Parameters
+        ----------
+        seen : int
+            Number of pairs seen.
+
+        Returns
+        -------
+        int
+            The number of pairs.
+        """
         return max(seen + 2, int(min(seen * self.renewal, 2.0**62)))
 
 
 @dataclass(frozen=True)
 class ClaimEvidence:
-    """What the pairs seen so far say against one claim, or against all claims together.
+    """The evidence of the pairs seen so far against one claim, or against all claims together.
 
     Attributes
     ----------
-    log_e_value
-        Logarithm of the wealth now: an e-value, its expectation is at most 1 under the claim at
-        every stopping time.
-    log_peak
-        Logarithm of the largest wealth so far. ``p_value`` comes from it.
-    refuted_after
+    log_e_value : float
+        Logarithm of the current wealth: an e-value, whose expectation is at most 1 under the claim
+        at every stopping time.
+    log_peak : float
+        Logarithm of the largest wealth so far, from which ``p_value`` is computed.
+    refuted_after : int or None
         Number of pairs after which the wealth first reached 1 / (1 - confidence); None if never.
     """
 
@@ -83,18 +94,18 @@ class ClaimEvidence:
 
     @property
     def e_value(self) -> float:
-        """The wealth now, at most the largest float."""
+        """The current wealth, at most the largest float."""
         return math.exp(min(self.log_e_value, _LARGEST_LOG))
 
     @property
     def p_value(self) -> float:
-        """Anytime-valid: under the claim it is ever at most a with probability at most a."""
+        """An anytime-valid p-value: a true claim ever has p <= a with probability at most a."""
         return math.exp(-max(self.log_peak, 0.0))
 
 
 @dataclass(frozen=True, kw_only=True)
 class EvidenceAgainst:
-    """A claim "epsilon at delta is at most ``epsilon``", and the evidence against it."""
+    """The evidence against the claim "epsilon at delta is at most ``epsilon``"."""
 
     epsilon: float
     delta: float
@@ -103,7 +114,7 @@ class EvidenceAgainst:
 
 @dataclass(frozen=True, kw_only=True)
 class SequentialRecord:
-    """A `SequentialAudit` after some pairs: its claims, and the evidence against each and all."""
+    """The stored form of a `SequentialAudit`: its claims, and the evidence against each and all."""
 
     confidence: float
     pairs: int
@@ -112,29 +123,30 @@ class SequentialRecord:
 
 
 class SequentialAudit:
-    """E-processes against claims "epsilon at delta is at most e", fed pair by pair.
+    """E-processes against claims "epsilon at delta is at most e", updated pair by pair.
 
-    Each claim has a wealth of its own that starts at 1. Bets (see `audit.estimation.betting` for
-    the payoff and the proof) are chosen from past pairs only, at numbers of pairs that are fixed
-    beforehand, so the wealth is a nonnegative supermartingale wherever the claim is true:
+    Each claim has its own wealth, which starts at 1. Bets (see `audit.estimation.betting` for the
+    payoff and the proof) are chosen from past pairs only, at numbers of pairs that are fixed in
+    advance, so the wealth is a nonnegative supermartingale if the claim is true:
 
-    - at any stopping time, however chosen, ``e_value`` has expectation at most 1;
-    - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence
-      (Ville 1939), however long one goes on;
+    - at any stopping time the expectation of ``e_value`` is at most 1;
+    - ``refuted_after`` is ever set for a true claim with probability at most 1 - confidence (Ville
+      1939), however long the audit runs;
     - averages of wealths are wealths, so ``together`` is an e-process against "all claims are
-      true", such as the points of one privacy curve (Vovk and Wang 2021, Proposition 3.1).
+      true", for example the points of one privacy curve (Vovk and Wang 2021, Proposition 3.1).
 
     Parameters
     ----------
-    claims
+    claims : sequence of (float, float)
         Pairs (epsilon, delta), epsilon a finite number of at least 0 and delta in [0, 1].
-    confidence
-        In (0, 1); a claim is refuted where its wealth reaches 1 / (1 - confidence).
-    order
-        FORWARD to test only sup_S P(X in S) - e^epsilon P(X' in S) <= delta, REVERSE the other
-        order; by default a bet may be on either, whichever the past makes look worse.
-    betting
-        How bets are chosen; `Betting()` by default.
+    confidence : float
+        Confidence level, in (0, 1); a claim is refuted when its wealth reaches 1 / (1 -
+        confidence).
+    order : Order, optional
+        FORWARD to test only sup_S P(X in S) - e^epsilon P(X' in S) <= delta, REVERSE for the other
+        order; by default each bet uses the order that looks worse on the past pairs.
+    betting : Betting, optional
+        How bets are chosen.
 
     Raises
     ------
@@ -143,9 +155,17 @@ class SequentialAudit:
 
     Notes
     -----
-    The draws must be independent of each other and of earlier ones, and their scores must come
-    from functions that were fixed before. The same pairs give the same numbers however they are
-    cut into calls of `update`.
+    The draws must be independent of each other and of earlier ones, and their scores must come from
+    functions that were fixed before. The same pairs give the same numbers, however they are divided
+    into calls of `update`.
+
+    Examples
+    --------
+    ::
+
+        audit = SequentialAudit([(1.0, 1e-5)], confidence=0.95)
+        audit.update(scores, scores_prime)
+        audit.evidence[0].refuted_after, audit.epsilon_lower(1e-5)
     """
 
     def __init__(
@@ -177,17 +197,17 @@ class SequentialAudit:
 
     @property
     def claims(self) -> tuple[tuple[float, float], ...]:
-        """The claims, (epsilon, delta) each."""
+        """The claims (epsilon, delta)."""
         return self._claims
 
     @property
     def confidence(self) -> float:
-        """The confidence with which each single statement of refutation is right."""
+        """Confidence level of each single refutation."""
         return self._confidence
 
     @property
     def pairs(self) -> int:
-        """Pairs seen so far."""
+        """Number of pairs seen so far."""
         return self._pairs
 
     @property
@@ -201,10 +221,18 @@ class SequentialAudit:
         return self._evidence(len(self._claims))
 
     def update(self, samples: ArrayLike, samples_prime: ArrayLike) -> None:
-        """Bet on fresh pairs, the i-th of ``samples`` with the i-th of ``samples_prime``.
+        """Bet on new pairs, the i-th of ``samples`` with the i-th of ``samples_prime``.
 
-        Raises ``ValueError`` if they are empty, not finite, not one-dimensional or unequal in
-        number; nothing is bet then.
+        Parameters
+        ----------
+        samples, samples_prime : array_like
+            Scores of the two laws, shape (n,) each, finite.
+
+        Raises
+        ------
+        ValueError
+            If they are empty, not finite, not one-dimensional or of different lengths; no bet is
+            made then.
         """
         first = validate.real_sample(samples=samples)
         second = validate.real_sample(samples_prime=samples_prime)
@@ -229,12 +257,26 @@ class SequentialAudit:
     def epsilon_lower(self, delta: float) -> float:
         """Return an anytime-valid lower confidence bound on epsilon at ``delta``.
 
-        It is the largest claimed epsilon at this delta that is refuted together with all smaller
-        ones, 0 if the smallest is not. It ever exceeds the true epsilon with probability at most
-        1 - confidence: it then refuted the smallest claim that is true, which is one e-process.
-        The bound is for one delta; another delta's is a statement of its own.
+        The bound is the largest claimed epsilon at this delta that is refuted together with all
+        smaller ones, 0 if the smallest is not refuted. It ever exceeds the true epsilon with
+        probability at most 1 - confidence, because it then refuted the smallest true claim, which
+        is one e-process. The confidence level holds for one delta; bounds at several deltas are
+        separate statements.
 
-        Raises ``ValueError`` if no claim is at ``delta``.
+        Parameters
+        ----------
+        delta : float
+            The delta of one or more claims.
+
+        Returns
+        -------
+        float
+            The bound, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If no claim has this delta.
         """
         validate.closed_unit(delta=delta)
         named = sorted((e, j) for j, (e, d) in enumerate(self._claims) if d == delta)
@@ -248,7 +290,13 @@ class SequentialAudit:
         return bound
 
     def record(self) -> SequentialRecord:
-        """Return the evidence so far, as a value that `audit.codec` writes and reads."""
+        """Return the evidence so far, as a value that `audit.codec` writes and reads.
+
+        Returns
+        -------
+        SequentialRecord
+            The stored form.
+        """
         return SequentialRecord(
             confidence=self._confidence,
             pairs=self._pairs,
@@ -264,7 +312,7 @@ class SequentialAudit:
         return ClaimEvidence(float(self._wealth[j]), float(self._peak[j]), crossed or None)
 
     def _renew(self) -> None:
-        for past in self._past:  # sorted runs merge fast
+        for past in self._past:  # stable sort merges sorted runs fast
             past[:] = [np.sort(np.concatenate(past), kind="stable")]
         b = self._betting
         self._bets = choose_bets(
@@ -282,31 +330,45 @@ class SequentialAudit:
 
 
 def candidate_ranks(size: int) -> NDArray[np.intp]:
-    """Ranks, ascending, of candidate thresholds: geometrically falling mass at and above them."""
+    """Return ascending ranks of candidate thresholds with geometrically falling mass above them."""
     levels = max(1, math.ceil(math.log(size / _FEWEST_BEYOND) / -math.log(_STEP)))
     masses = np.maximum(size * _STEP ** np.arange(1, levels + 1), _FEWEST_BEYOND)
     return np.unique(np.asarray(size - masses, dtype=np.intp))
 
 
 def average_e_values(log_e_values: ArrayLike, weights: ArrayLike | None = None) -> float:
-    """Return the logarithm of the weighted average of e-values given by their logarithms.
+    """Return the logarithm of a weighted average of e-values.
 
-    An average of e-values against one null hypothesis is an e-value against it, however they
-    depend on each other, with weights fixed beforehand (Vovk and Wang 2021, Proposition 3.1). For
-    several hypotheses it is one against "all of them are true". Products need independence, and
-    an average of p-values is no p-value.
+    An average of e-values against one null hypothesis is an e-value against it, under any
+    dependence, if the weights are fixed in advance (Vovk and Wang 2021, Proposition 3.1). For
+    several hypotheses it is an e-value against "all of them are true". Products of e-values need
+    independence, and an average of p-values is not a p-value.
 
     Parameters
     ----------
-    log_e_values
-        Shape (k,), not empty; -inf (an e-value of 0) is allowed.
-    weights
-        Positive numbers, shape (k,); equal by default.
+    log_e_values : array_like
+        Logarithms of the e-values, shape (k,), not empty; -inf (an e-value of 0) is allowed.
+    weights : array_like, optional
+        Positive weights, shape (k,); equal by default.
+
+    Returns
+    -------
+    float
+        The logarithm of the average.
 
     Raises
     ------
     ValueError
         If a logarithm is NaN or +inf, the shapes differ, or a weight is not positive and finite.
+
+    References
+    ----------
+    Vovk and Wang (2021). Proposition 3.1.
+
+    Examples
+    --------
+    >>> round(average_e_values([0.0, math.log(3.0)]), 4)  # the average of 1 and 3
+    0.6931
     """
     try:
         logs = np.asarray(validate.real_numbers(log_e_values=log_e_values), dtype=np.float64)

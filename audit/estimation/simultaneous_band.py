@@ -1,13 +1,13 @@
-"""The simultaneous band: every threshold at once, without a pilot and without a grid of scores.
+"""The simultaneous band: every threshold at once, without a pilot or a grid of scores.
 
-The band has equal local levels: limits on a distribution function that hold at every point
-together. Let N(c) count the values at most c among n independent uniform variables. For ranks i and
-limits c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank bounds a
-distribution function from below everywhere: F(t) >= c_i wherever at least i draws are at most t.
-Its probability is wanted for one level at all ranks, which is as sharp in the tails as in the
-middle (the test of Berk and Jones 1979; Aldor-Noiman et al. 2013). No continuity is needed: with
-x = F^-1(u) ties and atoms only make the statement weaker, and it holds for left limits and for
-upper tails as well.
+The band has equal local levels: its limits on a distribution function hold at every point
+simultaneously. Let N(c) be the number of values at most c among n independent uniform variables.
+For ranks i and limits c_i with P(N(c_i) >= i) = level, the event that N(c_i) < i for every rank
+bounds a distribution function from below everywhere: F(t) >= c_i wherever at least i draws are at
+most t. The probability of this event is computed for one common level, which is as tight in the
+tails as in the middle (the test of Berk and Jones 1979; Aldor-Noiman et al. 2013). Continuity is
+not needed: with x = F^-1(u) ties and atoms only weaken the statement, and it holds for left limits
+and for upper tails as well.
 """
 
 from __future__ import annotations
@@ -40,16 +40,16 @@ Ranks = NDArray[np.int64]
 
 # Up to this many draws every rank is used and the probability is computed exactly.
 EXACT_UP_TO = 3000
-# Beyond, ranks stand this far apart in log(F / (1 - F)), in the tails and in the body.
+# Beyond, the spacing of ranks in log(F / (1 - F)), in the tails and in the body.
 _TAIL_STEP = 0.04
 _BODY_STEP = 0.01
 _BODY = 0.02  # the body is where both tails are heavier than this
-_BINS = 48  # of the sum that bounds the chance to fail at one rank and not at the one before
+_BINS = 48  # of the sum that bounds the probability to fail at one rank but not at the previous one
 _WINDOW = 8.0  # standard deviations that the sum spans
 _NEGLIGIBLE = 1e-30
 # The level is found to this relative accuracy, from below.
 _SLACK = 0.01
-# Below this the rounding of the exact probability matters, and the union bound is used.
+# Below this error rounding affects the exact probability, and the union bound is used.
 _LEAST_EXACT = 1e-9
 _MOST_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds to 1
 
@@ -58,23 +58,23 @@ _MOST_ERROR = 1 - 2.0**-53  # a confidence of 1e-300 leaves an error that rounds
 class SimultaneousBand:
     """Bound both distribution functions everywhere; no score chooses, all certify.
 
-    One band for each law, of equal local levels (sharp in the tails, where the band of
-    Dvoretzky, Kiefer and Wolfowitz is far too wide), holds for all events {x >= t}, {x > t},
-    {x <= t} and {x < t} together, atoms included. The two samples are independent, so each band
-    errs with probability 1 - sqrt(confidence). The certified epsilons hold for all delta
-    together; a delta named beforehand is served no better than another. See `limits`.
+    One band per law, of equal local levels (tight in the tails, where the band of Dvoretzky, Kiefer
+    and Wolfowitz is far too wide), holds for all events {x >= t}, {x > t}, {x <= t} and {x < t}
+    simultaneously, including atoms. The two samples are independent, so each band errs with
+    probability 1 - sqrt(confidence). The certified epsilons hold for all deltas simultaneously;
+    naming a delta in advance does not improve it. See `limits`.
 
-    Attributes
+    Parameters
     ----------
-    favours
-        The laws that high scores may favour: FORWARD the first, REVERSE the second. Where one of
-        them is named beforehand, each law needs one side of its band only, and that side has all
+    favours : tuple of Order, optional
+        The laws that high scores may favour: FORWARD the first, REVERSE the second. If only one of
+        them is named in advance, each law needs only one side of its band, and that side gets all
         of the law's error.
 
     Raises
     ------
     ValueError
-        If no order is named, or one twice.
+        If no order is named, or one is repeated.
     """
 
     kind: ClassVar[str] = "SimultaneousBand"
@@ -85,10 +85,22 @@ class SimultaneousBand:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
     def shares(self, error: float) -> tuple[float, float]:
-        """Return what each law's band spends of ``error``: the two parts add up to it.
+        """Return the parts of the error that the bands of the two laws spend.
 
-        Each errs with probability 1 - sqrt(1 - error), and both at once with that squared, which
-        is counted for the second only.
+        Each band errs with probability 1 - sqrt(1 - error), and both at once with the square of it,
+        which is counted for the second one only.
+
+        Parameters
+        ----------
+        error : float
+            The error of both bands together.
+
+        Returns
+        -------
+        first : float
+            The part of the first law's band.
+        second : float
+            The part of the second law's band; the two add up to ``error``.
         """
         each = _each(error)
         return each, error - each
@@ -96,19 +108,24 @@ class SimultaneousBand:
     def tests(self, first: Array, second: Array, error: float) -> tuple[CountedTest, ...]:
         """Return the tests at the vertices of the tradeoff bounds of both orders.
 
-        Every bound is largest at a vertex of the lower convex hull: {(p, q): log((p - delta)/q) >
-        e}, {mu > m} and {Renyi divergence > d} each lie on one side of a convex curve of (1 - p,
-        q). So the other thresholds need not be kept.
+        Every bound is largest at a vertex of the lower convex hull, because {(p, q): log((p -
+        delta)/q) > e}, {mu > m} and {Renyi divergence > d} each lie on one side of a convex curve
+        of (1 - p, q). Other thresholds need not be kept.
 
         Parameters
         ----------
-        first, second
+        first, second : numpy.ndarray
             All scores of the two laws, ascending.
-        error
-            Probability, at most, that any limit of the band is wrong.
+        error : float
+            Upper bound on the probability that any limit of the band is wrong.
+
+        Returns
+        -------
+        tuple of CountedTest
+            The tests.
         """
         laws = {Order.FORWARD: first, Order.REVERSE: second}
-        # `limits` shares its error between two sides
+        # `limits` divides its error between two sides
         sides = 1 if len(self.favours) == 2 else 2
         each = min(sides * _each(error), _MOST_ERROR)
         bounds = {order: limits(scores.size, each) for order, scores in laws.items()}
@@ -168,18 +185,18 @@ def _vertices(
 
 @dataclass(frozen=True, eq=False)
 class Limits:
-    """Limits on the rates of all events of one tail of one law, together with both tails.
+    """Limits on the rates of all events of one tail of one law, valid together with the other tail.
 
     Attributes
     ----------
     size
-        Draws of the law.
+        Number of draws of the law.
     error
-        Probability, at most, that any limit in either tail is wrong.
+        Upper bound on the probability that any limit in either tail is wrong.
     level
         Error of each limit alone.
     ranks
-        Ascending counts i, from 1 to ``size``, at which limits stand.
+        Ascending counts i, from 1 to ``size``, that have limits.
     lower
         For a count of at least ``ranks[j]`` the rate is at least ``lower[j]``.
     upper
@@ -194,23 +211,23 @@ class Limits:
     upper: Array
 
     def least_rate(self, count: NDArray[np.intp]) -> Array:
-        """Lower limits for the rates of events that were counted."""
+        """Return lower limits for the rates of events with these counts."""
         index = np.searchsorted(self.ranks, count, side="right") - 1
         return np.where(index < 0, 0.0, self.lower[np.maximum(index, 0)])
 
     def greatest_rate(self, count: NDArray[np.intp]) -> Array:
-        """Upper limits for the rates of events that were counted."""
+        """Return upper limits for the rates of events with these counts."""
         index = np.searchsorted(self.ranks, self.size - count, side="right") - 1
         return np.where(index < 0, 1.0, self.upper[np.maximum(index, 0)])
 
 
 @lru_cache(maxsize=64)
 def limits(size: int, error: float) -> Limits:
-    """Return limits that hold for all events {x <= t}, {x < t}, {x >= t}, {x > t} together.
+    """Return limits that hold for all events {x <= t}, {x < t}, {x >= t}, {x > t} simultaneously.
 
     Each tail spends half of ``error``. The limit at count k is that of Clopper and Pearson at the
-    common ``level``; with up to `EXACT_UP_TO` draws the level is the largest that the exact
-    probability allows, beyond that the largest that a second-order union bound over ranks fixed in
+    common ``level``. With up to `EXACT_UP_TO` draws the level is the largest that the exact
+    probability allows; with more, the largest that a second-order union bound over ranks fixed in
     advance allows.
     """
     ranks = _ranks(size)
@@ -231,9 +248,9 @@ def _ranks(size: int) -> Ranks:
 
 
 def _level(size: int, ranks: Ranks, error: float) -> float:
-    """Return a level whose chance to fail anywhere is at most ``error``, and nearly that.
+    """Return a level whose probability of failure anywhere is at most ``error``, and nearly that.
 
-    The chance divided by the level changes slowly, so a few proportional steps suffice.
+    The probability divided by the level changes slowly, so a few proportional steps suffice.
     """
     exactly = size <= EXACT_UP_TO and error >= _LEAST_EXACT
     failure = failure_exactly if exactly else failure_at_most
@@ -244,18 +261,18 @@ def _level(size: int, ranks: Ranks, error: float) -> float:
         if (1 - _SLACK) * error <= chance <= error:
             return level
         level *= min(max(wanted / max(chance, 1e-300), 1e-3), 1e3)
-        if level >= wanted and chance <= error:  # one rank, one limit
+        if level >= wanted and chance <= error:  # one rank has one limit
             return wanted
     return error / ranks.size  # the plain union bound needs no search
 
 
 def failure_exactly(size: int, ranks: Ranks, cuts: Array) -> float:
-    """Return P(N(c_i) >= i for some rank i), all ranks from 1 to ``size``.
+    """Return P(N(c_i) >= i for some rank i), for all ranks from 1 to ``size``.
 
-    A Poisson process of rate ``size`` given that it has ``size`` points in all is N, and its
+    A Poisson process of rate ``size``, given that it has ``size`` points in total, is N, and its
     increments are independent: the law of the count is carried from cut to cut by convolution,
-    without the counts that fail (Noe 1972; Moscovich and Nadler 2017, in the form of a
-    convolution). Mass that is dropped as negligible counts as failed.
+    without the counts that fail (Noe 1972; Moscovich and Nadler 2017). Mass that is dropped as
+    negligible counts as failed.
     """
     del ranks  # 1, 2, ..., size
     law, lowest, last = np.ones(1), 0, 0.0
@@ -287,11 +304,11 @@ _LOG_FACTORIAL = gammaln(np.arange(4 * EXACT_UP_TO + 400) + 1.0)
 
 
 def failure_at_most(size: int, ranks: Ranks, cuts: Array) -> float:
-    """Bound P(N(c_i) >= i for some of the ranks) from above.
+    """Return an upper bound on P(N(c_i) >= i for some of the ranks).
 
     P(union of A_j) <= P(A_1) + sum_j P(A_j and not A_{j-1}) (Hunter 1976, Worsley 1982). Given
-    N(c_{j-1}) = a the increment is binomial, and the chance that it reaches rank i_j grows with a:
-    values of a are put together in bins, each at its greatest.
+    N(c_{j-1}) = a the increment is binomial, and the probability that it reaches rank i_j increases
+    with a: values of a are grouped into bins, each represented by its largest.
     """
     n = float(size)
     i, c = ranks.astype(np.float64), cuts

@@ -1,4 +1,4 @@
-"""From rates that hold together to an upper bound on the tradeoff function, and what it implies."""
+"""Upper bounds on the tradeoff function from simultaneous rates, and their consequences."""
 
 from __future__ import annotations
 
@@ -13,17 +13,20 @@ Array = NDArray[np.float64]
 
 
 def tradeoff_points(regions: Iterable[Region]) -> tuple[Array, Array]:
-    """Vertices ``(alpha, beta)`` of an upper bound on the tradeoff function T(first, second).
+    """Return the vertices of an upper bound on the tradeoff function T(first, second).
 
-    A region with first rate at least p and second rate at most q bounds T at alpha = 1 - p by
-    beta = q: reject the first law outside the event. T is convex and runs below the line from
-    (0, 1) to (1, 0) (Dong, Roth and Su 2022, Proposition 2.2), so the lower convex hull of these
-    points and the two ends is above T wherever every region holds. A region of many corners
-    enters with the rectangle around it.
+    A region with first rate at least p and second rate at most q bounds T at alpha = 1 - p by beta
+    = q: reject the first law outside the event. T is convex and lies below the line from (0, 1) to
+    (1, 0) (Dong, Roth and Su 2022, Proposition 2.2), so the lower convex hull of these points and
+    the two ends is above T if every region holds. A region of many corners enters with its bounding
+    rectangle.
 
     Returns
     -------
-    Ascending ``alpha`` from 0 to 1 and falling ``beta``, shape (vertices,) each.
+    alpha : numpy.ndarray
+        Ascending from 0 to 1, shape (vertices,).
+    beta : numpy.ndarray
+        Decreasing, shape (vertices,).
     """
     corners = np.asarray([(1 - np.min(r.first), np.max(r.second)) for r in regions])
     alpha, beta = corners.reshape(-1, 2).T
@@ -40,9 +43,9 @@ def hull_points(alpha: Array, beta: Array) -> tuple[Array, Array]:
 
 
 def hull_vertices(alpha: Array, beta: Array) -> NDArray[np.intp]:
-    """Return which points are vertices of the lower convex hull of all and (0, 1) and (1, 0).
+    """Return the indices of the vertices of the lower convex hull of all points, (0, 1) and (1, 0).
 
-    Indices with ascending alpha; the two ends are not among them.
+    The indices have ascending alpha; the two ends are excluded.
     """
     useful = np.flatnonzero((beta < 1 - alpha) & (alpha > 0))
     useful = useful[np.lexsort((beta[useful], alpha[useful]))]
@@ -69,13 +72,13 @@ def _turns_left(
 
 
 def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
-    """Renyi divergence of the pair whose tradeoff function is piecewise linear.
+    """Return the Renyi divergence of the pair whose tradeoff function is piecewise linear.
 
     A pair whose tradeoff function lies below this one can be turned into the discrete pair with
     masses diff(alpha) and -diff(beta) by post-processing (Blackwell 1953; Dong, Roth and Su 2022,
-    Theorem 2.10), so its own divergence is at least this (data processing: van Erven and
-    Harremoes 2014, Theorem 9). It joins all events of the band and is at least as large as what
-    any one of them gives.
+    Theorem 2.10), so its own divergence is at least this (data processing: van Erven and Harremoes
+    2014, Theorem 9). The result combines all events of the band and is at least as large as the
+    bound of any single event.
 
     Parameters
     ----------
@@ -85,7 +88,7 @@ def hull_renyi(orders: Array, alpha: Array, beta: Array) -> Array:
         Vertices of a convex tradeoff function from (0, 1) to (1, 0).
     """
     p, q = np.diff(alpha), -np.diff(beta)
-    p, q = p[p > 0], q[p > 0]  # a segment without first mass adds nothing
+    p, q = p[p > 0], q[p > 0]  # a segment without first mass contributes nothing
     loss = np.log(p) - np.log(q)
     highest = float(np.max(loss))
     power = orders[:, None] - 1

@@ -1,19 +1,19 @@
-"""Exact tests of two rates when the second law's rate has a known distribution.
+"""Exact tests of two rates when the rate under the second law has a known distribution.
 
-An event is cut at an order statistic of the second law's scores: all that lies above its k-th
-largest of m scores. The second law gives this event a rate B ~ Beta(k, m - k + 1), whatever that
-law is. Among n scores of the first law, C lie in the event: given B, C is binomial with rate R(B),
-R the largest rate that the first law gives to the second law's events of this tail. A hypothesis
-R <= f, f increasing, therefore has the p-value
+An event is cut at an order statistic of the second law's scores: everything above its k-th largest
+of m scores. The second law gives this event a rate B ~ Beta(k, m - k + 1), for every law. Among n
+scores of the first law, C lie in the event: given B, C is binomial with a rate of at most R(B),
+where R(b) is the largest rate that the first law gives to an event whose second rate is b. A
+hypothesis R <= f, with f increasing, therefore has the p-value
 
     P(Bin(n, f(B)) >= C) = P(V <= f(B)),   V ~ Beta(C, n - C + 1), B ~ Beta(k, m - k + 1).
 
-No rate is unknown here, so nothing is lost to the worst case of one (compare two limits of Clopper
-and Pearson at half the error each, or a joint test that holds for every rate).
+There is no nuisance parameter, so nothing is lost to a worst case over an unknown rate (in contrast
+to two Clopper-Pearson limits at half the error each, or a joint test that holds for every rate).
 
-The p-value grows with f. So the hypotheses that are rejected at one error are those below some
-curve, the true R is rejected with probability at most that error, and unless it is, every bound
-that is read off the curves that are left is right: for all delta, mu and points together.
+The p-value increases with f. So the hypotheses that are rejected at one error are those below some
+curve, and the true R is rejected with probability at most that error. Unless it is rejected, every
+bound that follows from the remaining curves is right: for all delta, mu and points simultaneously.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 Array = NDArray[np.float64]
 
-# Normal scores of the quantiles between which panels of quadrature stand, of B and of V, and shares
-# of the second rate at a kink: the integrand may be narrow there.
+# Ends of the quadrature panels: normal scores of quantiles of B and of V, and multiples of the
+# second rate at a kink, where the integrand may be narrow.
 _OWN_SCORES = np.array([-10.0, -6, -3.5, -1.5, 0, 1.5, 3.5, 6, 10])
 _OTHER_SCORES = np.array([-5.0, -2.5, -1, 1, 2.5, 5])
 _ABOUT_KINK = (0.9, 1.0, 1.1)
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
-# Errors of a p-value by quadrature, relative and absolute, which are taken against rejection: at
-# least twice the largest of 3,000 tests of 10 to a million scores, ``tests/estimation``.
+# Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
+# the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-10
 _CLOSE_ENOUGH = 1e-7
 _INSIDE = 1e-300
@@ -46,14 +46,14 @@ Indices = NDArray[np.intp]
 
 @dataclass(frozen=True)
 class Hypothesis:
-    """That no event has a first rate above ``highest`` of its second rate.
+    """The hypothesis that the first rate of an event is at most ``highest`` of its second rate.
 
     Attributes
     ----------
     highest, lowest
         An increasing function [0, 1] -> [0, 1] and its inverse, of arrays (tests, nodes).
     kinks
-        Second rates at and about which ``highest`` has no derivative, shape (tests, kinks).
+        Second rates at and near which ``highest`` has no derivative, shape (tests, kinks).
     """
 
     highest: Curve
@@ -63,14 +63,14 @@ class Hypothesis:
 
 @dataclass(frozen=True, eq=False)
 class RankCounts:
-    """Counts of several tests, one an entry.
+    """Counts of several tests, one entry per test.
 
     Attributes
     ----------
     rank, second_total
-        The event holds all that lies beyond the score of this rank, of so many of the second law.
+        The event holds the scores beyond the score of this rank, among this many of the second law.
     count, first_total
-        How many scores of the first law are in it, and how many there are.
+        Number of scores of the first law in the event, and in total.
     """
 
     rank: NDArray[np.int64]
@@ -79,7 +79,7 @@ class RankCounts:
     first_total: NDArray[np.int64]
 
     def take(self, which: Indices) -> RankCounts:
-        """Return some of the tests."""
+        """Return a subset of the tests."""
         return RankCounts(
             self.rank[which],
             self.second_total[which],
@@ -90,7 +90,7 @@ class RankCounts:
 
 @lru_cache(maxsize=4096)
 def _own_edges(rank: int, total: int) -> tuple[float, ...]:
-    """Log odds of the quantiles of Beta(rank, total - rank + 1)."""
+    """Return the log odds of the quantiles of Beta(rank, total - rank + 1)."""
     a, b = float(rank), float(total - rank + 1)
     tail = ndtr(-np.abs(_OWN_SCORES))
     low = _OWN_SCORES < 0
@@ -101,7 +101,7 @@ def _own_edges(rank: int, total: int) -> tuple[float, ...]:
 
 
 def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
-    """Return the p-value of each test against a hypothesis of its own.
+    """Return the p-value of each test against its own hypothesis.
 
     The integral over B runs over the log odds, in panels between quantiles of B and of V and kinks.
     """
@@ -133,7 +133,7 @@ def epsilon_hypothesis(epsilon: Array, delta: float, own: bool, other: bool) -> 
     """Bound rates by an (epsilon, delta) claim on the test's order, on the other one, or on both.
 
     P(S) <= delta + e^epsilon Q(S) bounds the first rate by delta + e^epsilon b; the other order,
-    for the complement, by 1 - e^-epsilon (1 - delta - b).
+    for the complement, bounds it by 1 - e^-epsilon (1 - delta - b).
     """
     e = np.exp(epsilon)[:, None]
     corner = (1 - delta) / (1 + e)
@@ -164,11 +164,11 @@ def gaussian_hypothesis(mu: Array) -> Hypothesis:
 
 
 def point_hypothesis(second: Array, first: Array) -> Hypothesis:
-    """Bound rates by a point: second rate ``second``, first rate at most ``first``.
+    """Bound rates by a point: the first rate is at most ``first`` at the second rate ``second``.
 
-    The pairs of rates that the events of two laws have, randomised ones too, are a convex set that
-    holds (0, 0). So the largest first rate is at most ``first`` up to the second rate ``second``,
-    and rises no faster than in proportion from there on.
+    The pairs of rates of (randomised) events under two laws form a convex set that contains (0, 0).
+    So the largest first rate is at most ``first`` up to the second rate ``second``, and increases
+    at most proportionally beyond it.
     """
     a, r = second[:, None], np.maximum(first[:, None], _INSIDE)
     return Hypothesis(
@@ -187,7 +187,7 @@ def largest_rejected(
     """Return the largest number below ``high`` whose hypothesis each test rejects; 0 if none.
 
     Hypotheses grow with the number. The normal score of the p-value is nearly linear in it, so
-    secants find the end; what is returned has been rejected itself.
+    secant steps find the boundary; the returned number itself is rejected.
     """
 
     def excess(which: Indices, number: Array) -> Array:
@@ -215,9 +215,9 @@ def largest_rejected(
             break
         a, b, fa, fb = low[going], top[going], low_gap[going], top_gap[going]
         share = np.clip(fa / (fa - fb), 1e-10, 1 - 1e-10)
-        # every third step halves, so the bracket shrinks whatever the shape
+        # every third step bisects, so the bracket shrinks for every shape
         number = a + (b - a) * (0.5 if step % 3 == 2 else share)
-        # lean beyond the secant's end by turns, so that both ends move
+        # overshoot the secant's root on alternating sides, so that both ends move
         lean = 0.25 * _CLOSE_ENOUGH * np.maximum(1.0, b) * (1 if step % 2 else -1)
         number = np.clip(number + lean, a + 0.1 * abs(lean), b - 0.1 * abs(lean))
         value = excess(left[going], number)

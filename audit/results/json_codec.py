@@ -122,7 +122,7 @@ def schema() -> dict[str, Any]:
     'Result of a Noisy-SGD audit'
     """
     described = codec.json_schema(Result, title=_TITLE, id=_ID)
-    package = __name__.partition(".")[0]
+    package = Result.__module__.partition(".")[0]  # also if this file runs as __main__
     ours = {kind: cls for kind, cls in kinds().items() if cls.__module__.startswith(f"{package}.")}
     pairs = codec.json_schema(Union[tuple(ours.values())], title="", id="")  # noqa: UP007
     for kind in ours:

@@ -359,9 +359,9 @@ def test_tells_how_the_confidence_was_spent(piloted: Audit) -> None:
     assert record.thresholds == PilotSplit(fraction=0.1)
     assert record.error_spent == pytest.approx(0.05, rel=1e-12)
     assert [one.purpose for one in record.spent] == [
-        "32 thresholds for every delta, alike",
-        "tests for delta 1e-05, one an order",
-        "tests for delta 0.01, one an order",
+        "32 thresholds for every delta, equal parts",
+        "tests for delta 1e-05, one per order",
+        "tests for delta 0.01, one per order",
     ]
     assert sum(one.error for one in audit.tests) == pytest.approx(
         sum(one.error for one in audit.spent), rel=1e-12

@@ -126,7 +126,7 @@ def test_degenerate_columns() -> None:
         ({"columns": "mean"}, "columns must be WeightedColumns, LinearScore, BestColumn or"),
         (
             {"columns": WeightedColumns((1.0,))},
-            r"weights must be one a column \(12\), got \(1.0,\)",
+            r"weights must be one per column \(12\), got \(1.0,\)",
         ),
         ({"seed": None}, "seed must be given to choose from columns, got None"),
         ({"samples_prime": np.zeros((9, 3))}, "samples_prime must be of dimension 12 like samples"),

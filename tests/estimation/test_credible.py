@@ -93,7 +93,7 @@ def test_it_is_no_lower_bound_and_says_so() -> None:
         posterior = credible_epsilon(int(tp), int(fp), int(20 - fp), int(20 - tp), delta=0.0)
         wrong += bool(posterior.probability_at_most(truth) < 0.05)
     assert wrong > 0.05 * 400 + 3 * np.sqrt(400 * 0.05 * 0.95)
-    assert "no bound" in (CredibleStatement.__doc__ or "")
+    assert "not a bound" in (CredibleStatement.__doc__ or "")
     assert not any("lower" in name or "bound" in name for name in dir(CredibleStatement))
 
 

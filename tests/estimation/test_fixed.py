@@ -81,7 +81,7 @@ def test_each_test_is_paid_for_and_both_directions_are() -> None:
     assert len(audit.tests) == 10
     assert sum(one.error for one in audit.tests) == pytest.approx(0.1, rel=1e-12)
     assert [(one.purpose, one.error) for one in audit.spent] == [
-        ("10 tests fixed in advance, alike", pytest.approx(0.1))
+        ("10 tests fixed in advance, equal parts", pytest.approx(0.1))
     ]
     one_way = FixedThresholds((1.0,), favours=(Order.FORWARD,))
     bound = audit_samples(FIRST, SECOND, confidence=0.9, thresholds=one_way).epsilon_lower(1e-2)

@@ -156,7 +156,7 @@ def test_a_score_never_meets_what_trained_it(learner: Any) -> None:
         split(first, second, fraction=0.4, seed=1)[1],
         split(first + 1, second, fraction=0.5, seed=1)[1],
     ):
-        with pytest.raises(ValueError, match="held_out must be of the split that trained"):
+        with pytest.raises(ValueError, match="held_out must come from the split that trained"):
             score.apply(other)
     for known in (training.samples, training.samples.copy()):
         with pytest.raises(ValueError, match="held_out must be fresh, got samples that trained"):
