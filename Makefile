@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 ADAPTERS := .venv-adapters
 
-.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results clean
+.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results wheel clean
 
 install: $(STAMP)
 
@@ -33,6 +33,13 @@ lint: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tests/docstrings.py
+	$(BIN)/codespell
+	$(BIN)/pymarkdownlnt scan -r --exclude 'docs/_site/**' --exclude 'docs/reference/generated/**' *.md docs
+	$(BIN)/yamllint --strict .github scenarios CITATION.cff .pre-commit-config.yaml .yamllint
+	$(BIN)/check-jsonschema --builtin-schema vendor.github-workflows .github/workflows/*.yml
+	$(BIN)/check-jsonschema --schemafile docs/schemas/claims.schema.json scenarios/claims/*.claims.yaml
+	$(BIN)/check-jsonschema --schemafile docs/schemas/scenario.schema.json scenarios/*.yaml scenarios/papers/*.yaml
+	$(BIN)/zizmor --offline --quiet .github
 
 bench: $(DEV)
 	$(BIN)/python results/benchmarks/make.py
@@ -73,6 +80,10 @@ $(ADAPTERS)/.installed: pyproject.toml tests/adapters/versions.txt
 	$(ADAPTERS)/bin/python -m pip install -q $(PIP_FLAGS) \
 		--constraint tests/adapters/versions.txt -e ".[adapters]"
 	@touch $@
+
+# Distributions in dist/, checked, and the wheel tried in a bare environment.
+wheel:
+	PYTHON=$(PYTHON) .ci/wheel
 
 clean:
 	rm -rf $(VENV) $(ADAPTERS) .venv-floors build dist
