@@ -1,12 +1,12 @@
-"""The upper-bound engine: published bounds on the privacy loss of Noisy-SGD's last iterate.
+"""Upper bounds: published bounds on the privacy loss of Noisy-SGD, and those of this package.
 
     curve = evaluate("bsa24.theorem_4_3", mechanism)
     curve.epsilon(1e-5)
 
-``CATALOGUE`` maps ids to entries (source, statement, assumptions, status); `applicable` lists
-those that speak about a mechanism, `best` finds the tightest sound one, `table` shows what each of
-them says, and `calibrate` finds the noise or the steps that meet a budget. `bound` registers a
-function as a bound.
+``CATALOGUE`` maps ids to entries (source, statement, assumptions, status). `applicable` lists the
+entries that cover a mechanism, `best` returns the tightest sound bound, `table` evaluates every
+entry, and `calibrate` finds the noise or the number of steps that meets a budget. `bound` registers
+a function as a bound.
 """
 
 from audit.bounds.assumed_batches import BatchingGap, batching_gap

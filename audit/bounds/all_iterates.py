@@ -1,7 +1,7 @@
-"""What accountants claim: the privacy of all iterates of clipped DP-SGD, whatever the losses.
+"""Tight accountants: the privacy of all iterates of clipped DP-SGD, for any losses.
 
-Tight, for some losses attain the pair that is composed (`audit.dominating`), and valid for the last
-iterate, which is computed from all of them.
+The bounds are tight because some losses attain the composed pair (`audit.dominating`), and they
+hold for the last iterate by post-processing.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from audit.dominating import SAMPLERS, dominating_curve
 from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 
 LEAST_NOISE = 0.06
-"""Below it probabilities underflow in the laws of random allocation and of sampled steps."""
+"""Smallest noise multiplier for which no probability underflows."""
 
 ACCURACY = 3e-5
-"""Relative width of the brackets whose upper ends the bounds are."""
+"""Relative width of the brackets; the bounds are their upper ends."""
 
 ITERATES = (Release.LAST_ITERATE, Release.RANDOM_STOP, Release.ALL_ITERATES)
 
@@ -36,7 +36,7 @@ POISSON = Assumption(
     lambda m: f"batching={m.batching.value!r}",
 )
 SAME_BATCHES = Assumption(
-    "full batches, or fixed ones in fixed order with as many records in both datasets",
+    "full batches, or fixed batches in a fixed order with equally many records in both datasets",
     lambda m: (
         m.batching is Batching.FULL
         or (m.batching is Batching.CYCLIC and m.relation is not Relation.ADD_REMOVE)
@@ -45,12 +45,12 @@ SAME_BATCHES = Assumption(
 )
 
 RANDOM_ALLOCATION = Assumption(
-    "random allocation, and a record that is left out",
+    "random allocation, and a record that is removed or zeroed out",
     lambda m: m.batching is Batching.RANDOM_ALLOCATION and m.relation is not Relation.REPLACE_ONE,
     lambda m: f"batching={m.batching.value!r} and relation={m.relation.value!r}",
 )
 SHUFFLED = Assumption(
-    "shuffled batches with as many records in both datasets",
+    "shuffled batches with equally many records in both datasets",
     lambda m: (
         m.batching in (Batching.SHUFFLED, Batching.RESHUFFLED)
         and m.relation is not Relation.ADD_REMOVE
@@ -105,8 +105,8 @@ BOUNDED_GRADIENTS = Assumption(
 def full_batch(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition of Gaussian mechanisms (Dong, Roth and Su 2022): sqrt(k)/z-GDP.
 
-    k is the number of steps that meet the record, at most ceil(T b/n) for cyclic batches, and z the
-    noise multiplier.
+    k is the number of steps that use the record, at most ceil(T b/n) for cyclic batches, and z is
+    the noise multiplier.
     """
     return SAMPLERS[mechanism.batching](mechanism, ACCURACY)
 
@@ -125,7 +125,7 @@ def full_batch(mechanism: NoisySGD) -> PrivacyCurve:
 def poisson(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition of the privacy loss distributions of Poisson sampled steps.
 
-    The numerical composition of Koskela, Jaelkoe and Honkela (2020), with errors on the safe side;
+    The numerical composition of Koskela, Jaelkoe and Honkela (2020), with all errors rounded up;
     about 3e-5 (relative) above the exact epsilon of the pair.
     """
     return SAMPLERS[Batching.POISSON](mechanism, ACCURACY)
@@ -143,9 +143,9 @@ def poisson(mechanism: NoisySGD) -> PrivacyCurve:
     covers=(Divisor.ACTUAL, Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def actual_divisor(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of steps that release the size of the batch beside the noisy sum.
+    """Composition of steps that release the batch size together with the noisy sum.
 
-    The noisy mean follows from the two. See `audit.dominating.actual_divisor`.
+    The noisy mean is a function of the two. See `audit.dominating.actual_divisor`.
     """
     return dominating_curve(replace(mechanism, release=Release.ALL_ITERATES), accuracy=ACCURACY)
 
@@ -164,8 +164,8 @@ def actual_divisor(mechanism: NoisySGD) -> PrivacyCurve:
 def random_allocation(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition of the privacy loss distributions of epochs (Feldman and Shenfeld 2025).
 
-    Computed by doubling in the convex order, with errors on the safe side; k of T steps are k times
-    1 of T/k.
+    Computed by doubling in the convex order, with all errors rounded up. Allocation to k of T steps
+    is k-fold composition of allocation to 1 of T/k steps.
     """
     return SAMPLERS[Batching.RANDOM_ALLOCATION](mechanism, ACCURACY)
 
@@ -179,10 +179,10 @@ def random_allocation(mechanism: NoisySGD) -> PrivacyCurve:
     covers=(Batching.RESHUFFLED, Release.ALL_ITERATES),
 )
 def shuffled(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of one Gaussian mechanism an epoch, given the order: sqrt(E)/z-GDP.
+    """Composition of one Gaussian mechanism per epoch, given the order: sqrt(E)/z-GDP.
 
-    Shuffling amplifies privacy by less than accountants for Poisson batches claim: with little
-    noise the adversaries of Chua et al. (2024) come within 1e-5 of this bound.
+    Shuffling amplifies privacy by less than accountants for Poisson batches claim: at low noise the
+    adversaries of Chua et al. (2024) come within 1e-5 of this bound.
     """
     epochs = -(-mechanism.steps // mechanism.steps_per_epoch)
     return GaussianCurve(math.sqrt(epochs) / mechanism.noise_multiplier)
@@ -200,8 +200,8 @@ def shuffled(mechanism: NoisySGD) -> PrivacyCurve:
     covers=(Batching.TRUNCATED_POISSON, Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def truncated_poisson(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of mixtures: the steps that cut the batch, and those that do not.
+    """Composition of mixtures of steps that truncate the batch and steps that do not.
 
-    At most what the accountant of dp-accounting has for ``TruncatedSubsampledGaussianDpEvent``.
+    At most the epsilon of dp-accounting for ``TruncatedSubsampledGaussianDpEvent``.
     """
     return SAMPLERS[Batching.TRUNCATED_POISSON](mechanism, ACCURACY)

@@ -1,4 +1,4 @@
-"""What an accountant claims for batches that are drawn in another way than it assumes."""
+"""Comparison of a mechanism with an accountant that assumes other batches."""
 
 from __future__ import annotations
 
@@ -12,35 +12,35 @@ from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Release
 from audit.numerics.roots import bracketed_root
 
-_ACCURACY = 1e-4  # relative, of the curves
-_TOLERANCE = 1e-3  # relative, of the noise multipliers
-_WIDEST = 1e3  # how far from the mechanism's own noise is looked, as a factor
+_ACCURACY = 1e-4  # relative accuracy of the curves
+_TOLERANCE = 1e-3  # relative tolerance of the noise multipliers
+_WIDEST = 1e3  # largest factor on the mechanism's noise that is tried
 
 
 @dataclass(frozen=True)
 class BatchingGap:
-    """The privacy of all iterates beside what an accountant says that assumes other batches.
+    """Privacy of all iterates, compared with an accountant that assumes other batches.
 
     Attributes
     ----------
     mechanism : NoisySGD
-        As it runs.
+        The actual mechanism.
     assumed : Batching or NoisySGD
-        The batches that the accountant assumes, or the whole mechanism.
+        Batches, or the whole mechanism, that the accountant assumes.
     delta : float
-        Where epsilons are compared.
+        Delta at which epsilons are compared.
     claimed : float
-        The accountant's epsilon: exact for the assumed batches, up to 1e-4, from above.
+        The accountant's epsilon: exact for the assumed batches up to 1e-4 (relative), rounded up.
     certified : float
-        Lower bound on the epsilon of the mechanism as it runs, attained by some losses.
+        Lower bound on the epsilon of the actual mechanism, attained by some losses.
     proven : float
-        Upper bound on it.
+        Upper bound on the epsilon of the actual mechanism.
     needed : float or None
-        No smaller noise multiplier makes the claim true, up to 1e-3 (relative); None where the
-        claim is true for any noise that was looked at.
+        The claim is false for every smaller noise multiplier, up to 1e-3 (relative); None if it is
+        true for every noise tried.
     enough : float or None
-        A noise multiplier that makes the claim true; None if no noise within a factor of 1000
-        does, as far as is proven.
+        A noise multiplier for which the claim is proven; None if there is none within a factor of
+        1000.
     """
 
     mechanism: NoisySGD
@@ -54,7 +54,7 @@ class BatchingGap:
 
     @property
     def refuted(self) -> bool:
-        """Whether some losses are less private than claimed: a certainty, no estimate."""
+        """Whether some losses are certainly less private than claimed."""
         return self.certified > self.claimed
 
     def __str__(self) -> str:
@@ -78,33 +78,33 @@ class BatchingGap:
 
 
 def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: float) -> BatchingGap:
-    """Return how private training is whose batches are not those that the accountant assumes.
+    """Return how private a training is whose batches differ from those an accountant assumes.
 
-    A loader that shuffles under an accountant for Poisson batches is the common case. Both numbers
+    A common case is a loader that shuffles, with an accountant for Poisson batches. Both numbers
     are for all iterates and the worst losses.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        As it runs, with ``release=Release.ALL_ITERATES``.
+        The actual mechanism, with ``release=Release.ALL_ITERATES``.
     assumed : Batching or NoisySGD
-        The batches that the accountant assumes, where all other parameters are the mechanism's, or
-        the mechanism that it assumes.
+        Batches that the accountant assumes, with all other parameters from ``mechanism``; or the
+        whole mechanism that it assumes.
     delta : float
-        In (0, 1).
+        A number in (0, 1).
 
     Returns
     -------
     BatchingGap
-        The accountant's number, a certified lower bound and a proven upper bound on the true one,
-        and the noise multipliers that the claim needs.
+        The accountant's epsilon, certified lower and proven upper bounds on the true one, and the
+        noise multipliers that the claim needs.
 
     Raises
     ------
     NotApplicable
-        If nothing is known of one of the two.
+        If the privacy of one of the two is unknown.
     ValueError
-        If an argument is out of its range.
+        If an argument is out of range.
 
     Examples
     --------
@@ -163,7 +163,7 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
 
 
 def _crossing(gap: Callable[[float], float], here: float) -> float | None:
-    """Return the logarithm of the factor on the noise at which a falling gap is 0."""
+    """Return the log of the noise factor at which a decreasing gap is 0."""
     step = math.log(1.5) * (1 if here > 0 else -1)
     end, value = step, gap(step)
     while (value > 0) == (here > 0):

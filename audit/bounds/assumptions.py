@@ -1,4 +1,4 @@
-"""The assumptions of the theorems, each of which is checked against a mechanism by itself."""
+"""Assumptions of theorems, each checked separately against a mechanism."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from audit.mechanism import Batching, NoisySGD, Release
 
 ROUNDING = 1e-12
-"""Relative slack of comparisons: parameters are decimals in double precision."""
+"""Relative tolerance of comparisons, for parameters rounded to double precision."""
 
 
 class NotApplicable(ValueError):
-    """The mechanism does not meet an assumption of the bound; the message names both."""
+    """Error for a mechanism that violates an assumption of a bound.
+
+    The message names the assumption and the value.
+    """
 
 
 @dataclass(frozen=True)
@@ -24,9 +27,19 @@ class Assumption:
     name : str
         The condition in words, so that "needs " + name is a sentence.
     holds : callable
-        Whether a mechanism meets it.
+        Returns whether a mechanism meets it.
     found : callable
-        What the mechanism has instead, as "name=value".
+        Returns what the mechanism has instead, as "name=value".
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=1.0, noise_std=1.0,
+    ...                    lipschitz=1.0)
+    >>> bounded = Assumption("a bounded domain", lambda m: m.diameter is not None,
+    ...                      lambda m: f"diameter={m.diameter}")
+    >>> bounded.failure(m)
+    'needs a bounded domain, got diameter=None'
     """
 
     name: str
@@ -34,20 +47,44 @@ class Assumption:
     found: Callable[[NoisySGD], str]
 
     def failure(self, mechanism: NoisySGD) -> str | None:
-        """Return None if the assumption holds, or else "needs ..., got ..."."""
+        """Return why the assumption fails.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            Public parameters of the run.
+
+        Returns
+        -------
+        str or None
+            ``"needs ..., got ..."``; None if the assumption holds.
+        """
         if self.holds(mechanism):
             return None
         return f"needs {self.name}, got {self.found(mechanism)}"
 
     def require(self, mechanism: NoisySGD, who: str) -> None:
-        """Raise `NotApplicable` in the name of ``who`` if the assumption fails."""
+        """Raise `NotApplicable` unless the assumption holds.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            Public parameters of the run.
+        who : str
+            Start of the message: what needs the assumption.
+
+        Raises
+        ------
+        NotApplicable
+            If the assumption fails.
+        """
         failure = self.failure(mechanism)
         if failure is not None:
             raise NotApplicable(f"{who} {failure}")
 
 
 def _full_batches(m: NoisySGD) -> bool:
-    # a batch of all n records is the full batch however it is drawn, unless its size is random
+    # a batch of all n records is the full batch for every scheme with fixed batch sizes
     random = (Batching.POISSON, Batching.TRUNCATED_POISSON)
     return m.batch_size == m.dataset_size and m.batching not in random
 
@@ -60,7 +97,7 @@ def _batching(m: NoisySGD) -> str:
 
 
 def constant_step_size(m: NoisySGD) -> bool:
-    """Whether every step has the same step size."""
+    """Return whether every step has the same step size."""
     return not isinstance(m.step_size, tuple) or len(set(m.step_size)) == 1
 
 
@@ -127,7 +164,7 @@ LAST_OR_ALL_ITERATES = Assumption(
     lambda m: f"release={m.release.value!r}",
 )
 UNCLIPPED = Assumption(
-    "unclipped gradients, for clipped ones need not be those of a convex loss",
+    "unclipped gradients, because clipped ones need not be those of a convex loss",
     _unclipped,
     lambda m: f"clip_norm={m.clip_norm!r}",
 )
@@ -158,17 +195,17 @@ RANDOM_STOP = Assumption(
     lambda m: f"release={m.release.value!r}",
 )
 RANDOM_SKIP = Assumption(
-    "a random number of the first records to be left out",
+    "a random number of first records to be skipped",
     lambda m: m.release is Release.RANDOM_SKIP,
     lambda m: f"release={m.release.value!r}",
 )
 FIXED_SIZE = Assumption(
-    "batches of a fixed size, for steps on larger ones need not contract",
+    "batches of a fixed size, because steps on larger ones need not contract",
     lambda m: m.batching is not Batching.POISSON,
     lambda m: f"batching={m.batching.value!r}",
 )
 FIXED_ORDER = Assumption(
-    "fixed batches in fixed order",
+    "fixed batches in a fixed order",
     lambda m: m.batching is Batching.CYCLIC or _full_batches(m),
     _batching,
 )
@@ -178,7 +215,7 @@ FIXED_BATCHES = Assumption(
     lambda m: f"batching={m.batching.value!r}",
 )
 ONE_PASS = Assumption(
-    "one pass over the records, one at a time in fixed order",
+    "one pass over the records, one at a time in a fixed order",
     lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size,
     lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and {_batching(m)}",
 )

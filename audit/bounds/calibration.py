@@ -1,4 +1,4 @@
-"""Inversion of bounds: the least noise, or the most steps, that meets a budget."""
+"""Inversion of bounds: the least noise, or the largest number of steps, for a budget."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 RELATIVE_TOLERANCE = 1e-6
 LARGEST_STEPS = 10**9
 
-_WIDEST = 1e18  # how far from the mechanism's own noise is looked
+_WIDEST = 1e18  # largest factor on the mechanism's noise that is tried
 _MOST_EVALUATIONS = 200
 
 
 class _Probe:
-    """Asks a bound, and remembers why it did not answer."""
+    """Evaluator of a bound that records why it failed."""
 
     def __init__(self, bound: Callable[[float], float], target: float) -> None:
         self.bound, self.target = bound, target
@@ -21,13 +21,13 @@ class _Probe:
         self.least = math.inf
 
     def excess(self, value: float) -> float:
-        """Log of epsilon over the target: at most 0 where the budget is met; inf where no answer.
+        """Return log(epsilon/target), at most 0 if the budget is met; inf if the bound fails.
 
-        Where the target is 0 only its sign means anything.
+        For target 0 only the sign is meaningful.
         """
         try:
             epsilon = self.bound(value)
-        except ValueError as error:  # an assumption that the value fails, or an option
+        except ValueError as error:  # the value violates an assumption or the range of an option
             self.error = error
             return math.inf
         self.least = min(self.least, epsilon)
@@ -36,7 +36,7 @@ class _Probe:
         return math.log(epsilon / self.target) if self.target > 0 else math.inf
 
     def refuse(self, what: str) -> ValueError:
-        """Return the error to raise where nothing meets the budget."""
+        """Return the error to raise if nothing meets the budget."""
         if math.isinf(self.least) and self.error is not None:
             return self.error
         return ValueError(
@@ -46,16 +46,16 @@ class _Probe:
 
 
 def least_noise(bound: Callable[[float], float], target: float, start: float) -> float:
-    """Return a noise that meets the budget, at most 1e-6 (relative) above the least that does.
+    """Return a noise that meets the budget, at most 1e-6 (relative) above the least one.
 
     Parameters
     ----------
-    bound
-        Epsilon as a function of the noise, falling; ``ValueError`` counts as not met.
-    target
+    bound : callable
+        Epsilon as a decreasing function of the noise; a ``ValueError`` counts as not met.
+    target : float
         The budget.
-    start
-        Where to begin; only its scale matters.
+    start : float
+        Initial value, of which only the scale matters.
 
     Raises
     ------
@@ -85,7 +85,7 @@ def least_noise(bound: Callable[[float], float], target: float, start: float) ->
 
 
 def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) -> float:
-    """Close in on the crossing in logarithms; ``high`` meets the budget all the time."""
+    """Narrow the bracket of the crossing in logarithms; ``high`` always meets the budget."""
     x_low, x_high = math.log(low), math.log(high)
     width = 0.9 * RELATIVE_TOLERANCE
     side = 0
@@ -96,7 +96,7 @@ def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) 
             x = x_low + (x_high - x_low) * fails / (fails - meets)  # regula falsi, Illinois
         else:
             x = (x_low + x_high) / 2
-        # a step past the root closes the bracket from the other side
+        # a step past the root tightens the bracket from the other side
         x = min(max(x, x_low + 0.4 * width), x_high - 0.4 * width)
         value = probe.excess(math.exp(x))
         if value <= 0:
@@ -111,21 +111,21 @@ def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) 
 
 
 def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
-    """Return the largest multiple of ``unit`` that meets the budget where its double does not.
+    """Return the largest multiple of ``unit`` that meets the budget, assuming monotonicity.
 
     Parameters
     ----------
-    bound
-        Epsilon as a function of the number of steps; ``ValueError`` counts as not met.
-    target
+    bound : callable
+        Epsilon as a function of the number of steps; a ``ValueError`` counts as not met.
+    target : float
         The budget.
-    unit
-        What the number of steps must be a multiple of.
+    unit : int
+        Divisor of the number of steps.
 
     Raises
     ------
     ValueError
-        If no number of steps meets the budget, or all do up to a billion.
+        If no number of steps meets the budget, or every number up to a billion does.
     """
     probe = _Probe(lambda value: bound(int(value)), target)
     count, low = 1, 0

@@ -1,4 +1,4 @@
-"""Which records a bound speaks about: the batches that may hold the differing record."""
+"""Record scopes: the batches that may hold the differing record under a bound."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from audit.mechanism import Batching, NoisySGD
 
 
 class RecordScope(enum.Enum):
-    """The records that a bound covers, where batches are fixed and come in a fixed order.
+    """Records that a bound covers, for fixed batches in a fixed order.
 
-    A pair that differs in another record says nothing about the bound. The scope may depend on an
-    option of the bound, which each member names.
+    A pair that differs in another record is no evidence about the bound. The scope may depend on an
+    option of the bound, which the member names.
     """
 
     ANY = "any record"
@@ -25,18 +25,24 @@ class RecordScope(enum.Enum):
 
     @property
     def option(self) -> str | None:
-        """The option of the bound that selects the records; None if there is none."""
+        """Option of the bound that selects the records; None if there is none."""
         return _OPTIONS.get(self)
 
     def batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
-        """Return the batches of the cycle, from 0, that may hold the record; None for any.
+        """Return the batches of the cycle that may hold the record.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters. Only cyclic batches have an order that both datasets share.
+            Public parameters of the run. Only cyclic batches have an order that both datasets
+            share.
         options : mapping of str to object
-            Options of the bound, as they are passed to it.
+            Options of the bound.
+
+        Returns
+        -------
+        range or None
+            Batches, counted from 0; None for any.
         """
         if mechanism.batching is not Batching.CYCLIC:
             return None
@@ -54,14 +60,19 @@ class RecordScope(enum.Enum):
         return range((mechanism.dataset_size - number) // size)
 
     def options_at(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
-        """Return the options that select the first record of a batch, where a record is selected.
+        """Return the options that select the first record of a batch.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         position : int
-            The place of the batch in the cycle, from 0.
+            Position of the batch in the cycle, from 0.
+
+        Returns
+        -------
+        dict of str to int
+            Options; empty if the bound covers all records alike.
         """
         if self is RecordScope.INDEX:
             return {"index": position * mechanism.batch_size + 1}

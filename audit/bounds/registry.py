@@ -1,4 +1,4 @@
-"""The registry of bounds: what an entry is, and the questions that can be asked of all of them."""
+"""The registry of bounds, and operations on all entries."""
 
 from __future__ import annotations
 
@@ -21,58 +21,62 @@ from audit.mechanism import Batching, Choice, NoisySGD
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
-_TIE = 1e-9  # relative: closer values are the same number, computed in two ways
+_TIE = 1e-9  # relative; closer values count as equal
 
 
 class Status(enum.Enum):
-    """What is known of a statement."""
+    """What is known about a statement."""
 
     AS_PRINTED = "as printed"
     CORRECTED = "corrected"
     UNPROVEN = "unproven"
     REFUTED = "refuted as printed"
-    ASYMPTOTIC = "asymptotic"  # a rate without constants: drawn, never judged
-    OWN = "own"  # proven in this package, printed nowhere
+    ASYMPTOTIC = "asymptotic"  # a rate without constants: plotted, never judged
+    OWN = "own"  # proven in this package
 
     @property
     def sound(self) -> bool:
-        """Whether `best` may use it: no violation is known, and it is proven."""
+        """Whether the statement is proven and has no known violation; `best` uses only these."""
         return self in (Status.AS_PRINTED, Status.CORRECTED, Status.OWN)
 
 
 @dataclass(frozen=True)
 class Entry:
-    """One statement: an upper bound on the privacy loss of every mechanism that it covers.
+    """Catalogue entry: an upper bound on the privacy loss of every mechanism that it covers.
 
     Parameters
     ----------
     id : str
-        Paper and number, as in ``"bsa24.theorem_4_3"``.
+        Paper and number, such as ``"bsa24.theorem_4_3"``.
     source : Source
-        Where it is printed.
+        Where it is published.
     statement : str
-        One line in plain words, with the formula.
+        The statement in one line, with its formula.
     assumptions : tuple of Assumption
-        What a mechanism must meet, in the order in which failures are reported.
+        Conditions on the mechanism, in the order in which failures are reported.
     status : Status
-        What is known of the statement.
+        What is known about the statement.
     function : callable
-        Maps a mechanism that meets the assumptions to a curve; its keyword-only parameters are
-        the options.
+        Maps a mechanism that meets the assumptions to a curve. Its keyword-only parameters are the
+        options.
     slow : bool, default: False
-        Whether a value takes seconds: `Catalogue.best` and `Catalogue.table` leave it out unless
-        they are told to take it in.
+        Whether evaluation takes seconds. `Catalogue.best` and `Catalogue.table` skip slow entries
+        by default.
     record_scope : RecordScope, default: RecordScope.ANY
-        Which records the statement speaks about.
+        Records that the statement covers.
     other_runs : tuple of str, optional
-        Options that describe the two runs beyond what the mechanism says. With one of them set no
-        pair of the package is known to be covered by the bound.
+        Options that describe the two runs beyond the mechanism. If one of them is set, no pair of
+        this package is known to be covered.
     runs_option : str, optional
-        The option that says how many runs on one dataset are released, if there is one.
+        Option that gives the number of released runs on one dataset, if any.
     covers : tuple of Choice, optional
-        Choices of a mechanism that the statement is proven for, besides those that every entry
-        covers or refuses by its assumptions (`audit.mechanism.COVERED_BY_DEFAULT`). All others are
-        refused.
+        Choices of a mechanism that the statement is proven for, in addition to
+        `audit.mechanism.COVERED_BY_DEFAULT`. All other choices are refused.
+
+    Raises
+    ------
+    ValueError
+        If ``function`` lacks an option that the entry names.
     """
 
     id: str
@@ -101,42 +105,74 @@ class Entry:
 
     @property
     def options(self) -> tuple[str, ...]:
-        """Names of the free parameters that can be set by hand."""
+        """Names of the free parameters."""
         parameters = inspect.signature(self.function).parameters.values()
         return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
     def differing_batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
-        """Return the batches of the cycle, from 0, that may hold the record; None for any.
+        """Return the batches of the cycle that may hold the differing record.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         options : mapping of str to object
-            The options with which the bound is evaluated.
+            Options of the bound.
+
+        Returns
+        -------
+        range or None
+            Batches, counted from 0; None for any.
         """
         return self.record_scope.batches(mechanism, options)
 
     def record_options(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
-        """Return the options that ask for the first record of a batch; none if all are alike.
+        """Return the options that select the first record of a batch.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         position : int
-            The place of the batch in the cycle, from 0.
+            Position of the batch in the cycle, from 0.
+
+        Returns
+        -------
+        dict of str to int
+            Options; empty if the bound covers all records alike.
         """
         return self.record_scope.options_at(mechanism, position)
 
     def released_runs(self, options: Mapping[str, object]) -> int:
-        """Return how many runs on one dataset the bound covers with these options."""
+        """Return how many runs on one dataset the bound covers.
+
+        Parameters
+        ----------
+        options : mapping of str to object
+            Options of the bound.
+
+        Returns
+        -------
+        int
+            Number of runs.
+        """
         if self.runs_option is None:
             return 1
         return int(cast(SupportsInt, options.get(self.runs_option, 1)))
 
     def failures(self, mechanism: NoisySGD) -> tuple[str, ...]:
-        """Return one "needs ..., got ..." for each assumption that ``mechanism`` fails."""
+        """Return why the entry does not cover a mechanism.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            Public parameters of the run.
+
+        Returns
+        -------
+        tuple of str
+            One ``"needs ..., got ..."`` per failed assumption; empty if all hold.
+        """
         refusal = mechanism.uncovered(self.covers)
         failures: list[str] = [] if refusal is None else [refusal]
         for assumption in self.assumptions:
@@ -151,7 +187,27 @@ class Entry:
         return tuple(failures)
 
     def evaluate(self, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
-        """Return the bound for ``mechanism``; see `Catalogue.evaluate` for what it raises."""
+        """Return the bound for a mechanism.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            Public parameters of the run.
+        **options : object
+            Free parameters of the bound; by default they are optimised.
+
+        Returns
+        -------
+        PrivacyCurve
+            The curve.
+
+        Raises
+        ------
+        NotApplicable
+            If the mechanism fails an assumption.
+        ValueError
+            If an option is unknown or out of range.
+        """
         validate.instance(NoisySGD, mechanism=mechanism)
         for name in options:
             if name not in self.options:
@@ -169,20 +225,20 @@ class Entry:
 
 @dataclass(frozen=True)
 class BestBound:
-    """The tightest of the sound bounds at one delta.
+    """Tightest sound bound at one delta.
 
     Attributes
     ----------
     id : str
-        The winning entry, its epsilon at ``delta``, and its whole curve.
+        Id of the tightest bound.
     epsilon : float
-        The winning entry, its epsilon at ``delta``, and its whole curve.
+        Its epsilon at ``delta``.
     curve : PrivacyCurve
-        The winning entry, its epsilon at ``delta``, and its whole curve.
+        Its curve.
     delta : float
-        The delta at which bounds were compared.
+        Delta at which bounds were compared.
     compared : mapping of str to float
-        Epsilon of every sound bound that applies, by id.
+        Epsilon of every applicable sound bound, by id.
     """
 
     id: str
@@ -194,20 +250,20 @@ class BestBound:
 
 @dataclass(frozen=True)
 class Row:
-    """What one statement says about a mechanism at one delta.
+    """Value of one statement for a mechanism at one delta.
 
     Attributes
     ----------
     id : str
-        Of the entry.
+        Id of the entry.
     status : Status
-        Of the entry.
+        Status of the entry.
     value : float or None
-        Its epsilon; None where it does not apply or could not be computed.
+        Epsilon; None if the entry does not apply or could not be evaluated.
     ratio : float or None
-        ``value`` over that of the tightest sound bound; None without either.
+        ``value`` over that of the tightest sound bound; None if either is missing.
     reason : str or None
-        Why there is no value, else None.
+        Why there is no value; None if there is one.
     """
 
     id: str
@@ -218,21 +274,36 @@ class Row:
 
 
 def tightest(compared: Mapping[str, float]) -> str:
-    """Return the id of the least value; of equals, up to rounding, the first one.
+    """Return the id of the smallest value; of equal values the first.
 
-    In the catalogue's order those that are printed stand before this package's own.
+    Values that agree up to rounding are equal. Published entries precede those of this package.
+
+    Parameters
+    ----------
+    compared : mapping of str to float
+        Values by id, in the order of the catalogue.
+
+    Returns
+    -------
+    str
+        The id.
+
+    Examples
+    --------
+    >>> tightest({"a": 2.0, "b": 1.0, "c": 1.0})
+    'b'
     """
     least = min(compared.values())
     return next(id for id, value in compared.items() if value <= least * (1 + _TIE))
 
 
 class Catalogue:
-    """Entries by id, in the order of their registration, and what can be asked of them.
+    """Entries by id in the order of their registration, with operations on them.
 
     Parameters
     ----------
     entries : iterable of Entry, optional
-        Those to begin with.
+        Initial entries.
     """
 
     def __init__(self, entries: Iterable[Entry] = ()) -> None:
@@ -242,7 +313,12 @@ class Catalogue:
             self.add(entry)
 
     def add(self, entry: Entry) -> None:
-        """Register an entry, after those that are registered.
+        """Register an entry after the existing ones.
+
+        Parameters
+        ----------
+        entry : Entry
+            The new entry.
 
         Raises
         ------
@@ -269,36 +345,47 @@ class Catalogue:
     ) -> Callable[[BoundFunction], BoundFunction]:
         """Return a decorator that registers a function from mechanisms to curves as a bound.
 
-        A definition that runs again (a cell of a notebook, a module that is reloaded) replaces its
-        entry; another function of the same id is refused.
+        Running a definition again (a notebook cell, a reloaded module) replaces its entry. A
+        different function with the same id is refused.
 
         Parameters
         ----------
         id : str
-            See `Entry`.
+            Unique id.
         source : Source
-            See `Entry`.
+            Where it is published.
         statement : str
-            See `Entry`.
+            The statement in one line, with its formula.
         assumes : tuple of Assumption
-            What a mechanism must meet, in the order in which failures are reported.
+            Conditions on the mechanism, in the order in which failures are reported.
         status : Status
-            See `Entry`.
+            What is known about the statement.
         slow : bool, default: False
-            See `Entry`.
+            As in `Entry`.
         record_scope : RecordScope, default: RecordScope.ANY
-            See `Entry`.
+            As in `Entry`.
         other_runs : tuple of str, optional
-            See `Entry`.
+            As in `Entry`.
         runs_option : str, optional
-            See `Entry`.
+            As in `Entry`.
         covers : tuple of Choice, optional
-            See `Entry`.
+            As in `Entry`.
 
         Returns
         -------
-        Callable
-            The decorator, which returns the function as it is.
+        callable
+            Decorator that returns its function unchanged.
+
+        Examples
+        --------
+        >>> from audit.curves import GaussianCurve
+        >>> mine = Catalogue()
+        >>> @mine.bound(id="mine.lemma_1", source=Source(("Author",), 2030, "A Title"),
+        ...             statement="mu-GDP with mu = 1/sigma", assumes=(), status=Status.UNPROVEN)
+        ... def lemma_1(mechanism):
+        ...     return GaussianCurve(1 / mechanism.noise_std)
+        >>> tuple(mine.entries)
+        ('mine.lemma_1',)
         """
 
         def register(function: BoundFunction) -> BoundFunction:
@@ -325,9 +412,30 @@ class Catalogue:
         return register
 
     def entry(self, id: str, *, name: str = "id") -> Entry:
-        """Return the entry of this id; ``ValueError`` naming the closest ids if there is none.
+        """Return the entry of an id.
 
-        ``name`` is what the message calls the id.
+        Parameters
+        ----------
+        id : str
+            A key of ``CATALOGUE``.
+        name : str, default: "id"
+            Name of the id in error messages.
+
+        Returns
+        -------
+        Entry
+            The entry.
+
+        Raises
+        ------
+        ValueError
+            If there is no such entry; the message suggests similar ids.
+
+        Examples
+        --------
+        >>> import audit
+        >>> audit.bounds.entry("bsa24.theorem_4_1").statement
+        'full batches, composition: mu-GDP with mu = (L/(n sigma)) sqrt(t)'
         """
         if id in self.entries:
             return self.entries[id]
@@ -336,56 +444,103 @@ class Catalogue:
         raise ValueError(f"{name} must be the id of a bound in the catalogue, got {id!r}; {known}")
 
     def evaluate(self, id: str, mechanism: NoisySGD, **options: object) -> PrivacyCurve:
-        """Return what the bound ``id`` claims for ``mechanism``, whatever its status.
+        """Return the curve that a bound claims for a mechanism, whatever its status.
 
         Parameters
         ----------
         id : str
             A key of ``CATALOGUE``.
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         **options : object
             Free parameters of the bound; those not given are optimised.
+        **options : object
+            Free parameters of the bound; by default they are optimised.
+
+        Returns
+        -------
+        PrivacyCurve
+            The curve.
 
         Raises
         ------
         NotApplicable
             If the mechanism fails an assumption.
         ValueError
-            If the id or an option is unknown, or an option is out of its range.
+            If the id or an option is unknown, or an option is out of range.
+
+        Examples
+        --------
+        >>> import audit
+        >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1,
+        ...                    noise_std=0.5, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+        >>> round(audit.bounds.evaluate("bsa24.theorem_4_3", m).epsilon(1e-5), 4)
+        24.3816
         """
         return self.entry(id).evaluate(mechanism, **options)
 
     def applicable(self, mechanism: NoisySGD) -> tuple[str, ...]:
-        """Return the ids of the bounds whose assumptions ``mechanism`` meets, in order."""
+        """Return the ids of the bounds that cover a mechanism, in the order of the catalogue.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD
+            Public parameters of the run.
+
+        Returns
+        -------
+        tuple of str
+            Ids, of any status.
+
+        Raises
+        ------
+        ValueError
+            If ``mechanism`` is not a `NoisySGD`.
+
+        Examples
+        --------
+        >>> import audit
+        >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1,
+        ...                    noise_std=0.5, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+        >>> "bsa24.theorem_4_3" in audit.bounds.applicable(m)
+        True
+        """
         validate.instance(NoisySGD, mechanism=mechanism)
         return tuple(id for id, entry in self.entries.items() if not entry.failures(mechanism))
 
     def best(self, mechanism: NoisySGD, *, delta: float, slow: bool = False) -> BestBound:
         """Return the sound bound with the smallest epsilon at ``delta``.
 
-        Bounds that take seconds (`Entry.slow`) are compared only where ``slow`` is true.
+        Slow bounds (`Entry.slow`) are compared only if ``slow`` is true.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         delta : float
-            Where the bounds are compared, in [0, 1); at 0 most are infinite.
+            A number in [0, 1); at 0 most bounds are infinite.
         slow : bool, default: False
-            Whether bounds that take seconds are compared, too.
+            Whether to include bounds that take seconds.
 
         Returns
         -------
         BestBound
-            The winner, and the epsilon of every bound that was compared.
+            The tightest bound, and the epsilon of every bound compared.
 
         Raises
         ------
         NotApplicable
-            If no sound bound applies; the message has the reason of each.
+            If no sound bound applies; the message gives the reason of each.
         ValueError
-            If delta is outside [0, 1).
+            If ``delta`` is outside [0, 1).
+
+        Examples
+        --------
+        >>> import audit
+        >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1,
+        ...                    noise_std=0.5, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+        >>> audit.bounds.best(m, delta=1e-5).id
+        'cl25.theorem_3_1_gaussian'
         """
         validate.half_open_unit(delta=delta)
         sound = [self.entries[id] for id in self.applicable(mechanism)]
@@ -397,7 +552,7 @@ class Catalogue:
             try:
                 curves[e.id] = e.function(mechanism)
                 compared[e.id] = float(curves[e.id].epsilon(delta))
-            except ValueError as error:  # beyond what this one can compute
+            except ValueError as error:  # this bound cannot be computed here
                 reasons.append(f"{e.id} {error}")
         if not compared:
             reasons += [
@@ -421,34 +576,44 @@ class Catalogue:
         parameter: str = "noise_std",
         **options: object,
     ) -> float:
-        """Return the least noise, or the most steps, with which a bound meets a budget.
+        """Return the least noise, or the largest number of steps, that meets a budget.
 
         Parameters
         ----------
         id : str
             A key of ``CATALOGUE``.
         mechanism : NoisySGD
-            All other parameters; its own noise (or number of steps) only says where to begin.
+            All other parameters. Its own noise or number of steps is the initial value.
         epsilon, delta : float
             The budget.
-        parameter : str, default: "noise_std"
-            ``"noise_std"`` or ``"steps"``.
+        parameter : {"noise_std", "steps"}, default: "noise_std"
+            Parameter to calibrate.
         **options : object
             Free parameters of the bound; those not given are optimised.
+        **options : object
+            Free parameters of the bound; by default they are optimised.
 
         Returns
         -------
         float or int
-            A noise for which the bound's epsilon at ``delta`` is at most ``epsilon``, and at most
-            1e-6 (relative) above the least such noise; or the largest number of steps (of whole
-            epochs for cyclic batches) that meets the budget, an integer.
+            A noise for which epsilon at ``delta`` is at most ``epsilon``, at most 1e-6 (relative)
+            above the least one; or the largest number of steps (of whole epochs for cyclic
+            batches).
 
         Raises
         ------
         NotApplicable
             If the bound covers the mechanism for no value of the parameter.
         ValueError
-            If no value meets the budget, or no value fails it, or an argument is out of its range.
+            If no value or every value meets the budget, or an argument is out of range.
+
+        Examples
+        --------
+        >>> import audit
+        >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1,
+        ...                    noise_std=0.5, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+        >>> round(audit.bounds.calibrate("bsa24.theorem_4_1", m, 8.0, 1e-5), 3)
+        1.898
         """
         entry = self.entry(id)
         validate.instance(NoisySGD, mechanism=mechanism)
@@ -473,23 +638,37 @@ class Catalogue:
         return calibration.most_steps(of_steps, float(epsilon), unit)
 
     def table(self, mechanism: NoisySGD, delta: float, *, slow: bool = False) -> tuple[Row, ...]:
-        """Return what every statement says about a mechanism, one row each, in order.
+        """Return the value of every statement for a mechanism, one row each.
 
-        Bounds that take seconds (`Entry.slow`) have a value only where ``slow`` is true.
+        Slow bounds (`Entry.slow`) are evaluated only if ``slow`` is true.
 
         Parameters
         ----------
         mechanism : NoisySGD
-            The public parameters.
+            Public parameters of the run.
         delta : float
-            Where epsilon is taken, in [0, 1); at 0 most bounds are infinite.
+            A number in [0, 1); at 0 most bounds are infinite.
         slow : bool, default: False
-            Whether bounds that take seconds are evaluated, too.
+            Whether to evaluate bounds that take seconds.
+
+        Returns
+        -------
+        tuple of Row
+            Rows in the order of the catalogue.
 
         Raises
         ------
         ValueError
-            If delta is outside [0, 1).
+            If ``delta`` is outside [0, 1).
+
+        Examples
+        --------
+        >>> import audit
+        >>> m = audit.NoisySGD(steps=1000, dataset_size=20, batch_size=20, step_size=0.1,
+        ...                    noise_std=0.5, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+        >>> rows = {row.id: row for row in audit.bounds.table(m, 1e-5)}
+        >>> rows["bsa24.theorem_4_2"].reason
+        'needs strongly convex losses, got strong_convexity=0.0'
         """
         validate.instance(NoisySGD, mechanism=mechanism)
         validate.half_open_unit(delta=delta)
@@ -505,7 +684,7 @@ class Catalogue:
 
 
 def _defined_at(function: Callable[..., PrivacyCurve]) -> tuple[object, object]:
-    """Return module and name of a definition, which stay when it runs again."""
+    """Return module and name of a definition, which persist when it runs again."""
     return getattr(function, "__module__", None), getattr(function, "__qualname__", function)
 
 
@@ -514,7 +693,7 @@ def _row(entry: Entry, mechanism: NoisySGD, delta: float, slow: bool) -> Row:
     if failures:
         return Row(entry.id, entry.status, None, None, failures[0])
     if entry.slow and not slow:
-        return Row(entry.id, entry.status, None, None, "takes seconds: ask with slow=True")
+        return Row(entry.id, entry.status, None, None, "takes seconds; use slow=True")
     try:
         value = float(entry.function(mechanism).epsilon(delta))
     except ValueError as error:
@@ -529,6 +708,6 @@ def _ratio(value: float, best: float) -> float:
 
 
 REGISTRY = Catalogue()
-"""The bounds of this package, and those that users register with `bound`."""
+"""Bounds of this package, and those that users register with `bound`."""
 
 bound = REGISTRY.bound

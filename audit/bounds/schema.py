@@ -1,4 +1,4 @@
-"""The ids of the catalogue's bounds, for schemas of what people write."""
+"""Ids of the catalogue, for schemas of input files."""
 
 from __future__ import annotations
 
@@ -9,6 +9,6 @@ from audit.codec import one_of
 
 
 def of_ids() -> list[dict[str, Any]]:
-    """Return the schemas of the registered ids, each with what it says: parts of an ``anyOf``."""
+    """Return the schemas of the registered ids, with their statements: members of an ``anyOf``."""
     entries = REGISTRY.entries.values()
     return one_of({e.id: f"{e.cite}: {e.statement} ({e.status.value})" for e in entries})

@@ -1,4 +1,4 @@
-"""Where statements are printed: citations as data, and the papers of the catalogue."""
+"""Citations as data, and the papers of the catalogue."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 
 @dataclass(frozen=True)
 class Source:
-    """A citation, which prints as text and as BibTeX.
+    """Citation that prints as text and as BibTeX.
 
     Parameters
     ----------
     authors : sequence of str
-        Names as "Family, Given", or family names only; a single name may be a string.
+        Names as "Family, Given", or family names only. A single name may be a string.
     year : int
-        As published.
+        Year of publication.
     title : str
-        As published.
+        Title of the publication.
     place : str, default: ""
-        The theorem, equation or section.
+        Theorem, equation or section.
     venue : str, default: ""
-        The conference or journal, if known.
+        Conference or journal, if known.
     doi, arxiv : str, default: ""
         Identifiers, if known.
 
@@ -46,12 +46,23 @@ class Source:
         object.__setattr__(self, "authors", names)
 
     def at(self, place: str) -> Source:
-        """Return the citation of a place in the same publication."""
+        """Return the citation of a place in the same publication.
+
+        Parameters
+        ----------
+        place : str
+            Theorem, equation or section.
+
+        Returns
+        -------
+        Source
+            The citation.
+        """
         return replace(self, place=place)
 
     @property
     def families(self) -> tuple[str, ...]:
-        """The authors' family names."""
+        """Family names of the authors."""
         return tuple(name.split(",")[0] for name in self.authors)
 
     def __str__(self) -> str:
@@ -60,13 +71,19 @@ class Source:
 
     @property
     def key(self) -> str:
-        """The BibTeX key: the first author's family name, the year, and a word of the title."""
+        """BibTeX key: first author, year, and a word of the title."""
         words = [word for word in re.findall(r"[a-z]+", self.title.lower()) if len(word) > 3]
         family = re.sub(r"[^a-z]", "", self.families[0].lower())
         return f"{family}{self.year}{words[0] if words else ''}"
 
     def bibtex(self) -> str:
-        """Return a BibTeX entry; the place in the publication is its note."""
+        """Return a BibTeX entry, with the place in the publication as its note.
+
+        Returns
+        -------
+        str
+            The entry, on several lines.
+        """
         fields = {
             "author": " and ".join(self.authors),
             "title": f"{{{self.title}}}",

@@ -1,7 +1,7 @@
-"""Accounting that the bounds of several papers share.
+"""Accounting shared by the bounds of several papers.
 
 Compositions, sampled steps, Renyi divergences of sampled Gaussians, amplification by iteration, and
-the shifts that make it as strong as it can be.
+its optimal shifts.
 """
 
 from audit.bounds.accounting.composition import compose

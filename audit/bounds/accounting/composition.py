@@ -303,30 +303,36 @@ def compose(
     Parameters
     ----------
     step : SubsampledGaussian
-        C_p(G(mu)).
+        One sampled step, C_p(G(mu)).
     times : int
-        How often it is composed, at least 1.
+        Number of compositions, at least 1.
     gaussian_mu : float, default: 0.0
-        A Gaussian mechanism beside them; 0 for none.
+        Parameter of an additional Gaussian mechanism; 0 for none.
     beside : SubsampledGaussian, optional
-        One more sampled step, of another parameter; None for none.
+        One additional sampled step with other parameters.
     largest_grid : int, optional
-        The most grid points to use: the interval is as fine as 1e-6 of accuracy in epsilon needs,
-        or as this allows.
+        Largest number of grid points. The interval is chosen for an accuracy of 1e-6 in epsilon, or
+        as this allows.
 
     Returns
     -------
     PrivacyCurve
-        Exact where a closed form exists (p = 1, or one step by itself), otherwise a `PLDCurve`
-        whose `PLDCurve.epsilon_bracket` contains the true value. Beyond ``LARGEST_COMPOSITION``
-        steps, and where single losses lie hundreds of times farther out than the composed ones
-        spread (Gaussian parameters above about 100), the better of the Renyi divergences and the
-        composition without sampling: an upper bound without a twin.
+        Exact if a closed form exists (p = 1, or one step alone); otherwise a `PLDCurve` whose
+        `PLDCurve.epsilon_bracket` contains the true value. Beyond ``LARGEST_COMPOSITION`` steps,
+        and if single losses are hundreds of times larger than the spread of the composed ones
+        (Gaussian parameters above about 100), the better of the Renyi divergences and the
+        composition without sampling: an upper bound without a lower one.
 
     Raises
     ------
     ValueError
-        If ``times`` is no whole number of at least 1 or ``gaussian_mu`` is negative.
+        If ``times`` is not an integer of at least 1, or ``gaussian_mu`` is negative.
+
+    Examples
+    --------
+    >>> from audit.bounds.accounting import SubsampledGaussian, compose
+    >>> round(compose(SubsampledGaussian(0.05, 1.0), 100).epsilon(1e-5), 3)
+    3.849
     """
     validate.integer(1, times=times)
     validate.nonnegative(gaussian_mu=gaussian_mu)

@@ -33,9 +33,9 @@ from audit.mechanism import Batching, NoisySGD
 Array = NDArray[np.float64]
 
 _MOST_SHIFTS = 10**6  # of all places together
-_MOST_CUTS = 200  # a start that is missed is loose, never wrong
+_MOST_CUTS = 200  # missing a start loosens the bound; it stays valid
 LONGEST = 10_000
-"""Steps that are searched one by one; a bound that may start anywhere starts within the last."""
+"""Number of last steps that are searched one by one for the start of an allocation."""
 
 
 def allocation_cost(
@@ -46,21 +46,32 @@ def allocation_cost(
     distance: float = 0.0,
     contraction: float = 1.0,
 ) -> float:
-    """Return sum a_t^2/std_t^2 of an allocation chosen by hand.
+    """Return sum a_t^2/std_t^2 of a given allocation.
 
     Parameters
     ----------
     allocations, shifts, stds : array_like
-        a_t, s_t and the noise std_t of each step.
+        Values a_t and s_t and noise std_t of each step, shape ``(steps,)``.
     distance : float, default: 0.0
-        D and c.
+        Distance D at the start.
     contraction : float, default: 1.0
-        D and c.
+        Lipschitz constant c of the updates.
+
+    Returns
+    -------
+    float
+        The cost; the Renyi divergence of order alpha is at most alpha/2 times it.
 
     Raises
     ------
     ValueError
-        If the lengths differ, or some z_t is negative, or the last one is not 0.
+        If the lengths differ, some z_t is negative, or the last one is not 0.
+
+    Examples
+    --------
+    >>> from audit.bounds.accounting import allocation_cost
+    >>> allocation_cost([0.5, 0.5], [1.0, 0.0], [1.0, 1.0])
+    0.5
     """
     a, s, std = (
         _row(name, values)
@@ -102,21 +113,37 @@ def best_cost(
     Parameters
     ----------
     shifts, stds : array_like
-        s_t and the noise of each step.
+        Values s_t and noise of each step, shape ``(steps,)``.
     distance : float, optional
-        D, the distance of the states at the time tau from which allocation starts, any tau below
-        T (the best is taken). None for iterations that start together at time 0.
+        Distance D of the states at the time tau from which shifts are allocated, for the best tau
+        below T. None for iterations that start together at time 0.
     contraction : float, default: 1.0
-        c in [0, 1].
+        Lipschitz constant c of the updates, in [0, 1].
+
+    Returns
+    -------
+    float
+        The cost; the Renyi divergence of order alpha is at most alpha/2 times it.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range or the lengths differ.
+
+    Examples
+    --------
+    >>> from audit.bounds.accounting import best_cost
+    >>> best_cost([1.0, 0.0], [1.0, 1.0])
+    0.5
     """
     s, std = _row("shifts", shifts), _row("stds", stds)
     if s.size != std.size:
         raise ValueError(f"shifts must be one a step ({std.size}), got {s.size}")
     validate.closed_unit(contraction=contraction)
     if contraction == 0:
-        return float(s[-1] / std[-1]) ** 2  # the last step forgets everything
+        return float(s[-1] / std[-1]) ** 2  # the last step removes all earlier information
     longest = s.size if distance is None else LONGEST
-    if contraction < 1:  # a length at time t counts c^(T - t) at the end: down to e^-200 is kept
+    if contraction < 1:  # lengths at time t are scaled by c^(T - t), which is kept down to e^-200
         longest = min(longest, max(1, math.floor(-200 / math.log(contraction))))
     if distance is None and longest < s.size:
         raise ValueError(
@@ -133,7 +160,7 @@ def best_cost(
 
 
 def _slopes(rises: Array, widths: Array) -> Array:
-    """Return the slopes of the greatest convex minorant of the points that the steps lead to."""
+    """Return the slopes of the greatest convex minorant of the cumulative points."""
     from scipy.optimize import isotonic_regression  # slow to import, and rarely needed
 
     return np.asarray(isotonic_regression(rises / widths, weights=widths).x)
@@ -142,10 +169,10 @@ def _slopes(rises: Array, widths: Array) -> Array:
 def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
     """Return the least cost of a path that starts ``drops[k]`` below point k, over all k.
 
-    A path that is allowed too much costs too little: at first every start may go straight to the
-    end. The cheapest start is then solved. Where its path leaves the straight line, at point p,
-    convexity says what any path that passes p or lower must cost from there on, and so what every
-    start before p costs at least. This ends when no start promises less than was found.
+    A relaxed path costs too little: at first every start may go straight to the end. The cheapest
+    start is then solved exactly. Where its path leaves the straight line, at point p, convexity
+    gives a lower bound on the remaining cost of every path through p or below, and so on the cost
+    of every earlier start. The search ends when no lower bound is below the best cost found.
     """
     x, y = (np.concatenate([[0.0], np.cumsum(lengths)]) for lengths in (widths, rises))
     low, start = y[:-1] - drops, x[:-1]
@@ -160,7 +187,7 @@ def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
         slopes = _slopes(own, widths[k:])
         costs = widths[k:] * slopes**2
         best = min(best, float(np.sum(costs)))
-        promised[k] = np.inf  # it is known now
+        promised[k] = np.inf  # solved
         first = int(np.searchsorted(slopes, slopes[0], side="right"))
         if first < slopes.size:
             p = k + first
@@ -174,7 +201,7 @@ def _cheapest_start(rises: Array, widths: Array, drops: Array) -> float:
 def constant_cost(
     shift: float, std: float, steps: int, *, distance: float, contraction: float = 1.0
 ) -> float:
-    """Return `best_cost` with a distance where all steps are alike, in closed form.
+    """Return `best_cost` with a distance for identical steps, in closed form.
 
     Over R steps the best allocation costs (s (1 - c^R)/(1 - c) + c^R D)^2 (1 - c^2)/
     (std^2 (1 - c^(2 R))), and (D + R s)^2/(R std^2) where c = 1; the best R is next to
@@ -210,7 +237,7 @@ def visits_cost(
     distance: float,
     contraction: float = 1.0,
 ) -> float:
-    """Return `best_cost` with a distance where only steps T, T - l, T - 2l, ... have a shift.
+    """Return `best_cost` with a distance if only steps T, T - l, T - 2l, ... have a shift.
 
     The best start lies just after such a step, or at time 0. In the scaled lengths the states just
     before them lie on a concave chain (a line where c = 1), so a path that starts f free steps
@@ -219,17 +246,17 @@ def visits_cost(
 
     Parameters
     ----------
-    shift, std
+    shift, std : float
         s at the steps that have one, and the noise of every step.
-    steps, period
+    steps, period : int
         T and l, with l at least 2.
-    distance, contraction
+    distance, contraction : float
         D and c.
     """
     if contraction == 0:
         return (shift / std) ** 2
     log_c = math.log(contraction)
-    first_visit = (steps - 1) % period  # free steps before the first visit of the whole run
+    first_visit = (steps - 1) % period  # steps before the first visit of the run
     visits = (steps - 1) // period + 1
     whole = visits if first_visit == period - 1 else visits - 1
     if log_c < 0:
@@ -258,7 +285,7 @@ def visits_cost(
 
 
 def _three_segments(rises: Sequence[Array], widths: Sequence[Array]) -> Array:
-    """Return the costs of the greatest convex minorants of three segments in a row."""
+    """Return the costs of the greatest convex minorants of three consecutive segments."""
     with np.errstate(divide="ignore", invalid="ignore"):
         first, middle, last = (
             np.where(w > 0, r / w, np.inf) for r, w in zip(rises, widths, strict=True)
@@ -278,7 +305,7 @@ def _three_segments(rises: Sequence[Array], widths: Sequence[Array]) -> Array:
 
 
 def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
-    """Return how far the maps of the last ``count`` steps can differ, one array a place.
+    """Return by how much the maps of the last ``count`` steps can differ, per record position.
 
     eta_t S/b where the record can be in the batch. For a constant step size the worst place in a
     cycle is the last step's batch: for any other, every shift comes earlier, and an allocation for
@@ -299,7 +326,7 @@ def record_shifts(mechanism: NoisySGD, count: int) -> tuple[Array, ...]:
 
 
 def record_place(mechanism: NoisySGD, index: int | None) -> tuple[int, int]:
-    """Return how many batches follow in its cycle from the record's batch on, and the cycle."""
+    """Return the number of batches from the record's to the end of its cycle, and the cycle."""
     period = mechanism.dataset_size // mechanism.batch_size
     if index is None:
         return 1, period
@@ -309,8 +336,8 @@ def record_place(mechanism: NoisySGD, index: int | None) -> tuple[int, int]:
 def cycle_cost(mechanism: NoisySGD, index: int | None) -> float:
     """Return the best sum a_t^2/std^2 over all steps, for a constant step size.
 
-    A record that is visited V times, the last time r steps before the end (itself counted), costs
-    s^2 ((V - 1)/l + 1/r) over cycles of l batches. By default it is in the last batch.
+    A record that is visited V times, the last time r steps before the end (inclusive), costs s^2
+    ((V - 1)/l + 1/r) over cycles of l batches. By default it is in the last batch.
     """
     steps, b = mechanism.steps, mechanism.batch_size
     square = (mechanism.sensitivity / (b * mechanism.noise_std)) ** 2
@@ -320,7 +347,7 @@ def cycle_cost(mechanism: NoisySGD, index: int | None) -> float:
     last = (steps - 1) % period + 1 if index is None else (index - 1) // b + 1
     visits = (steps - last) // period + 1
     if visits < 1:
-        return 0.0  # never seen
+        return 0.0  # never used
     remaining = steps - last - (visits - 1) * period + 1
     return ((visits - 1) / period + 1 / remaining) * square
 
@@ -336,8 +363,8 @@ def _steps_from(
         places = record_shifts(mechanism, count)
         if len(places) > 1 and allocations is not None:
             raise ValueError(
-                "shifts must be given beside allocations where step sizes vary over a cycle of "
-                "batches, because no place of the record is the worst, got None"
+                "shifts must be given with allocations if step sizes vary over a cycle of batches, "
+                "because no position of the record is the worst, got None"
             )
     else:
         places = (np.array(shifts, dtype=np.float64)[len(shifts) - count :],)
@@ -425,7 +452,7 @@ def diameter_amplification(
     elif tau is not None:
         count = _searchable(steps - tau, "tau")
         places, stds = _steps_from(mechanism, shifts, count, None)
-        # what is left of the distance adds to the first shift
+        # the remaining distance is added to the first shift
         first = np.where(np.arange(count) == 0, contraction * apart, 0.0)
         cost = max(best_cost(s + first, stds, contraction=contraction) for s in places)
     else:

@@ -1,4 +1,4 @@
-"""The cheapest shifts of a run, for updates that are Lipschitz or have a Hoelder modulus.
+"""Optimal shifts of a run, for updates that are Lipschitz or have a Hoelder modulus.
 
 Chien and Li (2025, equation (11)) bound the privacy loss of the last k steps by
 
@@ -33,11 +33,11 @@ Array = NDArray[np.float64]
 
 _SCANNED = 1024  # lengths that are tried one by one
 _SMALLEST_LOG = -700.0  # log of a contraction that is 0
-_LARGEST = 1e150  # of a shift: larger ones are cut, which is valid
+_LARGEST = 1e150  # largest shift; truncating larger ones is valid
 _STARTS = 1024
-_REFINED = 12  # lengths whose start is refined, the cheapest
+_REFINED = 12  # number of cheapest lengths whose start is refined
 _LONGEST = 4096  # lengths that are tried
-_FINE = 33  # starts of one of them in one round
+_FINE = 33  # starts per length and round
 _ROUNDS = 6
 
 
@@ -52,9 +52,16 @@ def geometric(log_ratio: float, count: ArrayLike) -> Array:
 
 @dataclass(frozen=True)
 class Meetings:
-    """When a run of ``steps`` steps meets the differing record: once in ``period`` steps.
+    """Steps that use the differing record: one in every ``period`` steps.
 
-    ``position`` is the place in the cycle, from 0; period 1 is the full batch.
+    Parameters
+    ----------
+    steps : int
+        Number of steps of the run.
+    period : int, default: 1
+        Steps per cycle; 1 for full batches.
+    position : int, default: 0
+        Position of the record's step in the cycle, from 0.
     """
 
     steps: int
@@ -63,32 +70,43 @@ class Meetings:
 
     @property
     def after_last(self) -> int:
-        """Steps that follow the last meeting, below ``period``."""
+        """Number of steps after the last meeting, below ``period``."""
         return (self.steps - 1 - self.position) % self.period
 
     @property
     def total(self) -> int:
-        """How often the record is met."""
+        """Number of meetings."""
         return int(self.before(self.steps))
 
     def before(self, steps: ArrayLike) -> Array:
-        """Return how often the record is met in the first ``steps`` steps."""
+        """Return the number of meetings in the first ``steps`` steps.
+
+        Parameters
+        ----------
+        steps : array_like
+            Numbers of steps.
+
+        Returns
+        -------
+        ndarray
+            Numbers of meetings, shape of ``steps``.
+        """
         done = np.asarray(steps, dtype=np.float64)
         return np.asarray(np.maximum(np.floor((done - 1 - self.position) / self.period) + 1, 0))
 
 
 @dataclass(frozen=True)
 class LipschitzShifts:
-    """Minimal sums of b_t^2 for updates with Lipschitz constant ``1 + excess``.
+    """Least sums of b_t^2 for updates with Lipschitz constant ``1 + excess``.
 
     Parameters
     ----------
     meetings : Meetings
-        When the record is met.
+        Steps that use the record.
     shift : float
-        s, by how far its two gradients move the iterates apart.
+        Distance s by which the record's two gradients separate the iterates.
     excess : float
-        c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex ones.
+        Value of c - 1: eta L for smooth losses, 0 for convex ones, -eta m for strongly convex ones.
     """
 
     meetings: Meetings
@@ -103,7 +121,18 @@ class LipschitzShifts:
         return float(max(np.log1p(self.excess), _SMALLEST_LOG))
 
     def grown(self, steps: ArrayLike) -> Array:
-        """Return the distance that the shifts of the first ``steps`` steps grow to."""
+        """Return the distance to which the shifts of the first ``steps`` steps grow.
+
+        Parameters
+        ----------
+        steps : array_like
+            Numbers of steps.
+
+        Returns
+        -------
+        ndarray
+            Distances, shape of ``steps``.
+        """
         meetings = self.meetings
         met = meetings.before(steps)
         since = np.asarray(steps, dtype=np.float64) - 1 - meetings.position
@@ -114,17 +143,29 @@ class LipschitzShifts:
             return self.shift * np.where(met > 0, np.exp(log_c * since) * sums, 0.0)
 
     def costs(self, lengths: ArrayLike, distances: ArrayLike) -> Array:
-        """Return the minimal sum of b_t^2 over the last k steps, for arrays of k and d.
+        """Return the least sum of b_t^2 over the last k steps.
 
-        Valid whatever the rounding: b_t = max(s_t, theta w_t) meets the constraint for the theta
-        that is computed from a set of steps, and the cost is that of the same steps.
+        Valid despite rounding: b_t = max(s_t, theta w_t) satisfies the constraint for the computed
+        theta, and the cost is that of the same steps.
+
+        Parameters
+        ----------
+        lengths : array_like
+            Numbers of steps k, shape ``(j,)``.
+        distances : array_like
+            Distances d at the start of the last k steps, shape ``(j,)``.
+
+        Returns
+        -------
+        ndarray
+            Costs, shape ``(j,)``.
         """
         k = np.asarray(lengths, dtype=np.float64)
         asked = np.asarray(distances, dtype=np.float64)
         distance = np.where(np.isinf(asked), 0.0, asked)
         log_c, period, after = self.log_contraction, self.meetings.period, self.meetings.after_last
         decay = -abs(log_c)
-        # weights w_i = e^(decay i), the largest first: from the end where the maps contract
+        # weights w_i = e^(decay i), the largest first: from the end if the maps contract
         if log_c <= 0:
             first = np.full_like(k, after)
             target = np.exp(log_c * k) * distance
@@ -144,10 +185,10 @@ class LipschitzShifts:
         return np.where(np.isinf(asked), np.inf, costs)
 
     def _active(self, decay: float, first: Array, met: Array, free: Array, target: Array) -> Array:
-        """Return how many of the meetings have b_t above s: those of the largest weights."""
+        """Return how many meetings, those of the largest weights, have b_t above s."""
         period, shift = self.meetings.period, self.shift
         if shift == 0 or decay == 0:
-            # the same weight for all: all or none
+            # equal weights: all or none
             above = target > shift * (free if decay == 0 else 0)
             return np.where(above, met, 0.0)
         # the j-th largest weight is w r^j, and q steps are above s as long as
@@ -164,7 +205,7 @@ class LipschitzShifts:
             growth = np.where(below > 0, 2 * more / (root + below), (root - below) / 2)
             growth = np.where(below > 0, growth, growth / (1 + others))
             count = np.ceil(np.log1p(growth) / -log_ratio)
-        # with no other step to absorb it, the smallest distance needs one
+        # without another step to absorb it, any distance needs one
         least = np.where((free == 0) & (target > 0), 1.0, 0.0)
         return np.asarray(np.clip(np.where(more > 0, count, 0.0), least, met))
 
@@ -182,10 +223,11 @@ def _free_squares(decay: float, k: Array, first: Array, met: Array, period: int)
 
 
 def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
-    """Return the smallest cost over the lengths 1..longest, and a length that has it.
+    """Return the smallest cost over the lengths 1..longest, and a length that attains it.
 
-    Every length is tried up to 1024; beyond, a grid that is fine at both ends is refined around its
-    three lowest places until neighbours are tried. A length that is missed is loose, never wrong.
+    Lengths up to 1024 are all tried. Beyond, a grid that is fine at both ends is refined around its
+    three lowest points until neighbours are tried. Missing a length loosens the bound; it stays
+    valid.
     """
     if longest <= _SCANNED:
         lengths = np.arange(1, longest + 1, dtype=np.float64)
@@ -199,12 +241,12 @@ def smallest(cost: Callable[[Array], Array], longest: int) -> tuple[float, int]:
     dips = dips[np.argsort(values[dips], kind="stable")][:3]
     low, high = lengths[np.maximum(dips - 1, 0)], lengths[np.minimum(dips + 1, lengths.size - 1)]
     rows = np.arange(dips.size)
-    while np.any(high - low > 2):  # the dip itself has been tried
+    while np.any(high - low > 2):  # the minimum itself has been tried
         fine = np.rint(np.linspace(low, high, 65, axis=1))
         costs = cost(fine.ravel()).reshape(fine.shape)
         found.append(_lowest(costs.ravel(), fine.ravel()))
         best = np.argmin(costs, axis=1)
-        # to the next lengths that differ: rounding may repeat some
+        # to the next distinct lengths, as rounding may repeat some
         step = np.ceil((high - low) / 64)
         low, high = (
             np.maximum(fine[rows, best] - step, low),
@@ -220,7 +262,15 @@ def _lowest(values: Array, lengths: Array) -> tuple[float, int]:
 
 @dataclass(frozen=True)
 class HolderModulus:
-    """g(z) = z + constant z^order, for z >= 0 and order in (0, 1]."""
+    """Modulus g(z) = z + constant z^order for z >= 0.
+
+    Parameters
+    ----------
+    constant : float
+        Step size times the Hoelder constant, at least 0.
+    order : float
+        Hoelder order, in (0, 1].
+    """
 
     constant: float
     order: float
@@ -231,7 +281,18 @@ class HolderModulus:
         return distance + self.constant * distance**self.order
 
     def slope(self, z: ArrayLike) -> Array:
-        """Return g'(z); infinite at 0 for orders below 1."""
+        """Return g'(z); infinite at 0 for orders below 1.
+
+        Parameters
+        ----------
+        z : array_like
+            Distances, at least 0.
+
+        Returns
+        -------
+        ndarray
+            Slopes, shape of ``z``.
+        """
         distance = np.asarray(z, dtype=np.float64)
         if self.order == 1 or self.constant == 0:
             return np.full_like(distance, 1 + self.constant)
@@ -241,8 +302,18 @@ class HolderModulus:
     def inverse(self, y: ArrayLike) -> Array:
         """Return h(y), at most the true value up to rounding.
 
-        Closed for orders 1/2 and 1 (their Lemma 3.9). Otherwise by Newton's method from the left,
-        where the tangent of the concave g never reaches beyond the root.
+        In closed form for orders 1/2 and 1 (Chien and Li 2025, Lemma 3.9). Otherwise by Newton's
+        method from the left, where tangents of the concave g never overshoot the root.
+
+        Parameters
+        ----------
+        y : array_like
+            Distances, at least 0.
+
+        Returns
+        -------
+        ndarray
+            The z with g(z) = y, shape of ``y``.
         """
         target = np.asarray(y, dtype=np.float64)
         if self.order == 1 or self.constant == 0:
@@ -266,7 +337,7 @@ class HolderModulus:
 class HolderShifts:
     """Small sums of b_t^2 for updates whose distances grow by ``modulus``.
 
-    Every value belongs to feasible shifts, so it is valid; it need not be the smallest.
+    Every value belongs to feasible shifts and is valid; it need not be the smallest.
     """
 
     meetings: Meetings
@@ -276,8 +347,8 @@ class HolderShifts:
     def costs(self, distances: Array) -> Array:
         """Return a sum of b_t^2 over the last k steps, k = 1..len(distances).
 
-        ``distances[k - 1]`` is the distance that the shifts must absorb, infinite for lengths that
-        are not asked for. To absorb it all in the first step is always possible.
+        ``distances[k - 1]`` is the distance that the shifts must absorb; infinite for lengths to
+        skip. Absorbing it all in the first step is always possible.
         """
         widest = float(np.max(distances[np.isfinite(distances)], initial=0.0))
         at_once = self._at_once(distances)
@@ -299,7 +370,7 @@ class HolderShifts:
         return np.asarray(rest + (first + self.modulus(distances)) ** 2)
 
     def _refined(self, costs: Array, table: Array, starts: Array, distances: Array) -> Array:
-        """Narrow the start of the cheapest lengths down to where the distance is just absorbed."""
+        """Refine the start of the cheapest lengths to where the distance is just absorbed."""
         best = costs.copy()
         lengths = np.argsort(costs, kind="stable")[:_REFINED]
         lengths = lengths[np.isfinite(costs[lengths])]
@@ -319,7 +390,7 @@ class HolderShifts:
         return best
 
     def _shoot(self, starts: Array, distances: Array) -> Array:
-        """Return the costs of all starts and lengths, infinite where the distance is not absorbed.
+        """Return the costs of all starts and lengths; infinite if the distance is not absorbed.
 
         Shape ``(len(distances), len(starts))``.
         """
@@ -355,7 +426,7 @@ def cheapest_holder(
     distance: Callable[[ArrayLike], Array],
     length: int | None = None,
 ) -> float:
-    """Return a small sum of b_t^2 of a run, over all lengths or for the one given.
+    """Return a small sum of b_t^2 of a run, over all lengths or for a given one.
 
     ``distance`` maps a number of steps to the distance after them. Order 1 is solved exactly.
     Composition, the length that starts with distance 0, is always among the choices.

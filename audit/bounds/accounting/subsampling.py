@@ -2,7 +2,7 @@
 
 `SubsampledGaussian` is C_p(G(mu)) of Bok, Su and Altschuler (2024, Definition 4.7, after Dong,
 Roth and Su 2022, Definition 6): replace-one neighbours, a batch drawn without replacement,
-p = b/n. It is symmetric, and none of the sampling modes that accounting libraries offer.
+p = b/n. It is symmetric, and no accounting library offers this sampling mode.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from audit.numerics.normal import gaussian_delta, log_density
 Array = NDArray[np.float64]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
-_REACH = 12.5  # a normal density has fallen by e^-78 there
+_REACH = 12.5  # where a normal density has decreased by e^-78
 _CHUNK = 1 << 16  # points at a time: gaussian_delta needs 16 numbers for each
 
 
@@ -43,9 +43,20 @@ class SubsampledGaussian(PrivacyCurve):
     Parameters
     ----------
     rate : float
-        p in (0, 1].
+        Sampling rate p, in (0, 1].
     mu : float
         Distance of the two means in units of the noise, above 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> from audit.bounds.accounting import SubsampledGaussian
+    >>> round(SubsampledGaussian(0.05, 1.0).epsilon(1e-5), 4)
+    1.0328
     """
 
     rate: float
@@ -57,16 +68,27 @@ class SubsampledGaussian(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """C_p makes both orders the same."""
+        """Whether both orders have the same values; true, since C_p symmetrises."""
         return True
 
     @property
     def atom(self) -> float:
-        """Mass at loss 0, the same under both laws."""
+        """Mass at loss 0, equal under both laws."""
         return float((1 - self.rate) * -math.expm1(math.log(2) + log_ndtr(-self.mu / 2)))
 
     def gaussian_loss(self, loss: Array) -> Array:
-        """Return log(1 + (e^loss - 1)/p) for ``loss >= 0``: the loss without sampling."""
+        """Return log(1 + (e^loss - 1)/p): the loss without sampling.
+
+        Parameters
+        ----------
+        loss : ndarray
+            Privacy losses of at least 0, in nats.
+
+        Returns
+        -------
+        ndarray
+            Losses of the same shape.
+        """
         small = np.minimum(loss, 1.0)
         large = np.maximum(loss, 1.0)
         return np.where(
@@ -76,7 +98,18 @@ class SubsampledGaussian(PrivacyCurve):
         )
 
     def log_tails(self, loss: Array) -> tuple[Array, Array]:
-        """Return the logs of P(loss above) and Q(loss above) for each ``loss >= 0``."""
+        """Return the logs of P(loss above) and Q(loss above).
+
+        Parameters
+        ----------
+        loss : ndarray
+            Privacy losses of at least 0, in nats.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Logs under P and under Q, each of the shape of ``loss``.
+        """
         x = self.gaussian_loss(loss) / self.mu + self.mu / 2
         below = log_ndtr(-x)
         if self.rate == 1:
@@ -87,17 +120,27 @@ class SubsampledGaussian(PrivacyCurve):
         return mixture, below
 
     def log_moment(self, order: float) -> float:
-        """Return log E_Q[(dP/dQ)^order] for any real order: (order - 1) D_order above order 1.
+        """Return log E_Q[(dP/dQ)^order]: (order - 1) D_order for orders above 1.
 
         With w the likelihood ratio of the mixture and a = order - 1 it is the log of
 
             1 + integral over x > mu/2 of phi(x) [ (w - 1)(w^a - 1) + (w^(a/2) - w^(-a/2))^2 ] dx,
 
         which has no cancellation near order 1.
+
+        Parameters
+        ----------
+        order : float
+            Any real number.
+
+        Returns
+        -------
+        float
+            The log moment.
         """
         if self.rate == 1:
             return order * (order - 1) * self.mu**2 / 2
-        # the pair is its own mirror image, and compositions ask for the same orders many times
+        # the pair is its own mirror image, and compositions repeat orders
         return _cached_log_moment(self, max(order, 1 - order))
 
     def _log_moment(self, order: float) -> float:
@@ -123,7 +166,7 @@ class SubsampledGaussian(PrivacyCurve):
         )
 
     def _quadrature(self, order: float) -> tuple[Array, Array]:
-        """Gauss-Legendre nodes and log weights where w^order phi can matter.
+        """Return Gauss-Legendre nodes and log weights where w^order phi matters.
 
         That is near mu/2, near the peak at order * mu, and around the point where the two parts of
         the mixture are equal, which needs panels of width 1/mu.
@@ -142,7 +185,7 @@ class SubsampledGaussian(PrivacyCurve):
             low, high = max(low, start), min(high, stop)
             if low < high:
                 edges.append(np.linspace(low, high, 1 + math.ceil((high - low) / width)))
-        # between two windows lies one wide panel where the integrand is negligible
+        # between two windows, one wide panel where the integrand is negligible
         cuts = np.unique(np.concatenate(edges))
         half = np.diff(cuts) / 2
         centre = cuts[:-1] + half
@@ -151,7 +194,18 @@ class SubsampledGaussian(PrivacyCurve):
         return nodes.ravel(), weights.ravel()
 
     def divergence(self, alpha: Array) -> Array:
-        """Return the Renyi divergences of the orders ``alpha > 1``, the same in both directions."""
+        """Return the Renyi divergences, equal in both orders.
+
+        Parameters
+        ----------
+        alpha : ndarray
+            Renyi orders above 1, shape ``(k,)``.
+
+        Returns
+        -------
+        ndarray
+            Divergences in nats, shape ``(k,)``.
+        """
         flat = np.atleast_1d(alpha)
         if self.rate == 1:
             return flat * self.mu**2 / 2
@@ -168,7 +222,7 @@ class SubsampledGaussian(PrivacyCurve):
         return np.where(epsilon >= 0, result, 1 - np.exp(-size) * (1 - result))
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        # where this caps, delta(0) is below delta already
+        # where this truncates, delta(0) is already below delta
         inner = np.minimum(delta / self.rate, np.nextafter(1.0, 0.0))
         plain = np.asarray(GaussianCurve(self.mu).epsilon(inner))
         small, large = np.minimum(plain, 1.0), np.maximum(plain, 1.0)
@@ -181,7 +235,7 @@ class SubsampledGaussian(PrivacyCurve):
         return np.where(delta >= self._delta(np.zeros(1), order), 0.0, exact)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        # the points reach to delta = 1e-14, beyond which nothing changes in double precision
+        # points down to delta = 1e-14; beyond, double precision does not change
         largest = float(self._epsilon(np.array([1e-14]), order)[0])
         points = profile_points(largest, 4096)
         return tradeoff_from_profile(alpha, points, self._delta(points, order))

@@ -1,7 +1,7 @@
-"""From Renyi to (epsilon, delta): Lemma 2.5 of Altschuler and Talwar (2022), and tighter ways.
+"""Conversion from Renyi to (epsilon, delta): Altschuler and Talwar (2022), and tighter ones.
 
-Curves of Renyi bounds (`audit.curves.RenyiCurve`) use the tightest of these at the best order; the
-printed lemma stays beside them, for comparison with numbers that were computed by it.
+Curves of Renyi bounds (`audit.curves.RenyiCurve`) use the tightest of these at the best order.
+Lemma 2.5 serves for comparison with published numbers.
 """
 
 from __future__ import annotations
@@ -35,9 +35,20 @@ def lemma_2_5(*, alpha: float, divergence: float, delta: float) -> float:
     Parameters
     ----------
     alpha, divergence : float
-        A Renyi order above 1, and the divergence of this order.
+        A Renyi order above 1, and the divergence of this order in nats.
     delta : float
-        In (0, 1).
+        A number in (0, 1).
+
+    Returns
+    -------
+    float
+        Upper bound on epsilon, in nats.
+
+    Examples
+    --------
+    >>> from audit.bounds.at22 import lemma_2_5
+    >>> round(lemma_2_5(alpha=9.0, divergence=0.5, delta=1e-5), 4)
+    1.9391
     """
     _check(alpha, divergence, delta)
     return divergence - math.log(delta) / (alpha - 1)
@@ -46,14 +57,25 @@ def lemma_2_5(*, alpha: float, divergence: float, delta: float) -> float:
 def balle(*, alpha: float, divergence: float, delta: float) -> float:
     """Return epsilon = D + log(1 - 1/alpha) - (log delta + log alpha)/(alpha - 1), at least 0.
 
-    Balle et al. (2020, Theorem 21); never above `lemma_2_5`.
+    Balle et al. (2020, Theorem 21). Never above `lemma_2_5`.
 
     Parameters
     ----------
     alpha, divergence : float
-        A Renyi order above 1, and the divergence of this order.
+        A Renyi order above 1, and the divergence of this order in nats.
     delta : float
-        In (0, 1).
+        A number in (0, 1).
+
+    Returns
+    -------
+    float
+        Upper bound on epsilon, in nats.
+
+    Examples
+    --------
+    >>> from audit.bounds.at22 import balle
+    >>> round(balle(alpha=9.0, divergence=0.5, delta=1e-5), 4)
+    1.5467
     """
     _check(alpha, divergence, delta)
     spent = (math.log(delta) + math.log(alpha)) / (alpha - 1)
@@ -69,9 +91,25 @@ def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
     Parameters
     ----------
     rho : float
-        Above 0.
+        Bound D_alpha <= alpha rho at every order; above 0.
     epsilon : float
         At least 0.
+
+    Returns
+    -------
+    float
+        Upper bound on delta.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from audit.bounds.at22 import bun_steinke_delta
+    >>> bun_steinke_delta(rho=0.1, epsilon=0.05)
+    1.0
     """
     validate.positive(rho=rho)
     validate.nonnegative(epsilon=epsilon)
@@ -88,14 +126,31 @@ def bun_steinke_delta(*, rho: float, epsilon: float) -> float:
 
 
 def bun_steinke(*, rho: float, delta: float) -> float:
-    """Return the epsilon at which `bun_steinke_delta` falls to ``delta``.
+    """Return the epsilon at which `bun_steinke_delta` equals ``delta``.
 
     Parameters
     ----------
     rho : float
-        Above 0, with D_alpha <= alpha rho at every order.
+        Bound D_alpha <= alpha rho at every order; above 0.
     delta : float
-        In (0, 1).
+        A number in (0, 1).
+
+    Returns
+    -------
+    float
+        Upper bound on epsilon, in nats.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from audit.bounds.at22 import bun_steinke, bun_steinke_delta
+    >>> epsilon = bun_steinke(rho=0.1, delta=1e-5)
+    >>> abs(bun_steinke_delta(rho=0.1, epsilon=epsilon) / 1e-5 - 1) < 1e-6
+    True
     """
     validate.positive(rho=rho)
     validate.open_unit(delta=delta)
@@ -114,7 +169,7 @@ def bun_steinke(*, rho: float, delta: float) -> float:
     source=AT22.at("Lemma 2.5, applied to Appendix B.1"),
     statement=(
         "full batches, convex losses on a bounded domain: epsilon = rho + 2 sqrt(rho "
-        "log(1/delta)) where (B.1) reads D_alpha <= alpha rho"
+        "log(1/delta)) with D_alpha <= alpha rho the bound (B.1)"
     ),
     assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
     status=Status.AS_PRINTED,

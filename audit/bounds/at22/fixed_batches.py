@@ -29,7 +29,7 @@ from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
 CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
-"""What makes the iterates a contractive noisy iteration of which only the end is seen."""
+"""Assumptions of a contractive noisy iteration that releases its last iterate."""
 
 
 @bound(
@@ -51,9 +51,9 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
         alpha/(2 eta^2 sigma^2) min{ T s^2, min over T~ in 1..T of T~ (D~/T~ + s)^2 }.
 
     The proof uses L through S only, so losses with a shared regulariser are covered. The inner
-    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ falls until T~ = D~/s and rises
-    after it. Its first branch is composition and needs none of the assumptions; it is entered by
-    itself as ``bsa24.theorem_4_1``.
+    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ decreases until T~ = D~/s and
+    increases after it. The first branch is composition, needs none of the assumptions, and has its
+    own entry, ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
     assert mechanism.diameter is not None  # an assumption of the entry
@@ -70,7 +70,7 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     id="at22.eq_5_4",
     source=AT22.at("section 5.2, equation (5.4)"),
     statement=(
-        "fixed batches in fixed order, convex losses, Renyi: D_alpha <= (2 alpha L^2/(b^2 "
+        "fixed batches in a fixed order, convex losses, Renyi: D_alpha <= (2 alpha L^2/(b^2 "
         "sigma^2)) ((V - 1) b/n + 1/r), V visits, r steps from the last one to the end"
     ),
     assumes=(FIXED_ORDER, *CONVEX_ITERATION, CONSTANT_STEP_SIZE),
@@ -99,7 +99,7 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     id="at22.theorem_5_6",
     source=AT22.at("Theorem 5.6, the sum before the simplification of (5.6)"),
     statement=(
-        "fixed batches in fixed order, convex losses on a bounded domain, Renyi: D_alpha <= "
+        "fixed batches in a fixed order, convex losses on a bounded domain, Renyi: D_alpha <= "
         "alpha/(2 eta^2 sigma^2) min over k of (D + s)^2/(k l) + 2 (D + s) s/l + (k - 1) s^2/l "
         "+ s^2/(l - p + 1), s = 2 eta L/b, l = n/b, p the record's batch"
     ),

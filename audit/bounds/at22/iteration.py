@@ -1,7 +1,7 @@
 """Altschuler and Talwar (2022): amplification by iteration for any shifts.
 
-The shifts s_t can be given by hand, for any pair of contractive noisy iterations; by default they
-are those of the mechanism's differing record.
+The shifts s_t may be given, for any pair of contractive noisy iterations; by default they are those
+of the mechanism's differing record.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
 """Altschuler and Talwar (2022): rates without constants, and the lower bound.
 
-A rate is drawn with the constant 1. It is no bound, and is never judged. Theorem 3.1 with
+A rate is plotted with the constant 1. It is not a bound and is never judged. Theorem 3.1 with
 constants follows from the form of Theorem 4.10 of Bok, Su and Altschuler (2024) for
 sigma >= 16 sqrt(2) L/b; the printed range starts at half of that.
 """
@@ -131,7 +131,7 @@ def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
     id="at22.eq_5_5",
     source=AT22.at("Theorem 5.6, equation (5.5)"),
     statement=(
-        "fixed batches in fixed order, convex losses on a bounded domain: D_alpha of the order "
+        "fixed batches in a fixed order, convex losses on a bounded domain: D_alpha of the order "
         "of (alpha L^2/sigma^2) (1/b^2 + min{T, ceil(D n/(L eta))}/n^2)"
     ),
     assumes=(FIXED_ORDER, *_CONVEX, CONSTANT_STEP_SIZE),
@@ -157,7 +157,7 @@ def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
 def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Rate in DP: (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta) (Remark 1.4).
 
-    Said for epsilon up to about 1; there is no Renyi part.
+    Stated for epsilon up to about 1; there is no Renyi part.
     """
     steps = min(mechanism.steps, _crossing(mechanism, mechanism.constant_step_size))
     ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
@@ -186,9 +186,22 @@ def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
 
 @dataclass(frozen=True)
 class RenyiLowerBound:
-    """The claim that a mechanism is not (``order``, ``divergence``)-Renyi private.
+    """Claim that a mechanism is not (``order``, ``divergence``)-Renyi private.
 
-    Some neighbouring pair of the mechanism's class has a divergence of this order above the value.
+    Some neighbouring pair of the mechanism's class has a larger divergence of this order.
+
+    Attributes
+    ----------
+    id : str
+        Paper and number.
+    cite : Source
+        Where it is published.
+    statement : str
+        The statement in one line.
+    order : float
+        Renyi order.
+    divergence : float
+        Divergence in nats that some pair exceeds.
     """
 
     id: str
@@ -201,14 +214,34 @@ class RenyiLowerBound:
 def theorem_4_1(mechanism: NoisySGD) -> RenyiLowerBound:
     """Lower bound for linear losses in one dimension (Theorem 4.1).
 
-    Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, T-bar = 0.75 D n/(L eta),
-    where D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (mirror the loss
-    when the start is right of the middle).
+    Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, with T-bar = 0.75 D n/(L
+    eta), if D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (with the loss
+    mirrored for a start right of the middle).
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Returns
+    -------
+    RenyiLowerBound
+        The claim with its numbers.
 
     Raises
     ------
     NotApplicable
         If the domain is too small or the noise too large; the message names the value.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=10_000, dataset_size=10, batch_size=10, step_size=1e-3,
+    ...                    noise_std=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0,
+    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
+    >>> claim = audit.bounds.at22.theorem_4_1(m)
+    >>> claim.order, round(claim.divergence, 12)
+    (100.0, 0.075)
     """
     name = "at22.theorem_4_1"
     for assumption in (BOUNDED_GRADIENTS, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, WITHOUT_REPLACEMENT):

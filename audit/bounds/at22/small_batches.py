@@ -49,18 +49,18 @@ Array = NDArray[np.float64]
 PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
 LARGER = Order.FORWARD  # D(mixture || base), never smaller
 
-_FINE = 5  # steps between two ratios at which S_alpha is computed
-_ROUNDS = ((1.0, 17), (0.3, 7), (0.06, 7), (0.015, 5))  # distance of the ratios, and how many
-ORDERS = (1e-4, 1e4)  # the range of alpha - 1 in which conversions look for the best order
+_FINE = 5  # interpolated points between two ratios at which S_alpha is computed
+_ROUNDS = ((1.0, 17), (0.3, 7), (0.06, 7), (0.015, 5))  # distance and number of the ratios
+ORDERS = (1e-4, 1e4)  # range of alpha - 1 in which conversions look for the best order
 
 
 def relative_noise(mechanism: NoisySGD) -> float:
-    """Return b sigma/(2L), the noise of the batch's gradient for sensitivity 1."""
+    """Return b sigma/(2L), the noise of a batch's gradient for sensitivity 1."""
     return mechanism.batch_size * mechanism.noise_std / family_sensitivity(mechanism)
 
 
 BALL = Assumption(
-    "gradients bounded by L, and nothing less than 2L known of their differences",
+    "gradients bounded by L, and no bound below 2L on their differences",
     lambda m: (
         m.gradient_bound is not None
         and 2 * m.gradient_bound <= family_sensitivity(m) * (1 + ROUNDING)
@@ -70,7 +70,7 @@ BALL = Assumption(
 
 
 def renyi_curve(divergence: Callable[[Array], Array]) -> RenyiCurve:
-    """Return the curve of divergences that are costly to compute, one integral an order."""
+    """Return the curve of divergences that cost one integral per order."""
     return CostlyRenyiCurve(divergence, search=ORDERS, points=61, refinements=4)
 
 
@@ -103,9 +103,9 @@ def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
     return renyi_curve(divergence)
 
 
-@functools.lru_cache(maxsize=1024)  # the range of an entry asks for it, and then its value
+@functools.lru_cache(maxsize=1024)  # evaluated by the assumption and by the bound
 def largest_order(rate: float, sigma: float) -> float:
-    """Return alpha*(q, sigma), the largest order that Lemma 2.12 covers, or 1 if there is none.
+    """Return alpha*(q, sigma), the largest order that Lemma 2.12 covers; 1 if there is none.
 
     The largest alpha with alpha <= M sigma^2/2 - log sigma^2 and
     alpha <= (M^2 sigma^2/2 - log(5 sigma^2))/(M + log(q alpha) + 1/(2 sigma^2)), where
@@ -114,9 +114,25 @@ def largest_order(rate: float, sigma: float) -> float:
     Parameters
     ----------
     rate : float
-        q, in (0, 1).
+        Sampling rate q, in (0, 1).
     sigma : float
-        Noise for sensitivity 1.
+        Noise for sensitivity 1, above 0.
+
+    Returns
+    -------
+    float
+        The order.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from audit.bounds.at22 import largest_order
+    >>> round(largest_order(0.01, 8.0), 2)
+    37.84
     """
     validate.open_unit(rate=rate)
     validate.positive(sigma=sigma)
@@ -178,7 +194,7 @@ def lemma_2_12(mechanism: NoisySGD) -> PrivacyCurve:
 
 @dataclass(frozen=True)
 class SplitNoise:
-    """The bounds of (B.2), (B.3) and (5.7): part of the noise samples, part of it iterates.
+    """Bounds of (B.2), (B.3) and (5.7), which split the noise between sampling and iteration.
 
     (R + 1) S_alpha(q, sigma_2) + alpha K(R)/(2 sigma_1^2), smallest over splits
     sigma_1^2 + sigma_2^2 = sigma^2 and lengths R in 1..T - 1, K the cost of forgetting a distance D
@@ -186,18 +202,20 @@ class SplitNoise:
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters.
-    order
+    order : Order
         The order of S_alpha.
-    best_length
+    best_length : callable
         Maps S_alpha and alpha/(2 sigma_1^2), one for each order, and T - 1 to lengths among which
         the best is: one row for each order, or one for all.
-    cost
+    cost : callable
         K at an array of lengths.
-    composed
+    composed : bool, default: True
         Whether T S_alpha(q, sigma) is a branch.
-    split, length
+    split : float, optional
+        sigma_1^2/sigma^2 and R where they are chosen by hand.
+    length : int, optional
         sigma_1^2/sigma^2 and R where they are chosen by hand.
     """
 
@@ -278,7 +296,7 @@ class SplitNoise:
 
 
 def _cubic(count: int) -> tuple[Array, Array]:
-    """Return places that cut the cells between 0, 1, ..., count - 1, and the nodes' weights there.
+    """Return points that divide the cells between 0, ..., count - 1, and interpolation weights.
 
     The weights, shape ``(places, count)``, are those of the cubics through the four nearest nodes.
     """
@@ -298,7 +316,7 @@ def _cubic(count: int) -> tuple[Array, Array]:
 
 
 def _lowest_place(values: Array) -> Array:
-    """Return the index of the least value of each row, or the vertex of the parabola around it."""
+    """Return the index of the least value of each row, or the vertex of the parabola through it."""
     rows, last = np.arange(values.shape[0]), values.shape[1] - 1
     place = np.argmin(values, axis=1)
     before, here, after = (values[rows, np.clip(place + k, 0, last)] for k in (-1, 0, 1))
@@ -309,13 +327,13 @@ def _lowest_place(values: Array) -> Array:
 
 
 def _around(best: Array, most: int) -> Array:
-    """Return the whole numbers in 1..most on either side of each number, one row for each."""
+    """Return the integers in 1..most on either side of each number, one row each."""
     inside = np.clip(best, 1.0, float(most))
     return np.stack([np.floor(inside), np.ceil(inside)], axis=1)
 
 
 def _convex_length(step: Array, weight: Array, most: int, square: float) -> Array:
-    """Return the best lengths R where R costs R step + weight square/R."""
+    """Return the best lengths R if R costs R step + weight square/R."""
     with np.errstate(divide="ignore", over="ignore"):
         return _around(np.sqrt(weight * square / step), most)
 
@@ -449,7 +467,7 @@ def b_3_both_orders(
 
 
 def _lengths(most: int) -> Array:
-    """Return the lengths that are tried where none is known to be best: all, then ever wider."""
+    """Return the lengths to try if no optimum is known: all small ones, then ever sparser."""
     if most <= 2000:
         return np.arange(1.0, most + 1)
     return np.unique(np.round(np.geomspace(1, most, 2000)))

@@ -68,7 +68,7 @@ ENOUGH_EPOCHS = Assumption(
 
 
 def _counts(mechanism: NoisySGD) -> tuple[int, int]:
-    """l, the batches of an epoch, and E, the epochs."""
+    """Return l, the number of batches of an epoch, and E, the number of epochs."""
     length = mechanism.dataset_size // mechanism.batch_size
     return length, mechanism.steps // length
 
@@ -105,7 +105,7 @@ def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
 
 
 def _old_epochs(gap: float, length: int) -> float:
-    """(1 - c^2)/(1 - c^l)^2, what the noise of an epoch leaves of earlier ones."""
+    """Return (1 - c^2)/(1 - c^l)^2, the effect of earlier epochs after the noise of one epoch."""
     return gap * (2 - gap) / one_minus_power(gap, length) ** 2
 
 
@@ -181,7 +181,7 @@ def _linear(alpha: Array, rho: float) -> Array:
     status=Status.AS_PRINTED,
 )
 def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the Renyi bound that the paper's Table 1 compares itself with (Appendix D.2).
+    """Return the Renyi bound with which the paper's Table 1 compares (Appendix D.2).
 
     D_alpha <= alpha rho with rho = (r^2/2) (1 + c^(l-2) (1-c^2)/(1-c^l)^2 (1 - c^(l(E-1)))) and
     r = S/(b sigma); never below the Renyi divergence of Theorem 4.5.
@@ -203,9 +203,33 @@ def _checked(mechanism: NoisySGD, name: str, *, convex: bool) -> None:
 
 
 def threshold_4_5(mechanism: NoisySGD) -> float:
-    """Return the epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which Theorem 4.5 beats 4.4.
+    """Return the number of epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which 4.5 beats 4.4.
 
-    Named after Theorem 4.6 of the paper ("roughly").
+    Stated after Theorem 4.6 of the paper ("roughly").
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Returns
+    -------
+    float
+        Number of epochs.
+
+    Raises
+    ------
+    NotApplicable
+        If the mechanism fails an assumption.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, strong_convexity=0.1,
+    ...                    batching=audit.Batching.CYCLIC)
+    >>> round(audit.bounds.bsa24.threshold_4_5(m), 3)
+    2.083
     """
     _checked(mechanism, "bsa24.threshold_4_5", convex=False)
     gap, (length, _) = contraction_gap(mechanism), _counts(mechanism)
@@ -213,9 +237,33 @@ def threshold_4_5(mechanism: NoisySGD) -> float:
 
 
 def threshold_4_6(mechanism: NoisySGD) -> float:
-    """Return the epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
+    """Return the number of epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
 
-    Named after Theorem 4.6 of the paper ("roughly").
+    Stated after Theorem 4.6 of the paper ("roughly").
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Returns
+    -------
+    float
+        Number of epochs.
+
+    Raises
+    ------
+    NotApplicable
+        If the mechanism fails an assumption.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
+    ...                    batching=audit.Batching.CYCLIC)
+    >>> audit.bounds.bsa24.threshold_4_6(m)
+    8.0
     """
     _checked(mechanism, "bsa24.threshold_4_6", convex=True)
     return 4 * crossing_time(mechanism, mechanism.batch_size) / _counts(mechanism)[0]

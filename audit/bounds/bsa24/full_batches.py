@@ -34,10 +34,10 @@ from audit.mechanism import NoisySGD, Relation, Release
 
 
 def crossing_time(mechanism: NoisySGD, batch: int) -> float:
-    """D batch/(eta S): the number of shifts eta S/batch that cross the domain.
+    """Return D batch/(eta S), the number of shifts eta S/batch that cross the domain.
 
-    It is rounded to a whole number that it misses by no more than rounding: decimals in double
-    precision make 3 shifts 3.0000000000000004.
+    It is rounded to an integer if it differs from one only by rounding errors: parameters in double
+    precision may give 3.0000000000000004.
     """
     assert mechanism.diameter is not None  # an assumption of the entries that use it
     shift = mechanism.constant_step_size * mechanism.sensitivity / batch
@@ -49,7 +49,7 @@ def crossing_time(mechanism: NoisySGD, batch: int) -> float:
 
 
 def enough_shifts(mechanism: NoisySGD, batch: int, shifts: float) -> bool:
-    """Whether so many shifts of eta S/batch cross the domain."""
+    """Return whether this number of shifts eta S/batch crosses the domain."""
     if mechanism.diameter is None or not constant_step_size(mechanism):
         return False
     return shifts >= crossing_time(mechanism, batch)
@@ -154,7 +154,31 @@ def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
 def threshold_4_3(mechanism: NoisySGD) -> float:
     """Return the number of steps, 4 D n/(eta S), after which Theorem 4.3 is below Theorem 4.1.
 
-    Named after Theorem 4.3 of the paper. Up to the ceiling: exact where D n/(eta S) is whole.
+    Stated after Theorem 4.3 of the paper. Exact if D n/(eta S) is an integer, otherwise up to the
+    ceiling.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Returns
+    -------
+    float
+        Number of steps.
+
+    Raises
+    ------
+    NotApplicable
+        If the domain is unbounded or step sizes vary.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0)
+    >>> audit.bounds.bsa24.threshold_4_3(m)
+    128.0
     """
     for assumption in (BOUNDED_DOMAIN, CONSTANT_STEP_SIZE):
         assumption.require(mechanism, "bsa24.threshold_4_3")

@@ -39,12 +39,31 @@ from audit.numerics.roots import bracketed_root
 
 
 def inverse_temperature(mechanism: NoisySGD) -> float:
-    """Return beta = 2/(eta sigma^2)."""
+    """Return the inverse temperature, beta = 2/(eta sigma^2).
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Returns
+    -------
+    float
+        Beta.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=2.0,
+    ...                    lipschitz=1.0)
+    >>> audit.bounds.bsa24.inverse_temperature(m)
+    1.0
+    """
     return 2 / mechanism.constant_step_size / mechanism.noise_std / mechanism.noise_std
 
 
 def _difference(mechanism: NoisySGD) -> float:
-    """Lipschitz constant of beta (F - F')."""
+    """Return the Lipschitz constant of beta (F - F')."""
     return inverse_temperature(mechanism) * mechanism.sensitivity / mechanism.dataset_size
 
 
@@ -133,13 +152,14 @@ def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
 def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Log-concave targets on a bounded domain (Corollary 5.4).
 
-    For the exponential mechanism the first statement: G(2 sqrt(L D)). For the last iterate the
-    second, on the stationary law of projected Langevin Monte Carlo, G(sqrt(4 L D + 2 eta L^2)),
-    which bounds every iterate before: it is the limit of Theorem 4.3, and below the threshold of
-    that theorem composition gives less. 2L stands for the sensitivity, L for zero-out.
+    For the exponential mechanism, the first statement: G(2 sqrt(L D)). For the last iterate, the
+    second statement, on the stationary law of projected Langevin Monte Carlo: G(sqrt(4 L D + 2 eta
+    L^2)). It also bounds every earlier iterate, because it is the limit of Theorem 4.3, and
+    composition is better below the threshold of that theorem. 2L stands for the sensitivity, L for
+    zero-out.
 
-    The unit ball that K must contain in print is no restriction: scaling space by r leaves L D and
-    eta L^2, and with them both sides, as they are.
+    The paper requires K to contain the unit ball. This is no restriction: scaling space by r
+    preserves L D and eta L^2, and with them both sides.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     difference = _difference(mechanism)
@@ -160,7 +180,7 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     status=Status.AS_PRINTED,
 )
 def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the curve of (2 L D, 0)-DP, which every exponential mechanism has (section 5.2).
+    """Return the curve of (2 L D, 0)-DP, which holds for every exponential mechanism (section 5.2).
 
     beta (F - F') varies by at most beta S D/n over the domain; no convexity is used.
     """
@@ -169,9 +189,20 @@ def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
 
 
 def threshold_5_4() -> float:
-    """L D above which Corollary 5.4 improves on (2 L D, 0)-DP in total variation: 0.676.
+    """Return the L D above which Corollary 5.4 improves on (2 L D, 0)-DP in total variation.
 
     The root of 2 Phi(sqrt(x)) - 1 = tanh(x) (section 5.2, "L D > 0.677").
+
+    Returns
+    -------
+    float
+        The product L D.
+
+    Examples
+    --------
+    >>> import audit
+    >>> round(audit.bounds.bsa24.threshold_5_4(), 4)
+    0.6764
     """
 
     def gap(x: float) -> float:

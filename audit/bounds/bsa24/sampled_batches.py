@@ -2,7 +2,7 @@
 
 The three theorems take the sensitivity of the whole family
 (`audit.bounds.accounting.family_sensitivity`). Theorems 4.9 and 4.10 have a free integer tau: they
-are families of bounds, whose curves answer each question by the best member.
+are families of bounds, and their curves use the best member at each point.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _TRADEOFF_DECADES = (2, 5)
 
 @dataclass(frozen=True, eq=False)
 class LengthFamilyCurve(PrivacyCurve):
-    """The best of G(gaussian(m)) composed with ``step`` m times and ``beside``, m = 1..longest.
+    """Best of G(gaussian(m)) composed with ``beside`` and m times ``step``, m = 1..longest.
 
     Each m gives a valid bound, so every answer is valid whichever m gives it. The best m is
     searched for at delta = 0.1, 0.01, ..., 1e-12, when first needed: the Renyi divergences, cheap
@@ -58,9 +58,9 @@ class LengthFamilyCurve(PrivacyCurve):
 
     Parameters
     ----------
-    step
+    step : SubsampledGaussian
         C_p(G(mu)) of one step.
-    longest
+    longest : int
         The largest m.
     """
 
@@ -71,16 +71,16 @@ class LengthFamilyCurve(PrivacyCurve):
 
     @property
     def beside(self) -> SubsampledGaussian | None:
-        """One more sampled step, the same for every m; None for none."""
+        """One additional sampled step, the same for every m; None for none."""
         return None
 
     @abstractmethod
     def gaussian(self, length: Array) -> Array:
-        """Return the Gaussian parameter of each m; falling and convex in m."""
+        """Return the Gaussian parameter of each m, which is decreasing and convex in m."""
 
     @property
     def symmetric(self) -> bool:
-        """Every member is."""
+        """Whether both orders have the same values; true for every member."""
         return True
 
     def member(self, length: int) -> PrivacyCurve:
@@ -127,7 +127,7 @@ class LengthFamilyCurve(PrivacyCurve):
         return min(coarse, key=lambda length: coarse[length])
 
     def _guess(self, delta: float) -> int:
-        """Best length by the Renyi divergences, each order at its own best length."""
+        """Return the best length for the Renyi divergences, each order at its own best length."""
         orders = 1 + np.geomspace(1e-4, 1e4, 81)
         per_step = np.asarray(self.step.renyi(orders))
         lengths = self._best_by_order(orders, per_step)
@@ -156,7 +156,7 @@ class LengthFamilyCurve(PrivacyCurve):
         result = np.full_like(delta, np.inf)
         place = np.clip(-np.log10(delta), 1, _SMALLEST_DECADE)
         near = np.rint(place)
-        # a power of ten is one decade, in spite of rounding
+        # a power of ten is one decade, despite rounding
         place = np.where(np.abs(place - near) < 1e-9, near, place)
         low, high = np.floor(place), np.ceil(place)
         for decade in np.union1d(low, high):

@@ -1,6 +1,6 @@
 """Bok, Su and Altschuler (2024), section 3: shifted interpolation with any shifts.
 
-Lemmas 3.1 and 3.2 unroll one step of two processes; Theorem 3.3 adds the steps up. All distances
+Lemmas 3.1 and 3.2 unroll one step of two processes; Theorem 3.3 composes the steps. All distances
 are those of the iterate: a shift s = eta S/n, noise eta sigma.
 """
 
@@ -28,7 +28,7 @@ from audit.mechanism import NoisySGD
 
 
 def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
-    """Return the factor G(s/sigma) that one step with different updates costs (Lemma 3.1).
+    """Return the factor G(s/sigma) for one step with different updates (Lemma 3.1).
 
     If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
     at least as hard to distinguish as (X, X') composed with the curve returned.
@@ -36,7 +36,18 @@ def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
     Parameters
     ----------
     shift, noise_std : float
-        s and sigma.
+        Distance s of the updates, and noise sigma of the iterate.
+
+    Returns
+    -------
+    GaussianCurve
+        The factor.
+
+    Examples
+    --------
+    >>> import audit
+    >>> audit.bounds.bsa24.lemma_3_1(0.5, 2.0).mu
+    0.25
     """
     return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
 
@@ -53,14 +64,25 @@ def lemma_3_2(
     Parameters
     ----------
     shift, noise_std : float
-        s and sigma.
+        Distance s of the updates, and noise sigma of the iterate.
     interpolation, contraction, distance : float
-        lambda, c and z, each at least 0.
+        Lambda, c and z, each at least 0.
+
+    Returns
+    -------
+    GaussianCurve
+        The factor.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> audit.bounds.bsa24.lemma_3_2(0.5, 2.0, interpolation=0.5, contraction=1.0, distance=0.5).mu
+    0.25
     """
     validate.positive(noise_std=noise_std)
     validate.nonnegative(
@@ -70,7 +92,7 @@ def lemma_3_2(
 
 
 class _Crossing:
-    """What m steps cost that end an interpolation which starts at a distance z.
+    """Cost of m steps that end an interpolation from a distance z.
 
     The least sum of squares of a_{t-m+1}, ..., a_t with z_t = 0, where z_k = c z_{k-1} + s - a_k,
     is taken at a_k = theta c^(t-k):
@@ -85,7 +107,7 @@ class _Crossing:
         self.rate = math.inf if gap == 1 else -math.log1p(-gap)  # log(1/c)
 
     def _sums(self, length: int) -> tuple[float, float, float]:
-        """c^m, the sum of c^j and of c^(2j) over j < m; scaled by c^-m, c^-m, c^-2m if c > 1."""
+        """Return c^m and the sums of c^j and c^(2j), j < m; times c^-m, c^-m, c^-2m if c > 1."""
         if self.gap == 0:
             return 1.0, float(length), float(length)
         gap, rate = self.gap, self.rate
@@ -97,7 +119,7 @@ class _Crossing:
         return left, total, -math.expm1(-2 * rate * length) / (gap * (2 - gap))
 
     def distance(self, steps: int, diameter: float | None) -> float:
-        """Bound on the distance of two processes that started together, after ``steps``."""
+        """Return a bound on the distance of two processes with a common start after ``steps``."""
         limit = math.inf if diameter is None else diameter
         if steps == 0:
             return 0.0
@@ -108,12 +130,12 @@ class _Crossing:
         return min(limit, self.shift * total * math.exp(log_growth))
 
     def square(self, length: int, distance: float) -> float:
-        """Sum of squares of the a_k, wherever it is feasible."""
+        """Return the sum of squares of the a_k, if it is feasible."""
         left, total, squares = self._sums(length)
         return (left * distance + self.shift * total) ** 2 / squares
 
     def feasible(self, length: int, distance: float) -> bool:
-        """Whether no z_k becomes negative."""
+        """Return whether no z_k is negative."""
         if self.gap >= 0:
             return True
         left, total, squares = self._sums(length)
@@ -121,7 +143,7 @@ class _Crossing:
         return log_last + self.rate * length >= math.log(self.shift) - 1e-12
 
     def turning_point(self, diameter: float) -> float:
-        """Real m at which crossing the whole domain costs least; infinite if it never does."""
+        """Return the real m at which crossing the domain costs least; infinite if there is none."""
         if self.gap == 0:
             return diameter / self.shift
         fall = diameter * self.gap / self.shift  # 1 - c^m
@@ -130,7 +152,7 @@ class _Crossing:
         return -math.log1p(-fall) / self.rate
 
     def best(self, tau: int, steps: int, diameter: float | None) -> float:
-        """Least sum of squares over all interpolations that begin at ``tau`` or later."""
+        """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
         found = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
         lengths = {longest}
@@ -157,7 +179,7 @@ class _Crossing:
 def _given_shifts(
     crossing: _Crossing, contraction: float, distance: float, mechanism: NoisySGD, shifts: object
 ) -> float:
-    """Sum of squares of a_k for shifts lambda_k set by hand."""
+    """Return the sum of squares of a_k for given shifts lambda_k."""
     lambdas = validate.array_in(0, 1, open_ends=False, shifts=shifts)  # type: ignore[arg-type]
     if lambdas.ndim != 1 or lambdas.size == 0 or lambdas[-1] != 1:
         last = float(lambdas.flat[-1]) if lambdas.size else None
@@ -235,6 +257,6 @@ def theorem_3_3(
             return GaussianCurve(ratio / mechanism.noise_std * math.sqrt(steps))
     if not math.isfinite(square):
         raise ValueError(
-            f"tau must be 0 where nothing bounds the distance of the processes, got {tau!r}"
+            f"tau must be 0 if nothing bounds the distance of the processes, got {tau!r}"
         )
     return GaussianCurve(math.sqrt(square) / mechanism.step_std)

@@ -2,10 +2,10 @@
 
 See `audit.bounds.cl25.distance_tracking` for the paper's K, L and sigma.
 
-The paper shuffles records anew in every epoch (``Batching.RESHUFFLED``). Theorem A.1 bounds the run
-for any one sequence of batches, and Corollary A.3 averages over all sequences. For records that are
-shuffled once (``Batching.SHUFFLED``) the average is over one place, and the one over fresh shuffles
-is no bound.
+The paper reshuffles the records in every epoch (``Batching.RESHUFFLED``). Theorem A.1 bounds the
+run for one sequence of batches, and Corollary A.3 averages over all sequences. For records shuffled
+once (``Batching.SHUFFLED``) the average is over one position; the average over independent shuffles
+is not a bound.
 """
 
 from __future__ import annotations
@@ -57,18 +57,18 @@ from audit.mechanism import Batching, NoisySGD
 
 Array = NDArray[np.float64]
 
-_POSITIONS = 128  # positions in the cycle that are computed one by one
+_POSITIONS = 128  # positions in the cycle that are computed separately
 _MOST_SEQUENCES = 4096
 
 SHUFFLED = Assumption(
-    "batches of records that were shuffled once",
+    "batches of records that are shuffled once",
     lambda m: m.batching is Batching.SHUFFLED,
     lambda m: f"batching={m.batching.value!r}",
 )
 
 
 def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
-    """Meetings with the record in batch ``position``; by default in the batch of the last step."""
+    """Return the meetings of a record in batch ``position``; defaults to the last step's batch."""
     period = mechanism.dataset_size // mechanism.batch_size
     if position is None:
         return Meetings(mechanism.steps, period, (mechanism.steps - 1) % period)
@@ -106,14 +106,14 @@ def _smooth_cyclic_square(
     steps, widest, speed = meetings.steps, domain(mechanism), clip_speed(mechanism)
 
     def grown(done: Array) -> Array:
-        """Lemma A.2 with c d for g(d), both of its branches run through from the start."""
+        """Return the distances of Lemma A.2 with c d for g(d), by iterating both branches."""
         since = done - 1 - meetings.position
         with np.errstate(invalid="ignore"):
             moved = np.where(since > 0, shift + speed * since, np.where(since == 0, shift, 0.0))
         return np.asarray(np.minimum(np.minimum(shifts.grown(done), moved), widest))
 
     tracked = None
-    if surplus > 0:  # the repulsion of the differing record's own gradient can be left out
+    if surplus > 0:  # the repulsion of the differing record's own gradient can be omitted
         constant = mechanism.step_sizes[0] * (mechanism.smoothness or 0.0)
         free = HolderModulus(float(constant), 1.0)
         met = HolderModulus(float(constant) * others_share(mechanism), 1.0)
@@ -129,8 +129,8 @@ def _smooth_cyclic_square(
         return float(cost(np.array([float(length)]))[0])
     if surplus > 0:
         return smallest(cost, steps)[0]
-    # steps without the record bring the runs no closer than they contract: to start later in a
-    # cycle than just after its meeting gains nothing
+    # steps without the record only contract, so starting later in a cycle than just after its
+    # meeting gains nothing
     ends = np.array([float(steps), float(max(meetings.after_last, 1))])
     found = [float(np.min(cost(ends)))]
     if meetings.total > 1:
@@ -209,25 +209,25 @@ class MixedDivergence:
     source=CL25.at("Corollary A.3"),
     statement=(
         "shuffled cyclic batches, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
-        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the place of the record"
+        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the position of the record"
     ),
     assumes=(SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
     status=Status.AS_PRINTED,
 )
 def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
-    """Shuffled cyclic batches (Corollary A.3): Theorem A.1 averaged over the place of the record.
+    """Average Theorem A.1 over the position of the record in shuffled cyclic batches (A.3).
 
     D_alpha <= log(E exp((alpha - 1) eps(alpha, position)))/(alpha - 1) over the n/b positions, by
-    joint convexity, on the logarithmic scale. The paper shuffles anew in every epoch; the package's
+    joint convexity, on the logarithmic scale. The paper reshuffles in every epoch; these
     batches are shuffled once, so the expectation is over one position. Beyond 128 positions,
     neighbouring ones are grouped and each group counts as its worst member, the one that leaves the
     fewest steps after the last meeting.
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The public parameters.
-    losses
+    losses : Losses, optional
         The branch; by default the one with the smallest Lipschitz constant that applies.
     """
     period = mechanism.dataset_size // mechanism.batch_size
@@ -241,12 +241,12 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
 
 
 RESHUFFLED = Assumption(
-    "batches of records that are shuffled anew in every epoch",
+    "batches of records that are reshuffled in every epoch",
     lambda m: m.batching is Batching.RESHUFFLED,
     lambda m: f"batching={m.batching.value!r}",
 )
 FEW_SEQUENCES = Assumption(
-    f"at most {_MOST_SEQUENCES} sequences of the record's places",
+    f"at most {_MOST_SEQUENCES} sequences of the record's positions",
     lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MOST_SEQUENCES) + 1e-9,
     lambda m: "(dataset_size/batch_size)^epochs={}^{}".format(*_epochs(m)),
 )
@@ -254,7 +254,7 @@ _FRESH_SHUFFLES = (RESHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH)
 
 
 def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
-    """Return the batches in an epoch, and how many epochs are begun."""
+    """Return the number of batches of an epoch, and of epochs, including an incomplete last one."""
     period = mechanism.dataset_size // mechanism.batch_size
     return period, -(-mechanism.steps // period)
 
@@ -278,7 +278,7 @@ def _square(mechanism: NoisySGD, places: Sequence[int], losses: Losses | None) -
         moved = (1 + surplus) * distances[-1] + shift * meets
         distances.append(min(moved, distances[-1] + speed, widest))
     starts = list(range(steps))
-    if surplus <= 0:  # to start later than just after a meeting gains nothing
+    if surplus <= 0:  # starting later than just after a meeting gains nothing
         starts = [0, *(int(t) + 1 for t in np.flatnonzero(met) if t + 1 < steps)]
     best = min(_cheapest(met[start:], shift, 1 + surplus, distances[start]) for start in starts)
     return best / mechanism.step_std**2
@@ -311,23 +311,37 @@ def _cheapest(met: NDArray[np.bool_], shift: float, contraction: float, distance
 def theorem_a_1_sequence(
     mechanism: NoisySGD, places: Sequence[int], *, losses: Losses | None = None
 ) -> PrivacyCurve:
-    """Return Theorem A.1 for one sequence of batches, smooth losses.
+    """Return Theorem A.1 for one sequence of batches and smooth losses.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters, with ``Batching.RESHUFFLED``.
+        Public parameters of the run. Has ``Batching.RESHUFFLED``.
     places : sequence of int
-        The place of the record's batch in each epoch that is begun, from 0.
+        Position of the record's batch in each epoch, including an incomplete last one, from 0.
     losses : Losses, optional
-        The branch; by default the one with the smallest Lipschitz constant that applies.
+        Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
+
+    Returns
+    -------
+    PrivacyCurve
+        The bound.
 
     Raises
     ------
     NotApplicable
         If an assumption fails.
     ValueError
-        If ``places`` are not one for each epoch, or no places of an epoch.
+        If there is not one position per epoch, or a position is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
+    ...                    batching=audit.Batching.RESHUFFLED)
+    >>> round(audit.bounds.cl25.theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
+    1.1667
     """
     refusal = mechanism.uncovered((Batching.RESHUFFLED,))
     if refusal is not None:
@@ -350,7 +364,7 @@ def theorem_a_1_sequence(
     id="cl25.corollary_a_3_reshuffled",
     source=CL25.at("Corollary A.3"),
     statement=(
-        "a fresh shuffle in every epoch, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
+        "independent shuffles per epoch, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
         "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the sequence of batches"
     ),
     assumes=(*_FRESH_SHUFFLES, FEW_SEQUENCES),
@@ -358,17 +372,31 @@ def theorem_a_1_sequence(
     covers=(Batching.RESHUFFLED,),
 )
 def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
-    """Fresh shuffles in every epoch (Corollary A.3): Theorem A.1 averaged over all sequences.
+    """Average Theorem A.1 over all shuffles, independent per epoch (Corollary A.3).
 
-    D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), B uniform over the (n/b)^E
-    sequences of places of the record's batch in E epochs, by joint convexity.
+    D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), with B uniform over the (n/b)^E
+    sequences of positions of the record's batch in E epochs, by joint convexity.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters.
+        Public parameters of the run.
     losses : Losses, optional
-        The branch; by default the one with the smallest Lipschitz constant that applies.
+        Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
+
+    Returns
+    -------
+    PrivacyCurve
+        The bound.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
+    ...                    batching=audit.Batching.RESHUFFLED)
+    >>> round(audit.bounds.cl25.corollary_a_3_reshuffled(m).renyi(2.0), 4)
+    1.2395
     """
     period, epochs = _epochs(mechanism)
     squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]
@@ -377,5 +405,5 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
 
 def sequences(period: int, epochs: int) -> Iterator[tuple[int, ...]]:
-    """Return all sequences of places, one place in ``range(period)`` for each epoch."""
+    """Return all sequences of positions, one position in ``range(period)`` per epoch."""
     return itertools.product(range(period), repeat=epochs)

@@ -1,4 +1,4 @@
-"""Chien and Li (2025): distance tracking, which bounds how far two neighbouring runs are apart.
+"""Chien and Li (2025): distance tracking, a bound on the distance of two neighbouring runs.
 
 The paper's K is `NoisySGD.gradient_bound` (the clip norm, or the Lipschitz constant, whichever is
 smaller), its L the smoothness or the Hoelder constant, and its sigma the noise of the iterate,
@@ -37,7 +37,7 @@ _LONGEST = 1 << 14  # steps that are tracked one by one
 
 
 class Losses(enum.Enum):
-    """What a branch of Theorem 3.1 assumes of smooth losses."""
+    """Assumptions on smooth losses, one per branch of Theorem 3.1."""
 
     NON_CONVEX = "non-convex"  # c = 1 + eta L
     CONVEX = "convex"  # c = 1
@@ -77,16 +77,16 @@ BRANCHES = {
     Losses.CONVEX: (SMOOTH, CONVEX, UNCLIPPED, CONTRACTIVE_STEPS),
     Losses.STRONGLY_CONVEX: (SMOOTH, STRONGLY_CONVEX, UNCLIPPED, SHORT_STEPS),
 }
-"""What each branch of Theorem 3.1 needs."""
+"""Assumptions of each branch of Theorem 3.1."""
 
 
 def excess(mechanism: NoisySGD, losses: Losses | None = None) -> float:
-    """Return c - 1 of Lemma 3.4, of the named branch or of the best one that applies.
+    """Return c - 1 of Lemma 3.4, for the given branch or the best one that applies.
 
     Raises
     ------
     NotApplicable
-        If the named branch does not apply, clipping that may be active included.
+        If the branch does not apply, for example because clipping may be active.
     """
     if losses is not None and not isinstance(losses, Losses):
         raise ValueError(f"losses must be a Losses, got {losses!r}")
@@ -110,21 +110,21 @@ def excess(mechanism: NoisySGD, losses: Losses | None = None) -> float:
 
 
 def step_shift(mechanism: NoisySGD, batch: int) -> float:
-    """2 eta K/batch, or half of it for zero-out neighbours: what one meeting adds."""
+    """Return 2 eta K/batch, or half of it for zero-out: the distance that one meeting adds."""
     return mechanism.constant_step_size * mechanism.sensitivity / batch
 
 
 def clip_speed(mechanism: NoisySGD) -> float:
-    """2 eta K, by which a step may move two iterates apart; infinite where nothing bounds it."""
+    """Return 2 eta K, the most by which a step separates two iterates; infinite if unbounded."""
     bound = _whole_gradient(mechanism)
     return math.inf if bound is None else 2 * mechanism.constant_step_size * bound
 
 
 def _whole_gradient(mechanism: NoisySGD) -> float | None:
-    """Return K where it bounds all of a gradient that moves two iterates apart.
+    """Return K if it bounds every part of a gradient that separates two iterates.
 
-    The Lipschitz constant leaves a shared regulariser out, which strongly convex losses may have.
-    Its part of a step does not move iterates apart where steps contract.
+    The Lipschitz constant excludes a shared regulariser, which strongly convex losses may have. The
+    regulariser does not separate iterates if steps contract.
     """
     if mechanism.strong_convexity > 0 and not CONTRACTIVE_STEPS.holds(mechanism):
         return mechanism.clip_norm
@@ -132,7 +132,7 @@ def _whole_gradient(mechanism: NoisySGD) -> float | None:
 
 
 def domain(mechanism: NoisySGD) -> float:
-    """D, or infinity."""
+    """Return D; infinite if the domain is unbounded."""
     return math.inf if mechanism.diameter is None else float(mechanism.diameter)
 
 
@@ -145,9 +145,9 @@ def holder_modulus(mechanism: NoisySGD, share: float = 1.0) -> HolderModulus:
 
 @dataclass(frozen=True)
 class Growth:
-    """How a distance changes in a step: ``free``, or ``met`` plus ``shift`` at a meeting.
+    """Change of a distance in a step: ``free``, or ``met`` plus ``shift`` at a meeting.
 
-    In both cases it grows by ``speed`` at most, and never beyond ``widest``.
+    In both cases it grows by at most ``speed``, and never beyond ``widest``.
     """
 
     free: Callable[[float], float]
@@ -157,7 +157,7 @@ class Growth:
     widest: float
 
     def track(self, meetings: Iterable[bool]) -> list[float]:
-        """Return the distances before the first step and after each step, to where they stop."""
+        """Return the distances before the first and after each step, until they are constant."""
         distances, now = [0.0], 0.0
         for met in meetings:
             grown = self.met(now) + self.shift if met else self.free(now)
@@ -170,7 +170,7 @@ class Growth:
     def after(self, meetings: Meetings) -> Callable[[ArrayLike], Array]:
         """Return a function from numbers of steps to distances, valid for any number.
 
-        Beyond 16384 steps the distance is only known to be at most ``widest``.
+        Beyond 16384 steps it returns ``widest``.
         """
         steps = min(meetings.steps, _LONGEST)
         tracked = self.track(t % meetings.period == meetings.position for t in range(steps))
@@ -184,7 +184,7 @@ class Growth:
 
 
 def lipschitz_growth(mechanism: NoisySGD, batch: int, surplus: float) -> Growth:
-    """Lemma 3.5: min(c d + 2 eta K/batch, d + 2 eta K), with c = 1 + surplus."""
+    """Return Lemma 3.5: min(c d + 2 eta K/batch, d + 2 eta K), with c = 1 + surplus."""
 
     def grow(distance: float) -> float:
         return distance + surplus * distance
@@ -195,7 +195,7 @@ def lipschitz_growth(mechanism: NoisySGD, batch: int, surplus: float) -> Growth:
 
 
 def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth:
-    """Lemmas 3.10 and A.2: g(d) + 2 eta K/batch at a meeting, where ``share`` of L enters g."""
+    """Return Lemmas 3.10 and A.2: g(d) + 2 eta K/batch at a meeting, with ``share`` of L in g."""
     free, met = holder_modulus(mechanism), holder_modulus(mechanism, share)
     return Growth(
         lambda d: float(free(d)),
@@ -207,7 +207,7 @@ def holder_growth(mechanism: NoisySGD, batch: int, share: float = 1.0) -> Growth
 
 
 def others_share(mechanism: NoisySGD) -> float:
-    """(b - 1)/b, the part of a batch that is common, where 2K bounds the rest; 1 otherwise."""
+    """Return (b - 1)/b, the shared part of a batch, if 2K bounds the rest; 1 otherwise."""
     bound = _whole_gradient(mechanism)
     factor = 2 if mechanism.relation is Relation.REPLACE_ONE else 1
     if bound is None or mechanism.sensitivity < factor * bound * (1 - ROUNDING):
@@ -227,21 +227,34 @@ def _check_full(name: str, mechanism: NoisySGD) -> None:
 
 
 def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
-    """Distance tracking for full batches and smooth losses (Lemma 3.5).
+    """Return bounds on the distance for full batches and smooth losses (Lemma 3.5).
 
     W_inf(W_t, W'_t) <= min(D_t, D), D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K), D_0 = 0.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters.
+        Public parameters of the run.
     losses : Losses, optional
-        The branch; by default the one with the smallest Lipschitz constant that applies.
+        Branch of Theorem 3.1; defaults to the applicable one with the smallest Lipschitz constant.
 
     Returns
     -------
-    Array
-        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    ndarray
+        Bounds for t = 0..T, shape ``(steps + 1,)``.
+
+    Raises
+    ------
+    NotApplicable
+        If the mechanism fails an assumption.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0)
+    >>> audit.bounds.cl25.lemma_3_5(m)
+    array([0.   , 0.125, 0.25 , 0.375])
     """
     _check_full("cl25.lemma_3_5", mechanism)
     growth = lipschitz_growth(mechanism, mechanism.dataset_size, excess(mechanism, losses))
@@ -249,14 +262,32 @@ def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
 
 
 def lemma_3_10(mechanism: NoisySGD) -> Array:
-    """Distance tracking for full batches and Hoelder continuous gradients (Lemma 3.10).
+    """Return bounds on the distance for full batches and Hoelder gradients (Lemma 3.10).
 
     D_t = min(g(D_(t-1)) + 2 eta K/n, D_(t-1) + 2 eta K) with g(x) = x + eta L x^lambda, and D.
 
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
     Returns
     -------
-    Array
-        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    ndarray
+        Bounds for t = 0..T, shape ``(steps + 1,)``.
+
+    Raises
+    ------
+    NotApplicable
+        If the mechanism fails an assumption.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, holder=(1.0, 0.5), diameter=4.0)
+    >>> audit.bounds.cl25.lemma_3_10(m).round(3)
+    array([0.   , 0.125, 0.427, 0.878])
     """
     _check_full("cl25.lemma_3_10", mechanism)
     failure = HOLDER.failure(mechanism)
@@ -266,7 +297,7 @@ def lemma_3_10(mechanism: NoisySGD) -> Array:
 
 
 def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
-    """Distance tracking for cyclic batches and Hoelder continuous gradients (Lemma A.2).
+    """Return bounds on the distance for cyclic batches and Hoelder gradients (Lemma A.2).
 
     The distance is 0 until the batch with the record, then grows by g(.; eta L (b-1)/b) + 2 eta K/b
     in a step with the record and by g(.; eta L) in the others, by 2 eta K at most, up to D.
@@ -274,14 +305,30 @@ def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters.
+        Public parameters of the run.
     position : int
-        The place of the record's batch in the cycle, from 0.
+        Position of the record's batch in the cycle, from 0.
 
     Returns
     -------
-    Array
-        The bounds for t = 0..T, shape ``(steps + 1,)``.
+    ndarray
+        Bounds for t = 0..T, shape ``(steps + 1,)``.
+
+    Raises
+    ------
+    NotApplicable
+        If the mechanism fails an assumption.
+    ValueError
+        If ``position`` is not in the cycle.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
+    ...                    lipschitz=1.0, holder=(1.0, 0.5), diameter=4.0,
+    ...                    batching=audit.Batching.CYCLIC)
+    >>> audit.bounds.cl25.lemma_a_2(m, position=1).round(3)
+    array([0.   , 0.   , 0.5  , 0.854])
     """
     failure = HOLDER.failure(mechanism)
     if failure is not None:

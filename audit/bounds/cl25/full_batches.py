@@ -71,7 +71,7 @@ def _smooth_square(
 
     if beta is not None:
         if tau is None:
-            raise ValueError("tau must be given where beta is, got None")
+            raise ValueError("tau must be given with beta, got None")
         start = checked_tau(mechanism.steps, tau)
         gap = float(distance(np.array([float(start)]))[0])
         square = _given_split(shifts, steps - start, gap, beta)
@@ -178,7 +178,7 @@ def theorem_3_1_gaussian(
 
     The shifts b_t of Theorem 3.1, started from two iterates at most the tracked distance apart, are
     shifts of the interpolated process of Bok, Su and Altschuler (2024, Theorem 3.3), which needs
-    nothing but the Lipschitz constant of the updates. For convex losses, with s = 2 eta K/n,
+    only the Lipschitz constant of the updates. For convex losses, with s = 2 eta K/n,
 
         mu = min over k <= T of (min(D, (T - k) s) + k s)/(sqrt(k) step_std),
 
@@ -236,7 +236,7 @@ def theorem_3_7(
         square = cheapest_holder(meetings, size, modulus, distance, length)
         return RenyiCurve.linear(square / mechanism.step_std**2 / 2)
     if start is None:
-        raise ValueError("tau must be given where shifts are, got None")
+        raise ValueError("tau must be given with shifts, got None")
     given = validate.array_in(0, np.inf, open_ends=False, shifts=shifts)
     if given.shape != (mechanism.steps - start,):
         raise ValueError(

@@ -1,4 +1,4 @@
-"""Chien and Li (2025), Figure 1: output perturbation, which counts the last step alone."""
+"""Chien and Li (2025), Figure 1: output perturbation, which considers only the last step."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ LAST_STEP_BOUNDED = Assumption(
     status=Status.REFUTED,
 )
 def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
-    """Set the noise of the last step against the diameter: alpha D^2/(2 sigma^2) (Figure 1).
+    """Compare the noise of the last step with the diameter: alpha D^2/(2 sigma^2) (Figure 1).
 
     It is the Gaussian mechanism whose sensitivity is D. As a bound on update (1) it is false: the
     last noiseless update differs too, and the iterates before the noise are up to c D + 2 eta K/n
@@ -56,7 +56,7 @@ def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
 
 
 def _last_distance(mechanism: NoisySGD) -> float:
-    """Bound on the distance of two iterates before the last step's noise."""
+    """Return a bound on the distance of two iterates before the last step's noise."""
     shift, widest = step_shift(mechanism, mechanism.dataset_size), domain(mechanism)
     reach = [widest + clip_speed(mechanism)]
     if SMOOTH.holds(mechanism):
@@ -77,7 +77,7 @@ def _last_distance(mechanism: NoisySGD) -> float:
     status=Status.CORRECTED,
 )
 def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    """G(min(c D + s, D + 2 eta K)/sigma) with s = 2 eta K/n: the last step alone.
+    """G(min(c D + s, D + 2 eta K)/sigma) with s = 2 eta K/n, from the last step only.
 
     Given two iterates of the domain before the last step, in any coupling, the last iterates are
     projections of normal laws of equal variance whose means are at most so far apart, and tradeoff

@@ -119,7 +119,7 @@ class _SampledDivergence:
     def _one(self, alpha: float, steps: Array) -> float:
         best = math.inf
         for split, step in zip(self.splits, steps, strict=True):
-            # where no distance is left the whole noise may hide the gradients
+            # without a distance all noise may hide the gradients
             room = alpha / (2 * (1 - split)) if split < 1 else math.inf
             moved = np.zeros_like(self.absorbed)
             np.multiply(self.absorbed, room, out=moved, where=self.absorbed > 0)
@@ -192,11 +192,11 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
     status=Status.UNPROVEN,
 )
 def theorem_3_12_both_orders(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
-    """Theorem 3.12 with the larger of the two orders of S_alpha, and sqrt(beta_t) in it.
+    """Theorem 3.12 with the larger of both orders of S_alpha, and sqrt(beta_t) in it.
 
-    The noise Z_t has variance beta_t sigma^2, so its standard deviation has the square root. Not
-    proven: given the shifted noise, the law of the batch is another one for the second process, so
-    the two processes do not share their maps, as the proof needs.
+    The noise Z_t has variance beta_t sigma^2, so its standard deviation has the square root.
+    Unproven: given the shifted noise, the law of the batch differs for the second process, so the
+    two processes do not share their maps, as the proof requires.
     """
     # D(mixture || N) is the larger one (Mironov, Talwar and Zhang 2019, Theorem 5)
     return _theorem_3_12(mechanism, beta, Order.FORWARD, True)

@@ -1,9 +1,9 @@
 """Feldman, Mironov, Talwar and Thakurta (2018): the statements in (epsilon, delta).
 
-The paper names the noise for a target; here the claimed epsilon is read off the mechanism's noise.
-"For every epsilon" the classical calibration of the Gaussian mechanism fails (it is proven for
-epsilon < 1), and with it Lemma 27, Theorems 29 and 30 and Corollary 34; corrected, the Gaussian
-pair is converted exactly. S is the sensitivity: 2L for replace-one, L for zero-out.
+The paper gives the noise for a target; here the claimed epsilon follows from the mechanism's noise.
+The classical calibration of the Gaussian mechanism is proven for epsilon < 1 and false "for every
+epsilon", and with it Lemma 27, Theorems 29 and 30 and Corollary 34. The corrected entries convert
+the Gaussian pair exactly. S is the sensitivity: 2L for replace-one, L for zero-out.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Array = NDArray[np.float64]
 
 
 _LOCAL = "one record a step, local privacy: "
-_PERSON = "one pass that leaves out a random number of the first records, convex losses: "
+_PERSON = "one pass that skips a random number of first records, convex losses: "
 _STOPPED = "k tasks by one pass each that stops at random, convex losses: "
 _CLASSICAL = "epsilon = 2L sqrt(2 ln(1.25/delta))/sigma"
 _SKIP = (*ONE_RECORD_A_STEP, RANDOM_SKIP)
@@ -45,9 +45,9 @@ _STOP = (*ONE_RECORD_A_STEP, RANDOM_STOP)
 def lemma_27(mechanism: NoisySGD) -> PrivacyCurve:
     """Local privacy of one step as printed (Lemma 27): alpha S^2/(2 sigma^2), and a DP part.
 
-    The DP part, S sqrt(2 ln(1.25/delta))/sigma, is claimed for every epsilon and delta; it holds
-    below 1 only. One record makes one step, and what follows it is post-processing, so the claim is
-    one on whatever is released.
+    The DP part, S sqrt(2 ln(1.25/delta))/sigma, is claimed for every epsilon and delta, but holds
+    only below 1. A record is used in one step, and what follows is post-processing, so the claim
+    holds for every release.
     """
     return _classical(one_step(mechanism))
 

@@ -3,8 +3,8 @@
 The paper's update is the package's with b = 1: one record a step. Its 2L is the sensitivity of the
 differing record, S = `NoisySGD.sensitivity`: 2L for replace-one, L for zero-out.
 
-Stop-PNSGD releases the iterate after T steps, T uniform on 1..n and hidden. A record that T does
-not reach is not used; otherwise Theorem 23 bounds the run of T steps.
+Stop-PNSGD releases the iterate after T steps, with T uniform on 1..n and hidden. A record after T
+is not used; otherwise Theorem 23 bounds the run of T steps.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
-_SUMMED = 512  # terms of a sum over n that are added one by one
+_SUMMED = 512  # leading terms of a sum over n that are added exactly
 
 CONTRACTIVE = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)
 ONE_RECORD_A_STEP = (ONE_PASS, *CONTRACTIVE, CONSTANT_STEP_SIZE)
@@ -54,12 +54,12 @@ def one_step(mechanism: NoisySGD) -> float:
 
 
 def index_or_last(mechanism: NoisySGD, index: int | None) -> int:
-    """Return the record, from 1; by default the last one, which is protected least."""
+    """Return the index of the record, from 1; defaults to the last, least protected one."""
     return mechanism.dataset_size if index is None else checked_index(mechanism, index)
 
 
 N_PASSES = Assumption(
-    "n passes over the n records, one at a time in fixed order",
+    "n passes over the n records, one at a time in a fixed order",
     lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size**2,
     lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and batch_size={m.batch_size}",
 )
@@ -78,16 +78,16 @@ N_PASSES = Assumption(
     other_runs=("distance",),
 )
 def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyCurve:
-    """Return what the introduction claims for two starts (Theorem 1, informal).
+    """Return the claim of the introduction for two starts (Theorem 1, informal).
 
     alpha d/(2 T step_std^2) for iterates that start at distance d and share their maps. The
     distance should be squared, as in Theorem 22.
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         Its steps and noise.
-    distance
+    distance : float, optional
         d; by default eta S, how far the first record's gradient can move the two runs apart, so
         that the claim is about the first record of one pass.
     """
@@ -156,7 +156,7 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     id="fmtt18.theorem_24",
     source=FMTT18.at("Theorem 24"),
     statement=(
-        "one pass that leaves out a random number of the first records, convex losses, Renyi: "
+        "one pass that skips a random number of first records, convex losses, Renyi: "
         "D_alpha <= 2 alpha L^2/(sigma^2 (n + 1 - t)) for record t"
     ),
     assumes=(*ONE_RECORD_A_STEP, RANDOM_SKIP),
@@ -164,7 +164,7 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     record_scope=RecordScope.INDEX,
 )
 def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """Skip-PNSGD (Theorem 24): as Theorem 23, with the first records left out at random."""
+    """Skip-PNSGD (Theorem 24): Theorem 23 with a random number of first records skipped."""
     return theorem_23(mechanism, index=index)
 
 
@@ -172,7 +172,7 @@ def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
     id="fmtt18.theorem_35",
     source=FMTT18.at("Theorem 35 (Appendix B)"),
     statement=(
-        "n passes over n records in fixed order, convex losses, Renyi: "
+        "n passes over n records in a fixed order, convex losses, Renyi: "
         "D_alpha <= 4 alpha L^2/sigma^2"
     ),
     assumes=(N_PASSES, *CONTRACTIVE, CONSTANT_STEP_SIZE, LAST_ITERATE),
@@ -187,16 +187,32 @@ def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
 
 
 def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float:
-    """Return sigma = 5 L sqrt(ln(1/delta))/epsilon, for (epsilon, delta)-DP of Theorem 35's runs.
+    """Return the noise 5 L sqrt(ln(1/delta))/epsilon for (epsilon, delta)-DP of Theorem 35's runs.
 
     Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
 
     Parameters
     ----------
     lipschitz : float
-        L.
+        Lipschitz constant L of the losses.
     epsilon, delta : float
-        The target.
+        Target.
+
+    Returns
+    -------
+    float
+        Noise sigma.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or epsilon is above 2 ln(1/delta)/5.
+
+    Examples
+    --------
+    >>> import audit
+    >>> round(audit.bounds.fmtt18.appendix_b_noise(1.0, epsilon=1.0, delta=1e-5), 4)
+    16.9654
     """
     validate.positive(lipschitz=lipschitz, epsilon=epsilon)
     validate.open_unit(delta=delta)
@@ -212,16 +228,28 @@ def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence
     Parameters
     ----------
     alpha : float
-        The order, above 1.
+        Renyi order, above 1.
     divergences : sequence of float
-        D_alpha(mu_i || nu_i) of the components.
+        D_alpha(mu_i || nu_i) of the components, in nats.
     weights : sequence of float
-        The probabilities of the components, the same on both sides.
+        Probabilities of the components, equal on both sides.
+
+    Returns
+    -------
+    float
+        Bound on the divergence of the mixture.
 
     Raises
     ------
     ValueError
-        If a divergence is above 1/(alpha - 1), where the lemma says nothing.
+        If a divergence is above 1/(alpha - 1), where the lemma does not apply, or the weights are
+        not probabilities.
+
+    Examples
+    --------
+    >>> import audit
+    >>> round(audit.bounds.fmtt18.weak_convexity(2.0, [0.1, 0.3], [0.5, 0.5]), 6)
+    0.26
     """
     validate.above_one(alpha=alpha)
     d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
@@ -235,7 +263,24 @@ def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence
 
 
 def harmonic(n: int) -> float:
-    """Return H_n = 1 + 1/2 + ... + 1/n."""
+    """Return the harmonic number H_n = 1 + 1/2 + ... + 1/n.
+
+    Parameters
+    ----------
+    n : int
+        Number of terms.
+
+    Returns
+    -------
+    float
+        The sum.
+
+    Examples
+    --------
+    >>> import audit
+    >>> round(audit.bounds.fmtt18.harmonic(4), 6)
+    2.083333
+    """
     return float(digamma(n + 1) + np.euler_gamma)
 
 
@@ -287,7 +332,7 @@ def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
     status=Status.REFUTED,
 )
 def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return what is printed for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
+    """Return the printed bound for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
 
     For orders with sigma >= S sqrt(alpha (alpha - 1)/2); infinite above. The sum of 1/k that its
     proof bounds by ln n is the harmonic number H_n.
@@ -335,14 +380,14 @@ def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
         if n > terms:
             excess = np.logaddexp(excess, _log_tail(scale, terms, n))
         total = np.logaddexp(0.0, excess - math.log(n))
-        # no more than the unmixed bound, which rounding may pass
+        # at most the unmixed bound, despite rounding
         return np.minimum(total / (alpha - 1), alpha * half)
 
     return RenyiCurve(divergence, points=101)
 
 
 def _log_sum_expm1(scale: Array, j: Array) -> Array:
-    """Log of the sum over j of e^(scale/j) - 1, for each scale; the first j is 1."""
+    """Return the log of the sum over j of e^(scale/j) - 1, for each scale; the first j is 1."""
     result = np.empty_like(scale)
     near = scale < 30
     with np.errstate(divide="ignore"):
@@ -360,7 +405,7 @@ def _log_expm1(x: Array) -> Array:
 
 
 def _log_tail(scale: Array, after: int, n: int) -> Array:
-    """Log of an upper bound on the sum over after < j <= n of e^(scale/j) - 1."""
+    """Return the log of an upper bound on the sum over after < j <= n of e^(scale/j) - 1."""
     low, high = after + 0.5, n + 0.5
     crude = math.log(n - after) + _log_expm1(scale / (after + 1))
     with np.errstate(all="ignore"):

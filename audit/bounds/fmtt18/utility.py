@@ -1,7 +1,7 @@
 """Feldman, Mironov, Talwar and Thakurta (2018), section 5 and Appendix C: utility and smoothing.
 
-Statements on the excess loss E F(w) - min F and on smoothed losses. They bound no privacy, so they
-are functions and no entries of the catalogue.
+Statements on the excess loss E F(w) - min F and on smoothed losses. They do not bound privacy, so
+they are functions and not entries of the catalogue.
 """
 
 from __future__ import annotations
@@ -14,7 +14,15 @@ from audit import validate
 
 @dataclass(frozen=True)
 class Utility:
-    """A step size, and the excess loss that it guarantees in expectation."""
+    """Step size, and the expected excess loss that it guarantees.
+
+    Attributes
+    ----------
+    step_size : float
+        Step size eta.
+    excess_loss : float
+        Bound on E F(w) - min F.
+    """
 
     step_size: float
     excess_loss: float
@@ -28,11 +36,27 @@ def theorem_28(*, radius: float, gradient_norm: float, steps: int) -> Utility:
     Parameters
     ----------
     radius : float
-        R of a ball that holds the domain.
+        Radius R of a ball that contains the domain.
     gradient_norm : float
-        G, with E |G(w)|^2 <= G^2 for the stochastic gradients.
+        Bound G with E |G(w)|^2 <= G^2 for the stochastic gradients.
     steps : int
-        T.
+        Number of steps T.
+
+    Returns
+    -------
+    Utility
+        Step size and excess loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> audit.bounds.fmtt18.theorem_28(radius=1.0, gradient_norm=2.0, steps=100)
+    Utility(step_size=0.1, excess_loss=0.8)
     """
     validate.positive(radius=radius, gradient_norm=gradient_norm)
     validate.integer(1, steps=steps)
@@ -48,9 +72,27 @@ def theorem_29_utility(
     Parameters
     ----------
     radius, lipschitz, noise_std : float
-        R of a ball that holds the domain, L and sigma.
+        Radius R of a ball that contains the domain, Lipschitz constant L and noise sigma.
     dimension, dataset_size : int
-        d and n.
+        Dimension d and number of records n.
+
+    Returns
+    -------
+    Utility
+        Step size and excess loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> result = audit.bounds.fmtt18.theorem_29_utility(
+    ...     radius=1.0, lipschitz=1.0, noise_std=1.0, dimension=3, dataset_size=400)
+    >>> round(result.excess_loss, 4)
+    0.4
     """
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
@@ -69,9 +111,27 @@ def theorem_30_utility(
     Parameters
     ----------
     radius, lipschitz, noise_std : float
-        R of a ball that holds the domain, L and sigma.
+        Radius R of a ball that contains the domain, Lipschitz constant L and noise sigma.
     dimension, dataset_size : int
-        d and n.
+        Dimension d and number of records n.
+
+    Returns
+    -------
+    Utility
+        Step size and excess loss.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> result = audit.bounds.fmtt18.theorem_30_utility(
+    ...     radius=1.0, lipschitz=1.0, noise_std=1.0, dimension=3, dataset_size=400)
+    >>> round(result.excess_loss, 4)
+    0.5657
     """
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
@@ -82,7 +142,17 @@ def theorem_30_utility(
 
 @dataclass(frozen=True)
 class Smoothing:
-    """A convex loss convolved with N(0, width^2 I): its smoothness, and how far it is off."""
+    """Smoothing of a convex loss by convolution with N(0, width^2 I).
+
+    Attributes
+    ----------
+    width : float
+        Standard deviation lambda of the convolution.
+    smoothness : float
+        Smoothness of the smoothed loss.
+    error : float
+        Bound on the change of the loss.
+    """
 
     width: float
     smoothness: float
@@ -97,10 +167,28 @@ def theorem_33(*, lipschitz: float, width: float, dimension: int) -> Smoothing:
 
     Parameters
     ----------
-    lipschitz, width : float
-        L, lambda and d.
+    lipschitz : float
+        Lipschitz constant L.
+    width : float
+        Standard deviation lambda of the convolution.
     dimension : int
-        L, lambda and d.
+        Dimension d.
+
+    Returns
+    -------
+    Smoothing
+        Smoothness and error.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> audit.bounds.fmtt18.theorem_33(lipschitz=1.0, width=0.1, dimension=4)
+    Smoothing(width=0.1, smoothness=10.0, error=0.2)
     """
     validate.positive(lipschitz=lipschitz, width=width)
     validate.integer(1, dimension=dimension)
@@ -123,11 +211,29 @@ def corollary_34_smoothing(
     Parameters
     ----------
     radius, lipschitz : float
-        R of a ball that holds the domain, and L.
+        Radius R of a ball that contains the domain, and Lipschitz constant L.
     epsilon, delta : float
-        The target of Theorem 30.
+        Target of Theorem 30.
     dimension, dataset_size : int
-        d and n.
+        Dimension d and number of records n.
+
+    Returns
+    -------
+    Smoothing
+        The smoothing.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> smoothing = audit.bounds.fmtt18.corollary_34_smoothing(
+    ...     radius=1.0, lipschitz=1.0, epsilon=1.0, delta=1e-5, dimension=4, dataset_size=100)
+    >>> round(smoothing.width, 5)
+    0.01474
     """
     validate.positive(radius=radius, epsilon=epsilon)
     validate.open_unit(delta=delta)
@@ -138,16 +244,16 @@ def corollary_34_smoothing(
 
 @dataclass(frozen=True)
 class ExcessLoss:
-    """One row of Table 1: a single pass over n records in d dimensions, logarithms left out.
+    """Row of Table 1: one pass over n records in d dimensions, without logarithms.
 
     Attributes
     ----------
     algorithm : str
-        As printed.
+        Name as printed.
     one_task, many_tasks : str
         Rate of the excess population loss for one task, and for each of k <= n tasks.
     local_epsilon : str
-        What local differential privacy one task has.
+        Epsilon of local differential privacy of one task.
     """
 
     algorithm: str

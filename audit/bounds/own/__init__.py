@@ -1,9 +1,9 @@
-"""Upper bounds of this package, which are in none of the papers.
+"""Upper bounds proven in this package.
 
-`own.forgetting`: what happened before the last m steps is lost in their noise. `own.coupling`: a
-recursion over the distance of the two iterates and the likelihood ratio that is left. Both hold in
-any dimension, for convex losses whose updates are contractions, on a bounded domain or with steps
-that contract.
+`own.forgetting`: the noise of the last m steps hides what happened before. `own.coupling`: a
+recursion over the distance of the two iterates and the remaining likelihood ratio. Both hold in any
+dimension, for convex losses whose updates are contractions, on a bounded domain or with strictly
+contracting steps.
 """
 
 # The order of these imports is the order of the catalogue.

@@ -2,7 +2,7 @@
 
 It holds in any dimension, for convex losses whose updates are contractions, on a bounded domain or
 with steps that contract. The proof is in `audit.bounds.own.coupling_curve`, which is imported when
-a curve is asked for, because compiled loops are slow to import.
+a curve is evaluated, because compiled loops are slow to import.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def coupling(
 ) -> PrivacyCurve:
     """Return the bound of the coupling recursion, or that of forgetting or of shifts if better.
 
-    It takes seconds, and is computed when the curve is first asked. Where the other two allow an
-    epsilon above 300 at delta = 1e-9 there is no recursion, nor for sampled batches where the noise
-    of a step is below the spacing of the distances.
+    It takes seconds and is computed on first use. There is no recursion if the other two allow an
+    epsilon above 300 at delta = 1e-9, nor for sampled batches if the noise of a step is below the
+    spacing of the distances.
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    distances
-        How many distances the grid has beside 0, at least 8; 64 by default.
-    weights
-        How many log-weights it has beside 0, at least 32; by default as many as steps of the
-        privacy loss need, 240 to 1200. Every grid gives a bound, and finer ones tighter bounds.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    distances : int, optional
+        Number of distances of the grid besides 0, at least 8; 64 by default.
+    weights : int, optional
+        Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200, depending
+        on the privacy loss of a step. Every grid gives a bound; finer grids give tighter ones.
 
     Raises
     ------
@@ -67,23 +67,37 @@ def coupling_at(
     distances: int | None = None,
     weights: int | None = None,
 ) -> tuple[PrivacyCurve, ...]:
-    """Return `coupling` of mechanisms that differ in the number of steps, from one recursion.
+    """Return `coupling` for several numbers of steps, from one recursion.
 
     Parameters
     ----------
     mechanism : NoisySGD
-        All other parameters.
+        All parameters except the number of steps.
     steps : sequence of int
-        The numbers of steps.
+        Numbers of steps.
     distances, weights : int, optional
-        As for `coupling`.
+        As in `coupling`.
+
+    Returns
+    -------
+    tuple of PrivacyCurve
+        One curve per number of steps.
 
     Raises
     ------
     NotApplicable
         If a mechanism fails an assumption.
     ValueError
-        If an argument is out of its range.
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=100, dataset_size=20, batch_size=20, step_size=0.1, noise_std=2.0,
+    ...                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
+    >>> short, long = audit.bounds.own.coupling_at(m, (10, 100))
+    >>> short.epsilon(1e-5) < long.epsilon(1e-5)  # doctest: +SKIP
+    True
     """
     if not steps:
         raise validate.fail("steps", "one or more whole numbers", steps)

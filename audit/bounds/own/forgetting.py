@@ -1,4 +1,4 @@
-"""Forgetting: what happened before the last m steps is lost in their noise.
+"""Forgetting: the noise of the last m steps hides what happened before.
 
 Let X and X' be the runs on the two datasets, and let Y be at X'_(T-m) after T - m steps and follow
 the first dataset from there.
@@ -46,7 +46,7 @@ from audit.numerics.roots import decreasing_root
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
-_FORGOTTEN = 1e-16  # more steps than this takes are never better
+_FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths that a search compares at first, and in each round after
 _COARSE_GRID = 1 << 14  # enough to compare lengths of sampled compositions
 _SMALLEST_DELTA = 1e-13

@@ -1,4 +1,4 @@
-"""How long two copies of one chain stay apart under maximal reflection coupling.
+"""Meeting times of two copies of one chain under maximal reflection coupling.
 
 Two chains with the same c-Lipschitz updates, from points at distance r: before the noise of a step
 they are at most c r apart. Maximal coupling of two normal laws N(x, s^2 I), N(y, s^2 I) at distance

@@ -1,4 +1,4 @@
-"""What the bounds of this package share: the run that they bound, and what they assume.
+"""Runs and assumptions shared by the bounds of this package.
 
 With s = eta sigma the noise of a step, X_(k+1) = Pi(phi_k(X_k) + s Z_k) and X' the same with
 phi'_k, from one start. The updates phi_k and phi'_k are c-Lipschitz, and a step that meets the
@@ -47,7 +47,7 @@ ASSUMPTIONS = (
 
 @dataclass(frozen=True)
 class Run:
-    """The worst run that a mechanism allows, in numbers.
+    """Worst run that a mechanism allows, in numbers.
 
     The differing record of fixed batches is taken to be in the last one: a run in which j steps
     follow its last batch is a post-processing of a run that is j steps shorter, and that shorter
@@ -56,19 +56,19 @@ class Run:
 
     Parameters
     ----------
-    steps
+    steps : int
         T.
-    noise
+    noise : float
         s, the standard deviation of a step's noise.
-    shift
+    shift : float
         v, by how far a step that meets the record moves the iterates apart.
-    gap
+    gap : float
         1 - c, in [0, 1].
-    diameter
+    diameter : float
         D, infinite where the domain is not bounded.
-    period
+    period : int
         The record is met in the last step, and once in ``period`` steps before.
-    rate
+    rate : float
         The chance of meeting it there: below 1 for sampled batches, whose period is 1.
     """
 

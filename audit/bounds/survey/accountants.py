@@ -1,10 +1,10 @@
 """Boninsegna (2023), sections II to V and the appendix: the classical accountants.
 
 The noise of one step is measured in units of the sensitivity: the paper's sigma is
-`audit.NoisySGD.noise_multiplier`. All but the subsampling results speak about the release
-of every iterate, and hold for the last one by post-processing. Amplification by Poisson sampling
-(II.4, IV, A.1) compares a record with its absence, which is zero-out here: the divisor of a batch
-is fixed. Theorem IV.2 has no constants and is no bound.
+`audit.NoisySGD.noise_multiplier`. All but the subsampling results are stated for the release of
+every iterate, and hold for the last one by post-processing. Amplification by Poisson sampling
+(II.4, IV, A.1) compares a record with its absence, which is zero-out here, since the divisor of a
+batch is fixed. Theorem IV.2 has no constants and is not a bound.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ from audit.mechanism import Batching, NoisySGD, Relation, Release
 
 Array = NDArray[np.float64]
 
-_STEP_EPSILONS = 2000  # that advanced composition chooses from
-_LARGEST_ORDER = 10_000  # to which subsampled moments are summed up
+_STEP_EPSILONS = 2000  # candidates for advanced composition
+_LARGEST_ORDER = 10_000  # of subsampled moments
 
 
 def _sampling(m: NoisySGD) -> str:
@@ -92,10 +92,19 @@ def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
 
 @dataclass(frozen=True, eq=False)
 class AdvancedComposition:
-    """k steps, each (epsilon_0, delta_0)-DP: the best of many epsilon_0.
+    """Composition of k steps, each (epsilon_0, delta_0)-DP, at the best of many epsilon_0.
 
     For every epsilon_0 the claim is epsilon = slope sqrt(2k ln(1/delta')) epsilon_0 + constant with
     delta = k delta_0 + delta', which can be solved for either.
+
+    Parameters
+    ----------
+    epsilons, deltas : ndarray
+        Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
+    times : int
+        Number of steps k.
+    shortcut : bool
+        Whether to use the shortcut for epsilon_0 < 1, which is false.
     """
 
     epsilons: Array
@@ -115,7 +124,18 @@ class AdvancedComposition:
             return self.times * self.epsilons * np.expm1(self.epsilons)
 
     def epsilon_at(self, delta: Array) -> Array:
-        """Return the least epsilon claimed for each delta."""
+        """Return the least epsilon claimed.
+
+        Parameters
+        ----------
+        delta : ndarray
+            Values in (0, 1), shape ``(d,)``.
+
+        Returns
+        -------
+        ndarray
+            Epsilon in nats, shape ``(d,)``.
+        """
         spare = delta[:, None] - self.times * self.deltas
         with np.errstate(divide="ignore", invalid="ignore"):
             depth = np.sqrt(np.maximum(-np.log(np.where(spare > 0, spare, 1.0)), 0.0))
@@ -123,7 +143,18 @@ class AdvancedComposition:
         return np.asarray(np.min(claimed, axis=1, initial=np.inf))
 
     def delta_at(self, epsilon: Array) -> Array:
-        """Return the least delta claimed for each epsilon, its inverse."""
+        """Return the least delta claimed, the inverse of `epsilon_at`.
+
+        Parameters
+        ----------
+        epsilon : ndarray
+            Values of at least 0, shape ``(e,)``.
+
+        Returns
+        -------
+        ndarray
+            Delta, shape ``(e,)``.
+        """
         depth = (epsilon[:, None] - self._constants) / self._slopes
         with np.errstate(over="ignore"):
             rest = np.exp(-np.square(np.maximum(depth, 0.0)))
@@ -279,14 +310,26 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
 def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
     """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
 
-    Over 601 values of lambda, spaced evenly on the logarithmic scale from 1e-4 to 1e4; at most 1.
+    The minimum is over 601 values of lambda, spaced evenly in the logarithm from 1e-4 to 1e4.
 
     Parameters
     ----------
     curve : PrivacyCurve
         A curve with Renyi divergences.
     epsilon : float
-        The privacy loss.
+        Privacy loss in nats.
+
+    Returns
+    -------
+    float
+        Delta, at most 1.
+
+    Examples
+    --------
+    >>> import audit
+    >>> from audit.curves import RenyiCurve
+    >>> round(audit.bounds.survey.tail_bound(RenyiCurve.linear(0.5), 4.0), 5)
+    0.00219
     """
     moments = np.geomspace(1e-4, 1e4, 601)
     logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)

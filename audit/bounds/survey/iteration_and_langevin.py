@@ -41,7 +41,7 @@ from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
-_LONGEST = 10_000  # steps of the recursion that are run through
+_LONGEST = 10_000  # steps of the recursion that are computed one by one
 
 SHORT_STEPS = Assumption(
     "eta < 1/M with M the smoothness",
@@ -63,7 +63,7 @@ ONE_EPOCH = Assumption(
 
 
 def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
-    """Return (Q, T, kappa): batches in an epoch, epochs, and the place of the record's batch."""
+    """Return (Q, T, kappa): batches per epoch, epochs, and the position of the record's batch."""
     count = mechanism.dataset_size // mechanism.batch_size
     if batch is None:
         return count, mechanism.steps // count, count
@@ -157,7 +157,7 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
     record_scope=RecordScope.BATCH,
 )
 def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
-    """Bound fixed batches by iteration: section VI.A with its own shifts, summed up rightly.
+    """Bound fixed batches by iteration: section VI.A with its own shifts, summed correctly.
 
     D_alpha <= alpha/(2 sigma^2) [(T - 1)/Q + 1/(Q - kappa + 1)]: every meeting's shift is spread
     over the next Q steps, the last one's over the Q - kappa + 1 steps that are left (Theorem VI.1,
@@ -254,7 +254,7 @@ class _Recursion:
         return np.where(met <= 1, near, np.logaddexp(log_rate + met, log_rest + free))
 
     def _ceiling(self, gain: Array, value: Array) -> Array:
-        """Return the fixed point of the recursion, infinite where it grows for ever."""
+        """Return the fixed point of the recursion; infinite if it grows without bound."""
         with np.errstate(over="ignore", divide="ignore", invalid="ignore"):
             excess = self.rate * np.expm1(gain) / (1 - self.rate)
             fixed = -np.log1p(-excess) / (self.pull * (2 - self.pull)) * (1 + 1e-12)

@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Technique:
-    """One row of Table I.
+    """Row of Table I.
 
     Attributes
     ----------
     article : str
-        Who analysed DP-SGD so.
+        The article.
     noise : str
-        The order of the noise that (epsilon, delta)-DP takes.
+        Order of the noise required for (epsilon, delta)-DP.
     technique, losses, deficiencies : str
-        As printed.
+        Entries as printed.
     entries : tuple of str
         Ids of the catalogue that hold the statements.
     """
@@ -81,4 +81,4 @@ TABLE_II = {
     "sigma": "noise in units of the sensitivity: noise_std b/S",
     "eps, delta, alpha": "privacy budget, probability of a breach, Renyi order",
 }
-"""Symbols of the paper, with the package's names; symbols that no bound uses are left out."""
+"""Symbols of the paper that bounds use, with the names of this package."""

@@ -131,7 +131,7 @@ def test_late_places_are_the_worst_and_refusals():
         theorem_a_1_sequence(m, [0])
     with pytest.raises(ValueError, match=r"places must be below .* \(3\), got 3"):
         theorem_a_1_sequence(m, [0, 1, 2, 3])
-    with pytest.raises(bounds.NotApplicable, match="needs batches of records that are shuf"):
+    with pytest.raises(bounds.NotApplicable, match="needs batches of records that are reshuffled"):
         theorem_a_1_sequence(figure_1(), [0])
     with pytest.raises(bounds.NotApplicable, match=r"needs at most 4096 sequences .*=3\^20"):
         bounds.evaluate("cl25.corollary_a_3_reshuffled", reshuffled(steps=60))

@@ -80,7 +80,7 @@ def test_given_parameters_reproduce_and_are_checked():
     assert bounds.evaluate("cl25.theorem_3_1", m, tau=50 - k, beta=0.5).renyi(2.0) > best
     for options, message in (
         ({"tau": 50}, r"tau must be at most steps - 1 \(49\), got 50"),
-        ({"beta": 0.5}, "tau must be given where beta is"),
+        ({"beta": 0.5}, "tau must be given with beta"),
         ({"tau": 10, "beta": 1.0}, "beta must leave room"),
         ({"tau": 10, "beta": [0.5, 0.5]}, "one for each of the 40 steps"),
         ({"tau": 10, "beta": 1.5}, r"beta must be in \[0, 1\]"),
@@ -103,7 +103,7 @@ def test_given_holder_shifts():
     ) * (1 + 1e-9)
     with pytest.raises(ValueError, match="shifts must absorb the distance 1 at tau, got 0"):
         bounds.evaluate("cl25.theorem_3_7", m, tau=198, shifts=[0.1, 0.1])
-    with pytest.raises(ValueError, match="tau must be given where shifts are"):
+    with pytest.raises(ValueError, match="tau must be given with shifts"):
         bounds.evaluate("cl25.theorem_3_7", m, shifts=[0.1])
 
 
@@ -128,7 +128,7 @@ def test_branches_and_what_they_refuse():
         ("theorem_3_7", {}, "needs Hoelder continuous gradients"),
         ("theorem_3_1", {"release": Release.RANDOM_STOP}, "needs the release of the last iterate"),
         ("theorem_3_12", {}, "needs batches sampled without replacement"),
-        ("corollary_a_3", {}, "needs batches of records that were shuffled once"),
+        ("corollary_a_3", {}, "needs batches of records that are shuffled once"),
         ("output_perturbation", {"diameter": None}, "needs a bounded domain"),
     ):
         with pytest.raises(bounds.NotApplicable, match=message):

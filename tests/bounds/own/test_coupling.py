@@ -316,7 +316,7 @@ def test_it_is_left_out_where_seconds_matter():
     assert "own.coupling" not in bounds.best(m, delta=1e-5).compared
     assert "own.coupling" in bounds.best(m, delta=1e-5, slow=True).compared
     [row] = [row for row in bounds.table(m, 1e-5) if row.id == "own.coupling"]
-    assert (row.value, row.reason) == (None, "takes seconds: ask with slow=True")
+    assert (row.value, row.reason) == (None, "takes seconds; use slow=True")
     [row] = [row for row in bounds.table(m, 1e-5, slow=True) if row.id == "own.coupling"]
     assert row.value == pytest.approx(bounds.evaluate("own.coupling", m).epsilon(1e-5))
 
