@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
@@ -23,6 +23,10 @@ class Progress(Protocol):
         """
         ...
 
+    def hidden(self) -> AbstractContextManager[None]:
+        """Return a context in which the terminal is free for other output."""
+        ...
+
 
 class Silent:
     """Reporter that shows nothing."""
@@ -30,6 +34,10 @@ class Silent:
     def stage(self, name: str, unit: str | None = None) -> Report:
         """Begin a stage; return a function that does nothing."""
         return lambda done, total: None
+
+    def hidden(self) -> AbstractContextManager[None]:
+        """Return a context that does nothing."""
+        return nullcontext()
 
 
 class _Terminal:
@@ -43,6 +51,14 @@ class _Terminal:
             self._bars.update(task, completed=done, total=total)
 
         return report
+
+    @contextmanager
+    def hidden(self) -> Iterator[None]:
+        self._bars.stop()  # they vanish
+        try:
+            yield
+        finally:
+            self._bars.start()
 
 
 @contextmanager

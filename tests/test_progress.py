@@ -47,3 +47,20 @@ def test_nothing_is_shown_where_there_is_no_terminal(capsys: pytest.CaptureFixtu
     with progress.on_terminal() as bars:
         bars.stage("samples", "steps")(1, 2)
     assert capsys.readouterr().err == ""
+
+
+def test_bars_leave_the_terminal_for_other_output(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    screen = io.StringIO()
+    console = Console(file=screen, force_terminal=True, width=160, stderr=True)
+    monkeypatch.setattr("rich.console.Console", lambda **_: console)
+    with progress.on_terminal() as bars:
+        bars.stage("samples")(1, 2)
+        with bars.hidden():
+            print("a row")
+            held = screen.getvalue()
+        bars.stage("exact laws")(1, 2)
+    assert capsys.readouterr().out == "a row\n"
+    assert "a row" not in screen.getvalue()
+    assert "exact laws" in screen.getvalue()[len(held) :]

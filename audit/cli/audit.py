@@ -8,7 +8,7 @@ import dataclasses
 import hashlib
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from omegaconf import DictConfig
 
     from audit.progress import Progress
-    from audit.results import Result
+    from audit.results import Result, SettingResult
     from audit.scenario import RunFolder, Scenario
     from audit.simulation import Pool
 
@@ -238,9 +238,16 @@ def _run_alone(job: Job) -> None:
     # a bad value is told before the folder is made, a bad folder or cluster before hours of work
     with _workers(job.scenario) as workers:
         folder = RunFolder(job.output.output, name)
+        settings = [setting.name for setting in job.scenario.settings]
+        rows = terminal.Rows(job.scenario.title, settings, job.scenario.bounds)
         with progress.on_terminal() as bars:
-            result = _run_into(folder, job, bars, workers)
-    terminal.show(result)
+
+            def finished(setting: SettingResult) -> None:
+                with bars.hidden():
+                    rows.add(setting)
+
+            result = _run_into(folder, job, bars, workers, finished)
+    rows.end(result)
     report = "report.html" if job.output.draw else "result.json"
     print(f"Report: {folder.place / report}")
 
@@ -276,7 +283,13 @@ def _folder_in_sweep(config: Mapping[str, Any]) -> RunFolder:
     )
 
 
-def _run_into(folder: RunFolder, job: Job, progress: Progress, workers: Pool) -> Result:
+def _run_into(
+    folder: RunFolder,
+    job: Job,
+    progress: Progress,
+    workers: Pool,
+    finished: Callable[[SettingResult], object] = lambda setting: None,
+) -> Result:
     """Run a scenario and write its folder; long runs go on where they were interrupted."""
     from audit import report
     from audit.cli.composition import command_line, to_yaml
@@ -289,7 +302,13 @@ def _run_into(folder: RunFolder, job: Job, progress: Progress, workers: Pool) ->
     unfinished = Unfinished(job.output.output, f"{job.scenario.name}-{_digest(job.config)}")
     with unfinished.kept():
         sampling = Sampling(workers, unfinished.folder)
-        result = run(job.scenario, progress=progress, command=command, sampling=sampling)
+        result = run(
+            job.scenario,
+            progress=progress,
+            command=command,
+            sampling=sampling,
+            finished=finished,
+        )
         with folder.write() as draft:
             (draft / "result.json").write_text(to_json(result))
             (draft / "status.json").write_text(status(None, command))

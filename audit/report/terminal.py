@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from audit.report import queries
 from audit.report.conclusion import capitalized, refuted_elsewhere
 from audit.report.number_format import plain
-from audit.results import AtDelta, Result, Value, Verdict
+from audit.report.queries import ComparedResult
+from audit.results import AtDelta, Result, SettingResult, Value, Verdict
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -16,23 +18,104 @@ if TYPE_CHECKING:
 
 
 _NARROW = 120  # columns; below it a bound stands under its verdict
+# columns of numbers, and how wide most numbers are: so the rows of all settings are aligned
+_NUMBERS = {"delta": 5, "sampled": 7, "exact": 6, "worst pair": 18, "claimed": 7, "ratio": 5}
 _WORST_FIRST = (Verdict.REFUTED, Verdict.ERROR, Verdict.INCONCLUSIVE, Verdict.CONSISTENT)
 
 
 def show(result: Result) -> None:
     """Print a row for each setting and delta, and for each statement, to standard output."""
-    from rich.console import Console  # takes long to import, and not every command prints tables
-
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=140)  # a file or a pipe has no width of its own
-    if queries.compared(result.settings):
-        _show_epsilons(console, result)
-    if queries.studies(result.settings):
-        _show_statements(console, result)
+    names = [setting.name for setting in queries.compared(result.settings)]
+    rows = Rows(result.scenario.title, names, _claims(result))
+    for setting in result.settings:
+        rows.add(setting)
+    rows.end(result)
 
 
-def _table(title: str, narrow: bool) -> Table:
+class Rows:
+    """The table of a run on standard output, whose rows are printed as settings end.
+
+    Parameters
+    ----------
+    title
+        The table's title.
+    settings
+        Names of the settings that will come: they and the claims set the widths of columns.
+    claims
+        Ids of the bounds that will come.
+    """
+
+    def __init__(self, title: str, settings: Sequence[str], claims: Sequence[str]) -> None:
+        from rich.console import Console  # takes long to import, and not every command prints
+
+        console = Console()
+        if not console.is_terminal:
+            console = Console(width=140)  # a file or a pipe has no width of its own
+        self._console, self._title, self._begun = console, title, False
+        self._setting = max(map(len, ("setting", *settings)))
+        self._claim = max(map(len, ("claimed by", *claims)))
+
+    def add(self, setting: SettingResult) -> None:
+        """Print the rows of a setting; a study has none."""
+        for one in queries.compared([setting]):
+            self._console.print(self._piece(one))
+            self._begun = True
+
+    def end(self, result: Result) -> None:
+        """Print what stands below the rows, and the statements of studies."""
+        if self._begun:
+            note = (
+                f"epsilon: certified from samples at confidence {result.confidence:g}, exact for "
+                "the setting's pair and for its worst pair, and the tightest claim; ratio of the "
+                "last two"
+            )
+            self._console.print(note, style="italic", highlight=False)
+            for clause in refuted_elsewhere(result.settings):
+                self._console.print(f"{capitalized(clause)}.", highlight=False)
+        if queries.studies(result.settings):
+            _show_statements(self._console, result)
+
+    def _piece(self, setting: ComparedResult) -> Table:
+        """Return the rows of one setting, with the header if they are the first."""
+        narrow = self._console.width < _NARROW
+        table = _table(None if self._begun else self._title, narrow)
+        table.show_header, table.show_edge = not self._begun, False
+        table.add_column("setting", overflow="fold", min_width=None if narrow else self._setting)
+        for heading, width in _NUMBERS.items():
+            least = len(heading) if narrow else width
+            table.add_column(heading, justify="right", no_wrap=True, min_width=least)
+        if not narrow:
+            table.add_column("claimed by", overflow="fold", min_width=self._claim)
+        verdict = "verdict on" if narrow else "verdict"
+        table.add_column(verdict, overflow="fold", min_width=len(verdict))
+        for row in setting.deltas:
+            best = queries.tightest(row.bounds, row.best)
+            none = _without_finite(row)
+            claimed_by = none if best is None else best.id
+            verdicts = _verdicts(row)
+            table.add_row(
+                setting.name,
+                plain(row.delta),
+                _number(row.sampled.epsilon),
+                _number(row.exact.worst.low if row.exact else None),
+                _worst_pair(row, "\n" if narrow else " "),
+                _number(best.value if best else None),
+                _number(best.ratio if best else None),
+                *([f"{claimed_by}\n{verdicts}"] if narrow else [claimed_by, verdicts]),
+            )
+        return table
+
+
+def _claims(result: Result) -> list[str]:
+    return [
+        bound.id
+        for setting in queries.compared(result.settings)
+        for row in setting.deltas
+        for bound in row.bounds
+    ]
+
+
+def _table(title: str | None, narrow: bool) -> Table:
     """Return a table that breaks words rather than leave some out; a narrow one has no lines."""
     from rich import box
     from rich.table import Table
@@ -62,40 +145,6 @@ def _show_statements(console: Console, result: Result) -> None:
 
 def _value(value: Value) -> str:
     return value if isinstance(value, str) else plain(value)
-
-
-def _show_epsilons(console: Console, result: Result) -> None:
-    narrow = console.width < _NARROW
-    table = _table(result.scenario.title, narrow)
-    table.add_column("setting", overflow="fold")
-    for column in ("delta", "sampled", "exact", "worst pair", "claimed", "ratio"):
-        table.add_column(column, justify="right", no_wrap=True)
-    if not narrow:
-        table.add_column("claimed by", overflow="fold")
-    table.add_column("verdict on" if narrow else "verdict", overflow="fold")
-    for setting in queries.compared(result.settings):
-        for row in setting.deltas:
-            best = queries.tightest(row.bounds, row.best)
-            none = _without_finite(row)
-            claimed_by = none if best is None else best.id
-            verdicts = _verdicts(row)
-            table.add_row(
-                setting.name,
-                plain(row.delta),
-                _number(row.sampled.epsilon),
-                _number(row.exact.worst.low if row.exact else None),
-                _worst_pair(row, "\n" if narrow else " "),
-                _number(best.value if best else None),
-                _number(best.ratio if best else None),
-                *([f"{claimed_by}\n{verdicts}"] if narrow else [claimed_by, verdicts]),
-            )
-    table.caption = (
-        f"epsilon: certified from samples at confidence {result.confidence:g}, exact for the "
-        "setting's pair and for its worst pair, and the tightest claim; ratio of the last two"
-    )
-    console.print(table)
-    for clause in refuted_elsewhere(result.settings):
-        console.print(f"{capitalized(clause)}.", highlight=False)
 
 
 def _verdicts(row: AtDelta) -> str:

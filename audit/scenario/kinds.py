@@ -13,6 +13,7 @@ from audit.codec import FieldsOf, decode, did_you_mean, encode
 if TYPE_CHECKING:
     from audit.progress import Progress
     from audit.results import SettingResult
+    from audit.scenario.drawn_ahead import DrawnAhead
     from audit.scenario.sampling import Sampling
 
 KINDS: dict[str, type[Setting]] = {}
@@ -44,7 +45,7 @@ class RunContext:
     confidence: float
     threads: int
     bounds: tuple[str, ...]
-    sampling: Sampling
+    sampling: Sampling | DrawnAhead
     progress: Progress
 
 

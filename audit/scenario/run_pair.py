@@ -86,13 +86,6 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
     )
     curve = curves[steps.index(mechanism.steps)]
-    drawing = progress.stage(f"{setting.name}: {setting.trials:,} samples a side", "steps")
-    x, x_prime = context.sampling.final_iterates(
-        setting.pair, setting.trials, context.seed, drawing
-    )
-    audited = estimation.audit_samples(
-        x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
-    )
     evaluated = evaluated_bounds(mechanism, context.bounds)
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
@@ -105,6 +98,22 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         found_by.append(
             FoundBy(delta=setting.search.delta, evaluations=found.evaluations, seed=found.seed)
         )
+    # what needs no samples comes first: they are drawn meanwhile
+    against_steps = epsilon_against_steps(
+        setting.pair,
+        steps,
+        curves,
+        setting.deltas[-1],
+        context.bounds,
+        progress.stage(f"{setting.name}: bounds against steps"),
+    )
+    drawing = progress.stage(f"{setting.name}: {setting.trials:,} samples a side", "steps")
+    x, x_prime = context.sampling.final_iterates(
+        setting.pair, setting.trials, context.seed, drawing
+    )
+    audited = estimation.audit_samples(
+        x, x_prime, confidence=context.confidence, deltas=setting.deltas, seed=context.seed
+    )
     return PairResult(
         name=setting.name,
         title=setting.title,
@@ -127,14 +136,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         audit=audited.record(),
         laws=laws(curve, x, x_prime),
         tradeoff=tradeoff(curve, audited, evaluated),
-        epsilon_against_steps=epsilon_against_steps(
-            setting.pair,
-            steps,
-            curves,
-            setting.deltas[-1],
-            context.bounds,
-            progress.stage(f"{setting.name}: bounds against steps"),
-        ),
+        epsilon_against_steps=against_steps,
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import time
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import numpy as np
@@ -12,7 +13,9 @@ from audit.progress import Progress, Silent
 from audit.results import Provenance, Result, ScenarioHeading, SettingResult
 from audit.results.provenance import current_environment, package_version
 from audit.scenario.definition import Scenario
+from audit.scenario.drawn_ahead import Draw, DrawnAhead
 from audit.scenario.kinds import RunContext, Setting
+from audit.scenario.pair import PairSetting
 from audit.scenario.sampling import Sampling
 
 
@@ -22,6 +25,7 @@ def run(
     progress: Progress | None = None,
     command: str = "",
     sampling: Sampling | None = None,
+    finished: Callable[[SettingResult], object] = lambda setting: None,
 ) -> Result:
     """Compute, sample and bound every setting of a scenario.
 
@@ -36,6 +40,8 @@ def run(
     sampling
         The workers that draw samples, if they are ready already, and what long runs keep; by
         default those of the scenario, and nothing.
+    finished
+        Called with the result of each setting as it ends.
 
     Returns
     -------
@@ -43,21 +49,25 @@ def run(
         One value for each setting, and where the numbers come from; see `audit.results`.
     """
     started, clock = datetime.now(UTC), time.perf_counter()
-    shown, drawn = progress or Silent(), sampling or Sampling(scenario.backend)
-    settings = tuple(
-        _run_setting(
-            setting,
-            RunContext(
-                seed=setting_seed(scenario.seed, index),
+    seeds = [setting_seed(scenario.seed, index) for index in range(len(scenario.settings))]
+    draws = [
+        Draw(setting.pair, setting.trials, seed)
+        for setting, seed in zip(scenario.settings, seeds, strict=True)
+        if isinstance(setting, PairSetting)
+    ]
+    settings = []
+    with DrawnAhead(sampling or Sampling(scenario.backend), draws) as drawn:
+        for setting, seed in zip(scenario.settings, seeds, strict=True):
+            context = RunContext(
+                seed=seed,
                 confidence=scenario.confidence,
                 threads=scenario.threads,
                 bounds=scenario.bounds,
                 sampling=drawn,
-                progress=shown,
-            ),
-        )
-        for index, setting in enumerate(scenario.settings)
-    )
+                progress=progress or Silent(),
+            )
+            settings.append(_run_setting(setting, context))
+            finished(settings[-1])
     return Result(
         scenario=ScenarioHeading(
             name=scenario.name,
@@ -76,7 +86,7 @@ def run(
             ),
         ),
         confidence=scenario.confidence,
-        settings=settings,
+        settings=tuple(settings),
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 
 import audit
-from audit.results import PairResult, Verdict
+from audit.results import PairResult, SettingResult, Verdict
 from audit.scenario import PairSetting, run
 from audit.scenario.run_scenario import setting_seed
 
@@ -103,3 +105,14 @@ def test_a_setting_refuses_bad_values() -> None:
         scenario(trials=10)
     with pytest.raises(ValueError, match=r"renyi_orders\[0\] must be a finite number above 1"):
         scenario(renyi_orders=(1.0,))
+
+
+def test_results_of_settings_are_handed_on_as_they_end() -> None:
+    seen: list[SettingResult] = []
+    small = scenario(trials=1000, steps_shown=(), other_pairs=())
+    again = dataclasses.replace(small.settings[0], name="again")
+    result = run(
+        dataclasses.replace(small, settings=(*small.settings, again)), finished=seen.append
+    )
+    assert tuple(seen) == result.settings
+    assert [one.name for one in seen] == ["small", "again"]
