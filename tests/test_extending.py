@@ -1,4 +1,4 @@
-"""A construction, a bound and a study from outside the package: one file each, as in the README.
+"""A construction, a bound and a study from outside the package: one file each, as documented.
 
 Each test writes that one file, and nothing else of Python, into an empty folder, and runs there.
 """
@@ -16,7 +16,7 @@ from typing import Any
 import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
-README = (ROOT / "README.md").read_text(encoding="utf-8")
+PAGE = (ROOT / "docs" / "how-to" / "extend.md").read_text(encoding="utf-8")
 MECHANISM = """
 import audit
 m = audit.NoisySGD(steps=50, dataset_size=20, batch_size=20, step_size=0.1, noise_std=0.5,
@@ -43,8 +43,8 @@ settings:
 
 
 def written(folder: Path, name: str) -> None:
-    """Write the README's block that says it is the file ``name``."""
-    blocks = re.findall(r"^```\w+\n(.*?)^```", README, flags=re.DOTALL | re.MULTILINE)
+    """Write the page's block that says it is the file ``name``."""
+    blocks = re.findall(r"^```\w+\n(.*?)^```", PAGE, flags=re.DOTALL | re.MULTILINE)
     (text,) = [block for block in blocks if f"# {name}\n" in block[:200]]
     (folder / name).parent.mkdir(parents=True, exist_ok=True)
     (folder / name).write_text(text, encoding="utf-8")

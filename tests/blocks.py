@@ -1,0 +1,219 @@
+"""Code blocks of Markdown pages: what they hold, and how they are run."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from audit import bounds
+from audit.constructions import registry
+
+ROOT = Path(__file__).parent.parent
+BIN = Path(sys.executable).parent
+
+SHORT = "settings.full_batch.trials=2000 settings.full_batch.steps_shown=[]"
+# What is too long for a test is run with less work, or its steps are only listed (make -n).
+QUICK = {
+    "make ": "make -n ",
+    "budget=20": "budget=2 evaluations=20",
+    "scenario=drifted_walk parallel": f"scenario=drifted_walk draw=false {SHORT} parallel",
+    "-m scenario=drifted_walk": f"-m scenario=drifted_walk {SHORT}",
+    "audit scenario=drifted_walk settings": (  # the only one that draws every figure
+        "audit scenario=drifted_walk 'settings.full_batch.steps_shown=[30]' settings"
+    ),
+    "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
+}
+# These lines run together in a test of their own.
+DASK = ("dask ", "parallel=dask")
+
+
+@dataclass(frozen=True)
+class Block:
+    """A fenced block: its language and its text."""
+
+    language: str
+    text: str
+
+    @property
+    def file(self) -> str | None:
+        """The file that it is to be written to: named by a comment in its first two lines."""
+        for line in self.text.splitlines()[:2]:
+            if found := re.fullmatch(r"# ([\w./-]+\.(?:py|yaml|yml))", line):
+                return found[1]
+        return None
+
+
+def blocks_of(page: Path) -> list[Block]:
+    """Return the fenced blocks of a page that name a language; directives are left out."""
+    text = page.read_text(encoding="utf-8")
+    fences = re.findall(r"^```([^\n`]*)\n(.*?)^```$", text, flags=re.DOTALL | re.MULTILINE)
+    return [Block(info, inside) for info, inside in fences if not info.startswith("{")]
+
+
+@dataclass(frozen=True)
+class Command:
+    """A line after ``$``, and the lines that it is said to print."""
+
+    line: str
+    printed: tuple[str, ...]
+
+    @property
+    def needs_a_cluster(self) -> bool:
+        """Whether it starts a Dask cluster, or runs on one."""
+        return any(word in self.line for word in DASK)
+
+
+def commands_of(blocks: Iterable[Block]) -> list[Command]:
+    """Return all commands of the console blocks, without comments; broken lines are joined.
+
+    A line that stands in several blocks is one command, which prints what each of them says.
+    """
+    found: dict[str, tuple[str, ...]] = {}
+    for block in blocks:
+        if block.language != "console":
+            continue
+        for part in re.split(r"^\$ ", block.text.replace("\\\n", " "), flags=re.MULTILINE)[1:]:
+            line, *printed = part.splitlines()
+            line = " ".join(re.sub(r"\s{2,}# .*", "", line).split())
+            said = tuple(p for p in printed if p not in ("...", ""))
+            found[line] = found.get(line, ()) + said
+    return [Command(line, said) for line, said in found.items()]
+
+
+def make_workplace(place: Path, blocks: Iterable[Block]) -> Path:
+    """Fill a folder with the checkout's scenarios and results, and every file that blocks show."""
+    for name in ("scenarios", "Makefile", "pyproject.toml"):
+        (place / name).symlink_to(ROOT / name)
+    (place / "results").mkdir()  # what is written there must not land in the checkout
+    for stored in (ROOT / "results").iterdir():
+        if stored.name != "runs":
+            (place / "results" / stored.name).symlink_to(stored)
+    for block in blocks:
+        if block.file is not None:
+            file = place / block.file
+            assert not file.exists() or file.read_text(encoding="utf-8") == block.text, block.file
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_text(block.text, encoding="utf-8")
+    accountant = place / "example_accountant.py"
+    if not accountant.exists():
+        shutil.copy(ROOT / "scenarios" / "claims" / accountant.name, accountant)
+    (place / "claims").mkdir()
+    for file in (accountant, place / "accountant.claims.yaml"):
+        if file.exists():
+            shutil.copy(file, place / "claims")
+    return place
+
+
+def shell(line: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """Run a line as a user would, with the virtual environment's commands first."""
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    return subprocess.run(
+        ["bash", "-c", line],
+        cwd=place,
+        env={**os.environ, "PATH": path, "COLUMNS": "160", "OPENBLAS_NUM_THREADS": "1"},
+        capture_output=True,
+        text=True,
+        timeout=300,
+        check=False,
+    )
+
+
+def run_command(command: Command, place: Path) -> None:
+    """Run a command with less work; it must end well and print what is promised."""
+    line = command.line
+    for long, quick in QUICK.items():
+        line = line.replace(long, quick)
+    done = shell(line, place)
+    assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
+    printed = " ".join(done.stdout.split())
+    for expected in command.printed:
+        assert " ".join(expected.split()) in printed, done.stdout
+
+
+def promises(block: str) -> list[str]:
+    """Return what comments beside ``print`` promise.
+
+    A promise is the numbers with which a comment begins, one word, or a text that ends in " ...".
+    """
+    found = []
+    for comment in re.findall(r"^\s*print\(.*\)  # (.*)$", block, flags=re.MULTILINE):
+        numbers = re.match(r"-?\d[\d.]*(?:, -?\d[\d.]*)*", comment)
+        if numbers:
+            found += [number.rstrip(".") for number in numbers[0].split(", ")]
+        elif comment.endswith(" ..."):
+            found.append(comment.removesuffix(" ..."))
+        elif re.fullmatch(r"\w+", comment):
+            found.append(comment)
+    return found
+
+
+def run_python(blocks: Sequence[Block], page: Path) -> tuple[dict[str, Any], str]:
+    """Run the Python of a page, each block where the last one ended, and check its promises.
+
+    Returns
+    -------
+    tuple
+        The names that the page defines, and all that it printed.
+    """
+    names: dict[str, Any] = {"__name__": "page"}
+    everything = ""
+    for block in blocks:
+        if block.language != "python" or block.file is not None:
+            continue
+        printed = io.StringIO()
+        with contextlib.redirect_stdout(printed):
+            exec(compile(block.text, str(page), "exec"), names)
+        for promise in promises(block.text):
+            assert promise in printed.getvalue(), f"{promise!r} not in {printed.getvalue()!r}"
+        everything += printed.getvalue()
+    return names, everything
+
+
+@contextlib.contextmanager
+def registries_kept() -> Iterator[None]:
+    """Take the bounds and constructions that a page registers out of their registries again."""
+    try:
+        yield
+    finally:
+        entries, kinds = bounds.REGISTRY._entries, registry._KINDS
+        for id in [id for id, e in entries.items() if not _is_ours(e.function)]:
+            del entries[id]
+        for kind in [kind for kind, cls in kinds.items() if not _is_ours(cls)]:
+            del kinds[kind]
+
+
+def _is_ours(thing: Any) -> bool:
+    return str(thing.__module__).startswith("audit.")
+
+
+def broken_links(page: Path) -> list[str]:
+    """Return the relative links of a page that lead to no file or to no heading."""
+    found = []
+    for link in re.findall(r"\]\(<?((?!https?:|mailto:)[^)>\s]+)>?\)", prose_of(page)):
+        path, _, anchor = link.partition("#")
+        target = page.parent / path if path else page
+        if not target.exists() or (anchor and anchor not in anchors_of(target)):
+            found.append(link)
+    return found
+
+
+def prose_of(page: Path) -> str:
+    """Return the text of a page without its code."""
+    text = page.read_text(encoding="utf-8")
+    text = re.sub(r"^(```+|:::+).*?^\1$", "", text, flags=re.DOTALL | re.MULTILINE)
+    return re.sub(r"`[^`\n]*`", "", text)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors of a page's headings, as GitHub names them."""
+    heads = re.findall(r"^#+ (.*)$", page.read_text(encoding="utf-8"), flags=re.MULTILINE)
+    return {re.sub(r"[^\w -]", "", head).lower().replace(" ", "-") for head in heads}

@@ -1,0 +1,188 @@
+"""Every code block of the documentation site runs, and its links lead somewhere."""
+
+from __future__ import annotations
+
+import importlib
+import json
+import pkgutil
+import re
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import numpy as np
+import pytest
+import yaml
+
+import audit.claims
+from tests import blocks
+from tests.blocks import ROOT, Command
+
+DOCS = ROOT / "docs"
+PAGES = sorted(
+    page
+    for page in DOCS.rglob("*.md")
+    if not {"_site", "generated"} & set(page.relative_to(DOCS).parts)
+)
+BLOCKS = {page: blocks.blocks_of(page) for page in PAGES}
+ALL = [block for found in BLOCKS.values() for block in found]
+LANGUAGES = {"python", "console", "yaml", "json", "text"}
+WITH_PYTHON = [
+    page for page in PAGES if any(b.language == "python" and b.file is None for b in BLOCKS[page])
+]
+
+
+def name(page: Path) -> str:
+    return str(page.relative_to(DOCS))
+
+
+def commands() -> list[Command]:
+    """The commands of all pages that the README's test does not run."""
+    of_readme = {
+        c.line: c.printed for c in blocks.commands_of(blocks.blocks_of(ROOT / "README.md"))
+    }
+    return [
+        command
+        for command in blocks.commands_of(ALL)
+        if not command.needs_a_cluster
+        and (command.line not in of_readme or set(command.printed) - set(of_readme[command.line]))
+    ]
+
+
+@pytest.fixture(scope="module")
+def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """One folder for all pages, with every file that they show."""
+    place = blocks.make_workplace(tmp_path_factory.mktemp("docs"), ALL)
+    draws = np.random.default_rng(1)
+    np.save(place / "with_record.npy", draws.normal(1.0, 1.0, 1000))
+    np.savetxt(place / "without.csv", draws.normal(0.0, 1.0, 1000))
+    rows = "".join(f"{x},{i % 2}\n" for i, x in enumerate(draws.normal(size=2000)))
+    (place / "scores.csv").write_text("loss,in\n" + rows, encoding="utf-8")
+    return place
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_languages_are_known(page: Path) -> None:
+    assert {block.language for block in BLOCKS[page]} <= LANGUAGES
+
+
+@pytest.mark.parametrize("page", WITH_PYTHON, ids=name)
+def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(workplace)
+    monkeypatch.syspath_prepend(str(workplace))
+    shown = {Path(b.file).stem for b in ALL if b.file is not None and b.file.endswith(".py")}
+    for module in shown:  # another page's test may have imported a file of this name
+        sys.modules.pop(module, None)
+    with blocks.registries_kept():
+        blocks.run_python(BLOCKS[page], page)
+
+
+@pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
+def test_the_commands_run(command: Command, workplace: Path) -> None:
+    blocks.run_command(command, workplace)
+
+
+def test_the_other_yaml_is_valid(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Claims files without a name are judged; what lacks claims gets a true one."""
+    monkeypatch.chdir(workplace)
+    true = "claims: [{id: x, mu: 1, laws: {gaussian: {sensitivity: 1, noise_std: 1}}}]\n"
+    judged = 0
+    for block in ALL:
+        if block.language != "yaml" or block.file is not None or not yaml.safe_load(block.text):
+            continue
+        text = block.text if "claims:" in block.text else block.text + true
+        (workplace / "unnamed.claims.yaml").write_text(text, encoding="utf-8")
+        verdicts = audit.claims.check_file("unnamed.claims.yaml")
+        assert all(verdict.as_expected for verdict in verdicts), verdicts
+        judged += len(verdicts)
+    assert judged > 4
+
+
+def test_the_json_is_valid() -> None:
+    for block in ALL:
+        if block.language == "json":
+            json.loads(block.text)
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_links_lead_somewhere(page: Path) -> None:
+    assert blocks.broken_links(page) == []
+
+
+def test_broken_links_are_found(tmp_path: Path) -> None:
+    (tmp_path / "b.md").write_text("# Some head, here\n", encoding="utf-8")
+    page = tmp_path / "a.md"
+    page.write_text("[](b.md) [x](b.md#some-head-here) [y](b.md#no) [z](c.md)", encoding="utf-8")
+    assert blocks.broken_links(page) == ["b.md#no", "c.md"]
+
+
+def test_a_promise_that_is_not_kept_is_found(tmp_path: Path) -> None:
+    page = tmp_path / "a.md"
+    page.write_text("```python\nprint(1.25)  # 1.2\n```\n", encoding="utf-8")
+    blocks.run_python(blocks.blocks_of(page), page)
+    page.write_text("```python\nprint(1.25)  # 1.3, about\n```\n", encoding="utf-8")
+    with pytest.raises(AssertionError, match=r"'1\.3' not in '1\.25"):
+        blocks.run_python(blocks.blocks_of(page), page)
+    assert blocks.promises("print(x)  # True\nprint(y)  # of all\nprint(z)  # a b ...\n") == [
+        "True",
+        "a b",
+    ]
+
+
+@pytest.mark.parametrize("page", PAGES, ids=name)
+def test_the_names_in_code_quotes_exist(page: Path) -> None:
+    text = re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.S | re.M)
+    for found in set(re.findall(r"`(audit(?:\.\w+)+)(?:\([^`]*\))?`", text)):
+        try:
+            pkgutil.resolve_name(found)
+        except (ImportError, AttributeError) as error:
+            raise AssertionError(f"{found} is named in {name(page)}: {error}") from None
+
+
+def documented() -> set[str]:
+    """Every name in the lists of the reference."""
+    text = "".join(
+        page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md"))
+    )
+    return set(re.findall(r"^   (audit\.[\w.]+)$", text, flags=re.MULTILINE))
+
+
+ROOMS = (
+    "",
+    "bounds",
+    "claims",
+    "constructions",
+    "curves",
+    "dominating",
+    "estimation",
+    "exact",
+    "isolation",
+    "mechanism",
+    "report",
+    "results",
+    "scenario",
+    "search",
+    "simulation",
+    "simulation.dimensions",
+    "training",
+    "codec",
+)
+
+
+def test_the_reference_holds_every_public_name() -> None:
+    """Each name of a room, under the name of one of the rooms that export it."""
+
+    def thing(name: str) -> object:
+        room, _, last = name.rpartition(".")
+        return getattr(importlib.import_module(room), last)
+
+    names = documented()
+    objects = [thing(name) for name in names]  # fails where one is gone
+    for room in ROOMS:
+        module = importlib.import_module(f"audit.{room}".rstrip("."))
+        for public in getattr(module, "__all__", None) or dir(module):
+            value = getattr(module, public)
+            if public.startswith("_") or isinstance(value, ModuleType):
+                continue
+            known = f"{module.__name__}.{public}" in names or any(value is o for o in objects)
+            assert known, f"{module.__name__}.{public} stands in no list of docs/reference"
