@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 ADAPTERS := .venv-adapters
 
-.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results wheel clean
+.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results wheel docs clean
 
 install: $(STAMP)
 
@@ -58,6 +58,11 @@ results: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/scenarios/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/catalogue/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/claims/make.py
+
+# The documentation site in docs/_site; a warning, such as a broken link, is an error.
+docs: $(VENV)/.installed-docs
+	rm -rf docs/_site docs/reference/generated
+	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_site
 
 # What editors know of claims files and scenarios, and the schema of stored results.
 schemas: $(STAMP)

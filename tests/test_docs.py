@@ -54,10 +54,11 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """One folder for all pages, with every file that they show."""
     place = blocks.make_workplace(tmp_path_factory.mktemp("docs"), ALL)
     draws = np.random.default_rng(1)
-    np.save(place / "with_record.npy", draws.normal(1.0, 1.0, 1000))
-    np.savetxt(place / "without.csv", draws.normal(0.0, 1.0, 1000))
-    rows = "".join(f"{x},{i % 2}\n" for i, x in enumerate(draws.normal(size=2000)))
-    (place / "scores.csv").write_text("loss,in\n" + rows, encoding="utf-8")
+    x, x_prime = draws.laplace(1.0, 1.0, 1000), draws.laplace(0.0, 1.0, 1000)  # epsilon is 1
+    np.save(place / "with_record.npy", x)
+    np.savetxt(place / "without.csv", x_prime)
+    rows = [f"{score},1" for score in x] + [f"{score},0" for score in x_prime]
+    (place / "scores.csv").write_text("\n".join(["loss,in", *rows]), encoding="utf-8")
     return place
 
 
