@@ -11,7 +11,12 @@ from scipy.special import ndtr, ndtri
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
-from audit.numerics.normal import gaussian_delta, log_density, mills_ratio
+from audit.numerics.normal import (
+    gaussian_delta,
+    log_density,
+    mills_difference,
+    mills_ratio,
+)
 
 Array = NDArray[np.float64]
 
@@ -66,16 +71,19 @@ class GaussianCurve(PrivacyCurve):
         nothing = math.erf(mu / math.sqrt(8)) <= delta
         epsilon = np.where(nothing, 0.0, np.maximum(mu * (mu / 2 - ndtri(delta)), 0.0))
         target = np.log(delta)
+        widths = np.full_like(epsilon, mu)
         for _ in range(_MOST_STEPS):
-            value = gaussian_delta(epsilon, np.array(mu))
-            x = epsilon / mu - mu / 2
-            # minus the derivative of delta is e^epsilon Phi(-x - mu)
-            slope = np.exp(log_density(x)) * mills_ratio(x + mu)
+            # x is below -9 only where nothing is left to find
+            x = np.maximum(epsilon / mu - mu / 2, -30.0)
+            # delta = phi(x) (M(x) - M(x + mu)), minus its derivative phi(x) M(x + mu)
+            part = mills_difference(x, widths)
             with np.errstate(divide="ignore", invalid="ignore"):
-                step = np.where(
-                    nothing | (value == 0), 0.0, (target - np.log(value)) * value / slope
-                )
-            # log delta is concave, so Newton steps never end where delta is too large
+                log_delta = log_density(x) + np.log(part)
+                if mu >= 1 and np.any(x < -5):  # where delta is near 1 logarithms cancel
+                    log_delta = np.log(gaussian_delta(epsilon, widths))
+                step = (target - log_delta) * part / mills_ratio(x + mu)
+                step = np.where(nothing | (part == 0), 0.0, step)
+            # log delta is concave, so its tangents lead to points where delta is not above
             epsilon = np.maximum(epsilon - step, 0.0)
             if np.all(np.abs(step) <= _DIGITS * epsilon):
                 break

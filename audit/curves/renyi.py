@@ -17,12 +17,44 @@ from audit.curves.duality import profile_points, tradeoff_from_profile
 
 Array = NDArray[np.float64]
 
-_INNER = 8  # points inside an interval that is narrowed
-_FRACTIONS = np.arange(1, _INNER + 1) / (_INNER + 1)
+# Points inside an interval that is narrowed; many for few targets, where each round costs the same.
+_INNER, _MANY_INNER, _FEW_TARGETS = 8, 184, 4
 
 
 def _linear(alpha: Array, rho: float) -> Array:
     return alpha * rho
+
+
+@dataclass(frozen=True, eq=False)
+class _Orders:
+    """Orders alpha with what the conversions take from them.
+
+    Attributes
+    ----------
+    logs, gaps
+        Log of (alpha - 1), and alpha - 1.
+    alphas, log_alphas
+        The orders and their logarithms.
+    log_share
+        Log of alpha/(alpha - 1).
+    """
+
+    logs: Array
+    gaps: Array
+    alphas: Array
+    log_alphas: Array
+    log_share: Array
+
+    @classmethod
+    def at(cls, logs: Array) -> _Orders:
+        gaps = np.exp(logs)
+        return cls(logs, gaps, 1 + gaps, np.log1p(gaps), np.log1p(1 / gaps))
+
+
+@functools.lru_cache(maxsize=64)
+def _grid(low: float, high: float, points: int) -> _Orders:
+    """Return orders that are spaced evenly in log(alpha - 1)."""
+    return _Orders.at(np.linspace(low, high, points))
 
 
 @dataclass(frozen=True)
@@ -121,60 +153,71 @@ class RenyiCurve(PrivacyCurve):
         return True
 
     @cached_property
-    def _orders(self) -> tuple[Array, Array]:
-        """Log of (alpha - 1), and the bound, at the orders from which the search starts."""
+    def _orders(self) -> tuple[_Orders, Array]:
+        """The orders from which the search starts, and the bound at each."""
         low = max(self.search[0], self.lowest - 1)
         high = max(min(self.search[1], self.highest - 1), low)
-        logs = np.linspace(math.log(low), math.log(high), self.points)
+        orders = _grid(math.log(low), math.log(high), self.points)
         # the ends must not leave the allowed range by rounding
-        alphas = np.clip(1 + np.exp(logs), np.nextafter(1, 2), self.highest)
-        return logs, self._bound(alphas)
+        alphas = np.minimum(np.maximum(orders.alphas, np.nextafter(1, 2)), self.highest)
+        return orders, self._bound(alphas)
 
     def _bound(self, alpha: Array) -> Array:
-        inside = np.clip(alpha, self.lowest, self.highest)
+        inside = np.minimum(np.maximum(alpha, self.lowest), self.highest)
         values = np.asarray(self.divergence(inside), dtype=np.float64)
-        if np.any(np.isnan(values) | (values < 0)):
-            bad = int(np.flatnonzero(np.isnan(values) | (values < 0))[0])
+        if not (values >= 0).all():
+            bad = int(np.flatnonzero(~(values >= 0))[0])
             raise ValueError(
                 f"divergence must be at least 0, got {values[bad]} at order {inside[bad]}"
             )
-        return np.where(alpha > self.highest, np.inf, values)
+        return values if math.isinf(self.highest) else np.where(inside < alpha, np.inf, values)
 
     @cached_property
     def _total_variation(self) -> float:
         smallest = float(np.min(self._orders[1]))
         return min(math.sqrt(smallest / 2), math.sqrt(-math.expm1(-smallest)))
 
-    def _best_order(self, objective: Callable[[Array, Array], Array], size: int) -> Array:
-        """Minimise ``objective(log(alpha - 1), D)`` for ``size`` targets at once.
+    def _best_order(self, objective: Callable[[_Orders, Array], Array], size: int) -> Array:
+        """Minimise ``objective(orders, D)`` for ``size`` targets at once.
 
-        The objective takes arrays that broadcast to shape (size, k) and returns values of shape
-        (size, k).
+        The objective maps orders of shape (size, k), or broadcastable to it, to values of that
+        shape.
         """
-        logs, bounds = self._orders
-        values = objective(logs[None, :], bounds[None, :])
+        orders, bounds = self._orders
+        logs = orders.logs
+        values = objective(orders, bounds)
         place = np.argmin(values, axis=1)
-        best = values[np.arange(size), place]
+        rows = np.arange(size)
+        best = values[rows, place]
         low, high = logs[np.maximum(place - 1, 0)], logs[np.minimum(place + 1, logs.size - 1)]
 
-        for _ in range(self.refinements):
-            inner = low[:, None] + (high - low)[:, None] * _FRACTIONS
-            values = objective(inner, self._bound(1 + np.exp(inner.ravel())).reshape(inner.shape))
+        inner, rounds = _INNER, self.refinements
+        if self._cheap and size <= _FEW_TARGETS:
+            inner = _MANY_INNER
+            rounds = math.ceil(rounds * math.log((_INNER + 1) / 2) / math.log((inner + 1) / 2))
+        fractions = np.arange(1, inner + 1) / (inner + 1)
+        for _ in range(rounds):
+            points = low[:, None] + (high - low)[:, None] * fractions
+            orders = _Orders.at(points)
+            values = objective(orders, self._bound(orders.alphas.ravel()).reshape(points.shape))
             place = np.argmin(values, axis=1)
-            rows = np.arange(size)
             best = np.minimum(best, values[rows, place])
             low, high = (
-                np.where(place == 0, low, inner[rows, np.maximum(place - 1, 0)]),
-                np.where(place == _INNER - 1, high, inner[rows, np.minimum(place + 1, _INNER - 1)]),
+                np.where(place == 0, low, points[rows, np.maximum(place - 1, 0)]),
+                np.where(place == inner - 1, high, points[rows, np.minimum(place + 1, inner - 1)]),
             )
         return np.asarray(best)
+
+    @property
+    def _cheap(self) -> bool:
+        """Whether a divergence costs no more than a few operations an order."""
+        return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         target = np.log(delta)[:, None]
 
-        def epsilon_at(log: Array, bound: Array) -> Array:
-            gap = np.exp(log)  # alpha - 1
-            return bound - np.log1p(np.exp(-log)) - (target + np.log1p(gap)) / gap
+        def epsilon_at(orders: _Orders, bound: Array) -> Array:
+            return bound - orders.log_share - (target + orders.log_alphas) / orders.gaps
 
         best = np.maximum(self._best_order(epsilon_at, delta.size), 0.0)
         return np.where(delta >= self._total_variation, 0.0, best)
@@ -183,14 +226,12 @@ class RenyiCurve(PrivacyCurve):
         size = np.abs(epsilon)
         target = size[:, None]
 
-        def log_delta_at(log: Array, bound: Array) -> Array:
-            gap = np.exp(log)
-            value = gap * (bound - target - np.log1p(np.exp(-log))) - np.log1p(gap)
-            return np.asarray(value)
+        def log_delta_at(orders: _Orders, bound: Array) -> Array:
+            return orders.gaps * (bound - target - orders.log_share) - orders.log_alphas
 
         best = np.exp(np.minimum(self._best_order(log_delta_at, epsilon.size), 0.0))
         best = np.minimum(best, self._total_variation)
-        # the profile at -epsilon follows from that of the other order at epsilon
+        # for any pair, delta of one order at -epsilon follows from the other order at epsilon
         return np.where(epsilon >= 0, best, 1 - np.exp(-size) * (1 - best))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -210,6 +251,10 @@ class CostlyRenyiCurve(RenyiCurve):
     would evaluate tens of thousands of divergences. Here the orders come from one fixed grid, four
     times as fine as the starting grid of other conversions. Any order gives a valid bound.
     """
+
+    @property
+    def _cheap(self) -> bool:
+        return False
 
     @cached_property
     def _on_a_grid(self) -> RenyiCurve:

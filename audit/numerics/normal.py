@@ -12,8 +12,11 @@ Array = NDArray[np.float64]
 
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# The integrand below is entire; 16 nodes over a length of at most 1 leave no error above rounding.
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
+# The integrand below is entire: a length of at most 1 takes 16 nodes for an error below rounding.
+# Of n nodes over a length h the relative error is at most h^(2n) n!^4 / ((2n + 1) (2n)!^3) times
+# the 2n-th derivative, below (2n)! for x > 0 and |x|^(2n) farther left. 8 nodes leave 1e-18 up to
+# the length .5, and 6 leave 1e-16 up to .25, for x > -4.
+_RULES = {n: np.polynomial.legendre.leggauss(n) for n in (6, 8, 16)}
 
 
 def log_density(x: Array) -> Array:
@@ -43,8 +46,14 @@ def mills_difference(x: Array, step: Array) -> Array:
     x, step = np.broadcast_arrays(x, step)
     if np.all(step >= 1):  # seventeen ratios a point fewer
         return np.asarray(mills_ratio(x) - mills_ratio(x + step))
-    points = x[..., None] + 0.5 * np.minimum(step, 1.0)[..., None] * (1 + _NODES)
-    integral = np.sum(_WEIGHTS * (1 - points * mills_ratio(points)), axis=-1) * 0.5 * step
+    longest, right = step.max(), x.min() > -4
+    nodes, weights = _RULES[
+        6 if longest <= 0.25 and right else 8 if longest <= 0.5 and right else 16
+    ]
+    points = x[..., None] + 0.5 * np.minimum(step, 1.0)[..., None] * (1 + nodes)
+    integral = ((1 - points * mills_ratio(points)) @ weights) * 0.5 * step
+    if np.all(step < 1):
+        return np.asarray(integral)
     return np.asarray(np.where(step < 1, integral, mills_ratio(x) - mills_ratio(x + step)))
 
 

@@ -59,6 +59,7 @@ Array = NDArray[np.float64]
 
 _POSITIONS = 128  # positions in the cycle that are computed separately
 _MOST_SEQUENCES = 4096
+_FEW_MEETINGS = 1000  # all of which are tried at once
 
 SHUFFLED = Assumption(
     "batches of records that are shuffled once",
@@ -132,11 +133,12 @@ def _smooth_cyclic_square(
     # steps without the record only contract, so starting later in a cycle than just after its
     # meeting gains nothing
     ends = np.array([float(steps), float(max(meetings.after_last, 1))])
-    found = [float(np.min(cost(ends)))]
-    if meetings.total > 1:
-        period, after = meetings.period, meetings.after_last
-        found.append(smallest(lambda met: cost(after + met * period), meetings.total - 1)[0])
-    return min(found)
+    period, after = meetings.period, meetings.after_last
+    if meetings.total <= _FEW_MEETINGS:
+        lengths = after + period * np.arange(1.0, meetings.total)
+        return float(np.min(cost(np.concatenate([ends, lengths]))))
+    others = smallest(lambda met: cost(after + met * period), meetings.total - 1)[0]
+    return min(others, float(np.min(cost(ends))))
 
 
 @bound(

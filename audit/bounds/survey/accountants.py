@@ -164,16 +164,23 @@ class AdvancedComposition:
 
 def _step_profile(mechanism: NoisySGD, step_epsilon: float | None) -> tuple[Array, Array]:
     """Return epsilons of one step and their deltas, amplified by Poisson sampling (II.4)."""
-    mu = 1 / mechanism.noise_multiplier
-    rate = mechanism.sampling_rate
-    curve = SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
+    mu, rate = 1 / mechanism.noise_multiplier, mechanism.sampling_rate
     if step_epsilon is not None:
         validate.positive(step_epsilon=step_epsilon)
         epsilons = np.array([float(step_epsilon)])
-    else:
-        largest = mu * (mu / 2 + 12)  # delta is below 1e-30 there
-        epsilons = largest * np.geomspace(1e-6, 1, _STEP_EPSILONS)
-    return epsilons, np.asarray(curve.delta(epsilons))
+        return epsilons, np.asarray(_step_curve(rate, mu).delta(epsilons))
+    return _many_step_epsilons(rate, mu)
+
+
+def _step_curve(rate: float, mu: float) -> PrivacyCurve:
+    return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
+
+
+@functools.lru_cache(maxsize=16)
+def _many_step_epsilons(rate: float, mu: float) -> tuple[Array, Array]:
+    largest = mu * (mu / 2 + 12)  # delta is below 1e-30 there
+    epsilons = largest * np.geomspace(1e-6, 1, _STEP_EPSILONS)
+    return epsilons, np.asarray(_step_curve(rate, mu).delta(epsilons))
 
 
 @bound(
