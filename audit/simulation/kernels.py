@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from audit.numerics.compiled import compiled_inline, compiled_loop
+from audit.numerics.compiled import compiled_inline, compiled_loop, fma
 from audit.simulation.program import GENERAL, ONE_LINE, TWO_LINES, Integers, Program
 from audit.simulation.rng import (
     LANES,
@@ -46,8 +46,18 @@ DRAWN = np.uint64(4 * LANES)  # of ``words``, after the generators
 
 
 @compiled_inline
-def _clamped(x: float, lower: float, upper: float) -> float:
-    return min(max(x, lower), upper)
+def clamped(x: float, lower: float, upper: float) -> float:
+    """Return the nearest number to x between the ends."""
+    x = lower if x < lower else x
+    return upper if x > upper else x
+
+
+@compiled_inline
+def stepped(
+    x: float, slope: float, shift: float, std: float, z: float, lower: float, upper: float
+) -> float:
+    """Return the iterate after a step of one line with the normal z."""
+    return clamped(fma(std, z, fma(slope, x, shift)), lower, upper)
 
 
 @compiled_inline
@@ -74,7 +84,7 @@ def one_line(
     for row in range(begin, end):
         at = np.uint64(row * LANES)
         for i in _lanes(first, last):
-            numbers[i] = _clamped(slope * numbers[i] + shift + std * z[at + i], lower, upper)
+            numbers[i] = stepped(numbers[i], slope, shift, std, z[at + i], lower, upper)
 
 
 @compiled_loop
@@ -100,8 +110,8 @@ def two_lines(
         at = np.uint64(row * LANES)
         for i in _lanes(first, last):
             rare = draw(words, i) < below
-            moved = (slope if rare else usual_slope) * numbers[i] + (shift if rare else usual_shift)
-            numbers[i] = _clamped(moved + std * z[at + i], lower, upper)
+            a, b = (slope, shift) if rare else (usual_slope, usual_shift)
+            numbers[i] = stepped(numbers[i], a, b, std, z[at + i], lower, upper)
 
 
 @compiled_loop
@@ -172,10 +182,11 @@ def apply_all(
         for d in range(degree - 1, -1, -1):
             term = coefficients[d, k]
             for i in _lanes(first, last):
-                numbers[VALUE + i] = numbers[VALUE + i] * numbers[T + i] + term
+                numbers[VALUE + i] = fma(numbers[VALUE + i], numbers[T + i], term)
         if size != 0.0:
             for i in _lanes(first, last):
-                numbers[VALUE + i] += size * signed_power(numbers[T + i], exponent)
+                power = signed_power(numbers[T + i], exponent)
+                numbers[VALUE + i] = fma(size, power, numbers[VALUE + i])
         for i in _lanes(first, last):
             here = (counts[CHOICE + i] == own) & (numbers[X + i] >= start)
             numbers[MOVED + i] = numbers[VALUE + i] if here else numbers[MOVED + i]
@@ -210,9 +221,9 @@ def look_up(
         t = x - origin[k]
         value = coefficients[degree, k]
         for d in range(degree - 1, -1, -1):
-            value = value * t + coefficients[d, k]
+            value = fma(value, t, coefficients[d, k])
         if factor[k] != 0.0:
-            value += factor[k] * signed_power(t, order[k])
+            value = fma(factor[k], signed_power(t, order[k]), value)
         numbers[MOVED + i] = value
 
 
@@ -236,7 +247,7 @@ def arrive(
     for i in _lanes(first, last):
         x, moved = numbers[X + i], numbers[MOVED + i]
         gone = (x <= absorb_lower) | (x >= absorb_upper)
-        y = x if gone else _clamped(moved + std * z[at + i], lower, upper)
+        y = x if gone else clamped(fma(std, z[at + i], moved), lower, upper)
         counts[ASTRAY + i] |= 0 if abs(moved) <= LARGEST else 1
         numbers[X + i] = y
 

@@ -77,7 +77,7 @@ def test_unclamped_walk_is_gaussian_and_one_percent_more_noise_is_seen(factor: f
 def test_jumps_five_percent_too_large_are_seen(factor: float) -> None:
     right = BiasedWalk(mechanism(noise_std=1.5)).processes()[1]
     wrong = BiasedWalk(mechanism(noise_std=1.5, lipschitz=2.0 * factor)).processes()[1]
-    x = simulation.simulate(wrong, trials=200_000, seed=2)
+    x = simulation.simulate(wrong, trials=300_000, seed=2)
     p = twin.same_law(x, twin.sample(right, 200_000, seed=3), right)
     assert (p > twin.LEVEL) == (factor == 1.0)
 

@@ -6,6 +6,7 @@ Every check returns a p-value, Bonferroni-corrected over what it looks at. Tests
 
 from __future__ import annotations
 
+import ctypes
 import math
 
 import numpy as np
@@ -17,6 +18,8 @@ from audit.constructions.process import Path
 from audit.simulation import rng
 
 LEVEL = 1e-6
+fma = ctypes.CDLL(None).fma  # of the C library; Python has it from 3.13 on
+fma.argtypes, fma.restype = [ctypes.c_double] * 3, ctypes.c_double
 WORDS = 2**64
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -29,16 +32,16 @@ class Lane:
         self.state = state
 
     def draw(self) -> int:
-        """xoshiro256++ as its authors print it."""
-        s = self.state
-        result = (_rotated((s[0] + s[3]) % WORDS, 23) + s[0]) % WORDS
-        t = (s[1] << 17) % WORDS
-        s[2] ^= s[0]
-        s[3] ^= s[1]
-        s[1] ^= s[2]
-        s[0] ^= s[3]
-        s[2] ^= t
-        s[3] = _rotated(s[3], 45)
+        """SFC64 as its author prints it."""
+        a, b, c, counter = self.state
+        result = (a + b + counter) % WORDS
+        rotated = (c << 24 | c >> 40) % WORDS
+        self.state = [
+            b ^ b >> 11,
+            (c + (c << 3)) % WORDS,
+            (rotated + result) % WORDS,
+            (counter + 1) % WORDS,
+        ]
         return result
 
     def normals(self) -> tuple[float, float]:
@@ -48,28 +51,23 @@ class Lane:
         if fraction < math.sqrt(0.5):
             fraction, exponent = 2 * fraction, exponent - 1
         s = (fraction - 1.0) / (fraction + 1.0)
-        r = math.sqrt(exponent * rng.MINUS_TWO_LOG_2 + s * _series(rng.LOGARITHM, s * s))
-        rest = m % 2**62  # two's complement of 62 bits
-        a = float(rest - 2**62 if rest >= 2**61 else rest) * (math.pi / 4 * 2.0**-61)
-        sine, cosine = a * _series(rng.SINE, a * a), _series(rng.COSINE, a * a)
-        r = -r if m >> 63 else r
-        first, second = (sine, cosine) if (m >> 62) % 2 else (cosine, sine)
-        return r * first, r * second
+        r = math.sqrt(fma(s, _series(rng.LOGARITHM, s * s), -exponent * rng.TWO_LOG_2))
+        t = (m // 2 % 2**51 + 0.5) / 2**51 - 0.5
+        across, along = r * t, r * _series(rng.COSINE, t * t)
+        sine = _series(rng.SINE, t * t)
+        first, second = fma(-across, sine, along), fma(across, sine, along)
+        return -first if m >> 63 else first, -second if (m >> 62) % 2 else second
 
 
 def lanes(sequence: np.random.SeedSequence) -> list[Lane]:
-    raw = np.random.SFC64(sequence).random_raw(4 * rng.LANES)
-    return [Lane([int(v) for v in raw[k :: rng.LANES]]) for k in range(rng.LANES)]
-
-
-def _rotated(word: int, by: int) -> int:
-    return ((word << by) | (word >> (64 - by))) % WORDS
+    raw = np.random.SFC64(sequence).random_raw(3 * rng.LANES)
+    return [Lane([*(int(v) for v in raw[k :: rng.LANES]), 1]) for k in range(rng.LANES)]
 
 
 def _series(coefficients: tuple[float, ...], z: float) -> float:
     total = coefficients[-1]
     for c in coefficients[-2::-1]:
-        total = total * z + c
+        total = fma(z, total, c)
     return total
 
 
@@ -110,11 +108,17 @@ def _walk(process: Process, path: Path | None, lane: Lane, longest: int) -> Walk
             if gone:
                 continue
             jumps += isinstance(update, Affine) and update.shift != 0
-            x = float(update(np.array([x]))[0]) + step.noise_std * z
+            x = fma(step.noise_std, z, _moved(update, x))
             x = min(max(x, process.lower), process.upper)
             met = met or x in (process.lower, process.upper)
             gone = _gone(process, x)
     return x, jumps, met
+
+
+def _moved(update: UpdateMap, x: float) -> float:
+    if isinstance(update, Affine):
+        return float(fma(update.slope, x, update.shift))
+    return float(update(np.array([x]))[0])
 
 
 def _drawn_map(step: Step, lane: Lane, memory: int) -> tuple[UpdateMap, int]:
