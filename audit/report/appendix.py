@@ -91,6 +91,7 @@ def provenance(result: Result) -> Table:
         ("scenario", result.scenario.name),
         ("version", source.version),
         ("seed", plain(source.seed)),
+        ("random numbers", f"stream {source.stream}"),
         ("command", source.command),
     ]
     if environment is not None:

@@ -298,12 +298,16 @@ class Provenance:
         The command that repeats the run.
     environment : Environment or None
         Time, machine and versions; None if left out (`Result.reproducible`).
+    stream : int
+        Version of the random numbers that walks draw from the seed; 1 in results that do not
+        name it. Another version draws other numbers from the same seed.
     """
 
     version: str
     seed: int
     command: str
     environment: Environment | None
+    stream: int = 1
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -17,6 +17,7 @@ from audit.scenario.drawn_ahead import Draw, DrawnAhead
 from audit.scenario.kinds import RunContext, Setting
 from audit.scenario.pair import PairSetting
 from audit.scenario.sampling import Sampling
+from audit.simulation.fingerprint import STREAM
 
 
 def run(
@@ -77,6 +78,7 @@ def run(
         ),
         provenance=Provenance(
             version=package_version(),
+            stream=STREAM,
             seed=scenario.seed,
             command=command,
             environment=current_environment(

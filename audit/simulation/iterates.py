@@ -27,7 +27,7 @@ from audit.simulation.blocks import (
 )
 from audit.simulation.checkpoint import sample_checkpoint
 from audit.simulation.fingerprint import described, digest_of
-from audit.simulation.samplers import DRAWS, Walks, walks
+from audit.simulation.samplers import Walks, walks
 from audit.simulation.scheduler import drawn, spread
 
 _MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
@@ -141,7 +141,7 @@ class Iterates:
 
     @property
     def description(self) -> Mapping[str, object]:
-        """Plain data that fix every sample, seed and source of random numbers included."""
+        """Plain data that fix every sample, seed included."""
         return {
             "job": type(self).__name__,
             "pair": described(self.pair),
@@ -149,7 +149,6 @@ class Iterates:
             "trials": self.trials,
             "block": self._size,
             "seed": self.seed,
-            "draws": DRAWS,
         }
 
     def __len__(self) -> int:
@@ -298,7 +297,7 @@ class WalkCounts:
 
     @property
     def description(self) -> Mapping[str, object]:
-        """Plain data that fix every count, seed and source of random numbers included."""
+        """Plain data that fix every count, seed included."""
         return {
             "job": type(self).__name__,
             "construction": self.pair.name,
@@ -308,7 +307,6 @@ class WalkCounts:
             "trials": self.trials,
             "block": self._size,
             "seed": self.seed,
-            "draws": DRAWS,
         }
 
     def __len__(self) -> int:

@@ -68,7 +68,8 @@ WHOLE, WHOLE_OFFSET = np.uint64(0x4330 << 48), 2.0**52
 ONE_AND_HALF_A_UNIT = np.uint64((0x3FF0 << 48) + 1)
 BELOW_ROOT_2 = np.uint64(0x3FF6A09E667F3BCC)  # the double before sqrt 2
 LARGEST_POWER = np.uint64(0x7FF6A09E667F3BCC)  # the same with 1024 added to its exponent
-SIGN = np.uint64(1 << 63)
+SIGN, BIAS = np.uint64(1 << 63), np.uint64(1023)
+NO_FRACTION = 1.5 * 2.0**52  # what is added to it is rounded to a whole number
 ONE, THREE, ELEVEN, TWENTY_FOUR, FORTY, FIFTY_TWO = map(np.uint64, (1, 3, 11, 24, 40, 52))
 
 
@@ -192,20 +193,22 @@ def fill_normals(words: Words, pairs: int, out: Floats) -> None:
 
 
 @compiled_inline
-def _exponential(y: float) -> float:
+def exponential(y: float) -> float:
     """Return e^y, for y from -708 to 709; beyond them as at these ends."""
-    y = min(max(y, -708.0), 709.0)
-    whole = np.floor(fma(y, LOG2_E, 0.5))
+    y = -708.0 if y < -708.0 else y
+    y = 709.0 if y > 709.0 else y
+    rounded = fma(y, LOG2_E, NO_FRACTION)  # its last bits are the exponent
+    whole = rounded - NO_FRACTION
     h = fma(-whole, LOG_2_LOW, fma(-whole, LOG_2_HIGH, y))
     series = fma(h, fma(h, fma(h, fma(h, fma(h, fma(h, E12, E11), E10), E9), E8), E7), E6)
     series = fma(h, fma(h, fma(h, fma(h, fma(h, fma(h, series, E5), E4), E3), E2), E1), E0)
-    return series * number(bits(whole + (WHOLE_OFFSET + 1023.0)) << FIFTY_TWO)
+    return series * number((bits(rounded) + BIAS) << FIFTY_TWO)
 
 
 @compiled_inline
 def signed_power(t: float, order: float) -> float:
     """Return ``sign(t) |t|^order`` for positive orders, as 0 where |t| is below 1e-300."""
     size = abs(t)
-    power = _exponential(-0.5 * order * minus_two_log(size, 0.0))
+    power = exponential(-0.5 * order * minus_two_log(size, 0.0))
     power = power if size > 1e-300 else 0.0
     return power if t > 0.0 else -power

@@ -24,8 +24,6 @@ from audit.simulation.program import (
     is_compilable,
 )
 
-DRAWS = "xoshiro256++, 128 lanes"  # changes where a seed comes to mean other numbers
-
 Walks = Callable[[Block, int, Stream], Floats]
 
 

@@ -28,6 +28,7 @@ from audit.results import (
     to_json,
 )
 from audit.results.provenance import current_environment, package_version
+from audit.simulation.fingerprint import STREAM
 from audit.simulation.sealed_files import write_whole
 from audit.training import one_canary
 from audit.training.design import (
@@ -456,6 +457,7 @@ def joined(
         scenario=ScenarioHeading(name=name, title=title, summary=summary, reference=""),
         provenance=Provenance(
             version=package_version(),
+            stream=STREAM,
             seed=seed,
             command="audit.training.run",
             environment=current_environment(
