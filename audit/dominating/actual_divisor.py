@@ -1,9 +1,10 @@
 """Poisson batches whose noisy sums are divided by the actual size of the batch.
 
-A step releases (sum of gradients + N(0, z^2 C^2))/|B|, so every record of the batch feels whether
-the record is in it, and the noise does, too. Post-processing of (|B|, noisy sum), whose pair
-dominates: with s records in the batch, of n in X, the differing record is one of them with
-probability s/n, and then stands where another record would stand. In units of C, given s,
+A step releases (sum of gradients + N(0, z^2 C^2))/|B|, so the contributions of all records and of
+the noise depend on whether the differing record is in the batch. It is a post-processing of
+(|B|, noisy sum), whose pair dominates: given that the batch holds s of the n records of X, the
+differing record is one of them with probability s/n, and replaces another record. In units of C,
+given s,
 
 - add/remove: (1 - s/n) N(0, z^2) + (s/n) N(2, z^2) against N(0, z^2), where s has the law
   Bin(n, q) under P and Bin(n - 1, q) under Q (couple the batch with the record to the batch in
@@ -11,10 +12,10 @@ probability s/n, and then stands where another record would stand. In units of C
 - zero-out: (1 - s/n) N(0, z^2) + (s/n) N(1, z^2) against N(0, z^2), s of the law Bin(n, q);
 - replace-one: the same with means 1 and -1 in place of 1 and 0.
 
-Others at -C and the record at C attain it given |B|. In many dimensions the size of the noise tells
-|B|, but for a batch of one record from an empty one, whose divisors are both 1: the lower side
-pools them, and is approached as the dimension grows. "Batch-averaged subsampled Gaussian" in arXiv
-2605.15648, which shows that the accounting for a fixed divisor does not cover it.
+Gradients -C of the others and C of the record attain it given |B|. In many dimensions the size of
+the noise reveals |B|, except that batches of no and of one record both have divisor 1; the lower
+side merges these two, and is approached as the dimension grows. The "batch-averaged subsampled
+Gaussian" of arXiv 2605.15648, which shows that accounting for a fixed divisor does not cover it.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ from audit.mechanism import Relation
 
 Array = NDArray[np.float64]
 
-_LOG_TAIL = math.log(1e-20)  # of the sizes of the batches of all steps
+_LOG_TAIL = math.log(1e-20)  # neglected mass of batch sizes, over all steps
 _MOST_SIZES = 2000
-_FINEST = 1e-5  # accuracy: every size of a batch has a grid of its own
+_FINEST = 1e-5  # best accuracy, as every batch size has its own grid
 _ROUNDING = 4e-12  # relative, of masses and binomial probabilities
 
 
@@ -51,27 +52,33 @@ def actual_divisor_curve(
     *,
     accuracy: float,
 ) -> ComposedCurve:
-    """Return the privacy of T steps on Poisson batches that divide by their actual size.
+    """Return the privacy of T steps on Poisson batches divided by their actual size.
 
     Parameters
     ----------
-    noise_multiplier
-        z, the deviation of a noisy sum over the sensitivity: 2C for replace-one, C otherwise.
-    sampling_rate
-        q in (0, 1).
-    dataset_size
-        n, the records of X.
-    steps
-        T.
-    relation
-        Who the neighbours are.
-    accuracy
-        The grid's share of the relative width of brackets that is aimed at.
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of a noisy sum over the sensitivity: 2C for
+        replace-one, C otherwise.
+    sampling_rate : float
+        Sampling rate q, in (0, 1).
+    dataset_size : int
+        Number n of records of X.
+    steps : int
+        Number of steps T.
+    relation : Relation
+        Adjacency.
+    accuracy : float
+        Target for the grid's share of the relative width of brackets.
+
+    Returns
+    -------
+    ComposedCurve
+        The curve.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or batches have too many sizes.
+        If an argument is out of range, or batches have too many sizes.
 
     Examples
     --------
@@ -116,7 +123,7 @@ def actual_divisor_curve(
     ends = np.array([p.pair.loss(np.array(p.pair.ends(steps))) + p.shift for p in inner])
     width = grid_width(spread, steps, float(np.ptp(ends)), max(accuracy, _FINEST))
     sides = [part.sides(width, steps) for part in parts]
-    # divisors of 0 and 1 records are the same
+    # 0 and 1 records have the same divisor
     same = [part for part in parts if part.size < 2]
     lower = [one for part, (one, _) in zip(parts, sides, strict=True) if part.size >= 2]
     lower += [_atom(same, width)] if same else []
@@ -129,7 +136,7 @@ def actual_divisor_curve(
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """Cells of a pair before they are added up: first index, masses under P and lifted ones."""
+    """Cells of a pair before summation: first index, masses under P and lifted ones."""
 
     first: int
     p: Array
@@ -140,7 +147,7 @@ class _Cells:
 
 @dataclass(frozen=True)
 class _Part:
-    """What happens in a batch of one size: the logs of its probabilities, and the pair given it."""
+    """Batches of one size: logs of their probabilities, and the pair given the size."""
 
     size: int
     log_p: float
@@ -160,7 +167,7 @@ class _Part:
             below = GridPair(False, width, 0, one, one)
             above = GridPair(True, width, 0, one, one)
         weight, other = math.exp(self.log_p), math.exp(self.log_q)
-        # merged cells move by whole cells, and say by how much P over Q differs
+        # merged cells move by whole cells and record the change of P/Q
         whole = round(self.shift / width)
         factor = weight * math.exp(whole * width - self.shift)
         merged = _Cells(below.first + whole, weight * below.p, factor * below.lifted)
@@ -184,7 +191,7 @@ def _atom(parts: Sequence[_Part], width: float) -> _Cells:
 def _total(
     above: bool, width: float, cells: Sequence[_Cells], rest: tuple[float, float]
 ) -> GridPair:
-    """Add up the cells of all sizes; ``rest`` is what has no counterpart."""
+    """Sum the cells of all sizes; ``rest`` is the mass without a counterpart."""
     first = min(one.first for one in cells)
     size = max(one.first + one.p.size for one in cells) - first
     p, lifted = np.zeros(size), np.zeros(size)
@@ -205,7 +212,7 @@ def _total(
 
 
 def _log_binomial(trials: int, rate: float, successes: NDArray[np.int64]) -> Array:
-    """Log probabilities, -inf above ``trials``."""
+    """Return log probabilities, -inf above ``trials``."""
     k = np.minimum(successes, trials).astype(float)
     log_choose = -np.log(trials + 1) - betaln(trials - k + 1, k + 1)
     logs = log_choose + xlogy(k, rate) + xlog1py(trials - k, -rate)

@@ -1,4 +1,4 @@
-"""Privacy curves of dominating pairs: every value has a bracket."""
+"""Privacy curves of dominating pairs, with a bracket around every value."""
 
 from __future__ import annotations
 
@@ -38,87 +38,109 @@ _ROUNDING = 1e-12
 
 
 class Run(Protocol):
-    """Independent pairs of one kind, which can be put on a grid of any interval."""
+    """Independent pairs of one kind, which can be discretised on a grid of any interval."""
 
     @property
     def times(self) -> int:
-        """How many pairs."""
+        """Number of pairs."""
 
     @property
     def variance(self) -> float:
-        """Of the loss of all pairs together, roughly."""
+        """Approximate variance of the total loss."""
 
     def reach(self, steps: int) -> float:
-        """Length of the range of one pair's losses, where ``steps`` pairs are composed in all."""
+        """Return the length of the range of one pair's losses, for ``steps`` pairs in total."""
 
     def largest_loss(self, order: Order) -> Bracket:
-        """Return (low, high) around the largest loss of all pairs together."""
+        """Return (low, high) around the largest total loss."""
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """How many losses are expected beyond each but the last, on either side.
+        """Return how many losses are expected beyond each of ``losses`` but the last.
 
         Parameters
         ----------
-        losses
-            Positive, rising.
-        tilt
-            A loss x counts e^(tilt x) times.
-        order
-            Which law comes first.
+        losses : ndarray
+            Positive and increasing, in nats; both signs count.
+        tilt : float
+            A loss x counts with weight e^(tilt x).
+        order : Order
+            Order of the pair.
         """
 
     def sides(
         self, interval: float, steps: int, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them.
+        """Return parts that the pairs dominate, and parts that dominate them.
 
         Parameters
         ----------
-        interval
-            Of the grid.
-        steps
-            How many pairs are composed in all.
-        inner, outer
-            In intervals: only outcomes whose losses are as large are meant, on either side.
+        interval : float
+            Grid interval in nats.
+        steps : int
+            Number of composed pairs in total.
+        inner : int, default: 0
+            Range of absolute losses to include, in intervals; unbounded by default.
+        outer : int, optional
+            Range of absolute losses to include, in intervals; unbounded by default.
         """
 
 
 class DominatingCurve(PrivacyCurve):
-    """The curve of a pair of laws (P, Q), P that of X, with a bracket around every value.
+    """Curve of a pair of laws (P, Q), with P that of X, and a bracket around every value.
 
-    ``epsilon``, ``delta`` and ``beta`` are upper ends: sound for everything that the pair
-    dominates.
+    ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
+    everything that the pair dominates.
     """
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the least epsilon >= 0 at ``delta``.
+        """Return a bracket of the least epsilon >= 0 at ``delta``.
 
         Parameters
         ----------
         delta : float
-            In [0, 1); at 0 it is the largest loss, infinite where that has no bound.
+            A number in [0, 1). At 0 epsilon is the largest loss, which may be infinite.
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound in nats.
+
+        Raises
+        ------
+        ValueError
+            If ``delta`` is outside [0, 1).
         """
         validate.half_open_unit(delta=delta)
         ask = self._epsilon_ends if delta else self._pure_ends
         return self._worse(lambda one: ask(float(delta), one), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around delta at ``epsilon``, any real number.
+        """Return a bracket of delta at ``epsilon``.
 
         Parameters
         ----------
         epsilon : float
             Any real number.
         order : Order, optional
-            Of the pair; None for the worse of both.
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound.
+
+        Raises
+        ------
+        ValueError
+            If ``epsilon`` is not finite.
         """
         validate.finite(epsilon=epsilon)
         return self._worse(lambda one: self._delta_ends(float(epsilon), one), order)
 
     def _pure_ends(self, delta: float, order: Order) -> Bracket:
-        """Return (low, high) around the largest loss: infinite where none is known."""
+        """Return a bracket of the largest loss; the upper end is infinite if none is known."""
         return self._epsilon_ends(_LEAST_DELTA, order)[0], math.inf
 
     def _pure_epsilon(self, order: Order) -> float:
@@ -143,17 +165,22 @@ class DominatingCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class ComposedCurve(DominatingCurve):
-    """The curve of a pair between a composition below it and one above it.
+    """Curve of a pair between a composition that it dominates and one that dominates it.
 
     Parameters
     ----------
     lower, upper : GridComposition
-        Compositions that the pair dominates, and that dominate it.
+        Dominated and dominating composition.
     moments : Moments, optional
-        Upper bounds on Renyi divergences, from orders above 1 and the order of the pair; None if
-        nothing finite is known.
+        Upper bounds on Renyi divergences, as a function of orders above 1 and the order of the
+        pair; None if no finite bound is known.
     same : bool, default: False
-        Whether (Q, P) is the same pair as (P, Q), so that one order serves for both.
+        Whether (Q, P) equals (P, Q), so that one order suffices.
+
+    Raises
+    ------
+    ValueError
+        If ``lower`` is not a dominated or ``upper`` not a dominating composition.
     """
 
     lower: GridComposition
@@ -167,15 +194,41 @@ class ComposedCurve(DominatingCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders are the same."""
+        """Whether both orders have the same values."""
         return self.same
 
     def tilt(self, epsilon: float, order: Order) -> float:
-        """Return the tilt under which the mean loss is about ``epsilon``."""
+        """Return the tilt under which the mean loss is about ``epsilon``.
+
+        Parameters
+        ----------
+        epsilon : float
+            Loss in nats.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        float
+            The tilt theta, at least 0: P is weighted by e^(theta loss).
+        """
         return self._sides(order)[1].tilt(epsilon)
 
     def tilt_of_delta(self, delta: float, order: Order) -> float:
-        """Return the tilt under which the mean loss is about the epsilon of ``delta``."""
+        """Return the tilt under which the mean loss is about the epsilon of ``delta``.
+
+        Parameters
+        ----------
+        delta : float
+            A number in (0, 1).
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        float
+            The tilt theta, at least 0: P is weighted by e^(theta loss).
+        """
         return self._sides(order)[1].tilt_of_delta(delta)
 
     def _sides(self, order: Order) -> tuple[GridComposition, GridComposition]:
@@ -187,7 +240,22 @@ class ComposedCurve(DominatingCurve):
         return self.epsilon_ends(delta, order)
 
     def epsilon_ends(self, delta: float, order: Order, near: float | None = None) -> Bracket:
-        """Return (low, high) around epsilon at ``delta`` in (0, 1), which is about ``near``."""
+        """Return a bracket of epsilon at ``delta``, in one order.
+
+        Parameters
+        ----------
+        delta : float
+            A number in (0, 1).
+        order : Order
+            Order of the pair.
+        near : float, optional
+            Approximate epsilon, if known.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound in nats.
+        """
         low, high = (side.epsilon(delta, near) for side in self._sides(order))
         return min(low, high), high
 
@@ -221,7 +289,7 @@ class ComposedCurve(DominatingCurve):
 
 
 class Composed(Protocol):
-    """A composition on a grid of this multiple of an interval, with layers for this tilt."""
+    """Composition on a grid with a given multiple of an interval, with layers for a tilt."""
 
     def __call__(
         self, share: float, tilt: float = 0.0, order: Order = Order.FORWARD
@@ -231,23 +299,23 @@ class Composed(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class RefinedCurve(DominatingCurve):
-    """The curve of a composition on a grid that is made finer where a bracket of epsilon is wide.
+    """Curve of a composition on a grid that is refined where a bracket of epsilon is wide.
 
     Parameters
     ----------
-    composed
-        Maps a multiple of the first grid's interval to the curve on that grid; where its layers end
-        follows from a tilt.
-    accuracy
-        The relative width of brackets of epsilon that is aimed at.
-    finest
-        The least multiple to ask for.
-    rough
-        A composition on a coarse grid, from which tilts are taken.
-    runs
-        What is composed.
-    same
-        Whether both orders are the same.
+    composed : Composed
+        Maps a multiple of the first grid's interval to the curve on that grid, with layers chosen
+        for a tilt.
+    accuracy : float
+        Target for the relative width of brackets of epsilon.
+    finest : float
+        Least multiple to request.
+    rough : callable
+        Returns a composition on a coarse grid, from which tilts are taken.
+    runs : tuple of Run
+        The composed runs.
+    same : bool
+        Whether both orders have the same values.
     """
 
     composed: Composed
@@ -259,7 +327,7 @@ class RefinedCurve(DominatingCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders are the same."""
+        """Whether both orders have the same values."""
         return self.same
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
@@ -277,11 +345,11 @@ class RefinedCurve(DominatingCurve):
             before = high - low
             low, high = max(low, ends[0]), min(high, ends[1])
             if np.isfinite(before) and high - low > _SHRINKS * before:
-                break  # rounding keeps it wide, not the grid
+                break  # limited by rounding, not by the grid
             wide = (high - low) / (self.accuracy * high) if 0 < high < np.inf else 0.0
             if wide <= _TOLERATED or share <= self.finest:
                 break
-            # the width of a bracket goes with the square of the interval
+            # the width of a bracket is quadratic in the interval
             share = max(share * min(max(0.8 / wide**0.5, 0.03), 0.5), self.finest)
         return low, high
 
@@ -290,7 +358,7 @@ class RefinedCurve(DominatingCurve):
         return math.fsum(low for low, _ in ends), math.fsum(high for _, high in ends)
 
     def _at(self, share: float, tilt: float, order: Order) -> ComposedCurve:
-        # tilts are rounded up, so that near ones share their layers
+        # tilts are rounded up, so that similar ones share layers
         rounded = math.exp(math.ceil(2 * math.log(tilt)) / 2) if tilt > 1e-3 else 0.0
         return self.composed(share, rounded, order)
 
@@ -315,11 +383,11 @@ class RefinedCurve(DominatingCurve):
 
 @dataclass(frozen=True, eq=False)
 class GaussianDominatingCurve(DominatingCurve):
-    """N(mu, 1) against N(0, 1), in closed form.
+    """Curve of N(mu, 1) against N(0, 1), in closed form.
 
     Parameters
     ----------
-    mu
+    mu : float
         Distance of the two means in units of the noise.
     """
 
@@ -327,7 +395,7 @@ class GaussianDominatingCurve(DominatingCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders are the same."""
+        """Whether both orders have the same values; true by reflection."""
         return True
 
     @cached_property
@@ -364,16 +432,33 @@ def compose(
     *,
     same: bool = False,
 ) -> ComposedCurve:
-    """Return the curve of independent pairs, run one after another.
+    """Return the curve of independent pairs, composed.
 
     Parameters
     ----------
     parts : sequence of tuple of (GridPair, GridPair, int)
-        (dominated pair, dominating pair, how often it is run), ...; all on one interval.
+        Triples of dominated pair, dominating pair and number of repetitions, all with the same
+        interval.
     moments : Moments, optional
-        See `ComposedCurve`.
+        As in `ComposedCurve`.
     same : bool, default: False
-        See `ComposedCurve`.
+        As in `ComposedCurve`.
+
+    Returns
+    -------
+    ComposedCurve
+        The curve.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from audit.dominating import compose
+    >>> from audit.dominating.grid import dominated, dominating
+    >>> log_p, log_q = np.log([0.75, 0.25]), np.log([0.25, 0.75])  # randomised response
+    >>> pair = dominated(log_p, log_q, 1e-3), dominating(log_p, log_q, 1e-3)
+    >>> low, high = compose([(*pair, 10)]).epsilon_bracket(1e-5)
+    >>> 9.8 < low <= high < 11
+    True
     """
     return ComposedCurve(
         GridComposition([(lower, times) for lower, _, times in parts]),

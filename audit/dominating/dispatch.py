@@ -1,4 +1,4 @@
-"""From a mechanism to the privacy curve of its dominating pair."""
+"""The privacy curve of a mechanism's dominating pair."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ from audit.dominating.without_replacement import without_replacement
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 ACCURACY = 3e-7
-"""Relative width of brackets of epsilon that is aimed at where nothing else is asked for."""
+"""Default target for the relative width of brackets of epsilon."""
 
 _ROUNDING = 1e-12
 # From here on a quarter of the cells will do: brackets of random allocation as wide as 2e-3.
 _COARSE = 1e-4
 
-# enclosed from both sides, by no pair that could be composed with others
+# enclosed from both sides, without a pair that could be composed with others
 _ENCLOSED = (Batching.SHUFFLED, Batching.RESHUFFLED, Batching.WITHOUT_REPLACEMENT)
 _EPOCHS = (Batching.CYCLIC, Batching.RANDOM_ALLOCATION)
 
@@ -38,23 +38,23 @@ def _full(m: NoisySGD, accuracy: float) -> DominatingCurve:
 
 
 def _cyclic(m: NoisySGD, accuracy: float) -> DominatingCurve:
-    """Compose the steps that meet a record of the first batch, which is met most often."""
+    """Compose the steps that use a record of the first batch, which is used most often."""
     if m.relation is Relation.ADD_REMOVE and m.batch_size < m.dataset_size:
         raise ValueError(
-            "relation must be 'zero out' or 'replace one' for cyclic batches, where a record that "
-            "is missing moves others to other batches, got 'add remove'"
+            "relation must be 'zero out' or 'replace one' for cyclic batches, because removing a "
+            "record moves others to other batches, got 'add remove'"
         )
     met = -(-m.steps * m.batch_size // m.dataset_size)
     return GaussianDominatingCurve(met**0.5 / m.noise_multiplier)
 
 
 def _check_bounded(m: NoisySGD) -> None:
-    """Raise ``ValueError`` unless the bound on gradients gives the sensitivity."""
+    """Raise ``ValueError`` unless the bound on gradients determines the sensitivity."""
     share = 2.0 if m.relation is Relation.REPLACE_ONE else 1.0
     if m.gradient_bound is None or m.sensitivity < share * m.gradient_bound * (1 - _ROUNDING):
         raise ValueError(
-            "gradient_sensitivity must be left out, and gradients bounded, for sampled batches of "
-            "replace-one neighbours or of their actual size, where no pair is known otherwise, "
+            "gradient_sensitivity must be None, and gradients bounded, for sampled batches under "
+            "replace-one or with an actual divisor, because no pair is known otherwise, "
             f"got {m.gradient_sensitivity!r}"
         )
 
@@ -84,7 +84,7 @@ def _actual_divisor(m: NoisySGD, accuracy: float) -> DominatingCurve:
 def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is Relation.REPLACE_ONE:
         raise ValueError(
-            "relation must be 'zero out' or 'add remove' for random allocation, where no pair is "
+            "relation must be 'zero out' or 'add remove' for random allocation, because no pair is "
             "known for others, got 'replace one'"
         )
     return random_allocation(
@@ -99,8 +99,8 @@ def _random_allocation(m: NoisySGD, accuracy: float) -> DominatingCurve:
 def _shuffled(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.gradient_sensitivity is not None or m.gradient_bound is None:
         raise ValueError(
-            "gradient_sensitivity must be left out for shuffled batches, whose lower ends have "
-            f"gradients that differ by twice their bound, got {m.gradient_sensitivity!r}"
+            "gradient_sensitivity must be None for shuffled batches, because the gradients of "
+            f"their lower ends differ by twice their bound, got {m.gradient_sensitivity!r}"
         )
     return shuffled(
         m.noise_multiplier,
@@ -114,8 +114,8 @@ def _shuffled(m: NoisySGD, accuracy: float) -> DominatingCurve:
 def _truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is not Relation.ADD_REMOVE:
         raise ValueError(
-            "relation must be 'add remove' for truncated poisson batches, where a record takes "
-            f"another's place, got {m.relation.value!r}"
+            "relation must be 'add remove' for truncated poisson batches, because no pair is "
+            f"known for others, got {m.relation.value!r}"
         )
     assert m.max_batch_size is not None  # checked by the mechanism
     return truncated_poisson(
@@ -131,7 +131,7 @@ def _truncated_poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
 def _without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is not Relation.REPLACE_ONE:
         raise ValueError(
-            "relation must be 'replace one' for batches without replacement, where no pair is "
+            "relation must be 'replace one' for batches without replacement, because no pair is "
             f"known for others, got {m.relation.value!r}"
         )
     _check_bounded(m)
@@ -150,40 +150,41 @@ SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(
         Batching.WITHOUT_REPLACEMENT: _without_replacement,
     }
 )
-"""For each batching, a function from a mechanism and an accuracy to the curve of its pair."""
+"""For each batching, a function from a mechanism and an accuracy to its curve."""
 
 
 def dominating_curve(
     mechanism: NoisySGD | Composition, *, accuracy: float = ACCURACY
 ) -> DominatingCurve:
-    """Return the privacy of a mechanism that releases all iterates, whatever the losses.
+    """Return the privacy of a mechanism that releases all iterates, for any losses.
 
-    The curve belongs to a pair of laws that dominates every pair of neighbouring datasets, and that
-    some losses attain (linear ones, of all strengths of convexity and smoothness; the noisy
-    gradients are released, so that no domain hides anything). For shuffled and truncated Poisson
-    batches, and those without replacement, no such pair is known: the two ends of a bracket hold
-    the worst pair of datasets, from explicit adversaries and from a proven bound. ``epsilon`` is an
-    upper bound for all iterates, and so for the last one; the low ends of brackets are certified
-    lower bounds for all iterates, not for the last one.
+    The curve belongs to a pair of laws that dominates every pair of neighbouring datasets and is
+    attained by some losses (linear ones, which satisfy every convexity and smoothness assumption;
+    noisy gradients are released, so a domain does not matter). For shuffled and truncated Poisson
+    batches, and batches without replacement, no such pair is known: a bracket then contains the
+    worst pair of datasets, between explicit adversaries and a proven bound. ``epsilon`` is an upper
+    bound for all iterates, and so for the last one. The lower ends of brackets are certified lower
+    bounds for all iterates, not for the last one.
 
     Parameters
     ----------
     mechanism : NoisySGD or Composition
-        With ``release=Release.ALL_ITERATES``, or a composition of such ones. Step sizes and the
-        domain do not matter.
-    accuracy : float, optional
-        The relative width of brackets of epsilon that is aimed at.
+        Has ``release=Release.ALL_ITERATES``, or is a composition of such mechanisms. Step sizes and
+        the domain have no effect.
+    accuracy : float, default: 3e-7
+        Target for the relative width of brackets of epsilon.
 
     Returns
     -------
     DominatingCurve
-        With ``epsilon_bracket(delta, order=...)`` and ``delta_bracket(epsilon, order=...)``.
+        The curve, with ``epsilon_bracket(delta, order=...)`` and ``delta_bracket(epsilon,
+        order=...)``.
 
     Raises
     ------
     ValueError
-        If the mechanism releases something else, or no pair is known for its batches; shuffled
-        batches have none that could be composed with others.
+        If the release is another, or no pair is known for the batches. Shuffled batches have none
+        that can be composed with others.
 
     Examples
     --------
@@ -211,8 +212,8 @@ def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
         _checked_sampler(part)
         if part.batching in _ENCLOSED:
             raise ValueError(
-                "batching must be another one for a part of a composition, where no pair is known "
-                "for shuffled batches and those without replacement, "
+                "batching must not be shuffled or without replacement in a part of a composition, "
+                "because no pair is known that could be composed, "
                 f"got {part.batching.value!r}"
             )
     parts = collapsed(mechanism.parts)
@@ -221,17 +222,17 @@ def _composition(mechanism: Composition, accuracy: float) -> DominatingCurve:
 
 
 def collapsed(parts: Sequence[NoisySGD]) -> list[NoisySGD]:
-    """Return parts with equal steps as one; in one order, whatever that of the parts.
+    """Return parts with equal steps merged, in a canonical order.
 
     Parameters
     ----------
-    parts
-        Of a `Composition`.
+    parts : sequence of NoisySGD
+        Parts of a `Composition`.
     """
     steps: dict[tuple[object, ...], int] = defaultdict(int)
     kinds: dict[tuple[object, ...], NoisySGD] = {}
     for number, part in enumerate(parts):
-        # an epoch that is cut short ends, and the next part begins with another one
+        # an incomplete epoch ends with its part; the next part begins a new one
         ended = part.batching not in _EPOCHS or part.steps % part.steps_per_epoch == 0
         key = (
             part.batching.value,
@@ -268,7 +269,7 @@ def sampler(mechanism: NoisySGD) -> Sampler:
     Raises
     ------
     ValueError
-        If no pair is known for its divisor.
+        If no pair is known for the divisor.
     """
     chosen = SAMPLERS[mechanism.batching]
     if mechanism.divisor is Divisor.NOMINAL:
@@ -277,9 +278,9 @@ def sampler(mechanism: NoisySGD) -> Sampler:
         return _actual_divisor
     fixed = (Batching.FULL, Batching.CYCLIC, *_ENCLOSED)
     if mechanism.batching in fixed and mechanism.relation is not Relation.ADD_REMOVE:
-        return chosen  # batches of one size in both datasets
+        return chosen  # equal batch sizes in both datasets
     raise ValueError(
-        "divisor must be 'nominal' but for Poisson batches, and batches of one size, "
+        "divisor must be 'nominal' except for Poisson batches and batches of fixed size, "
         f"got 'actual' with batching={mechanism.batching.value!r} and "
         f"relation={mechanism.relation.value!r}"
     )

@@ -1,4 +1,4 @@
-"""The privacy curve of a mechanism of which only bounds from both sides are known."""
+"""Privacy curves of mechanisms without a known dominating pair, bounded from both sides."""
 
 from __future__ import annotations
 
@@ -20,15 +20,15 @@ _ROUNDING = 1e-12
 
 @dataclass(frozen=True, eq=False)
 class EnclosedCurve(DominatingCurve):
-    """The curve of the worst pair of datasets, between explicit adversaries and an upper bound.
+    """Curve of the worst pair of datasets, between explicit adversaries and an upper bound.
 
     Parameters
     ----------
-    adversaries
+    adversaries : tuple of GridComposition
         Compositions that pairs of datasets dominate, in the order of the pair.
-    upper
-        A proven bound for every pair of datasets. The lower ends of its brackets count as well, if
-        it is a `DominatingCurve`.
+    upper : PrivacyCurve
+        A proven bound for every pair of datasets. If it is a `DominatingCurve`, the lower ends of
+        its brackets are used as well.
     """
 
     adversaries: tuple[GridComposition, ...]

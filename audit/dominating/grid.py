@@ -19,22 +19,22 @@ from numpy.typing import NDArray
 Array = NDArray[np.float64]
 
 UNIT_ROUNDOFF = 2.0**-53
-# Masses under the other law are normal floating-point numbers.
+# Largest loss for which masses under the other law are normal floating-point numbers.
 _LARGEST_LOSS = 640.0
 
 
 @dataclass(frozen=True, eq=False)
 class GridPair:
-    """A pair that dominates the wanted pair (P, Q), or that (P, Q) dominates.
+    """Pair of laws on a grid of losses that dominates a pair (P, Q), or that (P, Q) dominates.
 
     Cell i stands for an outcome of loss log(P/Q) near i times ``interval``.
 
     Parameters
     ----------
     above : bool
-        Whether the pair dominates (P, Q); the losses are then multiples of the interval.
+        Whether the pair dominates (P, Q). If so, its losses are exact multiples of the interval.
     interval : float
-        Distance of two grid points, in nats.
+        Distance between grid points, in nats.
     first : int
         Index of the first cell.
     p : ndarray
@@ -46,8 +46,15 @@ class GridPair:
     rounding : float, default: 0.0
         Bound on the relative error of ``p``, ``lifted``, ``p_only`` and ``q_only``.
     ratio_error : tuple of (float, float), optional
-        Bounds (a, b) on the error of a run of T cells' total loss L: T a + b |L|; by default
-        what the rounding implies.
+        Bounds (a, b) on the error of the total loss L of T cells: T a + b |L|. Defaults to what the
+        rounding implies.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> pair = dominating(np.log([0.75, 0.25]), np.log([0.25, 0.75]), 0.5)
+    >>> pair.first, pair.losses
+    (-3, array([-1.5, -1. , -0.5,  0. ,  0.5,  1. ,  1.5]))
     """
 
     above: bool
@@ -62,23 +69,29 @@ class GridPair:
 
     @property
     def loss_error(self) -> float:
-        """Bound on the error of a cell's loss that does not grow with the loss."""
+        """Bound on the part of a cell's loss error that does not grow with the loss."""
         if self.ratio_error is None:
             return 2 * self.rounding + 4 * UNIT_ROUNDOFF
         return self.ratio_error[0]
 
     @property
     def loss_stretch(self) -> float:
-        """Bound on the rest of that error, over the loss."""
+        """Bound on the rest of the loss error, relative to the loss."""
         return 0.0 if self.ratio_error is None else self.ratio_error[1]
 
     @property
     def losses(self) -> Array:
-        """The grid points of the cells, in nats, shape ``(cells,)``."""
+        """Grid points of the cells, in nats, shape ``(cells,)``."""
         return np.arange(self.first, self.first + self.p.size, dtype=float) * self.interval
 
     def swapped(self) -> GridPair:
-        """Return the pair (Q, P)."""
+        """Return the pair (Q, P).
+
+        Returns
+        -------
+        GridPair
+            The pair, on the same side.
+        """
         with np.errstate(divide="ignore"):
             p, q = (np.exp(np.log(one) - self.losses) for one in (self.p, self.lifted))
         return GridPair(
@@ -101,12 +114,17 @@ def dominated(log_p: Array, log_q: Array, interval: float, *, rounding: float = 
 
     Parameters
     ----------
-    log_p, log_q
+    log_p, log_q : ndarray
         Logarithms of the probabilities, -inf for 0; shape ``(outcomes,)``.
-    interval
-        Distance of two grid points, in nats.
-    rounding
+    interval : float
+        Distance between grid points, in nats.
+    rounding : float, default: 0.0
         Bound on the relative error of the probabilities.
+
+    Returns
+    -------
+    GridPair
+        The pair.
     """
     both, p_only, q_only = _split_singular(log_p, log_q)
     loss = log_p[both] - log_q[both]
@@ -125,12 +143,17 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
 
     Parameters
     ----------
-    log_p, log_q
+    log_p, log_q : ndarray
         Logarithms of the probabilities, -inf for 0; shape ``(outcomes,)``.
-    interval
-        Distance of two grid points, in nats.
-    rounding
+    interval : float
+        Distance between grid points, in nats.
+    rounding : float, default: 0.0
         Bound on the relative error of the probabilities.
+
+    Returns
+    -------
+    GridPair
+        The pair.
 
     Raises
     ------
@@ -157,7 +180,7 @@ def dominating(log_p: Array, log_q: Array, interval: float, *, rounding: float =
 
 
 def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
-    """Return the pair of mixtures with known component: (weight, pair), on one interval."""
+    """Return the mixture of pairs with a known component: (weight, pair), on one interval."""
     first = min(pair.first for _, pair in parts)
     size = max(pair.first + pair.p.size for _, pair in parts) - first
     p, lifted = np.zeros(size), np.zeros(size)
@@ -181,17 +204,16 @@ def mixed(parts: tuple[tuple[float, GridPair], ...]) -> GridPair:
 def regridded(
     pair: GridPair, interval: float, inner: float = 0.0, outer: float = math.inf
 ) -> GridPair:
-    """Return a pair on the same side on a grid of another interval.
+    """Return the pair on a grid of another interval, on the same side.
 
     Parameters
     ----------
-    pair
-        On any grid.
-    interval
-        Distance of two grid points, in nats.
-    inner, outer
-        Only cells whose losses are as large, on either side, are taken: more than ``inner`` and at
-        most ``outer``, in nats.
+    pair : GridPair
+        A pair on any grid.
+    interval : float
+        Distance between grid points, in nats.
+    inner, outer : float
+        Range of absolute losses to include, in nats: above ``inner`` and at most ``outer``.
     """
     size = np.abs(pair.losses)
     chosen = (size <= outer) & ((size > inner) | (inner == 0)) & (pair.p + pair.lifted > 0)
@@ -219,7 +241,7 @@ def _binned(place: NDArray[np.int64], weights: Array) -> Array:
 
 
 def _split_singular(log_p: Array, log_q: Array) -> tuple[NDArray[np.bool_], float, float]:
-    """Return where both laws are positive, and what each has elsewhere."""
+    """Return where both laws are positive, and the mass of each elsewhere."""
     in_p, in_q = np.isfinite(log_p), np.isfinite(log_q)
     p_only = float(np.exp(log_p[in_p & ~in_q]).sum())
     q_only = float(np.exp(log_q[in_q & ~in_p]).sum())
@@ -227,5 +249,5 @@ def _split_singular(log_p: Array, log_q: Array) -> tuple[NDArray[np.bool_], floa
 
 
 def _sums(outcomes: Array) -> float:
-    """Relative error of sums over all outcomes, and of the exponentials in them."""
+    """Return the relative error of sums over all outcomes, including exponentials."""
     return (outcomes.size + 16) * UNIT_ROUNDOFF

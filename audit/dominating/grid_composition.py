@@ -1,4 +1,4 @@
-"""Composition of pairs on one side: delta is a sum over layers, each on a grid of its own."""
+"""Composition of pairs on one side: delta is a sum over layers, each with its own grid."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ _LARGEST = 1e6
 
 
 class GridComposition:
-    """The pair of independent runs of pairs on one side: (pair, how many times), ...
+    """Composition of independent pairs on one side.
 
     Parameters
     ----------
-    parts
+    parts : sequence of tuple of (GridPair, int)
         Pairs on the same side with the same interval, and how often each is run.
-    layers
+    layers : sequence of sequence of Piece, optional
         What adds the runs in which some step has an outcome that ``parts`` leave out: for each
         layer (base, part, times) of every pair, of which one layer's base and part together are
         the next one's base, on a grid of another interval. The last layer has all outcomes.
@@ -135,7 +135,7 @@ class GridComposition:
             found.append(_crossing(bound, delta, start, above=self.above))
             if not math.isfinite(found[-1]) or self._near(tilts, found[-1], floor):
                 break
-            # a lower side that finds nothing was tilted too far
+            # a lower side without a result was tilted too far
             start = found[-1] or 0.5 * start
         return min(found) if self.above else max(found)
 
@@ -148,11 +148,11 @@ class GridComposition:
         return True
 
     def delta(self, epsilon: float) -> float:
-        """Return a bound on delta(``epsilon``), from above or from below as the pairs are."""
+        """Return a bound on delta(``epsilon``), from the side of the pairs."""
         return float(self.deltas(np.array([epsilon]))[0])
 
     def deltas(self, epsilons: Array) -> Array:
-        """Return `delta` at each of several numbers, of which near ones share their tilts."""
+        """Return `delta` at several numbers; similar ones share their tilts."""
         result = np.empty(epsilons.shape)
         bound: Callable[[float], float] | None = None
         tilts: list[int] = []
@@ -177,7 +177,7 @@ class GridComposition:
         return -math.expm1(epsilon) + math.exp(epsilon) * other
 
     def _bound(self, tilts: Sequence[int]) -> Callable[[float], float]:
-        """Return delta as a function of epsilon, with every error for or against it."""
+        """Return delta as a function of epsilon, with every error taken toward its side."""
         sets = [layer.sets(tilt) for layer, tilt in zip(self._layers, tilts, strict=True)]
         side = 1 if self.above else -1
 
@@ -192,10 +192,9 @@ class GridComposition:
 def _crossing(
     function: Callable[[float], float], level: float, start: float, *, above: bool
 ) -> float:
-    """Return where a function falls to a level, on the side where it is (or is not) above it.
+    """Return where a decreasing function crosses a level, on the requested side.
 
-    The returned number proves itself: the function is at most the level there for ``above``, and
-    more than it otherwise.
+    The function is certainly at most the level there for ``above``, and above it otherwise.
     """
     if above and function(0.0) <= level:
         return 0.0
@@ -217,7 +216,7 @@ def _crossing(
 
     if excess(low) > 0 > excess(high):
         root = bracketed_root(excess, low, high, xtol=1e-15 * high, rtol=1e-14)
-        # both sides next to it prove themselves
+        # check the values on both sides
         for width in (3e-14, 1e-12, 1e-9):
             left, right = root * (1 - width), root * (1 + width)
             low = left if low < left and function(left) > level else low

@@ -1,4 +1,4 @@
-"""One layer of a composition: convolved on one grid under a tilt, with errors relative to delta.
+"""Layers of a composition, convolved on one grid under a tilt with errors relative to delta.
 
 Losses of independent outcomes add up, so the arrays of the pairs are convolved. A plain FFT errs by
 1e-16 of the largest entry, which would swamp a small delta. Here P is tilted by e^(theta loss)
@@ -31,7 +31,7 @@ Array = NDArray[np.float64]
 Spectrum = NDArray[np.complex128]
 Piece = tuple[GridPair | None, GridPair, int]
 
-# What a window leaves out, as a share of delta at the tilted mean loss.
+# Mass outside of a window, as a share of delta at the tilted mean loss.
 _OUTSIDE = 1e-13
 # Rounding of an FFT of size N: this many units a stage. For each entry it is relative to the sum of
 # the absolute entries, for the Euclidean norm of all to their norm (Higham 2002, Theorem 24.2, has
@@ -39,18 +39,18 @@ _OUTSIDE = 1e-13
 _UNITS_A_STAGE = 10
 _LARGEST_SIZE = 2**24
 TILTS: Array = np.append(0.0, np.exp(0.2 * np.arange(-70, 139)))
-"""Tilts to choose from: from 0 to 1e12."""
+"""Candidate tilts, from 0 to 1e12."""
 
 # Moment bounds may be larger than the least one by this logarithm: where delta is computed, and
 # where layers are chosen.
 _LOOSE, LOOSE = 1.0, 3.0
 # Bounds on errors are computed in floating point themselves.
 _SAFETY = 2.0
-# So many sets are kept.
+# Number of cached sets.
 _KEPT = 6
 # Blocks of cells in the copies on which tilts and windows are looked for, of all pairs.
 _BLOCKS, _FEWEST_BLOCKS = 1024, 96
-# Parts of a spectrum below this are left out.
+# Parts of a spectrum below this are dropped.
 _LOG_INACTIVE = -75.0
 # Relative rounding of a factor of a power.
 _UNITS = 8 * UNIT_ROUNDOFF
@@ -63,7 +63,7 @@ _MOVES = (-64, -16, -4, -1, 0, 1, 4, 16, 64)
 
 
 class TooManyCells(ValueError):
-    """A composition needs more cells than a transform may have; a wider grid needs fewer."""
+    """Error for a composition with too many cells for a transform; a wider grid needs fewer."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -123,7 +123,7 @@ def _stacked(rows: Sequence[Array], fill: float) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class _Copy:
-    """Few blocks of each pair: sums over them are near those over all cells."""
+    """Few blocks of each pair, with sums close to those over all cells."""
 
     log_mass: Array
     loss: Array
@@ -573,7 +573,7 @@ class _Power:
             self._part_norm = times * part.norm / both
 
     def keep(self, kept: NDArray[np.bool_]) -> None:
-        """Leave all other frequencies out."""
+        """Drop all other frequencies."""
         self.base = self.base[kept]
         self._log_least, self._log_most = self._log_least[kept], self._log_most[kept]
         if self.part is not None:

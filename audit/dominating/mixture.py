@@ -1,4 +1,4 @@
-"""Pairs of normal mixtures of which the log-likelihood ratio rises: one step on Poisson batches."""
+"""Normal mixtures with increasing log-likelihood ratio: one step on Poisson batches."""
 
 from __future__ import annotations
 
@@ -23,20 +23,20 @@ _QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
 
 @dataclass(frozen=True)
 class MixturePair:
-    """(1-q) N(0, z^2) + q N(a, z^2) against (1-q) N(0, z^2) + q N(-a, z^2), or N(0, z^2).
+    """Mixture (1-q) N(0, z^2) + q N(a, z^2) against its mirror image or N(0, z^2).
 
-    The log-likelihood ratio rises in x.
+    The log-likelihood ratio increases in x.
 
     Parameters
     ----------
-    rate
-        q in (0, 1]; 1 for a one-sided pair only.
-    noise
-        z, above 0.
-    mean
-        a, above 0.
-    two_sided
-        Whether the second law is the mirror image of the first, not N(0, z^2).
+    rate : float
+        Sampling rate q, in (0, 1]; 1 for a one-sided pair only.
+    noise : float
+        Standard deviation z, above 0.
+    mean : float
+        Distance a of the means, above 0.
+    two_sided : bool
+        Whether the second law is the mirror image of the first instead of N(0, z^2).
     """
 
     rate: float
@@ -50,7 +50,7 @@ class MixturePair:
         return up - self._log_ratio(-x) if self.two_sided else up
 
     def _log_ratio(self, x: Array) -> Array:
-        """Log of 1 - q + q e^((a x - a^2/2)/z^2)."""
+        """Return log of 1 - q + q e^((a x - a^2/2)/z^2)."""
         exponent = self.mean * (x - self.mean / 2) / self.noise**2
         if self.rate == 1:
             return exponent
@@ -62,7 +62,7 @@ class MixturePair:
         return np.where(exponent < 1, near, far)
 
     def place(self, loss: Array) -> Array:
-        """Return where the log-likelihood ratio is ``loss``; minus infinity below its range."""
+        """Return the x with log-likelihood ratio ``loss``; minus infinity below its range."""
         if self.two_sided:
             size = np.abs(loss)
             # c y^2 + (1-q) (1 - r) y - r c = 0 for y = e^(a x/z^2), c = q e^(-a^2/(2 z^2))
@@ -83,7 +83,7 @@ class MixturePair:
         return exponent * self.noise**2 / self.mean + self.mean / 2
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
-        """Return the masses under P and Q between each two edges, relatively accurate."""
+        """Return the masses under P and Q between successive edges, relatively accurate."""
         zero, up = (self._normal(edges - mean) for mean in (0.0, self.mean))
         p = (1 - self.rate) * zero + self.rate * up
         if not self.two_sided:
@@ -91,7 +91,7 @@ class MixturePair:
         return p, (1 - self.rate) * zero + self.rate * self._normal(edges + self.mean)
 
     def _normal(self, edges: Array) -> Array:
-        """Mass of N(0, z^2) between each two edges."""
+        """Return the mass of N(0, z^2) between successive edges."""
         x = edges / self.noise
         low, high = x[:-1], x[1:]
         with np.errstate(invalid="ignore"):
@@ -106,7 +106,7 @@ class MixturePair:
                 total += weight * np.exp(-0.5 * (low[chosen] + half * (1 + node)) ** 2)
             result[chosen] = total * half / math.sqrt(2 * math.pi)
         rest = ~(narrow | wide)
-        # both ends on the side where the tail is the smaller
+        # both ends on the side of the smaller tail
         a = np.where(low[rest] > 0, -high[rest], low[rest])
         b = np.where(low[rest] > 0, -low[rest], high[rest])
         result[rest] = ndtr(b) - ndtr(a)
@@ -114,7 +114,7 @@ class MixturePair:
 
     @property
     def rounding(self) -> float:
-        """Bound on the relative error of masses and of their ratio."""
+        """Return a bound on the relative error of masses and of their ratio."""
         reach = math.sqrt(-2 * _LOG_TAIL) + 4
         steepness = reach * (reach + self.mean / self.noise)
         return (64 + 8 * steepness) * _UNIT
@@ -131,7 +131,7 @@ class MixturePair:
         return 2 * self.rounding * least + 16 * _UNIT, 2 * self.rounding
 
     def spread(self) -> float:
-        """Return the standard deviation of the loss, the smaller one of both orders, roughly."""
+        """Return the approximate standard deviation of the loss, the smaller of both orders."""
         grid = np.linspace(-9, 9, 721)
         weights = np.exp(-0.5 * grid**2) / np.exp(-0.5 * grid**2).sum()
         zero, up = (self.loss(mean + self.noise * grid) for mean in (0.0, self.mean))
@@ -144,7 +144,7 @@ class MixturePair:
         return first if self.two_sided else min(first, deviation(zero, weights))
 
     def ends(self, steps: int) -> tuple[float, float]:
-        """Return x beyond which all steps together have next to no mass, under either law."""
+        """Return the x beyond which all steps together have negligible mass, under either law."""
         log_tail = _LOG_TAIL - math.log(steps)
         reach = 1.0
         while log_ndtr(-reach) > log_tail:

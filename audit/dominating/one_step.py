@@ -13,26 +13,26 @@ from audit.curves import Order
 from audit.dominating.curve import Array, Bracket, RefinedCurve
 from audit.dominating.mixture import MixturePair
 
-# Relative error of the parts of which delta is made, and of epsilon.
+# Relative error of the terms of delta, and of epsilon.
 _ROUNDING = 1e-12
 _STEPS = 200
 
 
 @dataclass(frozen=True, eq=False)
 class OneStepCurve(RefinedCurve):
-    """The curve of one step; beta and Renyi divergences are those of the grid.
+    """Curve of one step in closed form; beta and Renyi divergences are those of the grid.
 
     Parameters
     ----------
-    pair
-        One-sided.
+    pair : MixturePair
+        A one-sided pair.
     """
 
     pair: MixturePair
 
     @classmethod
     def of(cls, curve: RefinedCurve, pair: MixturePair) -> OneStepCurve:
-        """Return the curve of one step, of which ``curve`` has a grid."""
+        """Return the curve of one step, given its curve on a grid."""
         fields = {field.name: getattr(curve, field.name) for field in dataclasses.fields(curve)}
         return cls(**fields, pair=pair)
 
@@ -41,7 +41,7 @@ class OneStepCurve(RefinedCurve):
         return low * (1 - _ROUNDING), self._least(delta, order, above=True) * (1 + _ROUNDING)
 
     def _least(self, delta: float, order: Order, *, above: bool) -> float:
-        """Return where delta falls to a number, on the side where it is below it or is not."""
+        """Return where delta crosses a number, on the requested side."""
         side = 1 if above else 0
         if self._delta_ends(0.0, order)[side] <= delta:
             return 0.0
@@ -69,7 +69,7 @@ class OneStepCurve(RefinedCurve):
         sign = -1.0 if forward else 1.0
         zero = math.exp(log_ndtr(sign * edge / pair.noise))
         moved = math.exp(log_ndtr(sign * (edge - pair.mean) / pair.noise))
-        # the difference of both laws is q (moved - zero): nothing cancels but those
+        # the difference of both laws is q (moved - zero): only these cancel
         q = pair.rate
         if forward:
             gains, losses = q * moved, (math.expm1(epsilon) + q) * zero

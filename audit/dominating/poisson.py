@@ -52,21 +52,27 @@ def poisson_curve(
 
     Parameters
     ----------
-    noise_multiplier
-        z, the deviation of a step's noise over the sensitivity: 2C for replace-one, C otherwise.
-    sampling_rate
-        q in (0, 1]; 1 for full batches.
-    steps
-        T.
-    relation
-        Who the neighbours are; add/remove with a divisor that both datasets share.
-    accuracy
-        The relative width of brackets that is aimed at.
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of a step's noise over the sensitivity: 2C for
+        replace-one, C otherwise.
+    sampling_rate : float
+        Sampling rate q, in (0, 1]; 1 for full batches.
+    steps : int
+        Number of steps T.
+    relation : Relation
+        Adjacency; add/remove with a divisor that both datasets share.
+    accuracy : float
+        Target for the relative width of brackets.
+
+    Returns
+    -------
+    DominatingCurve
+        The curve.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or single losses are too large for double precision.
+        If an argument is out of range, or single losses are too large for double precision.
 
     Examples
     --------

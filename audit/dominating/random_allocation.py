@@ -53,22 +53,24 @@ def random_allocation(
     participations: int = 1,
     cells: int = CELLS,
 ) -> DominatingCurve:
-    """Return the curve of all iterates under random allocation, add or remove one record.
+    """Return the curve of all iterates under random allocation and add/remove.
 
-    Zero-out has the same pair, as the batches of the other records do not depend on the record.
+    Zero-out has the same pair, since the batches of the other records do not depend on the record.
 
     Parameters
     ----------
-    noise_multiplier
-        z, standard deviation of the noise of a step's sum over the clipping norm.
-    steps_per_epoch
-        T.
-    steps
-        Of the whole run. A last epoch that is cut short releases its first steps only.
-    participations
-        k, in how many steps of an epoch the record is.
-    cells
-        Grid points of the law of S; the width of the bracket falls with their square.
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of the noise of a step's sum over the clipping
+        norm.
+    steps_per_epoch : int
+        Number T of steps per epoch.
+    steps : int
+        Number of steps of the run. An incomplete last epoch releases its first steps only.
+    participations : int, default: 1
+        Number k of steps per epoch that use a given record.
+    cells : int, optional
+        Number of grid points of the law of S. The width of the bracket is inversely quadratic in
+        it.
 
     Returns
     -------
@@ -79,7 +81,7 @@ def random_allocation(
     Raises
     ------
     ValueError
-        If a parameter is out of its range; the noise multiplier must be at least about .04.
+        If a parameter is out of range; the noise multiplier must be at least about 0.04.
 
     Examples
     --------
@@ -99,7 +101,7 @@ def random_allocation(
         lower = _composed(noise_multiplier, False, runs, cells)
         upper = _composed(noise_multiplier, True, runs, cells)
     else:
-        # an epoch that is cut short: all of it above, nothing of it below
+        # an incomplete epoch: counted in full above, not at all below
         low = _k_of_t(noise_multiplier, steps_per_epoch, participations, cells)
         size, larger = divmod(steps_per_epoch, participations)
         most = epochs + (rest > 0)
@@ -110,7 +112,7 @@ def random_allocation(
         lower = GridComposition([(low, epochs)]) if epochs else _nothing(low.interval)
         upper = _composed(noise_multiplier, True, runs, cells)
     touched = participations * (epochs + (rest > 0))
-    # one Gaussian step for every participation, whose place is then known
+    # one Gaussian step per participation, at a known position
     unamplified = GaussianCurve(math.sqrt(touched) / noise_multiplier)
     return ComposedCurve(lower, upper, lambda alpha, _: np.asarray(unamplified.renyi(alpha)))
 
@@ -151,7 +153,7 @@ def summand(
 def _composed(
     noise_multiplier: float, above: bool, runs: Sequence[tuple[int, int, int]], cells: int
 ) -> GridComposition:
-    """Compose allocations: (steps, of how many, how often), ..."""
+    """Compose allocations, each (steps, steps of the epoch, repetitions)."""
     laws = [
         (likelihood_ratio(noise_multiplier, above, steps, of, cells=cells), times)
         for steps, of, times in runs
@@ -201,5 +203,5 @@ def _k_of_t(noise_multiplier: float, steps: int, k: int, cells: int) -> GridPair
 
 
 def _nothing(interval: float) -> GridComposition:
-    """Return a release that tells nothing."""
+    """Return a release without information."""
     return GridComposition([(GridPair(False, interval, 0, np.ones(1), np.ones(1)), 1)])

@@ -1,4 +1,4 @@
-"""Independent pairs of several kinds on one grid, which is made finer until brackets are narrow."""
+"""Independent pairs of several kinds on one grid, refined until brackets are narrow."""
 
 from __future__ import annotations
 
@@ -48,18 +48,18 @@ _LARGEST_MU = 5.0  # of one Gaussian pair on a grid
 
 @dataclass(frozen=True)
 class MixtureRun:
-    """The same pair of normal mixtures several times."""
+    """Repetition of one pair of normal mixtures."""
 
     pair: MixturePair
     times: int
 
     @functools.cached_property
     def variance(self) -> float:
-        """Of the loss of all pairs together, roughly."""
+        """Approximate variance of the total loss."""
         return self.times * self.pair.spread() ** 2
 
     def reach(self, steps: int) -> float:
-        """Length of the range of one pair's losses, where ``steps`` pairs are composed in all."""
+        """Return the length of the range of one pair's losses, for ``steps`` pairs in total."""
         low, high = (float(loss) for loss in self.pair.loss(np.array(self.pair.ends(steps))))
         if max(high, -low) > _LARGEST_LOSS:
             raise ValueError(
@@ -69,7 +69,7 @@ class MixtureRun:
         return high - low
 
     def largest_loss(self, order: Order) -> Bracket:
-        """Return (low, high) around the largest loss of all pairs together."""
+        """Return (low, high) around the largest total loss."""
         pair = self.pair
         if order is Order.FORWARD or pair.two_sided or pair.rate == 1:
             return math.inf, math.inf
@@ -77,31 +77,34 @@ class MixtureRun:
         return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        """Return how many losses are expected beyond each of ``losses`` but the last.
+
+        See `Run`.
+        """
         return self.times * self.pair.counts(losses, tilt, order)
 
     def sides(
         self, interval: float, steps: int, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them, see `Run`."""
+        """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
         lower, upper = self.pair.grid_pairs(interval, steps, inner, outer)
         return [(lower, self.times)], [(upper, self.times)]
 
 
 @dataclass(frozen=True, eq=False)
 class GriddedRun:
-    """Pairs that are known on a grid already."""
+    """Pairs that are given on a grid."""
 
     curve: ComposedCurve
 
     @property
     def times(self) -> int:
-        """How many pairs."""
+        """Number of pairs."""
         return sum(times for _, times in self.curve.upper.parts)
 
     @functools.cached_property
     def variance(self) -> float:
-        """Of the loss of all pairs together, roughly."""
+        """Approximate variance of the total loss."""
         total = 0.0
         for pair, times in self.curve.upper.parts:
             mean = float(pair.p @ pair.losses)
@@ -113,11 +116,14 @@ class GriddedRun:
         return max(pair.p.size * pair.interval for pair, _ in self.curve.upper.parts)
 
     def largest_loss(self, order: Order) -> Bracket:
-        """Return (low, high) around the largest loss of all pairs together."""
+        """Return (low, high) around the largest total loss."""
         return 0.0, math.inf
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        """Return how many losses are expected beyond each of ``losses`` but the last.
+
+        See `Run`.
+        """
         total = np.zeros(losses.size - 1)
         for pair, times in self.curve.upper.parts:
             law = pair if order is Order.FORWARD else pair.swapped()
@@ -131,7 +137,7 @@ class GriddedRun:
     def sides(
         self, interval: float, steps: int, inner: int = 0, outer: int | None = None
     ) -> tuple[Parts, Parts]:
-        """Return what the pairs dominate, and what dominates them, see `Run`."""
+        """Return parts that the pairs dominate, and parts that dominate them; see `Run`."""
         most = math.inf if outer is None else outer * interval
         lower, upper = (
             [(regridded(pair, interval, inner * interval, most), n) for pair, n in side.parts]
@@ -141,22 +147,22 @@ class GriddedRun:
 
 
 def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> float:
-    """Return the width of a grid on which brackets are about as narrow as asked for.
+    """Return a grid width for brackets of about the requested width.
 
     Splitting and merging move the mean of the composed loss apart by about T width^2/8, and its
     variance by twice that.
 
     Parameters
     ----------
-    spread
+    spread : float
         Standard deviation of one step's loss.
-    steps
-        T.
-    reach
+    steps : int
+        Number of steps T.
+    reach : float
         Length of the range of one step's losses.
-    accuracy
-        The relative width of brackets of epsilon that is aimed at. Less is reached where that needs
-        too many cells.
+    accuracy : float
+        Target for the relative width of brackets of epsilon. It is not reached if that needs too
+        many cells.
     """
     total = spread * math.sqrt(steps)
     wanted = math.sqrt(8 * accuracy * min(total**2, 4 * total) / steps)
@@ -166,23 +172,25 @@ def grid_width(spread: float, steps: int, reach: float, accuracy: float) -> floa
 def refined(
     runs: Sequence[Run], accuracy: float, moments: Moments | None, *, same: bool
 ) -> RefinedCurve:
-    """Return the curve of independent runs on a grid that is as fine as the accuracy needs.
+    """Return the curve of independent runs on a grid as fine as the accuracy requires.
 
     Parameters
     ----------
-    runs
-        At least one.
-    accuracy
-        The relative width of brackets that is aimed at.
-    moments, same
-        See `ComposedCurve`.
+    runs : sequence of Run
+        At least one run.
+    accuracy : float
+        Target for the relative width of brackets.
+    moments : Moments or None
+        As in `ComposedCurve`.
+    same : bool
+        As in `ComposedCurve`.
     """
     steps = sum(run.times for run in runs)
     reach = max(run.reach(steps) for run in runs)
     spread = math.sqrt(sum(run.variance for run in runs) / steps)
     total = spread * math.sqrt(steps)
     wanted = grid_width(spread, steps, 0.0, accuracy)
-    # a heavy tail makes epsilon large beside the spread, and then a wider grid often serves
+    # a heavy tail makes epsilon large relative to the spread, and a wider grid often suffices
     cells = min(max(_CELLS_OF_ONE / math.sqrt(accuracy), _FEWEST_CELLS), _FIRST_CELLS)
     width = max(wanted, _DEVIATIONS * total / cells, reach / _LONGEST)
     most = max(_MOST_CELLS // len(runs), _FEWEST_CELLS)
@@ -212,17 +220,19 @@ def refined(
 def _bounds(
     runs: Sequence[Run], interval: float, reach: float, tilt: float, order: Order
 ) -> list[int]:
-    """Return where layers end, in intervals of the first one; the last one goes to the end.
+    """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
     The grid of the next layer is _COARSER times as wide, so that few losses may lie beyond.
 
     Parameters
     ----------
-    runs
+    runs : sequence of Run
         All runs.
-    interval, reach
+    interval, reach : float
         Of the first grid, and of the losses.
-    tilt, order
+    tilt : float
+        Under which losses are counted.
+    order : Order
         Under which losses are counted.
     """
     if reach < _FEWEST_CELLS * interval:
@@ -273,14 +283,14 @@ def _sides(
 
 
 def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> DominatingCurve:
-    """Return the curve of independent pairs of which each has a curve.
+    """Return the curve of independent pairs, given the curve of each.
 
     Parameters
     ----------
-    curves
-        At least one. Of a curve that is enclosed the part that is known from both sides counts.
-    accuracy
-        The relative width of brackets that is aimed at.
+    curves : sequence of DominatingCurve
+        At least one. Of an `EnclosedCurve` its dominating part is used.
+    accuracy : float
+        Target for the relative width of brackets.
     """
     squares = [curve.mu**2 for curve in curves if isinstance(curve, GaussianDominatingCurve)]
     square = math.fsum(squares)
@@ -288,7 +298,7 @@ def composed_runs(curves: Sequence[DominatingCurve], accuracy: float) -> Dominat
         return GaussianDominatingCurve(math.sqrt(square))
     runs = [run for curve in curves for run in _runs(curve)]
     if squares:
-        # losses on a grid are limited, so that a large distance is cut into equal ones
+        # losses on a grid are bounded, so a large distance is split into equal ones
         times = math.ceil(square / _LARGEST_MU**2)
         runs.append(MixtureRun(MixturePair(1.0, math.sqrt(times / square), 1.0, False), times))
 

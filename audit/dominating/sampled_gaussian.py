@@ -26,13 +26,13 @@ Index = NDArray[np.intp]
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(16)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-_REACH = 12.0  # a normal density has fallen by e^-72 there
-_WIDTH = 2.0  # of a panel where nothing but normal densities varies
+_REACH = 12.0  # where a normal density has decreased by e^-72
+_WIDTH = 2.0  # width of a panel where only normal densities vary
 _AROUND = np.arange(-_REACH, _REACH + _WIDTH, _WIDTH)
-_TURN = 40.0  # one part of the mixture is e^-40 of the other there
-_NEGLIGIBLE = 45.0  # e^-45 of the largest value is left out
+_TURN = 40.0  # log ratio of the mixture's parts beyond which one is negligible
+_NEGLIGIBLE = 45.0  # values below e^-45 of the largest are dropped
 _STEEP = 10.0  # change of the logarithm that 16 nodes integrate to the last digit
-_APART = 1000.0  # of two parts of a mixture: nothing of one is left where the other is
+_APART = 1000.0  # distance at which the two parts of a mixture do not overlap
 _FAR = 1e7  # from the centre, where the log density is known to 0.01 only
 _LARGEST_EXPONENT = 600.0  # beyond, w is q e^x to the last digit
 _SERIES = tuple(range(15, 2, -1))
@@ -54,18 +54,29 @@ def sampled_gaussian_renyi(
     Parameters
     ----------
     alpha : array_like
-        Orders above 1, a float or an array.
+        Renyi orders above 1.
     rate : float
-        q in [0, 1], the sampling rate.
+        Sampling rate q, in [0, 1].
     sigma : array_like
-        Noise for sensitivity 1, above 0, a float or an array that broadcasts against ``alpha``.
+        Noise for sensitivity 1, above 0; broadcasts against ``alpha``.
     order : Order, optional
-        ``FORWARD`` is D(mixture || base), ``REVERSE`` is D(base || mixture), None the larger one.
+        ``FORWARD`` is D(mixture || base), ``REVERSE`` is D(base || mixture). None: the larger one.
 
     Returns
     -------
-    float or array
-        Of the shape to which ``alpha`` and ``sigma`` broadcast.
+    float or ndarray
+        Divergences in nats, of the shape to which ``alpha`` and ``sigma`` broadcast.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> from audit.bounds.accounting import sampled_gaussian_renyi
+    >>> round(sampled_gaussian_renyi(2.0, 0.01, 1.0), 9)
+    0.000171813
     """
     orders = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
     validate.closed_unit(rate=rate)
@@ -145,7 +156,7 @@ class _Excess:
         heights = self._heights((low + half)[:, None] + half[:, None] * _NODES, owner)
         sums = half * (np.exp(heights - top[owner, None]) @ _WEIGHTS)
         totals = np.bincount(owner, sums, self.mu.size)
-        # nothing found is no evidence of a small mean: infinity leaves what holds without sampling
+        # a failed search must not give a small mean; infinity selects the bound without sampling
         with np.errstate(divide="ignore"):
             return np.where(totals > 0, top + np.log(totals), np.inf)
 
@@ -227,7 +238,7 @@ class _Excess:
 
 
 def _log_excess(x: Array, power: Array, rate: float, mu: Array) -> Array:
-    """Return log(w^p - 1 - p (w - 1)) at x, w the likelihood ratio there; arrays of one length."""
+    """Return log(w^p - 1 - p (w - 1)) at x, with w the likelihood ratio there."""
     exponent = mu * (x - mu / 2)
     shift = rate * np.expm1(np.minimum(exponent, _LARGEST_EXPONENT))  # w - 1
     loss = np.log1p(shift)

@@ -1,6 +1,6 @@
 """Shuffled batches: certified lower bounds from explicit adversaries, and a proven upper bound.
 
-The n records are put into a random order and cut into T batches: once before the run, or freshly in
+The n records are put into a random order and cut into T batches: once before the run, or again in
 every epoch. No dominating pair is known, so the two ends belong to different pairs.
 
 Upper end: given the order, one step an epoch meets the record. That is one Gaussian mechanism an
@@ -49,7 +49,7 @@ _ROUNDING = 1e-10
 # Among 1, 1.5, ..., 4 this exponent gives the largest epsilon, or nearly, at noise multipliers from
 # 1 to 4, 20 to 1000 steps and delta from 1e-6 to 1e-2: within 1 % of the likelihood ratio's.
 _EXPONENT = 2.5
-# Below it probabilities underflow; the largest sum alone is as good there.
+# Below it probabilities underflow, and the largest sum alone is as good.
 _LEAST_NOISE = 0.12
 
 
@@ -61,32 +61,32 @@ def shuffled(
     fresh: bool,
     relation: Relation,
 ) -> EnclosedCurve:
-    """Return bounds from both sides on all iterates under shuffled batches.
+    """Return bounds from both sides for all iterates under shuffled batches.
 
     Parameters
     ----------
-    noise_multiplier
-        z, standard deviation of the noise of a step's sum over the sensitivity of one record: twice
-        the clipping norm for replace-one, the clipping norm for zero-out.
-    steps_per_epoch
-        T, the number of batches.
-    steps
-        Of the whole run. The lower end uses whole epochs only, if there is one.
-    fresh
-        Whether the order is drawn anew in every epoch, or once.
-    relation
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of the noise of a step's sum over the sensitivity
+        of one record: twice the clipping norm for replace-one, the clipping norm for zero-out.
+    steps_per_epoch : int
+        Number of batches T.
+    steps : int
+        Number of steps of the run. The lower end uses whole epochs only, if there is one.
+    fresh : bool
+        Whether every epoch has a new order.
+    relation : Relation
         Replace-one or zero-out.
 
     Returns
     -------
     EnclosedCurve
-        ``epsilon`` and the like are those of the upper bound. The lower ends of brackets hold for
-        explicit losses.
+        The curve. ``epsilon`` and the other methods give the upper bound; the lower ends of
+        brackets hold for explicit losses.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range, or the relation is add/remove: a record less moves
+        If a parameter is out of range, or the relation is add/remove, where removing a record moves
         others to other batches.
 
     Examples
@@ -104,8 +104,8 @@ def shuffled(
     validate.instance(Relation, relation=relation)
     if relation is Relation.ADD_REMOVE:
         raise ValueError(
-            "relation must be 'zero out' or 'replace one' for shuffled batches, where a record "
-            "that is missing moves others to other batches, got 'add remove'"
+            "relation must be 'zero out' or 'replace one' for shuffled batches, because removing "
+            "a record moves others to other batches, got 'add remove'"
         )
     whole, rest = divmod(steps, steps_per_epoch)
     meetings = whole + (rest > 0)
@@ -120,7 +120,7 @@ def shuffled(
     one_or_none = [largest_sum(noise, seen, steps_per_epoch, (1.0, 0.0))]
     if noise > _LEAST_NOISE:
         one_or_none.append(allocation_side(noise, False, seen, steps_per_epoch, cells=CELLS))
-    # the record may have the one or the other gradient under X
+    # the record may have either gradient under X
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
     return EnclosedCurve(
         tuple(GridComposition([(pair, times)]) for pair in pairs),
@@ -148,7 +148,7 @@ def largest_sum(
     cells = min(max(least, math.ceil((stop - start) / (0.01 * z * z))), most)
     edges = np.linspace(start, stop, cells)
     log_p, log_q = (_log_cells(edges, z, steps, of, mean) for mean in (up, other))
-    # cells that underflow under one law only are left out under both
+    # cells that underflow under one law are dropped under both
     both = np.isfinite(log_p) & np.isfinite(log_q)
     log_p, log_q = log_p[both], log_q[both]
     span = float(np.ptp(log_p - log_q))

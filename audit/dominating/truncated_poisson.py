@@ -1,4 +1,4 @@
-"""Truncated Poisson batches: a batch of more than B records is cut to a random B of them.
+"""Truncated Poisson batches: a batch of more than B records is reduced to a random B of them.
 
 Whether at least B of the other n - 1 records are sampled is independent of the record, and may be
 revealed (quasi-convexity). Below B the step is a Poisson step at the sampling rate q. From B on, a
@@ -43,7 +43,7 @@ _ROUNDING = 1e-11
 # Of the second adversary: its sums are spread over the sizes of a batch.
 _LARGEST_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
-# The two ends are further apart than this anyway.
+# The two ends differ by more than this in any case.
 _FINEST = 1e-5
 _LEAST_WEIGHT = 1e-30
 _RARE = 64
@@ -52,16 +52,16 @@ _MOST_CELLS = 1 << 23
 
 @dataclass(frozen=True)
 class Truncation:
-    """How often batches are cut, as the record sees it.
+    """Probabilities of truncation, from the view of one record.
 
     Parameters
     ----------
-    rate
-        q, with which each record is sampled.
-    cut
-        tau, the probability that at least B of the other records are sampled.
-    kept
-        q', the probability that the record is sampled and kept if so.
+    rate : float
+        Sampling rate q of each record.
+    cut : float
+        Probability tau that at least B of the other records are sampled.
+    kept : float
+        Probability q' that the record is sampled and kept in that case.
     """
 
     rate: float
@@ -70,7 +70,7 @@ class Truncation:
 
     @classmethod
     def of(cls, dataset_size: int, rate: float, largest: int) -> Truncation:
-        """Return it for n records, of which batches hold at most B.
+        """Return the probabilities for n records and batches of at most B.
 
         P(sampled, kept, N >= B) = sum_j q P(N = j) B/(j + 1) = (B/n) P(M > B), where N and M are
         binomial with n - 1 and n trials.
@@ -83,12 +83,12 @@ class Truncation:
 
     @property
     def participation(self) -> float:
-        """The probability that the record takes part in a step."""
+        """Probability that the record participates in a step."""
         return (1 - self.cut) * self.rate + self.cut * self.kept
 
 
 def _at_least(count: int, trials: int, rate: float) -> float:
-    """Probability of at least ``count`` successes."""
+    """Return the probability of at least ``count`` successes."""
     return float(betainc(count, trials - count + 1, rate)) if count <= trials else 0.0
 
 
@@ -101,31 +101,35 @@ def truncated_poisson(
     steps: int,
     accuracy: float,
 ) -> EnclosedCurve:
-    """Return bounds from both sides on all iterates under truncated Poisson batches.
+    """Return bounds from both sides for all iterates under truncated Poisson batches.
 
-    For add/remove with a divisor that both datasets share. n is that of the larger dataset; the
-    binomial laws of the other records are those of both.
+    For add/remove with a divisor that both datasets share. n is the size of the larger dataset.
 
     Parameters
     ----------
-    noise_multiplier
-        z, standard deviation of the noise of a step's sum over the clipping norm.
-    dataset_size, sampling_rate, max_batch_size
-        n, q and B.
-    steps
-        Of the run.
-    accuracy
-        The relative width of brackets that is aimed at where batches are hardly ever cut.
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of the noise of a step's sum over the clipping
+        norm.
+    dataset_size : int
+        Number of records n.
+    sampling_rate : float
+        Sampling rate q.
+    max_batch_size : int
+        Largest batch size B.
+    steps : int
+        Number of steps.
+    accuracy : float
+        Target for the relative width of brackets if batches are rarely truncated.
 
     Returns
     -------
     EnclosedCurve
-        ``FORWARD`` is removal. ``epsilon`` and the like are those of the upper bound.
+        The curve. ``FORWARD`` is removal; ``epsilon`` and the other methods give the upper bound.
 
     Raises
     ------
     ValueError
-        If a parameter is out of its range.
+        If a parameter is out of range.
 
     Examples
     --------
@@ -153,7 +157,7 @@ def truncated_poisson(
     spread = math.sqrt(sum(weight * pair.spread() ** 2 for weight, pair in pairs))
     reaches = [np.ptp(pair.loss(np.array(pair.ends(steps)))) for _, pair in pairs]
     reach = float(max(reaches))
-    # rare large losses make a long tail, of as many cells as a transform holds
+    # rare large losses make a long tail, with as many cells as a transform can hold
     longest = min(steps, _RARE) * reach / _MOST_CELLS
     width = max(grid_width(spread, steps, reach, accuracy), longest)
     sides = [(weight, pair.grid_pairs(width, steps)[1]) for weight, pair in pairs]
@@ -184,7 +188,7 @@ def others_against(
     means = -counts.astype(float)
     if largest < dataset_size:
         weights, means = np.append(weights, cut.cut), np.append(means, -float(largest))
-    # sizes that next to never occur are left out under X, and counted everywhere under X'
+    # negligible sizes are dropped under X, and counted everywhere under X'
     kept = weights > _LEAST_WEIGHT
     lost = float(weights[~kept].sum())
     weights, means = weights[kept], means[kept]

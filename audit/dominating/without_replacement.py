@@ -37,7 +37,7 @@ from audit.mechanism import Relation
 
 Array = NDArray[np.float64]
 
-# The two ends are further apart than this anyway.
+# The two ends differ by more than this in any case.
 _FINEST = 1e-5
 _CELLS = 1 << 18
 
@@ -57,7 +57,7 @@ def mirrored(pair: GridPair) -> GridPair:
     q = lifted * np.exp(-losses)
     below = (p * np.exp(-losses))[::-1]  # Q's mass p at -loss, lifted
     rounding = pair.rounding + (p.size + 16) * UNIT_ROUNDOFF
-    # what is left of 1 has the rounding of all the rest, on the safe side
+    # the remainder to 1 has the rounding of all other masses, on the safe side
     rest = 1 - float(p.sum() + q.sum()) - pair.p_only
     middle = np.array([max(rest + (rounding if pair.above else -rounding), 0.0)])
     return GridPair(
@@ -74,14 +74,14 @@ def mirrored(pair: GridPair) -> GridPair:
 
 @dataclass(frozen=True, eq=False)
 class ReplacedCurve(DominatingCurve):
-    """The curve of the worst pair of datasets, between one that is attained and one that dominates.
+    """Curve of the worst pair of datasets, between an attained and a dominating composition.
 
     Parameters
     ----------
-    attained
-        The composition of (P, Q).
-    dominating
-        The composition of the mirrored pair, which both orders share.
+    attained : DominatingCurve
+        Composition of (P, Q).
+    dominating : DominatingCurve
+        Composition of the mirrored pair, equal in both orders.
     """
 
     attained: DominatingCurve
@@ -111,23 +111,28 @@ class ReplacedCurve(DominatingCurve):
 def without_replacement(
     noise_multiplier: float, sampling_rate: float, steps: int, *, accuracy: float
 ) -> DominatingCurve:
-    """Return bounds from both sides on T steps on fresh batches, for replace-one neighbours.
+    """Return bounds from both sides for T steps on batches without replacement, replace-one.
 
     Parameters
     ----------
-    noise_multiplier
-        z, the deviation of a step's noise over the sensitivity 2 C.
-    sampling_rate
-        q = b/n in (0, 1]; 1 for full batches.
-    steps
-        T.
-    accuracy
-        The relative width of the brackets of the lower side that is aimed at.
+    noise_multiplier : float
+        Noise multiplier z, the standard deviation of a step's noise over the sensitivity 2C.
+    sampling_rate : float
+        Sampling rate q = b/n, in (0, 1]; 1 for full batches.
+    steps : int
+        Number of steps T.
+    accuracy : float
+        Target for the relative width of the lower side's brackets.
+
+    Returns
+    -------
+    DominatingCurve
+        The curve.
 
     Raises
     ------
     ValueError
-        If an argument is out of its range, or single losses are too large for double precision.
+        If an argument is out of range, or single losses are too large for double precision.
 
     Examples
     --------

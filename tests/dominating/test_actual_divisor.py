@@ -142,10 +142,10 @@ def test_divisors_of_batches_of_one_size_are_the_same():
     [
         (
             {"batching": Batching.FULL, "batch_size": 12},
-            "divisor must be 'nominal' but for Poisson batches, .* got 'actual' with batching='ful",
+            "divisor must be 'nominal' except for Poisson .* got 'actual' with batching='full'",
         ),
         ({"batch_size": 12}, "batch_size must be below dataset_size for an actual divisor"),
-        ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be left out, .* got 0.5"),
+        ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be None, .* got 0.5"),
     ],
 )
 def test_what_is_not_known_is_refused(changes, message):

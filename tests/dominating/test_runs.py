@@ -205,7 +205,9 @@ def test_moments_add_up():
 @pytest.mark.parametrize("batching", [Batching.SHUFFLED, Batching.RESHUFFLED])
 def test_shuffled_parts_are_refused(batching):
     part = replace(POISSON, batching=batching, relation=Relation.ZERO_OUT)
-    message = r"^batching must be another one for a part of a composition, .*got '(re)?shuffled'$"
+    message = (
+        r"^batching must not be shuffled or without replacement in a part.*got '(re)?shuffled'$"
+    )
     with pytest.raises(ValueError, match=message):
         dominating_curve(Composition((part, replace(POISSON, relation=Relation.ZERO_OUT))))
 

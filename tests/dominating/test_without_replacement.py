@@ -130,10 +130,10 @@ def test_other_neighbours_are_refused(relation: Relation) -> None:
 
 
 def test_what_else_is_refused() -> None:
-    with pytest.raises(ValueError, match=r"gradient_sensitivity must be left out, .* got 0.5"):
+    with pytest.raises(ValueError, match=r"gradient_sensitivity must be None, .* got 0.5"):
         dominating_curve(replace(M, gradient_sensitivity=0.5))
     with pytest.raises(
-        ValueError, match=r"for shuffled batches and those without replacement, got"
+        ValueError, match=r"must not be shuffled or without replacement in a part of a"
     ):
         dominating_curve(Composition((M, replace(M, noise_std=0.3))))
 
