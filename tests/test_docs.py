@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import importlib
 import json
+import os
 import pkgutil
 import re
+import signal
+import socket
+import subprocess
 import sys
+import time
 from pathlib import Path
 from types import ModuleType
 
@@ -16,7 +21,7 @@ import yaml
 
 import audit.claims
 from tests import blocks
-from tests.blocks import ROOT, Command
+from tests.blocks import BIN, ROOT, SHORT, Command, shell
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -81,6 +86,49 @@ def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.Monkey
 @pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
 def test_the_commands_run(command: Command, workplace: Path) -> None:
     blocks.run_command(command, workplace)
+
+
+def test_the_lines_for_dask_run(workplace: Path) -> None:
+    started, audited = (c.line for c in blocks.commands_of(ALL) if c.needs_a_cluster)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        port = str(taken.getsockname()[1])
+
+    def here(line: str) -> str:
+        line = line.replace("HOST", "127.0.0.1").replace("8786", port)
+        line = line.replace("dask scheduler", f"dask scheduler --no-dashboard --port {port}")
+        return line.replace("--nworkers 8", "--nworkers 2 --no-dashboard")
+
+    path = f"{BIN}{os.pathsep}{os.environ['PATH']}"
+    cluster = subprocess.Popen(
+        ["bash", "-c", here(started)],
+        cwd=workplace,
+        env={**os.environ, "PATH": path},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
+    try:
+        line = f"{here(audited)} draw=false {SHORT}"
+        for _ in range(30):  # until the scheduler and its workers are there
+            done = shell(line, workplace)
+            if done.returncode == 0:
+                break
+            time.sleep(1)
+        assert done.returncode == 0, done.stderr
+    finally:
+        os.killpg(cluster.pid, signal.SIGTERM)
+        cluster.wait(timeout=30)
+
+
+def test_the_workflow_runs(workplace: Path) -> None:
+    (workflow,) = (b for b in ALL if (b.file or "").startswith(".github"))
+    steps = yaml.safe_load(workflow.text)["jobs"]["claims"]["steps"]
+    lines = [step["run"] for step in steps if "audit-check" in step.get("run", "")]
+    assert len(lines) == 2
+    for line in lines:
+        done = shell(line, workplace)
+        assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
 
 
 def test_the_other_yaml_is_valid(workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
