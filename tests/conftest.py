@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
+from tests import kernels
+
+RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 
 # Files whose tests take half a minute or more begin first: one of them left for the end would keep
 # one core busy and the other one waiting.
@@ -34,14 +39,23 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
-@pytest.fixture(scope="session", autouse=True)
-def shared_kernels() -> Iterator[None]:
-    """Commands that tests run take kernels that an earlier one has compiled.
+def pytest_configure(config: pytest.Config) -> None:
+    """Let this process, and those that tests start, keep the kernels that they compile.
 
-    Each worker of pytest-xdist has a folder of its own, which goes when it ends: nothing stale can
-    be found there, and no two tests write to it at once.
+    The folder goes with the run: nothing stale can be found there.
     """
-    with tempfile.TemporaryDirectory() as folder, pytest.MonkeyPatch.context() as patch:
-        patch.setenv("AUDIT_SHARE_KERNELS", "1")
-        patch.setenv("NUMBA_CACHE_DIR", folder)
-        yield
+    if not hasattr(config, "workerinput"):
+        folder = tempfile.TemporaryDirectory(prefix="kernels-")
+        config.add_cleanup(folder.cleanup)
+        os.environ[RUN] = folder.name
+    os.environ["AUDIT_SHARE_KERNELS"] = "1"
+    os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="worker-", dir=os.environ[RUN])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def shared_kernels() -> Iterator[None]:
+    """Take over what other workers have compiled, and publish what this one has."""
+    own, shared = Path(os.environ["NUMBA_CACHE_DIR"]), Path(os.environ[RUN], "shared")
+    kernels.take_over(shared, own)
+    yield
+    kernels.publish(own, shared)
