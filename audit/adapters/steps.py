@@ -122,7 +122,7 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
     share = 2.0 if run.relation is Relation.REPLACE_ONE else 1.0
     if bound is None or run.gradient_sensitivity is not None:
         raise ValueError(
-            "gradient_sensitivity must be left out, and gradients bounded, for an accountant, "
+            "gradient_sensitivity must be None, and gradients bounded, for an accountant, "
             f"got {run.gradient_sensitivity!r}"
         )
     return run.noise_multiplier * share

@@ -167,7 +167,7 @@ def check_position(mechanism: NoisySGD, position: int | None) -> None:
         return
     if mechanism.batching is not Batching.CYCLIC:
         raise ValueError(
-            f"position must be left out for {mechanism.batching.value} batches, got {position!r}"
+            f"position must be None for {mechanism.batching.value} batches, got {position!r}"
         )
     validate.integer(0, position=position)
     length = cycle_length(mechanism)

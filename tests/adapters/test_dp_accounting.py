@@ -199,7 +199,7 @@ def test_what_must_be_given() -> None:
             {"batching": Batching.RANDOM_ALLOCATION},
             "batching must be .* for a DpEvent, got 'random allocation'",
         ),
-        ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be left out, .* got 0.5"),
+        ({"gradient_sensitivity": 0.5}, "gradient_sensitivity must be None, .* got 0.5"),
     ],
 )
 def test_mechanisms_without_an_event(changes: dict[str, Any], message: str) -> None:

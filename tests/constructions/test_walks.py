@@ -186,7 +186,7 @@ def test_inadmissible(make, message: str) -> None:  # type: ignore[no-untyped-de
     [
         ({"start": 0.51}, r"start must be in the domain \[-0.5, 0.5\], got 0.51"),
         ({"start": math.nan}, r"start must be a finite number, got nan"),
-        ({"position": 0}, r"position must be left out for without replacement batches, got 0"),
+        ({"position": 0}, r"position must be None for without replacement batches, got 0"),
     ],
 )
 def test_bad_input(kind, given: dict[str, float], message: str) -> None:  # type: ignore[no-untyped-def]

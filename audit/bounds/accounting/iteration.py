@@ -79,7 +79,8 @@ def allocation_cost(
     )
     if not a.size == s.size == std.size:
         raise ValueError(
-            f"allocations must be one a step ({s.size} shifts, {std.size} noises), got {a.size}"
+            f"allocations must have one value per step ({s.size} shifts, {std.size} noises), "
+            f"got {a.size}"
         )
     z, scale = distance, max(distance, float(np.max(s, initial=0.0)))
     scale += float(np.sum(s)) if contraction <= 1 else 0.0
@@ -138,7 +139,7 @@ def best_cost(
     """
     s, std = _row("shifts", shifts), _row("stds", stds)
     if s.size != std.size:
-        raise ValueError(f"shifts must be one a step ({std.size}), got {s.size}")
+        raise ValueError(f"shifts must have one value per step ({std.size}), got {s.size}")
     validate.closed_unit(contraction=contraction)
     if contraction == 0:
         return float(s[-1] / std[-1]) ** 2  # the last step removes all earlier information
@@ -370,7 +371,8 @@ def _steps_from(
         places = (np.array(shifts, dtype=np.float64)[len(shifts) - count :],)
         if len(shifts) != mechanism.steps and not constant_step_size(mechanism):
             raise ValueError(
-                f"shifts must be one a step ({mechanism.steps}) for a schedule, got {len(shifts)}"
+                f"shifts must have one value per step ({mechanism.steps}) for a schedule, "
+                f"got {len(shifts)}"
             )
     if constant_step_size(mechanism):
         return places, np.full(count, mechanism.step_std)

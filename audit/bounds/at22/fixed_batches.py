@@ -86,10 +86,10 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    index
-        The record, from 1; by default the worst, in the batch of the last step.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    index : int, optional
+        Record, counted from 1. Default: the worst, in the batch of the last step.
     """
     record_place(mechanism, index)  # the range of the index
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
@@ -127,17 +127,17 @@ def theorem_5_6(
 
     Parameters
     ----------
-    mechanism
-        The public parameters; n/b must divide T.
-    index
-        The record, from 1; by default the worst, in the last batch.
-    length
-        T~, a multiple of n/b; by default the best.
+    mechanism : NoisySGD
+        Public parameters of the run; n/b must divide T.
+    index : int, optional
+        Record, counted from 1. Default: the worst, in the last batch.
+    length : int, optional
+        Length T~, a multiple of n/b. Default: the best.
 
     Raises
     ------
     ValueError
-        If an option is out of its range.
+        If an option is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)

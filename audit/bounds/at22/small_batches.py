@@ -203,20 +203,20 @@ class SplitNoise:
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters.
+        Public parameters of the run.
     order : Order
-        The order of S_alpha.
+        Order of S_alpha.
     best_length : callable
-        Maps S_alpha and alpha/(2 sigma_1^2), one for each order, and T - 1 to lengths among which
-        the best is: one row for each order, or one for all.
+        Maps S_alpha and alpha/(2 sigma_1^2), one per order, and T - 1 to candidate lengths: one row
+        per order, or one for all.
     cost : callable
-        K at an array of lengths.
-    composed : bool, default: True
+        Returns K at an array of lengths.
+    composed : bool
         Whether T S_alpha(q, sigma) is a branch.
     split : float, optional
-        sigma_1^2/sigma^2 and R where they are chosen by hand.
+        Given ratio sigma_1^2/sigma^2.
     length : int, optional
-        sigma_1^2/sigma^2 and R where they are chosen by hand.
+        Given length R.
     """
 
     mechanism: NoisySGD
@@ -404,13 +404,13 @@ def b_2(
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    split
-        sigma_1^2/sigma^2 in (0, 1); by default the best.
-    length
-        T~, 1 to T - 1; by default the best. With a split or a length chosen by hand only the second
-        branch is given.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    split : float, optional
+        Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
+    length : int, optional
+        Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the second
+        branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 

@@ -53,7 +53,7 @@ class LengthFamilyCurve(PrivacyCurve):
     searched for at delta = 0.1, 0.01, ..., 1e-12, when first needed: the Renyi divergences, cheap
     for all m at once, say where to look, and a golden-section search on coarse numerical
     compositions finds the place. ``epsilon`` and ``delta`` take the better of the two members on
-    either side of the value asked for, ``beta`` that of the members for delta = 1e-2 and 1e-5;
+    either side of the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5;
     ``renyi`` is exact in m.
 
     Parameters
@@ -311,16 +311,16 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    tau
-        The intermediate time, 1 to t - 1. By default the best for each question asked of the
-        curve; any choice gives a valid bound.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    tau : int, optional
+        Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
+        point of the curve.
 
     Raises
     ------
     ValueError
-        If ``tau`` is out of its range.
+        If ``tau`` is out of range.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     rate = mechanism.sampling_rate
@@ -363,16 +363,16 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    tau
-        The intermediate time, 0 to t - 1. By default the best for each question asked of the
-        curve; any choice gives a valid bound.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    tau : int, optional
+        Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
+        point of the curve.
 
     Raises
     ------
     ValueError
-        If ``tau`` is out of its range.
+        If ``tau`` is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)

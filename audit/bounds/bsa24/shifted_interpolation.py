@@ -212,30 +212,30 @@ def theorem_3_3(
     """Return G((1/(eta sigma)) sqrt(sum over k > tau of a_k^2)) (Theorem 3.3).
 
     a_k = lambda_k (c z_{k-1} + s) with s = eta S/n, c the Lipschitz constant of an update, and z_k
-    a bound on the distance of the processes X and X~. Here z_tau is what the updates allow two
-    processes that start together, s (1 + c + ... + c^(tau-1)), and at most D on a bounded domain;
+    a bound on the distance of the processes X and X~. Here z_tau is the largest distance of two
+    processes with a common start, s (1 + c + ... + c^(tau-1)), and at most D on a bounded domain;
     then z_k = (1 - lambda_k)(c z_{k-1} + s). Projections are contractive and post-processing.
     Without convexity c = 1 + eta M.
 
     The default is the optimum over tau and all shifts: composition, or a_k proportional to
-    c^(t-k). It is Theorem 4.2 for strongly convex losses without walls, and never above Theorem
-    4.3 with them.
+    c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
+    above Theorem 4.3 on a bounded one.
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    tau
-        The intermediate time, 0 to t - 1. Shifts of 0 only put it off, so without ``shifts`` the
-        optimum over this time and all later ones is taken.
-    shifts
-        lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1; tau follows from how many
-        there are.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    tau : int, optional
+        Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
+        optimum over this and all later times is taken.
+    shifts : sequence of float, optional
+        Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+        determines tau.
 
     Raises
     ------
     ValueError
-        If ``tau`` or ``shifts`` is out of its range, or they disagree.
+        If ``tau`` or ``shifts`` is out of range, or they disagree.
     """
     steps = mechanism.steps
     gap = contraction_gap(mechanism)

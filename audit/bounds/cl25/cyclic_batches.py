@@ -170,15 +170,15 @@ def theorem_a_1(
 
     Parameters
     ----------
-    mechanism
-        The public parameters. The package's cycle is the same in every epoch.
-    position
-        The place of the record's batch in the cycle, from 0. By default the batch of the last step,
-        which is the worst: the shifts for it, moved forward in time, serve every other place.
-    losses
-        The branch of smooth losses; by default the best that applies.
-    tau
-        Where the analysis starts, 0 to T - 1; by default the best.
+    mechanism : NoisySGD
+        Public parameters of the run. Its cycle is the same in every epoch.
+    position : int, optional
+        Position of the record's batch in the cycle, from 0. Default: the batch of the last step,
+        which is the worst, since its shifts, moved forward in time, serve every other position.
+    losses : Losses, optional
+        Branch of smooth losses. Default: the best that applies.
+    tau : int, optional
+        Start of the analysis, 0 to T - 1. Default: the best.
     """
     length = None
     if tau is not None:
@@ -228,9 +228,9 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     Parameters
     ----------
     mechanism : NoisySGD
-        The public parameters.
+        Public parameters of the run.
     losses : Losses, optional
-        The branch; by default the one with the smallest Lipschitz constant that applies.
+        Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
     period = mechanism.dataset_size // mechanism.batch_size
     edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))

@@ -138,19 +138,19 @@ def theorem_3_1(
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    losses
-        The branch; by default the one with the smallest c that applies.
-    tau
-        Where the analysis starts, 0 to T - 1.
-    beta
-        The noise split of every step from tau on, or of each.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    losses : Losses, optional
+        Branch. Default: the applicable one with the smallest c.
+    tau : int, optional
+        Start of the analysis, 0 to T - 1.
+    beta : float, sequence of float, optional
+        Noise split, one value or one per step from tau on.
 
     Raises
     ------
     NotApplicable
-        If the branch asked for does not apply.
+        If the requested branch does not apply.
     ValueError
         If ``tau`` or ``beta`` is infeasible.
     """
@@ -215,17 +215,17 @@ def theorem_3_7(
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    tau
-        Where the analysis starts, 0 to T - 1.
-    shifts
-        a_t for t = tau..T-1, to be given with ``tau``.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    tau : int, optional
+        Start of the analysis, 0 to T - 1.
+    shifts : sequence of float, optional
+        Values a_t for t = tau..T-1; requires ``tau``.
 
     Raises
     ------
     ValueError
-        If the options are out of range, or the shifts do not absorb D_tau.
+        If an option is out of range, or the shifts do not absorb D_tau.
     """
     meetings = Meetings(mechanism.steps)
     distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)

@@ -173,10 +173,10 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    beta
-        The noise split, in (0, 1]; by default the best of 12 for each order alpha.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    beta : float, optional
+        Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
     return _theorem_3_12(mechanism, beta, Order.REVERSE, False)
 

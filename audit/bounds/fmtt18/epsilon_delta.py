@@ -108,10 +108,10 @@ def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    index
-        t, from 1; by default n, the record that is protected least.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    index : int, optional
+        Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return _classical(one_step(mechanism) / math.sqrt(left))
@@ -164,10 +164,10 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism
-        The public parameters; its last m records need no privacy.
-    public
-        m, 0 to n - 1. With none nothing is claimed, and epsilon is infinite.
+    mechanism : NoisySGD
+        Public parameters of the run, whose last m records are public.
+    public : int, default: 0
+        Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is infinite.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) / m if m else math.inf
@@ -188,7 +188,7 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
     """Skip-PNSGD that ends with m public records: epsilon = S sqrt(2 ln(1.25/delta)/m)/sigma <= 1.
 
-    Options as in `corollary_31`. A larger epsilon is not claimed, and comes out infinite.
+    Options as in `corollary_31`. Larger epsilons are not claimed and are infinite.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
@@ -233,10 +233,10 @@ def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism
-        The public parameters of each task.
-    tasks
-        k; what is released is the output of all.
+    mechanism : NoisySGD
+        Public parameters of each task.
+    tasks : int, default: 1
+        Number k of tasks, all of whose outputs are released.
     """
     return _tasks(mechanism, tasks, math.log(mechanism.dataset_size))
 

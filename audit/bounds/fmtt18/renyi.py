@@ -86,10 +86,10 @@ def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyC
     Parameters
     ----------
     mechanism : NoisySGD
-        Its steps and noise.
+        Provides steps and noise.
     distance : float, optional
-        d; by default eta S, how far the first record's gradient can move the two runs apart, so
-        that the claim is about the first record of one pass.
+        Distance d of the starts. Default: eta S, by which the first record's gradient can separate
+        the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)
@@ -121,7 +121,9 @@ def theorem_22(
 
     Parameters
     ----------
-    mechanism, shifts, allocations
+    mechanism : NoisySGD
+        As for ``at22.proposition_2_17``.
+    shifts, allocations : sequence of float, optional
         As for ``at22.proposition_2_17``.
     """
     return original_amplification(mechanism, shifts, allocations)
@@ -143,10 +145,10 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    index
-        t, from 1; by default n, the record that is protected least.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    index : int, optional
+        Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))

@@ -52,7 +52,7 @@ def coupling(
     Raises
     ------
     ValueError
-        If an option is out of its range.
+        If an option is out of range.
     """
     _check_grid(distances, weights)
     from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import

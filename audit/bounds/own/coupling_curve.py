@@ -1,4 +1,4 @@
-"""Couplings with weights: a recursion over distance and likelihood ratio.
+"""Weighted couplings: a recursion over distance and likelihood ratio.
 
 Write E_g(P || Q) = sup over events S of P(S) - g Q(S), so that delta(epsilon) = E_(e^epsilon).
 
@@ -44,8 +44,8 @@ With e the direction of the means:
 
 Rounding. Distances are rounded up to the grid's. Offsets come in bins with one distance: within a
 bin kappa is constant, at most the least ratio p/q; what stays does so point by point, and the rest
-of the mass may be paired with any of what the opposite bin's budget has left, so that its weight is
-a ratio of the bin's masses. No quadrature is left. Between weights the table is read as chords of
+of the mass may be paired with any remaining budget of the opposite bin, so its weight is a ratio of
+the bin's masses. No quadrature is left. Between weights the table is read as chords of
 a convex function; the mean of a chord function over a privacy loss is that over the loss on the
 grid (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have positive terms only, and
 are raised by what rounding can do. So every grid gives a bound.
@@ -54,11 +54,11 @@ Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A): at A = 1, s = .2, T = 1
 alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with local distances
 z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42,
 17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
-local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these were left out.
+local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these are not used.
 Steps in a row are merged where noise is small (`audit.bounds.own.recursion`).
 
-In every round the table is met with what closed forms bound: parallel moves, and reflection beside
-composition, kept to the end. What the recursion builds on them is below either: at A = .1, s = .05
+In every round the table is replaced by its minimum with closed-form bounds: parallel moves, and
+reflection with composition, kept to the end. The recursion improves on both: at A = .1, s = .05
 and T = 12000 the recursion alone gives .650, forgetting .627, and the two together .571; the two
 settings above come to 5.55 and 15.33.
 
@@ -67,12 +67,12 @@ last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <
 R = min(c^(k-j) r + tracked, D), the distance that noise shared in the first k - j steps leads to.
 
 - Parallel moves to distance 0 at the end: a Gaussian tradeoff function (`parallel`).
-- Reflection at one weight, beside composition: with Y from the second starting point and the first
+- Reflection at one weight, with composition: with Y from the second starting point and the first
   dataset's updates, E_g(X || X') <= TV(X, Y) + E_g(Y || X') <= h_j(R) + delta_(f_j)(log g), as in
   `audit.bounds.own.forgetting`.
 
-The recursion meets them: they are better where the grid's distances are far apart beside the noise
-of a step, and what the recursion builds on them is better still.
+They are better than the recursion alone if the grid's distances are far apart relative to the noise
+of a step, and the recursion that starts from them is better still.
 """
 
 from __future__ import annotations
@@ -101,22 +101,22 @@ from audit.numerics.normal import gaussian_delta
 
 Array = NDArray[np.float64]
 
-_FORGOTTEN = 1e-12  # of two chains: lengths beyond this are never better
-_FINER = 16  # distances for each of the grid's
-_LENGTHS = 128  # of reflections that are kept
-_SAMPLED_LENGTHS = 24  # where each needs a composition
+_FORGOTTEN = 1e-12  # survival probability below which longer lengths are never better
+_FINER = 16  # finer distances per distance of the grid
+_LENGTHS = 128  # lengths of reflections
+_SAMPLED_LENGTHS = 24  # lengths if each needs a composition
 _SHIFTS = 64  # lengths of parallel moves that are tried
-_COARSE = 1 << 14  # of a composition's grid; every grid gives a bound
+_COARSE = 1 << 14  # grid points of a composition; every grid gives a bound
 _INFLATION = 4e-12  # for the rounding of closed forms
 DISTANCES = 64
 _FEWEST, _MOST = 240, 1200  # weights
-_PER_LOSS = 0.15  # spacing of weights, in units of the deviation of a stretch's privacy loss
+_PER_LOSS = 0.15  # spacing of weights, in standard deviations of a stretch's privacy loss
 _RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
 _LARGEST_RANGE = 300.0
 _WIDTH = 0.15  # noise of merged steps, in units of the top
 _LEAST_ROUNDS = 50
 _MOST_ROUNDS = 2000
-_LOST = 6.0  # deviations of a stationary distance: the grid's reach without walls
+_LOST = 6.0  # range of the grid on an unbounded domain, in deviations of the stationary distance
 _SLACK = 1e-9  # of log weights, for the rounding of budgets
 
 
@@ -126,10 +126,10 @@ class ClosedForms:
 
     Parameters
     ----------
-    run
-        What is bounded; its steps are the longest k.
-    grid
-        The distances and weights.
+    run : Run
+        The run, whose number of steps is the longest k.
+    grid : Grid
+        Distances and weights.
     """
 
     run: Run
@@ -153,14 +153,14 @@ class ClosedForms:
         return np.minimum(values * (1 + _INFLATION), 1.0)
 
     def _grown(self, steps: int) -> Array:
-        """Return how far noise shared for so many steps may bring points from each distance."""
+        """Return the largest distance after ``steps`` steps of shared noise, from each distance."""
         kept = math.exp(math.log1p(-self.run.gap) * steps) if self.run.gap < 1 else 0.0
         kept = 1.0 if steps == 0 else kept
         grown = kept * self.grid.rows + float(self.run.tracked(steps))
         return np.asarray(np.minimum(grown, self.run.diameter))
 
     def _parallel(self, covered: int) -> Array:
-        """Return the parameter of moving together by the end, from each distance."""
+        """Return the parameter of parallel moves to distance 0 at the end, from each distance."""
         run = self.run
         lengths = np.unique(np.rint(np.geomspace(1, covered, _SHIFTS)))
         starts = np.stack([self._grown(covered - int(length)) for length in lengths], axis=1)
@@ -177,7 +177,7 @@ class ClosedForms:
 
     @cached_property
     def _distances(self) -> Array:
-        """Distances at which the chances of reflections are known: finer than the grid's."""
+        """Distances at which reflection probabilities are computed, finer than the grid's."""
         count = _FINER * self.grid.distances
         return np.asarray(self.grid.top * np.arange(count + 1) / count)
 
@@ -211,16 +211,18 @@ class ClosedForms:
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """One recursion for runs of several lengths.
+    """Recursion for runs of several lengths.
 
     Parameters
     ----------
-    run, grid
-        What is bounded, and on which grid; the run has the largest of the lengths.
-    merged
-        How many steps are taken as one.
-    lengths
-        The numbers of steps.
+    run : Run
+        Run of the largest length, and grid of the recursion.
+    grid : Grid
+        Run of the largest length, and grid of the recursion.
+    merged : int
+        Number of steps merged into one.
+    lengths : tuple of int
+        Numbers of steps.
     """
 
     run: Run
@@ -230,7 +232,7 @@ class Table:
 
     @cached_property
     def profiles(self) -> Mapping[int, Array]:
-        """The bound on delta at each weight of the grid, by length."""
+        """Bound on delta at each weight of the grid, by length."""
         found = coupling_profiles(
             self.run,
             self.lengths,
@@ -244,14 +246,14 @@ class Table:
 
 @dataclass(frozen=True, eq=False)
 class TableCurve(PrivacyCurve):
-    """H_T(0, e^epsilon) by the recursion, with chords in e^epsilon between the grid's weights.
+    """Curve H_T(0, e^epsilon) of the recursion, with chords in e^epsilon between weights.
 
     Parameters
     ----------
-    table
-        The recursion, which is run when the curve is first asked.
-    steps
-        T, one of the table's lengths.
+    table : Table
+        The recursion, which runs on first use.
+    steps : int
+        Number of steps T, one of the table's lengths.
     """
 
     table: Table
@@ -259,7 +261,7 @@ class TableCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders have the same bound."""
+        """Whether both orders have the same bound; true."""
         return True
 
     @cached_property
@@ -295,7 +297,7 @@ class TableCurve(PrivacyCurve):
         return tradeoff_from_profile(alpha, points, self._delta(points, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
-        return np.full_like(alpha, np.inf)  # the profile is not followed to infinity
+        return np.full_like(alpha, np.inf)  # unknown: the profile ends at a finite epsilon
 
 
 def shifts_curve(run: Run) -> GaussianCurve:
@@ -320,7 +322,7 @@ def shifts_curve(run: Run) -> GaussianCurve:
 
 
 def reach(run: Run) -> tuple[float, bool]:
-    """Return the largest distance of the grid, and whether distances may lie above it."""
+    """Return the largest distance of the grid, and whether larger distances are possible."""
     tracked = float(run.tracked(run.steps))
     if run.gap == 0:
         return run.diameter, False
@@ -337,7 +339,7 @@ def _merged(run: Run) -> int:
 def grid_of(
     run: Run, known: PrivacyCurve, merged: int, distances: int | None, weights: int | None
 ) -> Grid:
-    """Return the grid of a run, of which ``merged`` steps are taken as one."""
+    """Return the grid of a run whose steps are merged by ``merged``."""
     top, open_end = reach(run)
     largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
@@ -360,17 +362,16 @@ def coupling_curves(
 ) -> tuple[MinimumCurve, ...]:
     """Return `coupling_curve` of runs that differ in their lengths alone.
 
-    Lengths for which the same number of steps is merged share one recursion, on the grid of the
-    longest of them.
+    Lengths with the same number of merged steps share one recursion, on the grid of the longest.
 
     Parameters
     ----------
-    run
-        What all runs have in common.
-    lengths
-        The numbers of steps.
-    distances, weights
-        The size of the grid; None for the usual one.
+    run : Run
+        All parameters except the number of steps.
+    lengths : sequence of int
+        Numbers of steps.
+    distances, weights : int, optional
+        Size of the grid; defaults as in `audit.bounds.own.coupling`.
     """
     runs = {length: replace(run, steps=length) for length in lengths}
     known = {length: _without_recursion(own) for length, own in runs.items()}
@@ -383,7 +384,7 @@ def coupling_curves(
         longest = max(members)
         grid = grid_of(runs[longest], known[longest], merged, distances, weights)
         if run.rate < 1 and run.noise < grid.top / grid.distances:
-            continue  # sampled steps are not merged, and to round distances up undoes each
+            continue  # sampled steps are not merged, and rounding distances up cancels their gain
         table = Table(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))
     return tuple(

@@ -1,15 +1,15 @@
 """Forgetting: the noise of the last m steps hides what happened before.
 
-Let X and X' be the runs on the two datasets, and let Y be at X'_(T-m) after T - m steps and follow
-the first dataset from there.
+Let X and X' be the runs on the two datasets, and let Y equal X' for the first T - m steps and
+follow the first dataset from there.
 
-- Y against X': the same point m steps before the end, so a composition of m steps. Its tradeoff
-  function is at least f_m: G(mu) with mu^2 = sum of v_k^2/s^2 over those steps for fixed batches,
-  C_p(G(v/s)) composed m times for batches drawn without replacement.
+- Y against X': they coincide m steps before the end, so this is a composition of m steps. Its
+  tradeoff function is at least f_m: G(mu) with mu^2 = sum of v_k^2/s^2 over those steps for fixed
+  batches, C_p(G(v/s)) composed m times for batches drawn without replacement.
 - X against Y: two chains with the same updates (for sampled batches: the same batches), whose
-  points after T - m steps are at most R apart, R = D or the distance that both reach when they
-  share their noise. By `audit.bounds.own.killed_walk` they can be coupled so that X_T = Y_T but for
-  a chance of beta_m = h_m(R), which bounds their total variation distance.
+  points after T - m steps are at most R apart, where R is D or the largest distance that the runs
+  reach with shared noise. By `audit.bounds.own.killed_walk` they can be coupled so that X_T = Y_T
+  except with probability beta_m = h_m(R), which bounds their total variation distance.
 
 So P(X_T in S) <= P(Y_T in S) + beta_m <= e^epsilon P(X'_T in S) + delta_(f_m)(epsilon) + beta_m for
 every event S and m <= T, and the same with the datasets exchanged:
@@ -47,16 +47,16 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
-_FIRST, _EACH = 96, 16  # lengths that a search compares at first, and in each round after
-_COARSE_GRID = 1 << 14  # enough to compare lengths of sampled compositions
+_FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
+_COARSE_GRID = 1 << 14  # sufficient to compare lengths of sampled compositions
 _SMALLEST_DELTA = 1e-13
 _SMALLEST_DECADE = 12
-_DECADES = (2, 5, 8)  # where a whole profile is asked for
+_DECADES = (2, 5, 8)  # decades used for a whole profile
 
 
 @dataclass(frozen=True)
 class Lengths:
-    """The lengths m that are worth trying, in rising order, and beta_m of each.
+    """Candidate lengths m in increasing order, and beta_m of each.
 
     The last is T itself, with beta = 0: composition.
     """
@@ -80,7 +80,7 @@ class Lengths:
         return cls(np.append(counts, total), np.append(betas, 0.0))
 
     def only(self, count: int) -> Lengths:
-        """Return one length alone: the chance of the longest one here that is no longer."""
+        """Return one length; its beta is that of the longest candidate that is no longer."""
         place = int(np.searchsorted(self.counts, count, side="right")) - 1
         beta = float(self.betas[place]) if place >= 0 else 1.0
         return Lengths(np.array([count]), np.array([beta]))
@@ -93,18 +93,18 @@ def beta_bound(run: Run, count: int) -> float:
 
 @dataclass(frozen=True, eq=False)
 class ForgettingCurve(PrivacyCurve):
-    """The smallest of delta_(f_m) + beta_m over m, at each point that is asked for.
+    """Smallest delta_(f_m) + beta_m over m, at each point.
 
-    Every m gives a bound, so that a search over m can be loose and never wrong. ``beta`` is the
-    largest tradeoff function above which the profile leaves nothing (`tradeoff_from_profile`);
-    ``renyi`` is that of composition, since a profile that does not vanish bounds no divergence.
+    Every m gives a bound, so a search that misses the best m is looser and still valid. ``beta`` is
+    the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
+    is that of composition, since a profile with a positive limit bounds no divergence.
 
     Parameters
     ----------
-    lengths
-        The lengths to choose from.
-    composition
-        All T steps.
+    lengths : Lengths
+        Candidate lengths.
+    composition : PrivacyCurve
+        Composition of all T steps.
     """
 
     lengths: Lengths
@@ -112,7 +112,7 @@ class ForgettingCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Both orders have the same bound."""
+        """Whether both orders have the same bound; true."""
         return True
 
     @abstractmethod
@@ -136,12 +136,12 @@ class ForgettingCurve(PrivacyCurve):
 
 @dataclass(frozen=True, eq=False)
 class GaussianForgettingCurve(ForgettingCurve):
-    """Fixed batches: f_m = G(mu_m).
+    """Curve for fixed batches: f_m = G(mu_m).
 
     Parameters
     ----------
-    mus
-        mu_m of each length.
+    mus : ndarray
+        Parameters mu_m of each length.
     """
 
     mus: Array
@@ -162,14 +162,14 @@ class GaussianForgettingCurve(ForgettingCurve):
 
 @dataclass(frozen=True, eq=False)
 class SampledForgettingCurve(ForgettingCurve):
-    """Sampled batches: f_m is C_p(G(v/s)) composed m times.
+    """Curve for sampled batches: f_m is C_p(G(v/s)) composed m times.
 
-    The best m is searched for at delta = 0.1, 0.01, ..., when first needed, by coarse compositions.
+    The best m is searched for at delta = 0.1, 0.01, ... on first use, with coarse compositions.
 
     Parameters
     ----------
-    step
-        C_p(G(v/s)).
+    step : SubsampledGaussian
+        One step, C_p(G(v/s)).
     """
 
     step: SubsampledGaussian
@@ -189,7 +189,7 @@ class SampledForgettingCurve(ForgettingCurve):
         return self._places[decade]
 
     def _search(self, delta: float) -> int:
-        """Golden-section search among the lengths whose chance leaves something of delta."""
+        """Search by golden sections among the lengths with beta_m below delta."""
         betas = self.lengths.betas
         first = int(np.argmax(betas < delta))  # the last one is 0
         last = betas.size - 1
@@ -250,15 +250,15 @@ def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
 
     Parameters
     ----------
-    run
-        What is bounded.
-    count
-        m; None for the best at each question.
+    run : Run
+        The run.
+    count : int, optional
+        Length m. Default: the best at each point.
 
     Raises
     ------
     ValueError
-        If ``count`` is no whole number from 1 to T.
+        If ``count`` is not an integer from 1 to T.
     """
     if count is not None:
         validate.integer(1, m=count)
@@ -276,7 +276,7 @@ def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
 
 
 def gaussian_epsilon(delta: Array, mu: Array) -> Array:
-    """Return the epsilon of G(mu) at delta, of arrays that broadcast; infinite for delta <= 0."""
+    """Return the epsilon of G(mu) at delta, for arrays that broadcast; infinite for delta <= 0."""
     delta, mu = np.broadcast_arrays(delta, mu)
     some = delta > 0
     d, m = np.where(some, delta, 0.5), mu
@@ -295,7 +295,7 @@ def gaussian_epsilon(delta: Array, mu: Array) -> Array:
 
 
 def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) -> Array:
-    """Return the smallest cost of each row over the places 0..count-1, from coarse to fine.
+    """Return the smallest cost of each row over the indices 0..count-1, from coarse to fine.
 
     ``cost`` maps places, shape (places,) or (rows, places), to costs of shape (rows, places).
     """
@@ -326,7 +326,7 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
     statement=(
         "convex losses, bounded domain or contracting steps: delta(eps) <= "
         "delta_(f_m)(eps) + beta_m, f_m the composition of the last m steps and beta_m the "
-        "chance that a walk from D, of steps 2 s Z, held at D, is not killed at 0 in m steps"
+        "probability that a walk from D, of steps 2 s Z, held at D, is not killed at 0 in m steps"
     ),
     assumes=ASSUMPTIONS,
     status=Status.OWN,
@@ -342,14 +342,14 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    m
-        The length, 1 to T. By default the best for each question asked of the curve.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    m : int, optional
+        Length, 1 to T. Default: the best at each point of the curve.
 
     Raises
     ------
     ValueError
-        If ``m`` is out of its range.
+        If ``m`` is out of range.
     """
     return forgetting_curve(Run.of(mechanism), m)

@@ -1,10 +1,10 @@
-"""Compiled loops of the coupling recursion: the options of one step, for all weights at once.
+"""Compiled loops of the coupling recursion: the options of one step, for all weights.
 
 ``table[i, middle + j]`` bounds H_k(r_i, e^(j h)) for every whole j from -middle to middle, with
 ``middle`` several times the number of weights. H is convex in the weight, so chords of the table
-are bounds too; it falls in the weight, so the largest weight of the grid serves all above; and it
-is at most 1, which serves all below the grid's mirror image. An option that multiplies weights by
-a constant moves along the grid, whatever the weight: the loops over j have no branches and no
+are bounds as well. It decreases in the weight, so the largest weight of the grid bounds all larger
+ones, and it is at most 1, which bounds all below the grid's mirror image. An option that multiplies
+weights by a constant is a shift along the grid, so the loops over j have no branches and no
 logarithms.
 """
 
@@ -19,7 +19,7 @@ Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
 
 PADDING = 4
-"""``middle`` is so many times the largest j of the grid."""
+"""Ratio of ``middle`` to the largest j of the grid."""
 
 
 @compiled

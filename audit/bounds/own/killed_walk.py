@@ -1,23 +1,25 @@
 """Meeting times of two copies of one chain under maximal reflection coupling.
 
-Two chains with the same c-Lipschitz updates, from points at distance r: before the noise of a step
-they are at most c r apart. Maximal coupling of two normal laws N(x, s^2 I), N(y, s^2 I) at distance
-rho = |x - y| makes the points equal with the largest probability, and reflects the one into the
-other at the hyperplane between them otherwise. Their distance then has on r' > 0 the density
+Consider two chains with the same c-Lipschitz updates, from points at distance r. Before the noise
+of a step they are at most c r apart. Maximal coupling of two normal laws N(x, s^2 I), N(y, s^2 I)
+at distance rho = |x - y| makes the points equal with the largest probability, and otherwise
+reflects one into the other at the hyperplane between them. Their distance then has on r' > 0 the
+density
 
     N(r'; rho, 4 s^2) - N(r'; -rho, 4 s^2)
 
-and is 0 else. Projection onto the domain makes it no larger, and never above D. Let h_k(r) be the
-largest chance, over all updates, that chains at distance at most r have not met k steps later:
+and is 0 otherwise. Projection onto the domain does not increase it, and bounds it by D. Let h_k(r)
+be the largest probability, over all updates, that chains at distance at most r have not met after k
+steps:
 h_0(r) = 1 for r > 0, and h_k(0) = 0. With h_k extended to an odd function and constant beyond D,
 
     h_(k+1)(r) <= E h_k(c r + 2 s Z),
 
-since the right side rises in rho (by induction h_k rises on the whole line), so that c r is the
-worst rho. One operator thus bounds all chains; it is the law of a walk that is killed at 0 and held
-at D. Two walks that are clamped at both ends of an interval of length D, started from its two
-ends, reach the bound: they are mirror images, so their total variation distance is the chance that
-they have not met.
+since the right side increases in rho (by induction h_k increases on the whole line), so c r is the
+worst rho. One operator therefore bounds all chains; it is the law of a walk that is killed at 0 and
+held at D. Two walks clamped to an interval of length D, started from its two ends, attain the
+bound: they are mirror images, so their total variation distance is the probability that they have
+not met.
 """
 
 from __future__ import annotations
@@ -35,28 +37,28 @@ from audit.numerics.panels import Panels
 
 Array = NDArray[np.float64]
 
-_WIDTH = 3.0  # of a panel, in deviations of the walk
-_ORDERS = (16, 12)  # nodes of a panel: five a deviation leave errors of rounding only
-_LONGEST = 50.0  # a domain of more deviations is crossed in merged steps
-_LOST = 12.0  # deviations of the stationary walk: beyond, two chains are taken never to meet
+_WIDTH = 3.0  # width of a panel, in deviations of the walk
+_ORDERS = (16, 12)  # nodes of a panel; five per deviation leave only rounding errors
+_LONGEST = 50.0  # steps are merged on a domain of more deviations
+_LOST = 12.0  # deviations of the stationary walk beyond which two chains count as never meeting
 _UNIT = 2.0**-52
 _SMALLEST = 1e-290
 
 
 @dataclass(frozen=True)
 class KilledWalk:
-    """The walk of the distance: times c, plus 2 s Z, killed at 0.
+    """Walk of the distance: multiplied by c, plus 2 s Z, killed at 0.
 
     Parameters
     ----------
-    contraction
-        c of one step, in [0, 1].
-    deviation
-        2 s.
-    top
-        Where the walk is held.
-    absorbed
-        Whether chains that far apart are taken to stay apart for good.
+    contraction : float
+        Contraction c of one step, in [0, 1].
+    deviation : float
+        Standard deviation 2 s.
+    top : float
+        Distance at which the walk is held.
+    absorbed : bool
+        Whether chains at that distance count as never meeting.
     """
 
     contraction: float
@@ -65,9 +67,9 @@ class KilledWalk:
     absorbed: bool = False
 
     def merged(self, count: int) -> KilledWalk:
-        """Return ``count`` steps as one, which is held at the top after the last of them only.
+        """Return ``count`` steps as one, held at the top only after the last of them.
 
-        The distance is larger for it, so the chance to stay apart is too.
+        This increases the distance, and so the survival probability.
         """
         c = self.contraction
         spread = float(geometric(2 * math.log(c), count)) if c > 0 else 1.0
@@ -75,7 +77,7 @@ class KilledWalk:
         return KilledWalk(c**count, deviation, self.top, self.absorbed)
 
     def rows(self, distance: Array, panels: Panels) -> Array:
-        """Return the weights of each node, and of the top, from each distance: a row for each."""
+        """Return the weights of each node, and of the top, from each distance, one row each."""
         nodes, weights = panels.nodes.ravel(), panels.weights.ravel()
         rho = self.contraction * distance[:, None]
         scale = self.deviation
@@ -90,7 +92,7 @@ class KilledWalk:
         return np.concatenate([density * weights, upper[:, None]], axis=1)
 
     def _operator(self, order: int) -> tuple[Array, Array, Panels]:
-        """Return the walk's operator on nodes and the top, these places, and the nodes' panels."""
+        """Return the walk's operator on nodes and the top, these points, and the nodes' panels."""
         panels = Panels.covering(0.0, self.top, _WIDTH * self.deviation, order)
         places = np.append(panels.nodes.ravel(), self.top)
         operator = self.rows(places, panels)
@@ -100,12 +102,12 @@ class KilledWalk:
         return operator, places, panels
 
     def survival(self, distances: Array, order: int) -> Array:
-        """Return the chance to be alive after 1, 2, ... steps, each from its own distance."""
+        """Return the survival probability after 1, 2, ... steps, each from its own distance."""
         operator, places, panels = self._operator(order)
         count = distances.size
         size = max(math.isqrt(count), 1)
         leap = np.linalg.matrix_power(operator, size)
-        # what is left after 0, size, 2 size, ... steps, from every place
+        # survival after 0, size, 2 size, ... steps, from every point
         alive = np.ones((places.size, -(-count // size)))
         for j in range(1, alive.shape[1]):
             alive[:, j] = leap @ alive[:, j - 1]
@@ -128,8 +130,8 @@ class KilledWalk:
     def bounds(self, distances: Array) -> Array:
         """Return upper bounds on `survival`, each from its own distance.
 
-        The difference of two numbers of nodes is added, and what rounding can do: all terms are
-        positive, so each step adds a relative error of some units for each node.
+        The difference between two numbers of nodes is added, and a bound on rounding: all terms are
+        positive, so each step adds a relative error of some units per node.
         """
         fine, coarse = (self.survival(distances, order) for order in _ORDERS)
         nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
@@ -138,9 +140,9 @@ class KilledWalk:
         return np.asarray(np.minimum(result * (1 + rounding) + _SMALLEST, 1.0))
 
     def chances(self, distances: Array, stride: int, count: int) -> Array:
-        """Return upper bounds on the chance to be alive after stride, 2 stride, ... steps.
+        """Return upper bounds on the survival probability after stride, 2 stride, ... steps.
 
-        Shape (count, distances); as `bounds`, with all starts at once.
+        Shape (count, distances); like `bounds`, for all starts at once.
         """
         fine, coarse = (self._chances(distances, stride, count, order) for order in _ORDERS)
         nodes = (self.top / (_WIDTH * self.deviation) + 1) * _ORDERS[0]
@@ -163,7 +165,7 @@ class KilledWalk:
 def walk_of(contraction: float, noise: float, diameter: float, start: float) -> KilledWalk:
     """Return the walk of the distance of two chains that start at most ``start`` apart.
 
-    Without walls, or where they are far, the walk ends well beyond the reach of chance.
+    If the domain is unbounded or large, the walk ends well beyond its typical range.
     """
     deviation = 2 * noise
     top = diameter
@@ -174,12 +176,12 @@ def walk_of(contraction: float, noise: float, diameter: float, start: float) -> 
 
 
 def merge_count(walk: KilledWalk) -> int:
-    """Return how many steps to merge, so that the domain is no more than 50 deviations wide."""
+    """Return the number of steps to merge, so that the domain is at most 50 deviations wide."""
     return max(int((walk.top / walk.deviation / _LONGEST) ** 2), 1)
 
 
 def forgotten_after(walk: KilledWalk, smallest: float) -> int:
-    """Estimate the steps after which the chance to be apart is below ``smallest``."""
+    """Return about how many steps reduce the survival probability below ``smallest``."""
     width = walk.top / walk.deviation + 0.5
     rate = math.pi**2 / 8 / width**2
     if walk.contraction < 1:

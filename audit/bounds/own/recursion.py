@@ -1,8 +1,8 @@
 """The coupling recursion on a grid of distances and weights, every error rounded upward.
 
-A stretch is a number of steps in a row that the recursion takes as one. A stretch of q steps is
-described by the parameters of one step, (c, v, s), and by whether it is one. From distance r, with
-noise shared and no walls, the distance becomes c r + v at its end.
+A stretch is a number of consecutive steps that the recursion treats as one. It has the parameters
+of one step, (c, v, s). From distance r, with shared noise and no walls, the distance is c r + v at
+its end.
 
 Merging q steps of one kind gives c' = c^q, v' = v (1 + c + ... + c^(q-1)) and
 s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))), and of the options of one step these are left:
@@ -53,13 +53,13 @@ Integers = NDArray[np.int64]
 
 _FINE = 0.12  # spacing of a loss, in units of its deviation
 _NEGLIGIBLE = 1e-13
-_REACH = 8.3  # deviations of a privacy loss: the rest is charged in full
+_REACH = 8.3  # range of a privacy loss in deviations; the rest is charged in full
 _WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
 _LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
 _NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s, beside 0
 _LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
 _INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
-_ABSOLUTE = 1e-16  # what is subtracted from 1
+_ABSOLUTE = 1e-16  # absolute error of differences from 1
 _CONVERGED = 1e-3  # of delta, relative: a thousandth of it moves epsilon in the fourth digit
 
 
@@ -69,14 +69,14 @@ class Stretch:
 
     Parameters
     ----------
-    count
-        q, how many steps it stands for.
-    contraction, shift, noise
-        c', v' and s'.
-    meetings, period
-        How often the record is met, and in how many steps once; period 1 for each step or none.
-    rate
-        The chance that the record is in the batch, 1 for fixed batches.
+    count : int
+        Number q of steps.
+    contraction, shift, noise : float
+        Parameters c', v' and s'.
+    meetings, period : int, default: 1
+        Number of uses of the record, and steps per use; period 1 for every step or none.
+    rate : float, default: 1.0
+        Probability that the record is in the batch; 1 for fixed batches.
     """
 
     count: int
@@ -89,11 +89,11 @@ class Stretch:
 
     @property
     def merged(self) -> bool:
-        """Whether it stands for more than one step."""
+        """Whether the stretch has more than one step."""
         return self.count > 1
 
     def parallel(self, start: float, end: float) -> float:
-        """Return the parameter of moving from distance ``start`` to ``end``; 0 where it is free."""
+        """Return the parameter of moving from distance ``start`` to ``end``; 0 if it is free."""
         total = self.contraction * start + self.shift - end
         if total <= 0:
             return 0.0
@@ -107,7 +107,7 @@ class Stretch:
 
 
 def _taut(corners: list[tuple[float, float]], end: tuple[float, float]) -> float:
-    """Return the root of the sum of squared rises, step by step, of the string from (0, 0)."""
+    """Return the root of the sum of squared rises per step of the taut string from (0, 0)."""
     hull = [(0.0, 0.0)]
     for x, y in [*corners, end]:
         while len(hull) > 1:
@@ -134,9 +134,9 @@ def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
 
 
 def steps_to_merge(run: Run, width: float, rounds: int) -> int:
-    """Return how many steps to merge: noise up to ``width``, and ``rounds`` stretches or more."""
+    """Return the number of steps to merge: noise up to ``width``, at least ``rounds`` stretches."""
     if run.rate < 1:
-        return 1  # the batch of each step is drawn anew
+        return 1  # every step has a new batch
     count = max(min(int((width / run.noise) ** 2), run.steps // rounds), 1)
     if run.gap > 0:
         count = max(min(count, int(0.25 / run.gap)), 1)
@@ -144,7 +144,7 @@ def steps_to_merge(run: Run, width: float, rounds: int) -> int:
 
 
 def stretches(run: Run, merged: int) -> tuple[Stretch, ...]:
-    """Return the stretches that are repeated, from the last step of the run backward."""
+    """Return the repeated stretches, from the last step of the run backward."""
     length = run.period
     if length == 1:
         return (_repeated(run, merged, run.shift, 1),)
@@ -165,8 +165,8 @@ def stretches(run: Run, merged: int) -> tuple[Stretch, ...]:
 class Grid:
     """Distances from 0 to ``top`` in equal steps, and weights e^(j spacing), j = 0..count.
 
-    Where no wall holds the distance at the top, one more row stands for all that is above: there
-    the bound is 1.
+    If no wall bounds the distance, one more row represents all larger distances, where the bound is
+    1.
     """
 
     top: float
@@ -177,27 +177,27 @@ class Grid:
 
     @property
     def rows(self) -> Array:
-        """The distances r_i."""
+        """Distances r_i."""
         return np.asarray(self.top * np.arange(self.distances + 1) / self.distances)
 
     @property
     def last(self) -> int:
-        """The row that stands for every distance above the others."""
+        """Row of all distances above the others."""
         return self.distances + int(self.open_end)
 
     def row_above(self, distance: float) -> int:
-        """Return the first row whose distance is no smaller."""
+        """Return the first row whose distance is at least ``distance``."""
         return min(int(np.searchsorted(self.rows, distance)), self.last)
 
     @property
     def log_weights(self) -> Array:
-        """The logs of the weights of at least 1."""
+        """Logarithms of the weights of at least 1."""
         return np.asarray(self.spacing * np.arange(self.count + 1))
 
 
 @dataclass(frozen=True, eq=False)
 class _Loss:
-    """The privacy loss of a step, on every ``stride``-th weight of the grid.
+    """Privacy loss of a step, on every ``stride``-th weight of the grid.
 
     `pessimistic_grid` connects its profile by chords, as the table does.
     """
@@ -209,7 +209,7 @@ class _Loss:
 
 
 def _power_of_two(most: float) -> int:
-    """Return the largest power of two that is no larger, at least 1.
+    """Return the largest power of two that is at most ``most``, and at least 1.
 
     Multiples of it are on the grid and on every grid that halves its spacing.
     """
@@ -218,13 +218,13 @@ def _power_of_two(most: float) -> int:
 
 @lru_cache(maxsize=1024)
 def _loss(mu: float, rate: float, spacing: float, count: int) -> _Loss | None:
-    """Return the loss of C_p(G(mu)); None where it spreads over more than the grid can use."""
+    """Return the loss of C_p(G(mu)); None if it is too wide for the grid."""
     stride = _power_of_two(_FINE * mu / spacing) if rate == 1 else 1
     points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
     if points * stride >= (PADDING - 1) * count:
         return None
     grid = pessimistic_grid(SubsampledGaussian(rate, mu), stride * spacing, points)
-    # negative losses beyond some point count as smaller ones, which charges more
+    # truncating negative losses increases the bound
     beyond = np.cumsum(grid.left[::-1])[::-1]
     kept = max(int(np.searchsorted(-beyond, -_NEGLIGIBLE)), 2)
     left = grid.left[:kept].copy()
@@ -234,7 +234,7 @@ def _loss(mu: float, rate: float, spacing: float, count: int) -> _Loss | None:
 
 @dataclass(frozen=True, eq=False)
 class _Reflection:
-    """The bins of one reflection, and the rows that its pairs come to."""
+    """Bins of one reflection, and the rows of the resulting distances."""
 
     near: int
     far: Integers
@@ -245,7 +245,7 @@ class _Reflection:
 
 @dataclass(frozen=True, eq=False)
 class _Options:
-    """What can be done from one distance before the noise of a stretch."""
+    """Options from one distance before the noise of a stretch."""
 
     free: int
     moves: tuple[tuple[int, _Loss], ...]
@@ -295,7 +295,7 @@ def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Optio
         if shift == stretch.shift:
             mu = stretch.parallel(start, float(rows[end]))
         if 0 < mu <= (_WIDEST if end else _WIDEST_TO_ZERO):
-            # one loss serves all moves over the same distance, in spite of rounding
+            # one loss for all moves over the same distance, despite rounding
             loss = _loss(float(f"{mu * (1 + 1e-13):.13g}"), 1.0, grid.spacing, grid.count)
             if loss is not None:
                 moves.append((end, loss))
@@ -331,7 +331,7 @@ class Step:
         self.weights = np.exp(grid.spacing * np.arange(-grid.count, grid.count + 1))
 
     def last(self) -> Array:
-        """Return the bound where this stretch is the last one: two normal laws."""
+        """Return the bound if this stretch is the last one: two normal laws."""
         grid, stretch = self.grid, self.stretch
         values = np.ones((grid.last + 1, grid.count + 1))
         for i, r in enumerate(grid.rows):
@@ -364,7 +364,7 @@ class Step:
         return np.asarray(row[middle : middle + self.grid.count + 1])
 
     def _composed(self, source: Array) -> Array:
-        """Return the cost of keeping a distance, at which H is ``source``, through the stretch."""
+        """Return the cost of keeping a distance with H equal to ``source`` through the stretch."""
         if self.composed is None:
             if self.stretch.shift > 0:
                 return np.ones(self.grid.count + 1)

@@ -1,8 +1,8 @@
 """Runs and assumptions shared by the bounds of this package.
 
 With s = eta sigma the noise of a step, X_(k+1) = Pi(phi_k(X_k) + s Z_k) and X' the same with
-phi'_k, from one start. The updates phi_k and phi'_k are c-Lipschitz, and a step that meets the
-differing record has |phi_k - phi'_k| <= v; at the other steps the updates are the same.
+phi'_k, from a common start. The updates phi_k and phi'_k are c-Lipschitz. A step that uses the
+differing record has |phi_k - phi'_k| <= v; in other steps the updates are equal.
 """
 
 from __future__ import annotations
@@ -49,27 +49,27 @@ ASSUMPTIONS = (
 class Run:
     """Worst run that a mechanism allows, in numbers.
 
-    The differing record of fixed batches is taken to be in the last one: a run in which j steps
+    The differing record of fixed batches is taken to be in the last one. A run in which j steps
     follow its last batch is a post-processing of a run that is j steps shorter, and that shorter
-    run is among those of all T steps (updates may be constant, which forgets the first j steps).
+    run is among those of T steps (updates may be constant, which discards the first j steps).
     Shuffled batches are a mixture over positions, which both datasets share.
 
     Parameters
     ----------
     steps : int
-        T.
+        Number of steps T.
     noise : float
-        s, the standard deviation of a step's noise.
+        Standard deviation s of a step's noise.
     shift : float
-        v, by how far a step that meets the record moves the iterates apart.
+        Distance v by which a step that uses the record separates the iterates.
     gap : float
-        1 - c, in [0, 1].
+        Value of 1 - c, in [0, 1].
     diameter : float
-        D, infinite where the domain is not bounded.
+        Diameter D; infinite if the domain is unbounded.
     period : int
-        The record is met in the last step, and once in ``period`` steps before.
+        The record is used in the last step, and once in every ``period`` steps before.
     rate : float
-        The chance of meeting it there: below 1 for sampled batches, whose period is 1.
+        Probability of its use in these steps: below 1 for sampled batches, whose period is 1.
     """
 
     steps: int
@@ -99,23 +99,23 @@ class Run:
 
     @property
     def contraction(self) -> float:
-        """The Lipschitz constant c of an update."""
+        """Lipschitz constant c of an update."""
         return 1.0 - self.gap
 
     @property
     def ratio(self) -> float:
-        """v/s, the Gaussian parameter of a step that meets the record."""
+        """Gaussian parameter v/s of a step that uses the record."""
         return self.shift / self.noise
 
     def meetings(self, steps: ArrayLike) -> Array:
-        """Return the most meetings in so many steps in a row."""
+        """Return the largest number of uses of the record in ``steps`` consecutive steps."""
         return np.asarray(np.ceil(np.asarray(steps, dtype=np.float64) / self.period))
 
     def tracked(self, steps: ArrayLike) -> Array:
-        """Bound the distance of the iterates after ``steps`` steps, with the same noise in both.
+        """Return a bound on the distance of the iterates after ``steps`` steps with shared noise.
 
-        At most D, and at most v (1 + c^l + c^2l + ...) with one term for each meeting, l the
-        period.
+        At most D, and at most v (1 + c^l + c^2l + ...) with one term per use of the record and l
+        the period.
         """
         log_c = math.log1p(-self.gap) if self.gap < 1 else -700.0
         grown = self.shift * geometric(log_c * self.period, self.meetings(steps))

@@ -49,12 +49,12 @@ def _sampling(m: NoisySGD) -> str:
 
 ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
 POISSON_ZERO_OUT = Assumption(
-    "Poisson batches and a record that is left out",
+    "Poisson batches and a record that is removed or zeroed out",
     lambda m: m.batching is Batching.POISSON and m.relation is not Relation.REPLACE_ONE,
     _sampling,
 )
 FULL_OR_POISSON = Assumption(
-    "full batches, or Poisson batches and a record that is left out",
+    "full batches, or Poisson batches and a record that is removed or zeroed out",
     lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
     _sampling,
 )
@@ -202,10 +202,10 @@ def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = No
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    step_epsilon
-        e, the guarantee of one step; by default the best of 2000 for each question.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    step_epsilon : float, optional
+        Guarantee e of one step. Default: the best of 2000 at each point.
     """
     epsilons, deltas = _step_profile(mechanism, step_epsilon)
     claim = AdvancedComposition(epsilons, deltas, mechanism.steps, shortcut=False)
@@ -230,14 +230,14 @@ def advanced_composition_shortcut(
 
     False, because the second term grows with T and the first with its root: 1000 randomised
     responses with e=.9 have 486.5 at delta=1e-5 against the 273.1 claimed, and 4 * 10^6 steps on
-    linear losses with noise of 10 sensitivities, full batches and no domain refute it too.
+    linear losses with noise of 10 sensitivities, full batches and no domain refute it as well.
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    step_epsilon
-        e, below 1; by default the best for each question.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    step_epsilon : float, optional
+        Guarantee e of one step, below 1. Default: the best at each point.
     """
     if step_epsilon is not None and not 0 < step_epsilon < 1:
         raise ValueError(f"step_epsilon must be in (0, 1), got {step_epsilon!r}")

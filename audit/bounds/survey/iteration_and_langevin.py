@@ -106,11 +106,11 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    batch
-        kappa, the place of the record's batch in an epoch, from 1; by default the last, for which
-        the claim is largest.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    batch : int, optional
+        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
+        which the claim is largest.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (count * (epochs - 1) + 1 / (count - place + 1)) / count**2
@@ -136,10 +136,10 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    batch
-        kappa, from 1, on which this expression does not depend.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    batch : int, optional
+        Position kappa, counted from 1; it has no effect on this expression.
     """
     count, epochs, _ = _batch(mechanism, batch)
     return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
@@ -165,11 +165,11 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    batch
-        kappa, the place of the record's batch in an epoch, from 1; by default the last, which is
-        the worst.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    batch : int, optional
+        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
+        is the worst.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)

@@ -64,7 +64,7 @@ def test_choice_by_hand():
         allocation_cost([1.5, 0.0, 0.0, -0.5], shifts, stds)
     with pytest.raises(ValueError, match=r"allocations must end at z_T = 0, got 0.5"):
         allocation_cost([0.5, 0.0, 0.0, 0.0], shifts, stds)
-    with pytest.raises(ValueError, match=r"one a step \(4 shifts, 4 noises\), got 1"):
+    with pytest.raises(ValueError, match=r"one value per step \(4 shifts, 4 noises\), got 1"):
         allocation_cost([1.0], shifts, stds)
     # what is allocated later costs less noise-free distance, never less than the best
     late = [0.0, 0.0, 0.0, 1.0]

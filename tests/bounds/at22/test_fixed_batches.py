@@ -149,7 +149,7 @@ def test_amplification_options():
     with pytest.raises(ValueError, match="allocations must end at z_T = 0, got 1"):
         rho("at22.proposition_3_2", m, shifts=zero, allocations=zero)
     schedule = mechanism(steps=2, step_size=(0.1, 0.2))
-    with pytest.raises(ValueError, match=r"shifts must be one a step \(2\) for a schedule, got 3"):
+    with pytest.raises(ValueError, match=r"one value per step \(2\) for a schedule, got 3"):
         rho("at22.proposition_2_17", schedule, shifts=[1.0, 1.0, 1.0])
     strong = mechanism(step_size=1.0, strong_convexity=0.5, steps=4)
     contracted = rho("at22.proposition_5_4", strong, shifts=zero)

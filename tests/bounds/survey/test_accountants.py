@@ -128,7 +128,7 @@ def test_mtz19_covers_the_sampled_gaussian_in_its_range_only():
     for changes, message in (
         ({"noise_std": 3.9}, "needs noise of at least 4 sensitivities"),
         ({"batch_size": 3, "noise_std": 9.0}, "needs a sampling rate of at most 1/5"),
-        ({"relation": Relation.REPLACE_ONE}, "a record that is left out"),
+        ({"relation": Relation.REPLACE_ONE}, "a record that is removed or zeroed out"),
     ):
         with pytest.raises(bounds.NotApplicable, match=message):
             bounds.evaluate(
