@@ -82,7 +82,7 @@ class Catalogue(Stored):
     def run(self) -> list[nodes.Node]:
         """Write the blocks; ``catalogue.js`` filters them."""
         rows = rows_of(self.read(RESULTS / "catalogue" / "catalogue.csv"))
-        return [raw(CONTROLS), raw("\n".join(map(self.block, rows)))]
+        return [raw(CONTROLS), raw(f'<div id="catalogue">{"".join(map(self.block, rows))}</div>')]
 
     def block(self, row: Mapping[str, str]) -> str:
         """Return one statement."""
@@ -110,7 +110,7 @@ class Catalogue(Stored):
             f'data-ratio="{row["ratio"]}"><summary><code>{html.escape(row["claim"])}</code> '
             f'<span class="badge status">{html.escape(row["status"])}</span> '
             f'<span class="badge verdict-{short.replace(" ", "-")}">{short}</span> '
-            f'<span class="ratio">{ratio}</span>'
+            f'<span class="factor">{ratio}</span>'
             f'<span class="gist">{html.escape(row["statement"])}</span></summary>'
             f"<dl>{listed}</dl></details>"
         )

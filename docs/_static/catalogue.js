@@ -29,7 +29,7 @@
           return sign * (p - q);
         })
       : entries;
-    const parent = entries[0].parentNode;
+    const parent = document.getElementById("catalogue");
     for (const e of sorted) parent.append(e);
     form.querySelector("output").textContent = `${shown} of ${entries.length}`;
   };
