@@ -26,6 +26,7 @@ extensions = [
     "stored_results",
     "command_help",
     "schema_tables",
+    "rooms",
     "public_names",
     "link_check",
 ]

@@ -31,7 +31,7 @@ PAGES = sorted(
 )
 BLOCKS = {page: blocks.blocks_of(page) for page in PAGES}
 ALL = [block for found in BLOCKS.values() for block in found]
-LANGUAGES = {"python", "console", "yaml", "json", "text"}
+LANGUAGES = {"python", "console", "yaml", "json", "text", "toml"}
 WITH_PYTHON = [
     page for page in PAGES if any(b.language == "python" and b.file is None for b in BLOCKS[page])
 ]
@@ -193,7 +193,7 @@ def documented() -> set[str]:
     text = "".join(
         page.read_text(encoding="utf-8") for page in sorted((DOCS / "reference").glob("*.md"))
     )
-    return set(re.findall(r"^   (audit\.[\w.]+)$", text, flags=re.MULTILINE))
+    return set(re.findall(r"^   ~(audit\.[\w.]+)$", text, flags=re.MULTILINE))
 
 
 ROOMS = (
