@@ -18,9 +18,9 @@ Array = NDArray[np.float64]
 
 __all__ = ["GridComposition", "TooManyCells"]
 
-# Logarithm by which the moment bound of a tilt may be above the least, and how often it is mended.
+# Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _NEAR, _TILTS = 6.0, 4
-# Layers whose part of delta has less than this in logarithms need no tilt that is sharper.
+# Layers with a smaller share of delta (in logs) need no better tilt.
 _LOG_SMALL = -30.0
 # Roundings of the exponents of a tilted mass.
 _UNITS = 256
@@ -34,11 +34,11 @@ class GridComposition:
     Parameters
     ----------
     parts : sequence of tuple of (GridPair, int)
-        Pairs on the same side with the same interval, and how often each is run.
+        Pairs on the same side with the same interval, and the number of repetitions of each.
     layers : sequence of sequence of Piece, optional
-        What adds the runs in which some step has an outcome that ``parts`` leave out: for each
-        layer (base, part, times) of every pair, of which one layer's base and part together are
-        the next one's base, on a grid of another interval. The last layer has all outcomes.
+        Additional runs, in which some step has an outcome missing from ``parts``: for each layer
+        (base, part, times) of every pair, on a grid of another interval. Base and part of one layer
+        together are the base of the next. The last layer holds all outcomes.
 
     Raises
     ------
@@ -60,7 +60,7 @@ class GridComposition:
         for one, other in itertools.pairwise(self._layers):
             if not np.allclose(one.masses(), other.masses(of_base=True), rtol=0, atol=1e-9):
                 raise ValueError(
-                    "layers must begin with the outcomes of those before them, got masses "
+                    "layers must begin with the outcomes of earlier layers, got masses "
                     f"{one.masses()} and {other.masses(of_base=True)}"
                 )
 
@@ -111,14 +111,14 @@ class GridComposition:
     def epsilon(self, delta: float, near: float | None = None) -> float:
         """Return a bound on the least epsilon >= 0 with delta(epsilon) <= ``delta``.
 
-        An upper bound if the pairs dominate, and a lower one if they are dominated.
+        It is an upper bound if the pairs dominate, and a lower one if they are dominated.
 
         Parameters
         ----------
-        delta
-            In (0, 1).
-        near
-            About the epsilon, where it is known.
+        delta : float
+            A number in (0, 1).
+        near : float, optional
+            Approximate epsilon, if known.
         """
         if self.above and delta <= self.p_only * (1 + self.rounding):
             return math.inf
@@ -140,7 +140,7 @@ class GridComposition:
         return min(found) if self.above else max(found)
 
     def _near(self, tilts: Sequence[int], epsilon: float, floor: float) -> bool:
-        """Whether the tilts serve for an epsilon."""
+        """Return whether the tilts are suitable for an epsilon."""
         for layer, tilt in zip(self._layers, tilts, strict=True):
             logs = layer.log_bounds(epsilon)
             if logs[tilt] > max(float(logs.min()), floor) + _NEAR:

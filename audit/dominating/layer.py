@@ -1,16 +1,16 @@
 """Layers of a composition, convolved on one grid under a tilt with errors relative to delta.
 
 Losses of independent outcomes add up, so the arrays of the pairs are convolved. A plain FFT errs by
-1e-16 of the largest entry, which would swamp a small delta. Here P is tilted by e^(theta loss)
-first, with theta at the saddle point of the wanted delta: the entries that decide then are the
-largest ones (Koskela, Jaelkoe and Honkela 2020 use FFTs, Gopi, Lee and Wutschitz 2021 bound their
-errors; the tilt is that of Cramer's theorem). The window of the FFT is cut where Chernoff's bound
-leaves nothing, and what is left is part of the bracket, as is the rounding of the FFT.
+1e-16 of the largest entry, which can exceed a small delta. Therefore P is first tilted by
+e^(theta loss), with theta at the saddle point of the requested delta, so that the entries that
+matter are the largest ones (Koskela, Jaelkoe and Honkela 2020 use FFTs, Gopi, Lee and Wutschitz
+2021 bound their errors; the tilt is that of Cramer's theorem). The window of the FFT ends where
+Chernoff's bound is negligible; the mass outside and the rounding of the FFT widen the bracket.
 
 A layer is the measure (base + part)^T - base^T: the runs in which some step has an outcome of
-``part``. With losses in ``part`` far above those in ``base``, it needs a grid of its own only.
-Differences are never taken of large numbers: delta is a sum of positive terms, and the small
-difference of the two laws of a lower side, and of a layer, is carried through the powers.
+``part``. If the losses in ``part`` are far above those in ``base``, a coarser grid suffices for it.
+Large numbers are never subtracted: delta is a sum of positive terms, and the small difference of
+the two laws of a lower side, and of a layer, is propagated through the powers.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ Piece = tuple[GridPair | None, GridPair, int]
 
 # Mass outside of a window, as a share of delta at the tilted mean loss.
 _OUTSIDE = 1e-13
-# Rounding of an FFT of size N: this many units a stage. For each entry it is relative to the sum of
+# Rounding of an FFT of size N: units per stage. For each entry it is relative to the sum of
 # the absolute entries, for the Euclidean norm of all to their norm (Higham 2002, Theorem 24.2, has
 # 7 for radix 2; sizes have no other prime factors than 2, 3 and 5).
 _UNITS_A_STAGE = 10
@@ -48,17 +48,17 @@ _LOOSE, LOOSE = 1.0, 3.0
 _SAFETY = 2.0
 # Number of cached sets.
 _KEPT = 6
-# Blocks of cells in the copies on which tilts and windows are looked for, of all pairs.
+# Number of blocks of cells, over all pairs, in the copies used to choose tilts and windows.
 _BLOCKS, _FEWEST_BLOCKS = 1024, 96
 # Parts of a spectrum below this are dropped.
 _LOG_INACTIVE = -75.0
 # Relative rounding of a factor of a power.
 _UNITS = 8 * UNIT_ROUNDOFF
 # Exponents of weights on the left of the mean, and deviations of the tilted loss; sets that start
-# further left are not looked at.
+# further left are not considered.
 _LARGEST_EXPONENT = 600.0
 _LEFT = 8.0
-# Cells around the likeliest one at which a lower side looks for its best set.
+# Cells around the likeliest one that a lower side tries for its best set.
 _MOVES = (-64, -16, -4, -1, 0, 1, 4, 16, 64)
 
 
@@ -68,10 +68,10 @@ class TooManyCells(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class _Cells:
-    """The cells of a pair that both laws have.
+    """Cells of a pair with positive mass under both laws.
 
-    ``excess`` is lifted/p - 1, None where it is 0. Cells that underflow under one law are left out
-    under both, which an event may do.
+    ``excess`` is lifted/p - 1; None if it is 0. Cells that underflow under one law are dropped
+    under both, which corresponds to an event.
     """
 
     index: NDArray[np.int64]
@@ -95,7 +95,7 @@ class _Cells:
             return np.array([-np.inf]), np.zeros(1), np.zeros(1), np.zeros(1)
         if size <= most:
             return self.log_p, self.loss, self.loss, self.loss
-        # half of the cells evenly, half where the masses are
+        # half of the blocks evenly spaced, half by mass
         even = np.arange(0, size, -(-2 * size // most))
         p = np.exp(self.log_p)
         ranks = np.cumsum(np.sqrt(np.sqrt(p)))
@@ -107,7 +107,7 @@ class _Cells:
         return np.log(mass), mean, self.loss[starts], self.loss[ends]
 
     def lifted(self) -> _Cells:
-        """Return the cells with their lifted masses for those under P."""
+        """Return the cells with lifted masses in place of those under P."""
         if self.excess is None:
             return self
         return _Cells(self.index, self.loss, self.log_p + np.log1p(self.excess), None)
@@ -163,7 +163,7 @@ class _Copy:
             sums = weights.sum(axis=1)
             mean = weights @ loss / sums
             spread = np.maximum(weights @ loss**2 / sums - mean**2, 0.0)
-            near = spread < 1e-6 * mean**2  # where the difference has lost its digits
+            near = spread < 1e-6 * mean**2  # where the difference cancels
             for k in np.flatnonzero(near):
                 spread[k] = weights[k] @ (loss - mean[k]) ** 2 / sums[k]
             total += count * np.array([top + np.log(sums), mean, spread])
@@ -181,13 +181,13 @@ class _Copy:
 
 
 class Layer:
-    """The runs of independent pairs in which some step has an outcome of its ``part``.
+    """Runs of independent pairs in which some step has an outcome of its ``part``.
 
     Parameters
     ----------
-    pieces
-        (base or None, part, times) of each pair, all on one side and of one interval. With no base
-        all runs are meant.
+    pieces : sequence of Piece
+        Triple (base or None, part, times) of each pair, all on one side and with one interval.
+        Without a base, the layer holds all runs.
     """
 
     def __init__(self, pieces: Sequence[Piece]) -> None:
@@ -216,24 +216,24 @@ class Layer:
         )
 
     def masses(self, *, of_base: bool = False) -> Array:
-        """Return the probability under P of the outcomes of each pair, or of its base alone."""
+        """Return the probability under P of the outcomes of each pair, or of its base only."""
         pairs = [[base] if of_base else [base, part] for base, part, _ in self.pieces]
         return np.array([sum(float(p.p.sum()) for p in group if p is not None) for group in pairs])
 
     @cached_property
     def cumulants(self) -> tuple[Array, Array, Array]:
-        """Log mass, mean and variance of the loss of all runs under `TILTS`, of a copy."""
+        """Return approximate log mass, mean and variance of the total loss under `TILTS`."""
         return self._copy.moments(self.times)
 
     @cached_property
     def _shares(self) -> Array:
-        """Delta at the mean loss over the moment bound, by the saddle point method."""
+        """Return delta at the mean loss over the moment bound, by the saddle point method."""
         spread = np.sqrt(self.cumulants[2] / 2)
         shares = 0.5 * (erfcx(TILTS * spread) - erfcx((TILTS + 1) * spread))
         return np.clip(shares, 1e-300, 1.0)
 
     def epsilon_guess(self, delta: float) -> float:
-        """Return about the epsilon of ``delta``, of all runs, by the saddle point method."""
+        """Return the approximate epsilon of ``delta`` by the saddle point method."""
         log, mean, _ = self.cumulants
         logs = log - TILTS * mean + np.log(self._shares)
         below = np.flatnonzero(logs <= math.log(delta))
@@ -246,10 +246,10 @@ class Layer:
         return max(float(mean[k - 1] + step * (mean[k] - mean[k - 1])), 0.0)
 
     def tilt(self, epsilon: float, floor: float, loose: float = _LOOSE) -> int:
-        """Return which of `TILTS` serves for ``epsilon``.
+        """Return the index of the tilt in `TILTS` for ``epsilon``.
 
-        The least one whose moment bound on delta has a log at most ``loose`` above the least, or
-        below ``floor``: a smaller tilt has a shorter window.
+        It is the least one whose log moment bound on delta is at most ``loose`` above the least, or
+        below ``floor``, since a smaller tilt has a shorter window.
         """
         logs = self.log_bounds(epsilon)
         return int(np.argmax(logs <= max(float(logs.min()) + loose, floor)))
@@ -279,7 +279,7 @@ class Layer:
         size = fft.next_fast_len(max(high - low + 1, 16), real=True)
         if size > _LARGEST_SIZE:
             raise TooManyCells(
-                f"interval must be so large that {_LARGEST_SIZE} cells hold the composition, "
+                f"interval must be so large that the composition fits in {_LARGEST_SIZE} cells, "
                 f"got {self.interval:g}"
             )
         transform = _Transform(size, -(low % size))
@@ -293,7 +293,7 @@ class Layer:
         skew_error = _Error(0.0, 0.0)
         if not self.above:
             skew, skew_error = transform.difference()
-        # weights stay finite
+        # keeps weights finite
         left = min(_LARGEST_EXPONENT / (theta + 1), _LEFT * math.sqrt(self.cumulants[2][tilt]))
         leftmost = middle - math.floor(left / self.interval)
         cut = min(max(leftmost - low, 0), size - 1)
@@ -324,7 +324,7 @@ class Layer:
         )
 
     def _window(self, tilt: int, here: float, log_outside: float) -> tuple[int, int, int]:
-        """Return grid indices outside of which Chernoff leaves next to nothing, and the mean's.
+        """Return grid indices outside of which Chernoff's bound is negligible, and the mean's.
 
         The steps from theta are those at which a law of the window's scale has its bound.
         """
@@ -357,12 +357,12 @@ def _ends_of(piece: Piece) -> tuple[int, int, int]:
 
 
 def _tails(values: Array) -> Array:
-    """Return the sums of all entries from each one on."""
+    """Return the sums of all entries from each index on."""
     return np.cumsum(values[::-1])[::-1]
 
 
 class _Tilted:
-    """The tilted masses of some cells, and the log of their sum."""
+    """Tilted masses of some cells, and the log of their sum."""
 
     def __init__(self, cells: _Cells, theta: float) -> None:
         self.cells = cells
@@ -385,17 +385,17 @@ class _Tilted:
 
 
 class _Transform:
-    """Spectra of the powers, on the part where they are not negligible.
+    """Spectra of the powers, on frequencies where they are not negligible.
 
-    Pairs (b, d) stand for b^T and (b + d)^T - b^T; their majorants have the absolute values, with
-    and without the rounding of the FFT.
+    Pairs (b, d) represent b^T and (b + d)^T - b^T. Their majorants use absolute values, with and
+    without the rounding of the FFT.
     """
 
     def __init__(self, size: int, roll: int) -> None:
         self.size, self.roll = size, roll
         self.stages = _UNITS_A_STAGE * math.log2(size) * UNIT_ROUNDOFF
         self.active: NDArray[np.int64] = np.arange(size // 2 + 1)
-        self.log_size = np.zeros(self.active.size)  # of the law of P, at most
+        self.log_size = np.zeros(self.active.size)  # upper bound for the law of P
         self.grown = 0.0
         self.p: _Power | None = None
         self.lifted: _Power | None = None
@@ -413,7 +413,7 @@ class _Transform:
                 spectra.append(self._spectrum(one.cells.index, skew))
                 self.grown += times * float(np.abs(skew).sum())
         exact = part.cells.excess is None
-        # of the sums of all, which bounds the transforms of both laws
+        # bound on the transforms of both laws, from the total sums
         size = sum(np.abs(one.values) + one.entry for one in spectra)
         self.log_size += times * np.log(size)
         kept = self.log_size > _LOG_INACTIVE
@@ -482,7 +482,7 @@ class _Transform:
         spectrum[self.active] = found.values
         modulus = np.abs(found.values)
         left_out = math.exp(_LOG_INACTIVE + self.grown)
-        # the mean over both halves of the spectrum, and what was left out
+        # mean over both halves of the spectrum, and the dropped part
         entry = 2 * float(found.errors.sum()) / self.size + left_out
         entry += self.stages * 2 * float(modulus.sum()) / self.size
         # by Parseval's identity
@@ -492,7 +492,7 @@ class _Transform:
         return np.roll(fft.irfft(spectrum, self.size), self.roll), error
 
     def _norm(self, half: Array) -> float:
-        """Return the Euclidean norm of what has a transform of these moduli."""
+        """Return the Euclidean norm of an array whose transform has these moduli."""
         return math.sqrt(2 / self.size) * float(np.linalg.norm(half))
 
 
@@ -506,10 +506,10 @@ class _Error:
 
 @dataclass(frozen=True, eq=False)
 class _Spectrum:
-    """The transform of masses of absolute sum ``total``.
+    """Transform of masses with absolute sum ``total``.
 
-    ``entry`` bounds the error of each value, and ``norm`` the Euclidean norm of what has all errors
-    for its transform.
+    ``entry`` bounds the error of each value, and ``norm`` the Euclidean norm of the inverse
+    transform of all errors.
     """
 
     values: Spectrum
@@ -530,8 +530,8 @@ class _Spectrum:
 class _Powers:
     """Spectra with majorants ``most`` and ``errors``.
 
-    The roundings are ``rounding * most``, and ``norm`` bounds what follows from the errors of the
-    transforms in the Euclidean norm.
+    The rounding errors are ``rounding * most``, and ``norm`` bounds the consequences of the
+    transforms' errors in the Euclidean norm.
     """
 
     values: Spectrum
@@ -542,7 +542,7 @@ class _Powers:
 
 
 class _Power:
-    """b^T and (b + d)^T - b^T, with majorants from which their errors follow.
+    """The powers b^T and (b + d)^T - b^T, with majorants that bound their errors.
 
     An error e of b changes the first by at most T |e| (sum of b)^(T-1), and likewise the second:
     polynomials with positive coefficients are largest at the sums of the masses.
@@ -599,7 +599,7 @@ class _Power:
 
     @property
     def _rounding(self) -> float:
-        """Relative to the majorants."""
+        """Return the rounding error relative to the majorants."""
         return math.expm1(2 * self._times * _UNITS) + 1e-15
 
     def powers(self) -> _Powers:
@@ -618,14 +618,14 @@ class _Power:
         least = np.where(np.isfinite(least), least, 0.0)
         errors = np.maximum(most - least, 0.0) + 1e-15 * most
         both = math.exp(self._log_both)
-        # without a rounding of the difference
+        # without rounding of the difference
         added = both * -math.expm1(min(self._log_total - self._log_both, 0.0))
         norm = min(added * self._base_norm, both * self._beside_part) + both * self._part_norm
         return _Powers(self.part, most, errors, self._rounding, norm)
 
 
 def _power(values: Spectrum, power: int) -> Spectrum:
-    """Return a power by squaring: many times faster than NumPy's, with a few units a factor."""
+    """Return a power by squaring: faster than NumPy, with few units of error per factor."""
     result: Spectrum | None = None
     while True:
         if power % 2:
@@ -679,7 +679,7 @@ class _Sets:
         k = math.ceil(epsilon / self.interval) - self.first
         if side > 0:
             return self._from(min(max(k, 0), self.p.size), epsilon)
-        # merged cells have other losses than their grid points, and so have their sums
+        # merged cells, and so their sums, have other losses than their grid points
         k += round(self.drift / self.interval)
         near = {min(max(k + move, 0), self.p.size - 1) for move in _MOVES}
         return max(0.0, *(self._from(k, epsilon) for k in near))
@@ -688,7 +688,7 @@ class _Sets:
         h, size = self.interval, self.p.size
         place = epsilon - self.reference
         if self.skews is None and not self.complete and epsilon < self.first * h:
-            return 1.0  # left of what was kept
+            return 1.0  # left of the window
         step = (self.first + k) * h - self.reference
         above = self.skews is None
         main = skew = error = 0.0
@@ -712,7 +712,7 @@ class _Sets:
                 )
                 error += self.units * math.exp(place) * float(self.skews[1][k])
                 error += self.units * abs(math.expm1(ahead)) * p
-        # a probability, and so at most 1
+        # a probability
         lost = self.log_outside - self.theta * min(place, step) + self.log_scale
         outside = 4 * math.exp(min(lost, 0.0))
         scale = math.exp(min(self.log_scale, _LARGEST_EXPONENT))
@@ -721,10 +721,10 @@ class _Sets:
         return (main * (1 - self.units) + skew - error) * scale - outside
 
     def _largest_gain(self, place: float, k: int) -> float:
-        """Return a bound on e^(-theta s) |1 - e^(place - s)| over the grid points from k on."""
+        """Return a bound on e^(-theta s) |1 - e^(place - s)| over the grid points from k."""
         first = (self.first + k) * self.interval - self.reference
         last = first + (self.p.size - 1 - k) * self.interval
-        # it rises from place to the point where e^(place - s) is theta/(1 + theta)
+        # increasing from place to the point where e^(place - s) is theta/(1 + theta)
         best = place + math.log1p(1 / self.theta) if self.theta else math.inf
         points = (first, min(max(best, first), last))
         return 1.000001 * max(
@@ -732,7 +732,7 @@ class _Sets:
         )
 
     def _weights(self, rate: float, k: int) -> float:
-        """Return the sum of e^(-rate s) over the grid points from k on, infinite if too large."""
+        """Return the sum of e^(-rate s) over the grid points from k; infinite if too large."""
         count = self.p.size - k
         exponent = -rate * ((self.first + k) * self.interval - self.reference)
         if exponent > _LARGEST_EXPONENT:

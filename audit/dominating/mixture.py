@@ -16,7 +16,7 @@ from audit.dominating.grid import GridPair
 Array = NDArray[np.float64]
 
 _UNIT = 2.0**-53
-_LOG_TAIL = math.log(1e-26)  # mass of all steps under P beyond the grid, on each side
+_LOG_TAIL = math.log(1e-26)  # neglected mass of all steps under P, on each side
 _NARROW, _WIDE = 5, 12  # Gauss-Legendre nodes of a cell
 _QUADRATURE = {n: np.polynomial.legendre.leggauss(n) for n in (_NARROW, _WIDE)}
 
@@ -121,9 +121,10 @@ class MixturePair:
 
     @property
     def ratio_error(self) -> tuple[float, float] | None:
-        """See `GridPair`: only the share of the moved normal in P has the error of its masses.
+        """Return bounds on the error of losses, as in `GridPair`.
 
-        That share is at most L + q for losses L >= 0 and at most q below, where L >= log(1 - q).
+        Only the share of the shifted normal in P has the error of its masses. That share is at most
+        L + q for losses L >= 0 and at most q below, where L >= log(1 - q).
         """
         if self.two_sided or self.rate == 1:
             return None
@@ -153,7 +154,7 @@ class MixturePair:
         return least - reach * self.noise, self.mean + reach * self.noise
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
-        """How many losses are expected beyond each but the last, under a tilt; see `Run`."""
+        """Return how many losses are expected beyond each but the last, under a tilt; see `Run`."""
         total = np.zeros(losses.size - 1)
         for sign in (1, -1):
             edges = self.place(sign * losses)
@@ -166,17 +167,17 @@ class MixturePair:
     def grid_pairs(
         self, width: float, steps: int, inner: int = 0, outer: int | None = None
     ) -> tuple[GridPair, GridPair]:
-        """Return a pair that this one dominates, and one that dominates it, on a grid.
+        """Return a pair on a grid that this one dominates, and one that dominates it.
 
         Parameters
         ----------
-        width
-            Of a cell.
-        steps
-            How many pairs are composed.
-        inner, outer
-            In widths: only outcomes whose losses are as large are meant, or up to the range of the
-            losses if ``outer`` is None.
+        width : float
+            Width of a cell.
+        steps : int
+            Number of composed pairs.
+        inner, outer : int
+            Range of absolute losses to include, in widths; up to the largest loss if ``outer`` is
+            None.
         """
         low, high = self.loss(np.array(self.ends(steps)))
         first, last = math.floor(low / width), math.ceil(high / width)
@@ -193,14 +194,14 @@ class MixturePair:
         return self._united(False, width, lower), self._united(True, width, upper)
 
     def _tails(self, edges: Array) -> tuple[tuple[float, float], tuple[float, float]]:
-        """Masses under P and Q below the first and above the last edge."""
+        """Return the masses under P and Q below the first and above the last edge."""
         p, q = self.masses(np.array([-np.inf, edges[0], edges[-1], np.inf]))
         return (float(p[0]), float(q[0])), (float(p[2]), float(q[2]))
 
     def _merged(self, width: float, start: int, stop: int, ends: tuple[bool, bool]) -> GridPair:
-        """Return the pair whose cells are the outcomes between two points half-way of the grid.
+        """Return the pair whose cells merge the outcomes between midpoints of the grid.
 
-        Those of the ends begin and stop at a grid point, but for what lies beyond all of them.
+        The outer cells begin and end at a grid point; the outermost ones include everything beyond.
         """
         halves = np.arange(start, stop, dtype=float) + 0.5
         points = np.append(np.append(float(start), halves), float(stop))
@@ -214,9 +215,9 @@ class MixturePair:
         return GridPair(False, width, start, p, lifted)
 
     def _split(self, width: float, start: int, stop: int, ends: tuple[bool, bool]) -> GridPair:
-        """Return the pair that splits what lies between two grid points over both of them.
+        """Return the pair that splits the outcomes between two grid points over both.
 
-        What lies beyond the ends is split between them and losses of plus and minus infinity.
+        Outcomes beyond the ends are split between the ends and losses of plus and minus infinity.
         """
         points = np.asarray(np.arange(start, stop + 1) * width, dtype=np.float64)
         edges = self.place(points)
@@ -244,7 +245,7 @@ class MixturePair:
         )
 
     def _united(self, above: bool, width: float, pairs: Sequence[GridPair]) -> GridPair:
-        """Return one pair of the cells of several, which may be none."""
+        """Return one pair with the cells of several, which may be empty."""
         first = pairs[0].first if pairs else 0
         last = max((pair.first + pair.p.size for pair in pairs), default=0)
         p, lifted = np.zeros(last - first), np.zeros(last - first)
@@ -266,7 +267,7 @@ class MixturePair:
 
 
 def tilted_counts(masses: Array, edges: Array, tilt: float) -> Array:
-    """Return the sums of the masses between edges, from each on, times e^(tilt * edge)."""
+    """Return the sums of masses from each edge on, weighted by e^(tilt * edge)."""
     steep = np.maximum(tilt * edges[:-1], tilt * edges[1:])
     with np.errstate(divide="ignore"):
         logs = np.log(masses) + steep

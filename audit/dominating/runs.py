@@ -28,22 +28,22 @@ from audit.dominating.grid_composition import GridComposition
 from audit.dominating.layer import Piece
 from audit.dominating.mixture import MixturePair, tilted_counts
 
-_DEVIATIONS = 20.0  # of the composed loss that a transform covers, about
+_DEVIATIONS = 20.0  # approximate range of a transform, in deviations of the composed loss
 _MOST_CELLS = 1 << 22
 _FEWEST_CELLS = 1 << 14
 _FIRST_CELLS = 1 << 16
-_CELLS_OF_ONE = 90  # of the first grid, times the root of the accuracy
-_MANY_CELLS = 1 << 20  # of the first grid
+_CELLS_OF_ONE = 90  # cells of the first grid, times the root of the accuracy
+_MANY_CELLS = 1 << 20  # largest number of cells of the first grid
 _LONGEST = 1e12
 _ROUGH_CELLS = 1 << 12
-# The grid of a layer is so many times as wide as that of the one before it, and beyond that one
-# are so few losses that this does not matter.
+# Ratio of the grid width of a layer to that of the previous one. Few losses are in later layers, so
+# their grids can be coarse.
 _COARSER = 8
 _RARE = 0.3
 _COUNTED = 300
-_LARGEST_LOSS = 640.0  # e^loss and its inverse are normal floating-point numbers
+_LARGEST_LOSS = 640.0  # keeps e^loss and its inverse normal floating-point numbers
 _ROUNDING = 1e-12
-_LARGEST_MU = 5.0  # of one Gaussian pair on a grid
+_LARGEST_MU = 5.0  # largest parameter of one Gaussian pair on a grid
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ def refined(
         interval = share * width
         bounds = _bounds(runs, interval, reach, tilt, order)
         if reach > _MANY_CELLS * width * _COARSER ** len(bounds):
-            # moment bounds of heavy tails are loose, and so are their tilts
+            # moment bounds of heavy tails, and so their tilts, are loose
             bounds = _bounds(runs, interval, reach, 0.0, order) or bounds
         if not bounds:
             interval = share * max(width, reach / _FIRST_CELLS)
@@ -222,23 +222,23 @@ def _bounds(
 ) -> list[int]:
     """Return the ends of the layers, in intervals of the first one; the last layer is unbounded.
 
-    The grid of the next layer is _COARSER times as wide, so that few losses may lie beyond.
+    The grid of the next layer is _COARSER times as wide, so few losses may lie beyond.
 
     Parameters
     ----------
     runs : sequence of Run
         All runs.
     interval, reach : float
-        Of the first grid, and of the losses.
+        Interval of the first grid, and range of the losses.
     tilt : float
-        Under which losses are counted.
+        Tilt under which losses are counted.
     order : Order
-        Under which losses are counted.
+        Order of the pair under which losses are counted.
     """
     if reach < _FEWEST_CELLS * interval:
         return []
     found: list[int] = []
-    # powers of two, which all grids of layers have in common
+    # powers of two, which are on the grids of all layers
     choices = _FEWEST_CELLS * 2 ** np.arange(44)
     choices = choices[choices * interval < reach / 2]
     losses = np.geomspace(_FEWEST_CELLS * interval, 1.01 * reach, _COUNTED)
@@ -255,7 +255,7 @@ def _bounds(
 def _sides(
     runs: Sequence[Run], steps: int, interval: float, bounds: Sequence[int]
 ) -> tuple[GridComposition, GridComposition]:
-    """Return what all runs dominate, and what dominates them, in layers."""
+    """Return compositions in layers that all runs dominate, and that dominate all runs."""
     ends = [*bounds, None]
     first: tuple[Parts, Parts] = ([], [])
     for run in runs:

@@ -38,7 +38,7 @@ def test_layers_that_leave_outcomes_out_are_refused():
     """A planted error: the second layer begins where the first one did not end."""
     lower = [HEAVY.grid_pairs(1e-4, 5, 0, 4096)[0]]
     base, part = HEAVY.grid_pairs(8e-4, 5, 0, 480)[0], HEAVY.grid_pairs(8e-4, 5, 480)[0]
-    with pytest.raises(ValueError, match="layers must begin with the outcomes of those before"):
+    with pytest.raises(ValueError, match="layers must begin with the outcomes of earlier"):
         GridComposition([(lower[0], 5)], [[(base, part, 5)]])
 
 

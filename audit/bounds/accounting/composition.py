@@ -1,4 +1,4 @@
-"""Numerical composition of sampled Gaussian steps: C_p(G(mu))^k, and one Gaussian beside them.
+"""Numerical composition of sampled Gaussian steps, C_p(G(mu))^k, and one Gaussian mechanism.
 
 The method is that of Google's dp-accounting library (privacy loss distributions on a grid, the
 pessimistic connect-the-dots discretisation of Doroshenko et al. 2022, Fourier transforms). The
