@@ -142,8 +142,8 @@ keys:
     seed, confidence       of all samples of the scenario
     bounds                 a list of ids of the catalogue; audit-bounds prints them
     threads                how many threads draw samples (default: one a core)
-    parallel               threads | loky | dask | ray: where samples are drawn; no number depends
-                           on it
+    parallel               threads | loky | dask | ray | cuda: where samples are drawn; no number
+                           depends on it
     parallel.workers       how many threads or processes (threads and loky)
     parallel.address       of the running cluster (dask and ray)
     output                 the folder for the run's folder (default: results/runs)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,9 +26,10 @@ from audit.simulation.blocks import (
     run_in_threads,
 )
 from audit.simulation.checkpoint import sample_checkpoint
+from audit.simulation.device_work import DeviceWork
 from audit.simulation.fingerprint import described, digest_of
-from audit.simulation.samplers import Walks, walks
-from audit.simulation.scheduler import drawn, spread
+from audit.simulation.samplers import DIVERGED, Walks, walk_side, walks
+from audit.simulation.scheduler import Drawn, spread
 
 _MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
 
@@ -169,6 +170,18 @@ class Iterates:
         part, block = self.place(number)
         return self._walks[part](block, self.seed, self.parts[part][1])
 
+    def device_work(self) -> DeviceWork:
+        """Return what a device draws."""
+        first = Block(0, 0, min(self._size, self.trials))
+        return DeviceWork(
+            sides=tuple(walk_side(process, first, self.seed, s) for process, s in self.parts),
+            seed=self.seed,
+            parts=lambda number: (self.place(number),),
+            thresholds=None,
+            direction=None,
+            diverged=DIVERGED,
+        )
+
     def place(self, number: int) -> tuple[int, Block]:
         """Return the part that block ``number`` is of, and its place there."""
         inner, part = divmod(number, len(self.parts))
@@ -211,7 +224,7 @@ def _fill(
 ) -> None:
     spread(
         job,
-        partial(drawn, job),
+        Drawn(job),
         lambda blocks, values: _put(job, outputs, blocks, values),
         finished=(),
         backend=where,
@@ -237,7 +250,7 @@ def _fill_recorded(
 
         spread(
             job,
-            partial(drawn, job),
+            Drawn(job),
             take,
             finished=records.finished,
             backend=where,
@@ -327,6 +340,19 @@ class WalkCounts:
         for walked, stream, row in zip(self._walks, (Stream.X, Stream.X_PRIME), found, strict=True):
             kernels.count_reached(walked(block, self.seed, stream), thresholds, row)
         return found
+
+    def device_work(self) -> DeviceWork:
+        """Return what a device draws."""
+        first = self._block(0)
+        sides = zip(self.pair.processes(), (Stream.X, Stream.X_PRIME), strict=True)
+        return DeviceWork(
+            sides=tuple(walk_side(process, first, self.seed, stream) for process, stream in sides),
+            seed=self.seed,
+            parts=lambda number: tuple((side, self._block(number)) for side in (0, 1)),
+            thresholds=np.array(self.thresholds),
+            direction=None,
+            diverged=DIVERGED,
+        )
 
     @cached_property
     def _walks_digest(self) -> str:

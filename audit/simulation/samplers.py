@@ -16,13 +16,17 @@ from numpy.typing import NDArray
 from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
+from audit.simulation.device_work import Side
 from audit.simulation.program import (
     Floats,
     Program,
     compiled,
     cumulative,
     is_compilable,
+    pieces,
 )
+
+DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
 Walks = Callable[[Block, int, Stream], Floats]
 
@@ -89,6 +93,24 @@ class NumPyLoops:
         return draw
 
 
+def walk_side(process: Process, first: Block, seed: int, stream: Stream) -> Side:
+    """Return a process as what a device draws, from the first block of a job.
+
+    Raises
+    ------
+    ValueError
+        If an update map is not known to compiled loops.
+    """
+    unknown = [m for step in process.distinct_steps() for m in step.maps if not pieces(m)]
+    if unknown:
+        raise ValueError(
+            "update map must be known to compiled loops to run on a device, got "
+            f"{type(unknown[0]).__name__}: use parallel=threads"
+        )
+    program = compiled(process)
+    return Side(program, stream, first, lambda block: _walk(program, block, seed, stream))
+
+
 def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
     from audit.simulation import kernels, rng  # imports Numba, so not before it is needed
 
@@ -102,9 +124,7 @@ def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
         paths = paths[order]
     x = np.empty(trials)
     if not kernels.walk(program, kernels.scratch(words), paths, order, x):
-        raise ValueError(
-            "update map must return finite numbers, got walks that grow beyond all doubles"
-        )
+        raise ValueError(DIVERGED)
     return x
 
 

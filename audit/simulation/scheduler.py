@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -86,7 +86,7 @@ def run_job(
         )
         spread(
             job,
-            functools.partial(summed, job),
+            Summed(job),
             sums.add,
             finished=sums.tally.finished,
             backend=backend,
@@ -179,14 +179,26 @@ def tasks(job: Blocks, left: Iterable[range], workers: int, pace: Pace) -> Itera
                 start, steps = end, 0
 
 
-def summed(job: Job, blocks: range) -> Counts:
-    """Return the sum of the counts of some blocks."""
-    total = added(None, job.counts(blocks[0]))
-    for number in blocks[1:]:
-        total = added(total, job.counts(number))
-    return total
+@dataclass(frozen=True)
+class Summed:
+    """The sum of the counts of some blocks of a job."""
+
+    job: Job
+
+    def __call__(self, blocks: range) -> Counts:
+        """Run the blocks."""
+        total = added(None, self.job.counts(blocks[0]))
+        for number in blocks[1:]:
+            total = added(total, self.job.counts(number))
+        return total
 
 
-def drawn(job: Samples, blocks: range) -> Floats:
-    """Return the samples of some blocks, one after the other."""
-    return np.concatenate([job.values(number) for number in blocks])
+@dataclass(frozen=True)
+class Drawn:
+    """The samples of some blocks of a job, one after the other."""
+
+    job: Samples
+
+    def __call__(self, blocks: range) -> Floats:
+        """Run the blocks."""
+        return np.concatenate([self.job.values(number) for number in blocks])

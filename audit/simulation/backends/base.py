@@ -31,6 +31,7 @@ class Kind(enum.Enum):
     LOKY = "loky"  # processes of this machine, through joblib
     DASK = "dask"  # a cluster that is running
     RAY = "ray"  # likewise
+    CUDA = "cuda"  # one CUDA device of this machine
 
 
 @dataclass(frozen=True)
@@ -40,10 +41,10 @@ class Parallel:
     Parameters
     ----------
     kind
-        Threads, processes, or a cluster.
+        Threads, processes, a cluster, or a CUDA device.
     workers
         How many threads or processes; None is one for each core that this process may use. A
-        cluster has its own number, so None there.
+        cluster and a CUDA device have their own number, so None there.
     address
         Of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
         ``auto`` (Ray). None without a cluster.
@@ -66,6 +67,10 @@ class Parallel:
                 raise validate.fail("address", f"None with {self.kind.value}", self.address)
             if self.workers is not None:
                 validate.integer(1, workers=self.workers)
+        elif self.kind is Kind.CUDA:
+            for name in ("workers", "address"):
+                if getattr(self, name) is not None:
+                    raise validate.fail(name, f"None with {self.kind.value}", getattr(self, name))
         else:
             if self.workers is not None:
                 raise validate.fail(

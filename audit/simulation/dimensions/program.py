@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,9 @@ class Rules(NamedTuple):
     """How batches are made, how a run ends, and the walls.
 
     ``epoch`` is the number of steps of an epoch, ``participations`` how many batches of it hold a
-    record where they are allocated, and ``most`` where Poisson batches are cut.
+    record where they are allocated, and ``most`` where Poisson batches are cut. ``ordered`` says
+    whether batches are drawn from an order of the records that goes on from step to step. Between
+    two members of a Poisson batch, floor(-2 log(u) gap_scale) records are left out, for uniform u.
     """
 
     batches: int
@@ -60,6 +63,8 @@ class Rules(NamedTuple):
     epoch: int
     participations: int
     most: int
+    gap_scale: float
+    ordered: bool
     summed: bool
     radius: float
     half_side: float
@@ -111,6 +116,7 @@ def compiled(
     summed = encoded.family is Family.AFFINE and not np.isfinite(encoded.clip)
     summed = summed and batches == FIXED
     sums = [counts @ vectors[kinds] for kinds, counts in cut] if summed else []
+    rate = mechanism.batch_size / mechanism.dataset_size
     return Program(
         shape=Shape(int(encoded.family), encoded.curvature, encoded.cap, encoded.clip),
         rules=Rules(
@@ -120,6 +126,8 @@ def compiled(
             mechanism.steps_per_epoch,
             mechanism.participations,
             mechanism.max_batch_size or mechanism.dataset_size,
+            -0.5 / math.log1p(-rate) if rate < 1 else 0.0,
+            batches in (SHUFFLED, WITHOUT_REPLACEMENT, RESHUFFLED),
             summed,
             radius,
             half_side,

@@ -21,10 +21,16 @@ from audit.simulation.blocks import (
     cut_into_blocks,
     run_in_threads,
 )
+from audit.simulation.device_work import DeviceWork, Side
 from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.pair import NoisySGDPair
 from audit.simulation.dimensions.program import Program
 from audit.simulation.fingerprint import described
+
+_DIVERGED = (
+    "step_size must be small enough for iterates to stay finite, "
+    "got runs that grow beyond all doubles"
+)
 
 Score = Callable[[Floats], ArrayLike]
 STREAMS = (Stream.X, Stream.X_PRIME)
@@ -150,8 +156,15 @@ def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
 
 def linear_score(direction: Floats) -> Callable[[Floats], Floats]:
     """Return the inner product with a direction, as a function of points, shape (m, d)."""
-    # not by BLAS, whose sums may depend on its threads
-    return lambda points: np.asarray(np.einsum("ij,j->i", points, direction, optimize=False))
+
+    def score(points: Floats) -> Floats:
+        from audit.simulation.dimensions import kernels  # imports Numba
+
+        found = np.empty(len(points))
+        kernels.linear_scores(direction[None, :], points, found)
+        return found
+
+    return score
 
 
 def block_points(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
@@ -162,16 +175,20 @@ def block_points(program: Program, block: Block, seed: int, stream: Stream) -> F
     ValueError
         If a point is not finite.
     """
-    from audit.simulation.dimensions import kernels  # imports Numba, so not before it is needed
+    from audit.simulation import rng  # imports Numba, so not before it is needed
+    from audit.simulation.dimensions import kernels
 
     points = np.empty((len(block), program.start.size))
-    kernels.fill(block.generator(seed, stream), program, points)
+    words = rng.seeded(block.sequence(seed, stream))
+    normals = rng.aligned(kernels.CHUNK * rng.LANES).reshape(-1, 2 * rng.LANES)
+    kernels.fill(words, program, normals, points)
     if not np.all(np.isfinite(points)):
-        raise ValueError(
-            "step_size must be small enough for iterates to stay finite, "
-            "got runs that grow beyond all doubles"
-        )
+        raise ValueError(_DIVERGED)
     return points
+
+
+def _side(program: Program, first: Block, seed: int, stream: Stream) -> Side:
+    return Side(program, stream, first, lambda block: block_points(program, block, seed, stream))
 
 
 def _reduced(
@@ -289,6 +306,20 @@ class LinearScoreCounts:
             for program, stream in zip(self.pair.programs, STREAMS, strict=True)
         ]
         return np.stack(rows)
+
+    def device_work(self) -> DeviceWork:
+        """Return what a device draws."""
+        return DeviceWork(
+            sides=tuple(
+                _side(program, self._block(0), self.seed, stream)
+                for program, stream in zip(self.pair.programs, STREAMS, strict=True)
+            ),
+            seed=self.seed,
+            parts=lambda number: tuple((side, self._block(number)) for side in (0, 1)),
+            thresholds=np.asarray(self.thresholds),
+            direction=np.asarray(self.direction),
+            diverged=_DIVERGED,
+        )
 
     @property
     def _size(self) -> int:

@@ -132,18 +132,18 @@ REFUSED: dict[str, tuple[Any, str]] = {
     ),
     "strong convexity of linear losses": (
         lambda: made({"strong_convexity": 0.1}),
-        "Linear needs curvature in [0.1, inf], where the losses keep their convexity and "
-        "smoothness, got curvature=0.0",
+        "Linear needs curvature in [0.1, inf], which convexity and smoothness allow, "
+        "got curvature=0.0",
     ),
     "smoothness": (
         lambda: made({"smoothness": 0.4}, loss=Quadratic((0.3, 0.5))),
-        "Quadratic needs curvature in [0, 0.4], where the losses keep their convexity and "
-        "smoothness, got curvature=0.5",
+        "Quadratic needs curvature in [0, 0.4], which convexity and smoothness allow, "
+        "got curvature=0.5",
     ),
     "convexity": (
         lambda: made(loss=Quadratic(-0.5)),
-        "Quadratic needs curvature in [0, inf], where the losses keep their convexity and "
-        "smoothness, got curvature=-0.5",
+        "Quadratic needs curvature in [0, inf], which convexity and smoothness allow, "
+        "got curvature=-0.5",
     ),
     "strong convexity of a zeroed Huber loss": (
         lambda: made(
@@ -151,13 +151,13 @@ REFUSED: dict[str, tuple[Any, str]] = {
              "relation": Relation.ZERO_OUT},
             loss=Huber(3.0, 5.0), domain=Ball(1.0),
         ),
-        "Huber needs curvature in [3, inf], where the losses keep their convexity and "
-        "smoothness, got curvature=0.0",
+        "Huber needs curvature in [3, inf], which convexity and smoothness allow, "
+        "got curvature=0.0",
     ),
     "smoothness of logistic losses": (
         lambda: logistic_pair(Logistic(0.1), {"smoothness": 0.3}),
-        "Logistic needs curvature in [0, 0.3], where the losses keep their convexity and "
-        "smoothness, got curvature=0.35",
+        "Logistic needs curvature in [0, 0.3], which convexity and smoothness allow, "
+        "got curvature=0.35",
     ),
     "logistic on a ball": (
         lambda: logistic_pair(Logistic(), {"lipschitz": 0.6224, "diameter": 1.0}, domain=Ball(1.0)),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -16,7 +15,7 @@ from audit.simulation.backends import Kind, Parallel, pool
 from audit.simulation.backends.base import answer
 from audit.simulation.blocks import available_threads
 from audit.simulation.checkpoint import Tally, added
-from audit.simulation.scheduler import Pace, run_job, summed, tasks
+from audit.simulation.scheduler import Pace, Summed, run_job, tasks
 
 from .jobs import Normals, Slow, Stopping, changed, expected
 
@@ -134,9 +133,7 @@ def test_few_tasks_are_under_way_at_a_time() -> None:
         under_way -= 1
 
     with pool(Parallel(workers=4)) as workers:
-        workers.run(
-            functools.partial(summed, job), counted(range(n, n + 1) for n in range(200)), done
-        )
+        workers.run(Summed(job), counted(range(n, n + 1) for n in range(200)), done)
     assert under_way == 0
     assert 4 <= most <= 8
 
