@@ -15,12 +15,12 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from audit import validate
 from audit.curves import Order
 from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
+from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import LogInterpolants, gauss_legendre
 from audit.numerics.roots import decreasing_root
 
@@ -94,8 +94,8 @@ class LawPair:
     def _log_masses(self) -> tuple[Array, Array]:
         """Log of P and Q of every panel."""
         return (
-            np.asarray(logsumexp(self.log_p + self.log_weights, axis=1)),
-            np.asarray(logsumexp(self.log_q + self.log_weights, axis=1)),
+            log_sum(self.log_p + self.log_weights),
+            log_sum(self.log_q + self.log_weights),
         )
 
     @cached_property
@@ -149,9 +149,9 @@ class LawPair:
         mass_p, mass_q = far_above.beyond(epsilons)
         total = _log_add(
             _excess(mass_p, _log_ratio(mass_p, mass_q), epsilons),
-            _log_sum(np.where(atoms, _excess(self.atoms_p, self._atom_ratio, e), -np.inf)),
+            log_sum(np.where(atoms, _excess(self.atoms_p, self._atom_ratio, e), -np.inf)),
         )
-        total_q = _log_add(mass_q, _log_sum(np.where(atoms, self.atoms_q, -np.inf)))
+        total_q = _log_add(mass_q, log_sum(np.where(atoms, self.atoms_q, -np.inf)))
         far = below > e
         with np.errstate(invalid="ignore"):
             near = (lowest > e) & (highest - lowest <= _RATIO_RANGE) & ~far
@@ -159,7 +159,7 @@ class LawPair:
         rows, panels = np.nonzero(near)
         logs = self.log_p[panels] + self.log_weights[panels]
         inner = _excess(logs, self._ratio[panels, 1:-1], epsilons[rows, None])
-        total = _gather(total, rows, _log_sum(inner))
+        total = _gather(total, rows, log_sum(inner))
         total_q = _gather(total_q, rows, masses_q[panels])
         rows, panels = np.nonzero((highest > e) & ~far & ~near)
         for chosen in _heaviest_first(rows, masses_p[panels]):
@@ -170,9 +170,9 @@ class LawPair:
                 ratio = _log_ratio(piece.log_p[up], piece.log_q[up])
                 logs = piece.log_p[up] + piece.log_weights[up]
                 inner = _excess(logs, ratio, epsilons[owner, None])
-                total = _gather(total, owner, _log_sum(inner))
+                total = _gather(total, owner, log_sum(inner))
                 logs = piece.log_q[up] + piece.log_weights[up]
-                total_q = _gather(total_q, owner, _log_sum(logs))
+                total_q = _gather(total_q, owner, log_sum(logs))
         return total, total_q
 
     def _log_errors(self, ratios: Array) -> tuple[Array, Array]:
@@ -181,10 +181,10 @@ class LawPair:
         atoms = self._atom_ratio > c
         type_one = _log_add(
             self._below.beyond(-ratios, also_at=True)[0],
-            _log_sum(np.where(atoms, -np.inf, self.atoms_p)),
+            log_sum(np.where(atoms, -np.inf, self.atoms_p)),
         )
         type_two = _log_add(
-            self._above.beyond(ratios)[1], _log_sum(np.where(atoms, self.atoms_q, -np.inf))
+            self._above.beyond(ratios)[1], log_sum(np.where(atoms, self.atoms_q, -np.inf))
         )
         masses_p, masses_q = self._log_masses
         rows, panels = np.nonzero(~(lowest > c) & ~(highest <= c))
@@ -197,9 +197,9 @@ class LawPair:
             for piece in self._pieces(panels[some], ratios[rows[some]]):
                 owner, up = rows[some[piece.owner]], piece.above
                 logs = piece.log_p[~up] + piece.log_weights[~up]
-                type_one = _gather(type_one, owner[~up], _log_sum(logs))
+                type_one = _gather(type_one, owner[~up], log_sum(logs))
                 logs = piece.log_q[up] + piece.log_weights[up]
-                type_two = _gather(type_two, owner[up], _log_sum(logs))
+                type_two = _gather(type_two, owner[up], log_sum(logs))
         return type_one, type_two
 
     @cached_property
@@ -435,11 +435,11 @@ class LawPair:
             finer[:, panels] = np.where(
                 wanted, self._renyi_panels(alphas[pending], halvings, panels), finer[:, panels]
             )
-            change = np.abs(_log_sum(finer) - _log_sum(total[pending]))
+            change = np.abs(log_sum(finer) - log_sum(total[pending]))
             total[pending] = finer
             pending = pending[change >= _RENYI_TOLERANCE]
         with np.errstate(invalid="ignore"):
-            values = _log_add(_log_sum(total), _log_sum(atoms)) / (alphas - 1)
+            values = _log_add(log_sum(total), log_sum(atoms)) / (alphas - 1)
         complete = ~relevant.any(axis=1) | self._falls_off(coarse, largest)
         return np.where(finite, values, largest), finite & complete
 
@@ -529,7 +529,7 @@ class LawPair:
             a = alphas[k : k + size, None, None]
             with np.errstate(invalid="ignore"):
                 logs = a * rows_p + (1 - a) * rows_q + log_weights
-            result[k : k + size] = _log_sum(np.where(empty, -np.inf, logs))
+            result[k : k + size] = log_sum(np.where(empty, -np.inf, logs))
         return result
 
 
@@ -599,14 +599,6 @@ def _excess(log_p: Array, ratio: Array, epsilon: Array) -> Array:
     with np.errstate(invalid="ignore"):
         gap = np.minimum(epsilon - ratio, -1e-300)
         return np.asarray(np.where(ratio > epsilon, log_p + np.log(-np.expm1(gap)), -np.inf))
-
-
-def _log_sum(logs: Array) -> Array:
-    """Log of the sums over the last axis; ten times as fast as SciPy's logsumexp."""
-    top = logs.max(axis=-1, initial=-np.inf)
-    shift = np.where(np.isfinite(top), top, 0.0)
-    with np.errstate(divide="ignore"):
-        return np.asarray(shift + np.log(np.exp(logs - shift[..., None]).sum(axis=-1)))
 
 
 def _log_add(a: Array, b: Array) -> Array:

@@ -17,10 +17,10 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from audit.constructions.process import Process
 from audit.exact.law import Law
+from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels
 
 Array = NDArray[np.float64]
@@ -94,7 +94,7 @@ def followed(law: Law, std: float, steepest: float) -> NDArray[np.bool_]:
 
 def _panel_masses(law: Law) -> Array:
     """Log probability of each panel, the atoms counted with the panels next to them."""
-    masses = np.asarray(logsumexp(law.state.log_values + np.log(law.panels.weights), axis=1))
+    masses = log_sum(law.state.log_values + np.log(law.panels.weights))
     masses[0] = np.logaddexp(masses[0], law.state.log_atoms[0])
     masses[-1] = np.logaddexp(masses[-1], law.state.log_atoms[1])
     return masses

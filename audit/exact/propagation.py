@@ -169,6 +169,19 @@ def _law(process: Process, panels: Panels, state: State, steps: int, reach: floa
     return replace(law, followed=followed(law, std, slope))
 
 
+def squaring_pays(times: int, size: int) -> bool:
+    """Whether to square a matrix costs less than half of the steps that are left."""
+    return times / 2 * _vector_cost(size) > _product_cost(size)
+
+
+def _vector_cost(size: int) -> float:
+    return size**2 * _VECTOR_COST + _VECTOR_CALL
+
+
+def _product_cost(size: int) -> float:
+    return size**2 * (size * _PRODUCT_COST + _ENTRY_COST) + _PRODUCT_CALL
+
+
 class _Counter:
     """Counts steps for a progress report."""
 
@@ -287,30 +300,20 @@ class _Runner:
         return carried
 
     def _squares(self, times: int) -> bool:
-        """Whether squaring an operator costs less than half of the steps that are left."""
-        return times / 2 * self._vector_cost > self._product_cost
-
-    @property
-    def _vector_cost(self) -> float:
-        return self.size**2 * _VECTOR_COST + _VECTOR_CALL
-
-    @property
-    def _product_cost(self) -> float:
-        entries = self.size**2
-        return entries * (self.size * _PRODUCT_COST + _ENTRY_COST) + _PRODUCT_CALL
+        return squaring_pays(times, self.size)
 
     def _period_pays(self, runs: list[tuple[Step, int]], times: int) -> bool:
         """Whether to make one operator of a period of steps, to be squared in its turn."""
         products = sum(2 * count.bit_length() for _, count in runs)
-        together = products * self._product_cost + self._moving_cost(times)
+        together = products * _product_cost(self.size) + self._moving_cost(times)
         return together < times * sum(self._moving_cost(count) for _, count in runs)
 
     def _moving_cost(self, times: int) -> float:
         cost = 0.0
         while self._squares(times):
-            cost += self._product_cost + self._vector_cost
+            cost += _product_cost(self.size) + _vector_cost(self.size)
             times //= 2
-        return cost + times * self._vector_cost
+        return cost + times * _vector_cost(self.size)
 
     def _dense_operator(self, step: Step) -> DenseOperator:
         return DenseOperator.of(_noisy(step), self.panels, self.absorbing)

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import log_ndtr, logsumexp
 
+from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
@@ -72,7 +73,7 @@ class State:
     def log_mass(self, panels: Panels) -> float:
         """Log of the total mass."""
         parts = np.concatenate([(self.log_values + np.log(panels.weights)).ravel(), self.log_atoms])
-        return float(logsumexp(parts))
+        return float(log_sum(parts))
 
     def shifted(self, amount: float) -> State:
         """Multiply everything by e^amount."""
@@ -107,7 +108,8 @@ class DenseOperator:
     """
 
     def __init__(self, matrix: Array) -> None:
-        self.matrix = matrix / matrix.sum(axis=0)
+        self.matrix = matrix
+        self.matrix /= matrix.sum(axis=0)
 
     @classmethod
     def of(cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
@@ -148,10 +150,10 @@ class DenseOperator:
     @property
     def is_stationary(self) -> bool:
         """Whether all columns are one but for rounding, so that no further step matters."""
-        first = self.matrix[:, :1]
-        ends = self.matrix[:, -1:]
-        if np.any(np.abs(ends - first) > _EQUAL * first):
+        one, other = float(self.matrix[0, 0]), float(self.matrix[0, -1])
+        if abs(other - one) > _EQUAL * one:
             return False  # the farthest starts differ, as they do in most cases
+        first = self.matrix[:, :1]
         return bool(np.all(np.abs(self.matrix - first) <= _EQUAL * first))
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:

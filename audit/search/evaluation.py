@@ -8,13 +8,12 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import logsumexp
 
 from audit import exact
 from audit.constructions.base import Construction
+from audit.constructions.process import Process, Wall
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.from_pair import TAIL, laws_after
-from audit.exact.law import Law
 from audit.exact.noise_reach import LARGEST_REACH, push_apart
 from audit.exact.normal_laws import gaussian_pair, normal_law
 from audit.exact.propagation import (
@@ -23,14 +22,25 @@ from audit.exact.propagation import (
     Resolution,
     domain_panels,
     laws_on,
+    squaring_pays,
 )
 from audit.mechanism import NoisySGD
-from audit.numerics.panels import gauss_legendre, interpolate
+from audit.numerics.log_sums import log_sum
+from audit.numerics.panels import Panels, gauss_legendre, interpolate
+from audit.numerics.transfer import (
+    DenseOperator,
+    NoisyMap,
+    State,
+    first_step,
+    masses_of,
+    state_of,
+)
 from audit.search.clock import Clock
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
 
 Array = NDArray[np.float64]
+_Run = tuple[NoisyMap, float, int]  # the step, where it starts, and how often
 
 # Three to four nodes a standard deviation: an error of some 1e-5, in milliseconds. Certificates are
 # computed from finer laws.
@@ -43,6 +53,8 @@ _TYPICAL_DELTA = 1e-5
 # Measured seconds for a value of a kernel and for a product, and the nodes that a node reaches.
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
+_CURVE_PER_QUICK = 12.0  # times that a curve's four laws take as long, work for work
+_FORGOTTEN = 1e-15  # of the starting place: less than what squarings round
 _MOST_STEPS = 10_000  # that are taken one by one, for a candidate
 
 
@@ -64,18 +76,70 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         if closed is not None:
             return objective.bracket(closed)[0]
     panels = domain_panels(processes, COARSE, objective.tail)
+    plain = [_plain_run(process, panels) for process in processes]
+    if plain[0] is not None and plain[1] is not None:
+        clock.check()
+        states = _plain_states((plain[0], plain[1]), panels)
+        value = objective.quick(*_log_masses(states, panels))
+        if math.isfinite(value):
+            return value
     reach = min(COARSE.reach + push_apart(processes, panels), LARGEST_REACH)
     resolution = Resolution(COARSE.order, COARSE.width, reach)
     laws = [laws_on(process, panels, resolution, progress=clock.check)[0] for process in processes]
-    value = objective.quick(*_log_masses(laws))
+    value = objective.quick(*_log_masses([law.state for law in laws], panels))
     if not math.isfinite(value) and len(processes[0]) <= _MOST_STEPS:
         # plain doubles underflowed where it matters
         laws = [
             laws_after(process, panels, resolution, [len(process)], clock.check)[0]
             for process in processes
         ]
-        value = objective.quick(*_log_masses(laws))
+        value = objective.quick(*_log_masses([law.state for law in laws], panels))
     return value
+
+
+def _plain_run(process: Process, panels: Panels) -> _Run | None:
+    """Return the step of a short interval that a process repeats, its start and how often.
+
+    None where there is more to it.
+    """
+    if panels.nodes.size + 2 > LARGEST_DENSE or len(process.paths) > 1 or process.memories > 1:
+        return None
+    [path] = process.paths
+    steps = process.distinct_steps()
+    walls = process.lower_wall, process.upper_wall
+    finite = math.isfinite(process.lower) and math.isfinite(process.upper)
+    if len(steps) > 1 or len(path) < 2 or Wall.ABSORB in walls or not finite:
+        return None
+    [step] = steps
+    return NoisyMap(step.maps, step.weights, step.noise_std), process.start, len(path)
+
+
+def _plain_states(runs: tuple[_Run, _Run], panels: Panels) -> list[State]:
+    """Return the states of two runs of one length, whose matrices are squared side by side.
+
+    As `audit.exact.propagation`, but columns need not be scaled at every squaring: quick values are
+    less accurate than what that changes.
+    """
+    (_, _, steps), _ = runs
+    masses = [
+        masses_of(first_step(step, panels, start), panels)[:, None] for step, start, _ in runs
+    ]
+    operators = [DenseOperator.of(step, panels, (False, False)).matrix for step, _, _ in runs]
+    moved, matrices = np.stack(masses), np.stack(operators)
+    left = steps - 1
+    while squaring_pays(left, matrices.shape[-1]):
+        if left & 1:
+            moved = matrices @ moved
+        left >>= 1
+        matrices = matrices @ matrices
+        # how far apart the runs from both ends of the interval are, in total variation
+        apart = 0.5 * float(np.max(np.abs(matrices[..., 0] - matrices[..., -1]).sum(axis=1)))
+        if apart < 0.3:  # every application leaves so much of the starting place
+            left = min(left, math.ceil(math.log(_FORGOTTEN) / math.log(max(apart, _FORGOTTEN))))
+            break
+    for _ in range(left):
+        moved = matrices @ moved
+    return [state_of(each[:, 0] / each.sum(), panels) for each in moved]
 
 
 def fine_law(
@@ -89,7 +153,8 @@ def fine_law(
     processes = pair.processes()
     if clock.is_limited and any(normal_law(process) is None for process in processes):
         unit = 2 * _work(pair, COARSE, objective.tail)
-        if 4 * _work(pair, STANDARD[0], TAIL) / unit * quick > clock.left / 2:
+        share = _work(pair, STANDARD[0], TAIL) / unit
+        if _CURVE_PER_QUICK * share * quick > clock.left / 2:
             return exact.curve(
                 pair, resolutions=_AFFORDABLE, tail=objective.tail, progress=clock.check
             )
@@ -125,26 +190,23 @@ def _work(pair: Construction, resolution: Resolution, tail: float) -> float:
     return nodes * (2 * resolution.reach / resolution.width + 2) * resolution.order
 
 
-def _log_masses(laws: Sequence[Law]) -> list[Array]:
+def _log_masses(states: Sequence[State], panels: Panels) -> list[Array]:
     """Return the log masses of two laws in the same cells.
 
     The event of the best test ends between two nodes. Densities are therefore interpolated on a
     grid nine times as fine, by the polynomial through the logs of a panel's nodes. Where a law has
     zeros, or the polynomial another mass than the nodes, the nodes themselves are kept.
     """
-    panels = laws[0].panels
     followed, weights = _finer(panels.order)
     half = 0.5 * np.diff(panels.edges)[:, None]
-    nodes = [law.state.log_values + np.log(panels.weights) for law in laws]
+    values = np.stack([state.log_values for state in states])
+    nodes = values + np.log(panels.weights)
     with np.errstate(invalid="ignore"):
-        fine = [law.state.log_values @ followed.T + np.log(half * weights) for law in laws]
-        gaps = [
-            logsumexp(a, axis=1) - logsumexp(b, axis=1) for a, b in zip(fine, nodes, strict=True)
-        ]
-        smooth = np.all(np.abs(gaps) <= _SAME_MASS, axis=0)
+        fine = values @ followed.T + np.log(half * weights)
+        smooth = np.all(np.abs(log_sum(fine) - log_sum(nodes)) <= _SAME_MASS, axis=0)
     return [
         np.concatenate([atoms[:1], a[smooth].ravel(), b[~smooth].ravel(), atoms[1:]])
-        for atoms, a, b in zip((law.state.log_atoms for law in laws), fine, nodes, strict=True)
+        for atoms, a, b in zip((state.log_atoms for state in states), fine, nodes, strict=True)
     ]
 
 
