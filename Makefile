@@ -26,7 +26,7 @@ CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.
 
 test: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pytest $(PYTEST)
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/avx2.py $(PYTEST) $(CERTIFIED)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python tests/avx2.py -m pytest $(PYTEST) $(CERTIFIED)
 
 lint: $(DEV)
 	$(BIN)/ruff check .
@@ -43,6 +43,7 @@ lint: $(DEV)
 
 bench: $(DEV)
 	$(BIN)/python results/benchmarks/make.py
+	$(BIN)/python tests/avx2.py results/benchmarks/make.py
 
 # Repeats every estimator where the truth is known; an interrupted run goes on where it was.
 calibrate: $(DEV)

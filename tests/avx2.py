@@ -1,8 +1,8 @@
-"""Run pytest as on a machine without AVX-512: ``python tests/avx2.py [PYTEST ARGUMENT ...]``.
+"""Run Python as on a machine without AVX-512: ``python tests/avx2.py [ARGUMENT OF PYTHON ...]``.
 
 NumPy, OpenBLAS and Numba choose their loops by the processor, and loops for AVX-512 round otherwise
 than those for AVX2: certified numbers must hold with both. Where the machine has no AVX-512 there
-is nothing to switch off, and nothing is run: the ordinary run of the tests says it all.
+is nothing to switch off, and nothing is run: an ordinary run says it all.
 """
 
 from __future__ import annotations
@@ -47,14 +47,13 @@ def environment() -> dict[str, str] | None:
 
 
 def main() -> None:
-    """Replace this process by pytest without AVX-512."""
+    """Replace this process by one without AVX-512."""
     variables = environment()
     if variables is None:
-        print("no AVX-512 here: the tests have run without it")
+        print("no AVX-512 here: all has run without it")
         return
     print(f"without {variables['NPY_DISABLE_CPU_FEATURES']}:", flush=True)
-    command = [sys.executable, "-m", "pytest", *sys.argv[1:]]
-    os.execve(sys.executable, command, {**os.environ, **variables})
+    os.execve(sys.executable, [sys.executable, *sys.argv[1:]], {**os.environ, **variables})
 
 
 if __name__ == "__main__":

@@ -13,8 +13,8 @@ ROOT = Path(__file__).parents[1]
 pytestmark = pytest.mark.skipif(shutil.which("make") is None, reason="make is not installed")
 
 
-def installs(target: str, venv: Path, *variables: str) -> list[str]:
-    """Return what a target would give to ``pip install``, without running anything."""
+def dry_run(target: str, venv: Path, *variables: str) -> list[str]:
+    """Return the commands of a target, without running anything."""
     environment = {name: value for name, value in os.environ.items() if name != "MAKEFLAGS"}
     done = subprocess.run(
         ["make", "--dry-run", target, f"VENV={venv}", *variables],
@@ -24,7 +24,12 @@ def installs(target: str, venv: Path, *variables: str) -> list[str]:
         text=True,
         check=True,
     )
-    lines = [line for line in done.stdout.splitlines() if " install -q " in line]
+    return done.stdout.splitlines()
+
+
+def installs(target: str, venv: Path, *variables: str) -> list[str]:
+    """Return what a target would give to ``pip install``."""
+    lines = [line for line in dry_run(target, venv, *variables) if " install -q " in line]
     return [line.split(" install -q ")[1].strip() for line in lines if "--upgrade pip" not in line]
 
 
@@ -59,3 +64,9 @@ def test_flags_of_pip_hold_for_both_steps(tmp_path: Path) -> None:
     given = "--constraint tests/floors.txt"
     found = installs("test", tmp_path / "venv", f"PIP_FLAGS={given}")
     assert found == [f"{given} -e .", f'{given} -e ".[dev]"']
+
+
+def test_benchmarks_are_measured_with_both_instruction_sets(tmp_path: Path) -> None:
+    lines = dry_run("bench", tmp_path)
+    measured = [line.split("bin/python ")[1] for line in lines if "benchmarks/make.py" in line]
+    assert measured == ["results/benchmarks/make.py", "tests/avx2.py results/benchmarks/make.py"]

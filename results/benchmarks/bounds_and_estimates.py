@@ -81,13 +81,22 @@ def _closed_forms() -> list[Measured]:
     slowest = sorted(times, key=lambda id: -times[id])
     rows = [Measured(f"closed form, {id}", times[id], "ms", 1) for id in slowest[:3]]
     median = sorted(times.values())[len(times) // 2]
-    return [*rows, Measured(f"  median of {len(times)} closed forms", median, "ms", 1)]
+    return [
+        *rows,
+        Measured(f"  median of {len(times)} closed forms", median, "ms", 1, column="closed_form"),
+    ]
 
 
 def _tables() -> list[Measured]:
     cases = (("full", FULL), ("cyclic", CYCLIC), ("sampled", SAMPLED))
     return [
-        Measured(f"table of all entries, {name} batches", _seconds(partial(_table, m)), "s", 10)
+        Measured(
+            f"table of all entries, {name} batches",
+            _seconds(partial(_table, m)),
+            "s",
+            10,
+            column="sampled_table" if m is SAMPLED else "",
+        )
         for name, m in cases
     ]
 
@@ -189,7 +198,9 @@ def own_rows() -> list[Measured]:
     return [
         Measured("own.forgetting, s/D = .05", median_seconds(forget, 9) * 1e3, "ms", 50),
         Measured("own.coupling, its loops compiled at the first call", compiling, "s"),
-        Measured("own.coupling, A = 1, s/D = .2, T = 100", couple(100), "s", 60),
+        Measured(
+            "own.coupling, A = 1, s/D = .2, T = 100", couple(100), "s", 20, column="own_coupling"
+        ),
     ]
 
 
@@ -232,7 +243,13 @@ def estimator_rows() -> list[Measured]:
             "audit_samples, pilot split, 10^7 a side", median_seconds(lambda: named(10**7), 3), "s"
         ),
         Measured("band and epsilon at ten deltas, 10^7 a side", median_seconds(band, 3), "s", 2),
-        Measured("Clopper-Pearson for 10^5 pairs of counts", intervals, "s", 1),
+        Measured(
+            "Clopper-Pearson for 10^5 pairs of counts",
+            intervals,
+            "s",
+            0.5,
+            column="clopper_pearson",
+        ),
         Measured("credible interval of (487, 512, 1, 0)", credible, "s", 1),
     ]
 
@@ -263,7 +280,7 @@ def privacy_estimates(seconds: float) -> str:
 
 def search_rows() -> list[Measured]:
     """One row for each of three mechanisms: exact laws of pairs a second, drift and start alone."""
-    found = []
+    found: list[Measured] = []
     for name, step_std, steps in (
         ("D/step_std 20, T 10^2", 0.05, 100),
         ("D/step_std 20, T 10^6", 0.05, 10**6),
@@ -288,5 +305,6 @@ def search_rows() -> list[Measured]:
                 quick_value(pair, Epsilon(1e-5))
 
         rate = len(pairs) / median_seconds(tried)
-        found.append(Measured(f"pairs tried by a search, {name}", rate, "/s"))
+        column = "" if found else "pairs"
+        found.append(Measured(f"pairs tried by a search, {name}", rate, "/s", column=column))
     return found

@@ -1,27 +1,26 @@
 """Measure the speeds that the project promises: ``python results/benchmarks/make.py [PART ...]``.
 
-Every row has a limit where one is promised. Times depend on the machine and on what else it does,
-so nothing is stored, and no test asserts a time. The first lines name the instruction set that
-NumPy and Numba use: sampled numbers do not depend on it, speeds and last digits do.
+Every row has a limit where one is promised: a ratio of two programs that run side by side, which
+holds for an instruction set, or a multiple of a yardstick, for times. The first lines name both.
+A run of all parts is stored beside this file, one row in ``runs.csv``, and shown in ``README.md``;
+it is worth storing from a machine that does nothing else. No test asserts a time.
 """
 
 from __future__ import annotations
 
 import argparse
 import math
+import os
 import platform
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, cast
-
-import numpy as np
-from numba import njit
-from numpy.typing import NDArray
+from datetime import UTC, datetime
+from pathlib import Path
 
 import audit
 from audit import exact
 from audit.constructions import TwoSidedWalk
-from results.benchmarks import bounds_and_estimates, walks
+from results.benchmarks import bounds_and_estimates, machine, page, walks
 from results.benchmarks.timing import Measured, in_fresh_process, median_seconds, process_seconds
 
 SHORT = audit.NoisySGD(
@@ -56,25 +55,7 @@ _COMMANDS: tuple[tuple[str, tuple[str, ...], bool, float], ...] = (
 )
 
 
-def instruction_sets() -> dict[str, str]:
-    """Return the vector instructions that NumPy dispatches to, and those that Numba emits."""
-    found = np.show_config(mode="dicts")["SIMD Extensions"]["found"]
-    affine = cast(Any, njit)(_affine)
-    affine(np.ones(64))
-    registers = "".join(affine.inspect_asm().values())
-    return {
-        "NumPy": _widest("X86_V4" in found, "X86_V3" in found),
-        "Numba": _widest("zmm" in registers, "ymm" in registers),
-    }
-
-
-def _affine(x: NDArray[np.float64]) -> None:
-    for i in range(x.size):
-        x[i] = 2.0 * x[i] + 1.0
-
-
-def _widest(avx512: bool, avx2: bool) -> str:
-    return "AVX-512" if avx512 else "AVX2" if avx2 else "neither AVX-512 nor AVX2"
+_WIDTHS = ["neither AVX-512 nor AVX2", "AVX2", "AVX-512"]
 
 
 def start_up_rows() -> list[Measured]:
@@ -110,7 +91,13 @@ def exact_rows() -> list[Measured]:
         Measured(
             "exact curve, D/step_std 20, T 10^6", median_seconds(lambda: curve(10**6)), "s", 1
         ),
-        Measured("exact curve, constants of AT22's proof, one thread", seconds, "s", 60),
+        Measured(
+            "exact curve, constants of AT22's proof, one thread",
+            seconds,
+            "s",
+            20,
+            column="exact_at22",
+        ),
         Measured("  its peak memory", memory, "GiB", 2),
     ]
 
@@ -140,18 +127,45 @@ def main(arguments: Sequence[str] | None = None) -> None:
         metavar="SECONDS",
         help="give the package privacy-estimates so long for the credible interval",
     )
+    parser.add_argument(
+        "--output",
+        type=Path,
+        default=Path(__file__).parent,
+        help="the folder of the stored runs (default: %(default)s)",
+    )
     given = parser.parse_args(arguments)
     unknown = [part for part in given.parts if part not in PARTS]
     if unknown:
         parser.error(f"part must be one of {', '.join(PARTS)}, got {unknown[0]!r}")
-    found = ", ".join(f"{name} uses {widest}" for name, widest in instruction_sets().items())
+    sets, unit = machine.instruction_sets(), machine.yardstick()
+    found = ", ".join(f"{name} uses {widest}" for name, widest in sets.items())
     print(f"{platform.machine()}: {found}")
+    print(f"limits of times are for a yardstick of {unit * 1e3:.3g} ms")
     print(f"{'':54}{'measured':>12}  {'limit':>8}")
+    values = {}
     for part in given.parts or PARTS:
         for row in PARTS[part]():
-            print(row.line, flush=True)
+            print(row.scaled(unit / machine.YARDSTICK).line, flush=True)
+            if row.column:
+                values[row.column] = row.value
     if given.privacy_estimates is not None:
         print(bounds_and_estimates.privacy_estimates(given.privacy_estimates))
+    if not given.parts:
+        page.store(_run(min(sets.values(), key=_WIDTHS.index), unit, values), given.output)
+        print(f"stored: {given.output / 'README.md'}")
+
+
+def _run(instruction_set: str, yardstick: float, values: dict[str, float]) -> page.Run:
+    return page.Run(
+        date=f"{datetime.now(UTC):%Y-%m-%d}",
+        machine=machine.processor(),
+        cores=os.cpu_count() or 1,
+        instruction_set=instruction_set,
+        capped=machine.is_capped(),
+        **machine.versions(),
+        yardstick_ms=yardstick * 1e3,
+        values=values,
+    )
 
 
 if __name__ == "__main__":

@@ -8,29 +8,52 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
 class Measured:
-    """One line of the benchmark: a number, and the number that it is held against."""
+    """One line of the benchmark: a number, and the limit that it is held against.
+
+    Attributes
+    ----------
+    name, value, unit
+        What was measured.
+    limit
+        The largest value, or with ``at_least`` the smallest; None where nothing is promised.
+        Limits of times are written down for a machine of one yardstick: see `scaled`.
+    at_least
+        Whether larger is better.
+    column
+        The column of the stored runs; empty where the value is not stored.
+    """
 
     name: str
     value: float
     unit: str
     limit: float | None = None
+    at_least: bool = False
+    column: str = ""
+
+    def scaled(self, factor: float) -> Measured:
+        """Return the same line with the limit of a machine that takes ``factor`` times as long."""
+        if self.limit is None or self.unit not in ("s", "ms"):
+            return self
+        return replace(self, limit=self.limit * factor)
 
     @property
     def verdict(self) -> str:
         """Whether the value is within its limit; empty where there is none."""
         if self.limit is None:
             return ""
+        if self.at_least:
+            return "within" if self.value >= self.limit else "BELOW"
         return "within" if self.value <= self.limit else "ABOVE"
 
     @property
     def line(self) -> str:
         """The measurement as a line of a table."""
-        limit = "" if self.limit is None else f"{self.limit:g}"
+        limit = "" if self.limit is None else f"{self.limit:.3g}"
         return f"{self.name:54}{self.value:9.3g} {self.unit:4}{limit:>7} {self.verdict}"
 
 

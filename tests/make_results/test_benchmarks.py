@@ -2,34 +2,95 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from results.benchmarks import make
+from results.benchmarks import machine, make, page
 from results.benchmarks.timing import Measured, process_seconds
 
 
 def test_a_row_says_whether_it_is_within_its_limit() -> None:
     within, above = Measured("a", 1.0, "s", 1.0), Measured("a", 1.1, "s", 1.0)
-    assert (within.verdict, above.verdict, Measured("a", 1.0, "s").verdict) == (
-        "within", "ABOVE", "",
-    )  # fmt: skip
+    ratio = Measured("a", 9.9, "", 10.0, at_least=True)
+    assert [row.verdict for row in (within, above, ratio, Measured("a", 1.0, "s"))] == [
+        "within", "ABOVE", "BELOW", "",
+    ]  # fmt: skip
     assert above.line == f"{'a':54}{'1.1':>9} s         1 ABOVE"
 
 
-def test_chosen_parts_are_printed(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    rows = {name: [Measured(f"row of {name}", 2.0, "s")] for name in make.PARTS}
-    monkeypatch.setattr(make, "PARTS", {name: lambda n=name: rows[n] for name in rows})
-    monkeypatch.setattr(make, "instruction_sets", lambda: {"NumPy": "AVX2", "Numba": "AVX2"})
-    make.main(["import", "walks"])
-    first, _, *others = capsys.readouterr().out.splitlines()
-    assert first.endswith(": NumPy uses AVX2, Numba uses AVX2")
+def test_limits_of_times_are_multiples_of_the_yardstick() -> None:
+    assert Measured("a", 1.1, "s", 1.0).scaled(1.2).verdict == "within"
+    assert Measured("a", 1.1, "GiB", 1.0).scaled(1.2).verdict == "ABOVE"
+    assert Measured("a", 4.9, "", 5.0, at_least=True).scaled(0.5).verdict == "BELOW"
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the program measure nothing: each part has one row, which is stored."""
+    names = dict(zip(make.PARTS, page.COLUMNS, strict=False))
+    rows = {part: [Measured(f"row of {part}", 2.0, "s", column=names[part])] for part in names}
+    monkeypatch.setattr(make, "PARTS", {part: lambda part=part: rows[part] for part in rows})
+    monkeypatch.setattr(machine, "instruction_sets", lambda: {"NumPy": "AVX-512", "Numba": "AVX2"})
+    monkeypatch.setattr(machine, "yardstick", lambda: 0.05)
+    monkeypatch.setattr(machine, "processor", lambda: "a processor")
+
+
+@pytest.mark.usefixtures("quick")
+def test_chosen_parts_are_printed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    make.main(["import", "walks", "--output", str(tmp_path)])
+    first, second, _, *others = capsys.readouterr().out.splitlines()
+    assert first.endswith(": NumPy uses AVX-512, Numba uses AVX2")
+    assert second == "limits of times are for a yardstick of 50 ms"
     assert [line.split("  ")[0] for line in others] == ["row of import", "row of walks"]
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.usefixtures("quick")
+def test_a_whole_run_is_one_row_and_on_the_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "benchmarks"
+    monkeypatch.delenv("NPY_DISABLE_CPU_FEATURES", raising=False)
+    make.main(["--output", str(folder)])
+    monkeypatch.setenv("NPY_DISABLE_CPU_FEATURES", "X86_V4")
+    make.main(["--output", str(folder)])
+    first, second = page.read(folder)
+    assert (first.machine, first.instruction_set, first.yardstick_ms) == ("a processor", "AVX2", 50)
+    assert (first.capped, second.capped) == (False, True)
+    assert set(first.values.values()) == {2.0}
+    assert dataclasses.replace(second, capped=False) == first
+    text = (folder / "README.md").read_text()
+    assert "## AVX2\n" in text
+    assert "## AVX-512" not in text
+    assert f"| two-sided walk, M steps/s | {2.0:.3g} | {2.0:.3g} |" in text
+    assert (folder / "runs.csv").read_text() == page.table([first, second])
+
+
+def test_both_kinds_of_machine_are_on_the_page() -> None:
+    (known, *_) = page.read(Path(page.__file__).parent)
+    wide = dataclasses.replace(known, instruction_set="AVX-512", values={"two_threads": 1.95})
+    text = page.page([known, wide])
+    assert text.index("## AVX2") < text.index("## AVX-512")
+    assert "| two threads, times one | 1.95 |" in text
+
+
+def test_the_stored_page_is_that_of_the_stored_runs() -> None:
+    folder = Path(page.__file__).parent
+    assert (folder / "README.md").read_text() == page.page(page.read(folder))
+
+
+def test_every_column_is_measured() -> None:
+    """Columns are named where they are measured; those of walks are put together."""
+    folder = Path(page.__file__).parent
+    source = "".join((folder / f"{m}.py").read_text() for m in ("make", "bounds_and_estimates"))
+    named = {name for name in page.COLUMNS if f'"{name}"' in source}
+    walked = {f"{k}{e}" for k in ("two_sided", "biased") for e in ("", "_numpy", "_numba")}
+    assert set(page.COLUMNS) <= named | walked | {"two_threads"}
 
 
 def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -41,8 +102,8 @@ def test_a_part_that_is_not_there_is_refused(capsys: pytest.CaptureFixture[str])
 
 def test_instruction_sets_are_named() -> None:
     named = {"AVX-512", "AVX2", "neither AVX-512 nor AVX2"}
-    assert set(make.instruction_sets().values()) <= named
-    code = "from results.benchmarks.make import instruction_sets; print(instruction_sets())"
+    assert set(machine.instruction_sets().values()) <= named
+    code = "from results.benchmarks.machine import instruction_sets; print(instruction_sets())"
     without = {**os.environ, "NPY_DISABLE_CPU_FEATURES": "X86_V4 AVX512_ICL AVX512_SPR"}
     done = subprocess.run(
         [sys.executable, "-c", code], env=without, capture_output=True, text=True, check=True
