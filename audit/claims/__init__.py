@@ -2,7 +2,7 @@
 
     check_file("claims.yaml")  # judges every claim of a file
 
-Claims are written in files (`audit.claims.claims_file`) or built (`Claim`), and judged by
+Claims are read from files (`audit.claims.claims_file`) or constructed (`Claim`), and judged by
 `audit.claims.judge`.
 """
 

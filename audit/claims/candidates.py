@@ -1,4 +1,4 @@
-"""Which pairs the judge tries against a claim."""
+"""The pairs that the judge tries against a claim."""
 
 from __future__ import annotations
 
@@ -25,20 +25,20 @@ from audit.search.found_pairs import shipped
 
 Make = Callable[[], Construction]
 
-# A process with more different batches takes too long to make.
+# A process with more different batches takes too long to construct.
 _MOST_KINDS = 20_000
 
-# Walks that let others push across the domain, as shares of their largest drift.
+# Walks in which the other records push across the domain, as shares of their largest drift.
 _SHARES = (1.0, 0.5, 0.25)
 # ... and drifts in multiples of the one that crosses the domain once.
 _CROSSINGS = (1.5, 1.0, 0.75, 0.5, 2.0, 3.0)
 
 
 def candidate_pairs(mechanism: NoisySGD | Composition) -> Iterator[Construction | ExplicitPair]:
-    """Yield pairs that a mechanism's assumptions allow, the strongest ones, as a rule, first.
+    """Yield pairs that a mechanism's assumptions allow, usually the strongest ones first.
 
-    Which parameters a family takes is fixed by the mechanism alone: nothing is chosen after looking
-    at a claim.
+    The parameters of each family depend on the mechanism only: nothing is chosen after looking at a
+    claim.
     """
     if isinstance(mechanism, Composition) or mechanism.release is Release.ALL_ITERATES:
         yield AllIterates(mechanism)
@@ -54,7 +54,7 @@ def candidate_pairs(mechanism: NoisySGD | Composition) -> Iterator[Construction 
         try:
             pair = make()
             pair.processes()
-        except ValueError:  # breaks an assumption, or asks for what the mechanism lacks
+        except ValueError:  # breaks an assumption, or needs a parameter that the mechanism lacks
             continue
         if pair not in seen:
             seen.add(pair)
@@ -62,7 +62,7 @@ def candidate_pairs(mechanism: NoisySGD | Composition) -> Iterator[Construction 
 
 
 def _attempts(m: NoisySGD) -> Iterator[Make]:
-    """Yield pairs that are still to be made: what breaks an assumption then raises."""
+    """Yield functions that construct the pairs; those of inadmissible pairs raise."""
     if _kinds_of_batch(m) > _MOST_KINDS:
         return
     for pair in shipped(m):
@@ -72,7 +72,7 @@ def _attempts(m: NoisySGD) -> Iterator[Make]:
         yield partial(TwoSidedWalk, m, start=start)
         yield partial(BiasedWalk, m, start=start)
     if m.release is not Release.LAST_ITERATE and m.batching is Batching.CYCLIC:
-        # of a run that may stop early the first record is the one that is met
+        # a run that may stop early always uses the first record
         yield partial(TwoSidedWalk, m, position=0)
         drift = m.constant_step_size * others_range(m)[1]
         yield partial(DriftedWalk, m, drift=drift, position=0)
@@ -92,7 +92,7 @@ def _itself(pair: Construction) -> Construction:
 
 
 def _kinds_of_batch(m: NoisySGD) -> int:
-    """Return how many different steps or paths a process must hold."""
+    """Return the number of different steps or paths of a process."""
     if m.batching in (Batching.POISSON, Batching.TRUNCATED_POISSON):
         return m.dataset_size
     if m.batching in (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION):
@@ -132,7 +132,7 @@ def _contracting(m: NoisySGD) -> Iterator[Make]:
 
 
 def _curvatures(m: NoisySGD) -> tuple[float, ...]:
-    """Return the strong convexity, the smoothness, and what resets an iterate in one step."""
+    """Return the strong convexity, the smoothness, and the curvature that resets in one step."""
     resetting = 1 / float(m.step_sizes[-1])
     most = math.inf if m.smoothness is None else m.smoothness
     wanted = [m.strong_convexity, min(resetting, most), most]

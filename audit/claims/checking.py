@@ -1,4 +1,4 @@
-"""Judge all claims of some files within one error budget."""
+"""Judge all claims of several files within one error budget."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from audit.claims.judgement import Judgement
 from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
-# The default probability that a run refutes any true claim.
+# Default bound on the probability that a run refutes any true claim.
 DEFAULT_ERROR = 0.01
 
 
@@ -26,14 +26,14 @@ class Checked:
 
     Attributes
     ----------
-    judgements
-        One for each claim that could be read, in the order of the files.
-    complaints
+    judgements : tuple of Judgement
+        One judgement for each claim that could be read, in the order of the files.
+    complaints : tuple of Complaint
         What could not be read or evaluated.
-    error
-        The probability allowed for refuting any true claim among them.
-    seed
-        The seed that stood in for the files' own; None where they were used.
+    error : float
+        Bound on the probability of refuting any true claim among them.
+    seed : int or None
+        The seed that replaced those in the files; None if theirs were used.
     """
 
     judgements: tuple[Judgement, ...]
@@ -43,17 +43,17 @@ class Checked:
 
     @property
     def status(self) -> int:
-        """The exit status: 2 for a broken file, 1 for an unexpected verdict, 0 for neither."""
+        """The exit status: 2 for a broken file, 1 for an unexpected verdict, 0 otherwise."""
         return 2 if self.complaints else 1 if self.failures else 0
 
     @property
     def failures(self) -> tuple[Judgement, ...]:
-        """Judgements that are not as expected and fail a build."""
+        """Judgements with an unexpected verdict that fail a build."""
         return self._unexpected(Severity.ERROR)
 
     @property
     def warnings(self) -> tuple[Judgement, ...]:
-        """Judgements that are not as expected and only warn."""
+        """Judgements with an unexpected verdict that only warn."""
         return self._unexpected(Severity.WARN)
 
     def _unexpected(self, severity: Severity) -> tuple[Judgement, ...]:
@@ -62,7 +62,7 @@ class Checked:
             for j in self.judgements
             if j.claim.severity is severity
             and not j.as_expected
-            and j.verdict is not Verdict.ERROR  # among the complaints
+            and j.verdict is not Verdict.ERROR  # reported as a complaint
         )
 
 
@@ -76,31 +76,43 @@ def check(
     exhaustive: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> Checked:
-    """Judge every claim of the files that can be read.
+    """Judge every readable claim of several files.
 
     Parameters
     ----------
-    paths
-        Claims files; what they include is read too.
-    error
-        The probability allowed for refuting any true claim among all of them together.
-    seed
-        The seed of all samples, instead of those that the files state.
-    search
-        How many pairs the worst-case search tries for every claim, instead of what the files say.
-    jobs
-        How many claims are judged at a time.
-    exhaustive
-        Whether all pairs are tried, also after one has refuted a claim: the best certified number
-        is then the best of all pairs.
-    progress
-        Called with (done, total) as claims are done.
+    paths : iterable of str or pathlib.Path
+        Claims files; the files that they include are read too.
+    error : float
+        Bound, in (0, 1), on the probability of refuting any true claim among all of them.
+    seed : int, optional
+        Seed of all samples; replaces the seeds in the files.
+    search : int, optional
+        Number of pairs that the worst-case search tries for every claim; replaces the numbers in
+        the files.
+    jobs : int, optional
+        Number of claims that are judged at the same time.
+    exhaustive : bool, optional
+        Whether to try all pairs even after one has refuted a claim; the best certified number is
+        then the best of all pairs.
+    progress : callable, optional
+        Called with (done, total) as claims are judged.
+
+    Returns
+    -------
+    Checked
+        The judgements, and complaints about broken files and claims, which raise nothing.
 
     Raises
     ------
     ValueError
-        If ``error`` is not in (0, 1), ``jobs`` below 1, or ``seed`` or ``search`` below 0. Broken
-        files and claims raise nothing: they are among the ``complaints``.
+        If ``error`` is not in (0, 1), ``jobs`` is below 1, or ``seed`` or ``search`` is negative.
+
+    Examples
+    --------
+    ::
+
+        checked = check(["claims.yaml"], error=0.01)
+        checked.status, [judgement.verdict for judgement in checked.judgements]
     """
     validate.open_unit(error=error)
     validate.integer(1, jobs=jobs)
@@ -122,12 +134,33 @@ def check(
 def check_file(
     path: str | Path, *, error: float = DEFAULT_ERROR, jobs: int = 1
 ) -> tuple[Judgement, ...]:
-    """Judge every claim of one file, and of those that it includes.
+    """Judge every claim of one file and of the files that it includes.
+
+    Parameters
+    ----------
+    path : str or pathlib.Path
+        The claims file.
+    error : float, optional
+        Bound, in (0, 1), on the probability of refuting any true claim.
+    jobs : int, optional
+        Number of claims that are judged at the same time.
+
+    Returns
+    -------
+    tuple of Judgement
+        One judgement for each claim, in the order of the files.
 
     Raises
     ------
     ValueError
-        If anything in the files is broken: one line a complaint, with file and line number.
+        If anything in the files is broken: one line per complaint, with file and line number.
+
+    Examples
+    --------
+    ::
+
+        for judgement in check_file("claims.yaml"):
+            print(judgement.claim.id, judgement.verdict.value, judgement.certified)
     """
     checked = check([path], error=error, jobs=jobs)
     if checked.complaints:
@@ -145,7 +178,7 @@ def _judged(
 ) -> tuple[Judgement, ...]:
     if not claims:
         return ()
-    from audit.claims.judge import Shared, judge_all  # late: it needs every room of the package
+    from audit.claims.judge import Shared, judge_all  # imported late: it needs every room
 
     done: list[str] = []
 
@@ -154,7 +187,7 @@ def _judged(
         if progress is not None:
             progress(len(done), len(claims))
 
-    # what constructions of users print is no outcome
+    # output of user constructions must not mix with the results
     with (
         Shared(files, exhaustive=exhaustive) as shared,
         contextlib.redirect_stdout(sys.stderr),
@@ -168,13 +201,13 @@ def with_seed(claim: Claim, seed: int) -> Claim:
 
 
 def _with_search(claim: Claim, evaluations: int) -> Claim:
-    """Return the claim with so many evaluations of the worst-case search, from its own seed."""
+    """Return the claim with this many evaluations of the worst-case search, from its own seed."""
     seed = 0 if claim.search is None else claim.search.seed
     return dataclasses.replace(claim, search=Search(evaluations=evaluations, seed=seed))
 
 
 def complaint(judgement: Judgement) -> Complaint:
-    """Return what is wrong with a claim that could not be evaluated."""
+    """Return the complaint about a claim that could not be evaluated."""
     place = judgement.claim.location
     message = " ".join(f"claim {judgement.claim.id!r}: {judgement.message}".split())
     return Complaint(place.file if place else Path(), place.line if place else None, message)

@@ -1,4 +1,4 @@
-"""What a claim is: a statement about a mechanism, and what is expected of it."""
+"""Claims: statements about mechanisms, and their expected verdicts."""
 
 from __future__ import annotations
 
@@ -70,35 +70,76 @@ class _LowerBound:
 
 @dataclass(frozen=True)
 class EpsilonDelta(_UpperBound):
-    """Claims (epsilon, delta)-differential privacy at every one of ``points``."""
+    """The claim of (epsilon, delta)-differential privacy at one or more points.
+
+    Parameters
+    ----------
+    points : tuple of (float, float)
+        Pairs (epsilon, delta).
+
+    Examples
+    --------
+    >>> EpsilonDelta(((1.2, 1e-5),)).points
+    ((1.2, 1e-05),)
+    """
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Renyi(_UpperBound):
-    """Claims a Renyi divergence of at most ``value`` at every (alpha, value) of ``points``."""
+    """The claim of Renyi differential privacy at one or more orders.
+
+    Parameters
+    ----------
+    points : tuple of (float, float)
+        Pairs (alpha, value): the Renyi divergence of order alpha is at most the value.
+    """
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class Gaussian(_UpperBound):
-    """Claims mu-Gaussian differential privacy."""
+    """The claim of mu-Gaussian differential privacy.
+
+    Parameters
+    ----------
+    mu : float
+        The claimed mu.
+    """
 
     mu: float
 
 
 @dataclass(frozen=True)
 class Tradeoff(_UpperBound):
-    """Claims a tradeoff function of at least ``beta`` at every (alpha, beta) of ``points``."""
+    """The claim of a lower bound on the tradeoff function.
+
+    Parameters
+    ----------
+    points : tuple of (float, float)
+        Pairs (alpha, beta): the type II error at alpha is at least beta.
+    """
 
     points: tuple[tuple[float, float], ...]
 
 
 @dataclass(frozen=True)
 class CatalogueBound(_UpperBound):
-    """Claims what an entry of `audit.bounds.CATALOGUE` gives, at ``deltas`` and ``orders``."""
+    """The claim that a bound of the catalogue makes about the mechanism.
+
+    Parameters
+    ----------
+    id : str
+        The id of an entry of `audit.bounds.CATALOGUE`.
+    options : mapping of str to float, optional
+        Free parameters of the bound by name.
+    deltas : tuple of float, optional
+        The deltas at which epsilon is claimed.
+    orders : tuple of float, optional
+        The orders at which a Renyi divergence is claimed.
+    """
 
     id: str
     options: Mapping[str, int | float] = field(default_factory=dict)
@@ -108,10 +149,15 @@ class CatalogueBound(_UpperBound):
 
 @dataclass(frozen=True)
 class CallableBound(_UpperBound):
-    """Claims what ``package.module:function`` returns for the mechanism.
+    """The claim that a user function makes about the mechanism.
 
-    The function is called as ``function(mechanism, delta)`` for each of ``deltas`` and returns
-    epsilon.
+    Parameters
+    ----------
+    target : str
+        The function, ``package.module:function``. It is called as ``function(mechanism, delta)``
+        and returns epsilon.
+    deltas : tuple of float
+        The deltas at which epsilon is claimed.
     """
 
     target: str
@@ -120,10 +166,17 @@ class CallableBound(_UpperBound):
 
 @dataclass(frozen=True)
 class AccountantBound(_UpperBound):
-    """Claims what an accountant of another library says, at ``deltas`` and Renyi ``orders``.
+    """The claim that an accountant of another library makes about the mechanism.
 
-    ``target`` is one of `audit.claims.library_objects.ACCOUNTANTS`, which composes the mechanism,
-    or a user's ``package.module:function`` that takes nothing and returns an accountant.
+    Parameters
+    ----------
+    target : str
+        One of `audit.claims.library_objects.ACCOUNTANTS`, which composes the mechanism, or a user
+        function ``package.module:function`` without arguments that returns an accountant.
+    deltas : tuple of float, optional
+        The deltas at which epsilon is claimed.
+    orders : tuple of float, optional
+        The orders at which a Renyi divergence is claimed.
     """
 
     target: str
@@ -133,7 +186,15 @@ class AccountantBound(_UpperBound):
 
 @dataclass(frozen=True)
 class NotRenyi(_LowerBound):
-    """Claims that the worst pair's Renyi divergence of order ``alpha`` is above ``value``."""
+    """The claim that the Renyi divergence of the worst pair exceeds a value.
+
+    Parameters
+    ----------
+    alpha : float
+        The Renyi order.
+    value : float
+        The value that is exceeded.
+    """
 
     alpha: float
     value: float
@@ -141,7 +202,13 @@ class NotRenyi(_LowerBound):
 
 @dataclass(frozen=True)
 class NotPrivate(_LowerBound):
-    """Claims that the mechanism is not (epsilon, delta)-differentially private."""
+    """The claim that the mechanism is not (epsilon, delta)-differentially private.
+
+    Parameters
+    ----------
+    epsilon, delta : float
+        The privacy parameters.
+    """
 
     epsilon: float
     delta: float
@@ -161,7 +228,7 @@ Statement = (
 
 
 class Expected(enum.Enum):
-    """What a claim's verdict should be."""
+    """The expected verdict on a claim."""
 
     CONSISTENT = "consistent"
     REFUTED = "refuted"
@@ -170,16 +237,26 @@ class Expected(enum.Enum):
 
 @dataclass(frozen=True)
 class Looseness:
-    """``{loose_by: 1.2}``: consistent, and at most so many times the certified lower bound."""
+    """``{loose_by: 1.2}``: consistent, and at most this many times the certified lower bound."""
 
     loose_by: float
 
 
 @dataclass(frozen=True)
 class LooseBy:
-    """Consistent, with claim / best certified lower bound of at most ``factor``.
+    """Expect a consistent claim that is at most ``factor`` times the best certified lower bound.
 
     Claims files write ``{loose_by: 1.2}``.
+
+    Parameters
+    ----------
+    factor : float
+        The largest ratio of the claim to the certified lower bound, at least 1.
+
+    Raises
+    ------
+    ValueError
+        If ``factor`` is below 1.
     """
 
     factor: float
@@ -188,7 +265,18 @@ class LooseBy:
 
     @classmethod
     def expand_shorthand(cls, plain: Any) -> Any:
-        """Return the fields of what a claims file writes."""
+        """Convert the form used in claims files to the fields of the class.
+
+        Parameters
+        ----------
+        plain : object
+            The value in a claims file.
+
+        Returns
+        -------
+        object
+            The fields by name, or ``plain`` if it is not the short form.
+        """
         if isinstance(plain, Mapping) and set(plain) == {"loose_by"}:
             return {"factor": plain["loose_by"]}
         return plain
@@ -200,21 +288,31 @@ class LooseBy:
 
 @dataclass(frozen=True, kw_only=True)
 class Budget:
-    """How much work the judge may spend on a claim.
+    """The work that the judge may spend on a claim.
 
     Parameters
     ----------
-    trials
-        Samples a side where no exact law is at hand (0: exact only).
-    seconds
-        The time for exact laws, by estimates that are the same on every machine: pairs beyond it
-        are not tried.
-    seed
-        The seed of all samples.
-    callable_seconds
-        The time that a function of the user may take, for all deltas together.
-    callable_gigabytes
-        The memory that it may take.
+    trials : int, optional
+        Samples per dataset if no exact law is available; 0 for exact evidence only.
+    seconds : float, optional
+        Limit on the estimated time of exact laws, in seconds. Pairs beyond it are not tried;
+        estimates are the same on every machine.
+    seed : int, optional
+        Seed of all samples.
+    callable_seconds : float, optional
+        Limit on the time of a user function, for all deltas together, in seconds.
+    callable_gigabytes : float, optional
+        Limit on the memory of a user function, in units of 1e9 bytes.
+
+    Raises
+    ------
+    ValueError
+        If a value is out of its range.
+
+    Examples
+    --------
+    >>> Budget(trials=100_000, seconds=10.0).seed
+    0
     """
 
     trials: int = 0
@@ -234,16 +332,17 @@ class Budget:
 
 @dataclass(frozen=True, kw_only=True)
 class Search:
-    """A worst-case search whose pair the judge tries after all others (`audit.search.worst_case`).
+    """A worst-case search whose pair the judge tries after all others.
 
-    The number of evaluations and the seed together give the same pair on every machine.
+    The number of evaluations and the seed determine the pair on every machine; see
+    `audit.search.worst_case`.
 
     Parameters
     ----------
-    evaluations
-        How many pairs are tried; 0 for no search at all.
-    seed
-        The seed of the first of them.
+    evaluations : int
+        Number of pairs to try; 0 for no search.
+    seed : int, optional
+        Seed of the search.
     """
 
     evaluations: int
@@ -255,25 +354,25 @@ class Search:
 
 @dataclass(frozen=True, kw_only=True)
 class Samples:
-    """Scores that were recorded from both laws of a pair, independent draws of each.
+    """Scores recorded from both laws of a pair, as independent draws.
 
-    Ties are broken by the seed of the claim's budget.
+    Ties are broken with the seed of the claim's budget.
 
     Parameters
     ----------
     x, x_prime
-        Files (.npy, or text with a line for each run) or the numbers. Files may hold several
-        numbers a run.
+        The scores, or files of them (.npy, or text with one line per run). Files may hold several
+        numbers per run.
     file
-        Or one table (CSV, TSV, NPZ, NPY or Parquet), each row from a run of its own.
+        Alternatively one table (CSV, TSV, NPZ, NPY or Parquet), one independent run per row.
     score, member
-        Its column of scores, and its column of 0 and 1: x are the scores of members.
+        Names of its column of scores and of its column of 0 and 1: x are the scores of members.
     favours
-        The law with the larger scores, where that is known beforehand.
+        The law with the larger scores, if known in advance.
     columns
-        How several numbers a run become one score; `LinearScore` by default.
+        How several numbers per run are combined into one score; by default `LinearScore`.
     group_size
-        In how many records the two datasets differ. The claim is about one record.
+        Number of records in which the two datasets differ. The claim is about one record.
     """
 
     x: Path | tuple[float, ...] | None = None
@@ -301,7 +400,7 @@ class Samples:
             )
 
     def inside(self, folder: Path) -> Samples:
-        """Return the samples with files as seen from ``folder``."""
+        """Return the samples with file names relative to ``folder``."""
         x, x_prime = (
             folder / given if isinstance(given, Path) else given for given in (self.x, self.x_prime)
         )
@@ -311,14 +410,14 @@ class Samples:
 
 @dataclass(frozen=True)
 class UserPair:
-    """A pair of a user's class, which is made in a worker only.
+    """A pair of a user-defined class, which is constructed in a worker only.
 
     Attributes
     ----------
     kind
         ``package.module:Class``, a registered construction.
     fields
-        Its fields beside the mechanism, as they are written.
+        Its fields other than the mechanism, as plain data.
     """
 
     kind: str
@@ -327,40 +426,61 @@ class UserPair:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A statement about a mechanism, with what is expected of it.
+    """A statement about a mechanism, with its expected verdict.
 
     Parameters
     ----------
-    id
-        Its name, unique over all files.
-    mechanism
-        What it is about; None for explicit laws and samples.
-    statement
-        What it says.
-    citation
-        Where it is stated.
-    expected
-        What its verdict should be.
-    severity
+    id : str
+        Name of the claim, unique over all files.
+    mechanism : NoisySGD, Composition or None
+        The mechanism that the claim is about; None for explicit laws and samples.
+    statement : EpsilonDelta, Renyi, Gaussian, Tradeoff, CatalogueBound or other statement
+        The statement.
+    citation : str, optional
+        Where the claim is published.
+    expected : Expected or LooseBy, optional
+        The expected verdict.
+    severity : Severity, optional
         Whether another verdict fails the build.
-    budget
-        How much work the judge may spend.
-    pair
-        A construction for the mechanism, or explicit distributions, where the judge is to use that
-        one alone; by default it tries every admissible construction that fits.
-    search
-        Adds the pair of a worst-case search. By default the judge searches a little where that
+    budget : Budget, optional
+        The work that the judge may spend.
+    pair : Construction, ExplicitPair or UserPair, optional
+        A construction for the mechanism, or explicit distributions, if the judge must use this pair
+        only; by default it tries every admissible construction that fits.
+    search : Search, optional
+        Adds the pair of a worst-case search. By default the judge makes a small search if that
         takes a second or two.
-    samples
-        Recorded scores, which alone are the evidence.
-    told
-        What an adapter read of another library's object, in words.
-    unread
-        Why it could not, which makes the verdict an error.
-    deployment
-        What is known of a deployment besides: see `audit.claims.opendp`.
-    location
-        Where it is written.
+    samples : Samples, optional
+        Recorded scores, which are then the only evidence.
+    source : str, optional
+        Description of the object of another library from which the mechanism was read.
+    unread : str, optional
+        Why the mechanism could not be read; the verdict is then an error.
+    deployment : Deployment, optional
+        Facts about a deployment, for `audit.claims.opendp`.
+    location : Location, optional
+        Where the claim is written.
+
+    Examples
+    --------
+    >>> import audit
+    >>> claim = Claim(
+    ...     id="step",
+    ...     mechanism=audit.NoisySGD(
+    ...         steps=1,
+    ...         dataset_size=1,
+    ...         batch_size=1,
+    ...         step_size=0.1,
+    ...         noise_std=2.0,
+    ...         lipschitz=1.0,
+    ...         batching=audit.Batching.FULL,
+    ...         relation=audit.Relation.REPLACE_ONE,
+    ...     ),
+    ...     statement=EpsilonDelta(((2.0, 1e-5),)),
+    ... )
+    >>> from audit.claims.judge import judge
+    >>> judge(claim).verdict.value
+    'refuted'
     """
 
     id: str
@@ -373,7 +493,7 @@ class Claim:
     pair: Pair | UserPair | None = None
     search: Search | None = None
     samples: Samples | None = None
-    told: str = ""
+    source: str = ""
     unread: str = ""
     deployment: Deployment = field(default_factory=Deployment)
     location: Location | None = None
@@ -382,8 +502,8 @@ class Claim:
 def encode_claim(claim: Claim) -> dict[str, Any]:
     """Return the mechanism, the statement and the pair of a claim as plain data.
 
-    So they stand in the JSON of ``audit-check`` and in lock files. Fields of the mechanism and the
-    pair with their default values are left out.
+    This is their form in the JSON of ``audit-check`` and in lock files. Fields of the mechanism and
+    the pair with their default values are left out.
     """
     from audit.constructions import encode_pair
 
@@ -408,12 +528,12 @@ def encode_claim(claim: Claim) -> dict[str, Any]:
 
 
 def decode_claim(plain: Mapping[str, Any], id: str) -> Claim:
-    """Return a claim with what `encode_claim` wrote; more keys of ``plain`` do not matter.
+    """Return the claim that `encode_claim` wrote; other keys of ``plain`` are ignored.
 
     Raises
     ------
     ValueError
-        If the mechanism, the statement or the pair is not one that could be written.
+        If the mechanism, the statement or the pair is invalid.
     """
     from audit.constructions import decode_any_pair
 

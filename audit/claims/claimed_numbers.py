@@ -1,4 +1,4 @@
-"""The numbers that a statement claims: what is compared with certified lower bounds."""
+"""The numbers that a statement claims, which are compared with certified lower bounds."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from audit.curves.base import PrivacyCurve
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD
 
-# Bounds are computed by root finding and series; numbers that a user writes have no such error.
+# Bounds are computed by root finding and series; numbers written by users have no such error.
 _BOUND_ERROR = 1e-9
-# Relative errors of a delta and of the moments that bounds are computed from. They matter where
-# little is left of 1: from this delta on, and for orders within 1e-3 of 1.
+# Relative errors of a delta and of the moments that bounds are computed from. They matter for
+# deltas near 1 (from this one on) and for orders within 1e-3 of 1.
 _DELTA_ERROR = 2.0**-44
 _LARGE_DELTA = 0.9
 _MOMENT_ERROR = 1e-12
@@ -46,11 +46,12 @@ class ClaimedNumber:
     Attributes
     ----------
     quantity
-        What is claimed, and where.
+        The claimed quantity and where it is taken.
     value
         The number; 1 - beta for a tradeoff function.
     slack
-        By how much a certified bound must exceed it, for the error of the claimed number itself.
+        The amount by which a certified bound must exceed it, to allow for the error of the claimed
+        number itself.
     """
 
     quantity: Quantity
@@ -58,11 +59,11 @@ class ClaimedNumber:
     slack: float = 0.0
 
     def refuted_by(self, certified: float) -> bool:
-        """Whether a certified lower bound contradicts the number."""
+        """Return whether a certified lower bound contradicts the number."""
         return certified > self.value + self.slack
 
     def ratio(self, certified: float) -> float:
-        """Claimed over certified; infinite where nothing is certified."""
+        """Return claimed over certified; infinite if nothing is certified."""
         if certified <= 0:
             return math.inf
         return self.value / certified
@@ -79,7 +80,7 @@ class BadClaim(Exception):
 def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]:
     """Return the finite numbers that a claim's statement consists of.
 
-    ``workers`` run the functions of users.
+    ``workers`` run user functions.
 
     Raises
     ------
@@ -106,18 +107,18 @@ def claimed_numbers(claim: Claim, workers: Workers) -> tuple[ClaimedNumber, ...]
 
 
 def epsilon_of(epsilon: Callable[[float], float], delta: float) -> ClaimedNumber:
-    """Return the epsilon that a function computes at ``delta``, with the error of computing it."""
+    """Return the epsilon that a function computes at ``delta``, with its numerical error."""
     value = float(epsilon(delta))
     return ClaimedNumber(EpsilonAtDelta(delta), value, _epsilon_error(epsilon, delta, value))
 
 
 def renyi_of(curve: PrivacyCurve, alpha: float) -> ClaimedNumber:
-    """Return the Renyi divergence that a computed curve claims, with the error of computing it."""
+    """Return the Renyi divergence that a computed curve claims, with its numerical error."""
     return _divergence(float(curve.renyi(alpha)), alpha)
 
 
 def _divergence(value: float, alpha: float) -> ClaimedNumber:
-    """Return a computed Renyi divergence with the error of computing it."""
+    """Return a computed Renyi divergence with its numerical error."""
     if not math.isfinite(value):
         return ClaimedNumber(RenyiAtOrder(alpha), value)
     # a moment is divided by alpha - 1
@@ -126,9 +127,9 @@ def _divergence(value: float, alpha: float) -> ClaimedNumber:
 
 
 def _epsilon_error(epsilon: Callable[[float], float], delta: float, value: float) -> float:
-    """Return the error of a computed epsilon(delta) = value.
+    """Return the numerical error of a computed epsilon(delta) = value.
 
-    Near delta = 1 epsilon is ill-conditioned: there the error is what a rounding of delta changes.
+    Near delta = 1 epsilon is ill-conditioned: there the error is the effect of rounding delta.
     """
     if not math.isfinite(value):
         return 0.0
@@ -141,7 +142,7 @@ def _epsilon_error(epsilon: Callable[[float], float], delta: float, value: float
 
 @functools.singledispatch
 def _numbers(statement: Statement, mechanism: NoisySGD | Composition | None) -> list[ClaimedNumber]:
-    """Return all numbers of a statement, infinite ones too."""
+    """Return all numbers of a statement, including infinite ones."""
     raise TypeError(f"statement must be one of audit.claims.claim, got {statement!r}")
 
 
@@ -229,7 +230,7 @@ def _of_accountant(
         raise BadClaim("deltas or orders must be given for an accountant, got neither")
     if claim.mechanism is None and statement.target in ACCOUNTANTS:
         raise BadClaim("mechanism must be given for an accountant, got none")
-    # in one go, as composing takes the time: also where the error of a large delta is looked up
+    # all at once, because composing takes the time; includes deltas that measure the error
     near = [delta * (1 - _DELTA_ERROR) for delta in statement.deltas if delta >= _LARGE_DELTA]
     asked = [*statement.deltas, *near]
     try:

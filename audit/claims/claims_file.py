@@ -57,10 +57,10 @@ if TYPE_CHECKING:
 
 FILE_KEYS = ("include", "defaults", "mechanisms", "claims")
 _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
-# what a claim is about, and what does not go with it
+# subjects of a claim, and the keys that exclude them
 ABOUT = ("mechanism", "pair", "laws", "samples")
 EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
-# what defaults may say too
+# keys that are also allowed in defaults
 COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", "deployment", *ABOUT)
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
@@ -71,7 +71,7 @@ _Value = TypeVar("_Value")
 class Loaded:
     """The claims that could be read, in the order of the files, and the complaints about the rest.
 
-    ``files`` are all files that were read, those included before those that include them.
+    ``files`` are all files that were read; included files come before the files that include them.
     """
 
     claims: tuple[Claim, ...]
@@ -80,14 +80,14 @@ class Loaded:
 
 
 def load(paths: Iterable[str | Path]) -> Loaded:
-    """Read claims files and all that they include.
+    """Read claims files and all files that they include.
 
     A file that several others include is read once. Ids must be unique over all of them.
 
     Parameters
     ----------
     paths
-        The files, named as complaints name them.
+        The files, with the names that complaints use.
     """
     reader = _Reader()
     for path in paths:
@@ -102,7 +102,7 @@ def load(paths: Iterable[str | Path]) -> Loaded:
 
 
 class _Reader:
-    """Reads files and those that they include, and collects claims and complaints."""
+    """Reads files and the files that they include, and collects claims and complaints."""
 
     def __init__(self) -> None:
         self.claims: list[Claim] = []
@@ -113,7 +113,7 @@ class _Reader:
         self._locations: dict[str, Location] = {}
 
     def read(self, path: Path, chain: tuple[Path, ...]) -> Named:
-        """Read a file and return the mechanisms that it knows; ``chain`` are its includers."""
+        """Read a file and return the mechanisms that it defines; ``chain`` are its includers."""
         key = path.resolve()
         if key in self._mechanisms:
             return self._mechanisms[key]
@@ -143,10 +143,10 @@ class _Reader:
         if target.resolve() in chain:
             circle = chain[chain.index(target.resolve()) :]
             files = " -> ".join(file.name for file in (*circle, target))
-            raise broken(node.location, f"include makes a circle: {files}")
+            raise broken(node.location, f"include must not be circular, got {files}")
         if not target.is_file():
             raise broken(node.location, f"include must be a file that exists, got {shown(name)}")
-        if not _is_claims_file(target):  # of which nothing is quoted
+        if not _is_claims_file(target):  # whose content is not quoted
             raise broken(node.location, f"include must be a claims file, got {shown(name)}")
         return self.read(target, chain)
 
@@ -173,12 +173,12 @@ def _included(node: Node | None) -> tuple[Node, ...]:
 
 
 def _is_claims_file(path: Path) -> bool:
-    """Whether a line of a file begins with a key of claims files; also where it cannot be read."""
+    """Return whether a line begins with a key of claims files, or the file is unreadable."""
     try:
         with open(path, encoding="utf-8-sig") as lines:
             return any(_FIRST_KEY.match(line) for line in lines)
     except (OSError, UnicodeDecodeError):
-        return True  # which is what reading it will complain of
+        return True  # reading it will report that
 
 
 def _text(path: Path) -> str:
@@ -195,7 +195,7 @@ def _text(path: Path) -> str:
 
 
 def _read_defaults(node: Node | None) -> Fields:
-    """Return the values that a file's claims share; checked where a claim uses them."""
+    """Return the values that a file's claims share; they are checked where a claim uses them."""
     return {} if node is None else yaml_tree.fields("defaults", node, COMMON_KEYS)
 
 
@@ -216,10 +216,10 @@ def _read_claim(
     resolve: Resolver,
     workers: Workers,
 ) -> Claim:
-    """Return a claim, the values of ``defaults`` where it has none of its own.
+    """Return a claim, with the values of ``defaults`` for missing keys.
 
-    Raises ``Broken`` if anything is wrong with it; without a complaint where the mechanism that it
-    names is broken itself.
+    Raises ``Broken`` if anything is wrong with it; without a complaint if the mechanism that it
+    names is itself broken.
     """
     own = yaml_tree.fields("a claim", node, ("id", *COMMON_KEYS, *STATEMENT_KEYS))
     found = _with_defaults(own, defaults)
@@ -240,14 +240,14 @@ def _read_claim(
         deployment=_read_joined("deployment", Deployment, defaults, own),
         samples=_read_samples(found, node.location),
         pair=None if read.unread else _read_subject(found, read.mechanism, node, own),
-        told=read.told,
+        source=read.source,
         unread=read.unread,
         location=node.location,
     )
 
 
 def _with_defaults(own: Fields, defaults: Fields) -> Fields:
-    """Return the keys of a claim and the defaults; what a claim is about replaces theirs."""
+    """Return the keys of a claim and the defaults; a claim's own subject replaces theirs."""
     about = [key for key in ABOUT if key in own]
     replaced = ABOUT if "laws" in about or "samples" in about else ("laws", "samples")
     kept = {key: node for key, node in defaults.items() if not about or key not in replaced}
@@ -255,13 +255,13 @@ def _with_defaults(own: Fields, defaults: Fields) -> Fields:
 
 
 def _read_samples(found: Fields, location: Location) -> Samples | None:
-    """Return the samples that a claim names, their files as seen from the claims file."""
+    """Return the samples that a claim names, with paths relative to the claims file."""
     samples: Samples | None = _read_optional("samples", found, Samples | None, None)
     if samples is None:
         return None
     for key in EXCLUDED["samples"]:
         if not is_nothing(found.get(key)):
-            raise broken(found["samples"].location, f"'samples' do not go with {key!r}")
+            raise broken(found["samples"].location, f"'samples' cannot be combined with {key!r}")
     return samples.inside(location.file.parent)
 
 
@@ -273,7 +273,7 @@ def _read_optional(name: str, found: Fields, hint: object, default: _Value) -> _
 
 
 def _read_joined(name: str, cls: type[_Value], *blocks: Fields) -> _Value:
-    """Return the object whose fields several mappings give; later ones change earlier ones."""
+    """Return an object from the fields of several mappings; later ones override earlier ones."""
     found: dict[str, Node] = {}
     location = None
     for block in blocks:
@@ -289,7 +289,7 @@ def _read_joined(name: str, cls: type[_Value], *blocks: Fields) -> _Value:
 def _read_subject(
     found: Fields, mechanism: NoisySGD | Composition | None, claim: Node, own: Fields
 ) -> Pair | UserPair | None:
-    """Return the pair that a claim names under ``pair`` or ``laws``, None where it names none.
+    """Return the pair that a claim names under ``pair`` or ``laws``; None if it names none.
 
     ``laws: {laplace: {sensitivity: 1, scale: 2}}`` names explicit laws, without a mechanism.
     """
@@ -302,7 +302,7 @@ def _read_subject(
 
     for key in EXCLUDED["laws"]:
         if not is_nothing(found.get(key)):
-            raise broken(laws.location, f"'laws' do not go with {key!r}")
+            raise broken(laws.location, f"'laws' cannot be combined with {key!r}")
     used = laws if "laws" in own else yaml_tree.moved(laws, claim.location)
     return yaml_tree.decoded(used, decode_laws)
 
@@ -313,10 +313,10 @@ def _read_pair(
     claim: Node,
     own: bool,
 ) -> Pair | UserPair | None:
-    """Return the pair that a claim names, None where it names none."""
+    """Return the pair that a claim names; None if it names none."""
     if node is None or is_nothing(node):
         return None
-    # what does not fit a pair of the defaults is wrong where it is used
+    # a pair of the defaults that does not fit is an error where it is used
     used = node if own else yaml_tree.moved(node, claim.location)
     return yaml_tree.decoded(used, lambda data: _decode_pair(data, mechanism))
 
@@ -324,8 +324,8 @@ def _read_pair(
 def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair | UserPair:
     """Return a pair from plain data.
 
-    A kind ``package.module:Class`` is a construction of the user's own, from a module beside the
-    claims file, in the current folder or installed. It is looked for where the claim is judged.
+    A kind ``package.module:Class`` is a user-defined construction, from a module beside the claims
+    file, in the current folder or installed. It is imported where the claim is judged.
     """
     from audit.constructions import decode_any_pair
 
@@ -340,7 +340,7 @@ def _decode_pair(plain: Any, mechanism: NoisySGD | Composition | None) -> Pair |
     return decode_any_pair(fields, mechanism)
 
 
-# statements, as they are written: the keys of a claims file are the fields
+# statements in their written form: the fields are the keys of a claims file
 
 
 @dataclass(frozen=True)
@@ -412,7 +412,7 @@ class TradeoffClaim:
 
 @dataclass(frozen=True)
 class BoundClaim:
-    """``bound: at22.b_2`` and ``deltas`` or ``orders``, with ``options`` where it has some."""
+    """``bound: at22.b_2`` and ``deltas`` or ``orders``, optionally with ``options``."""
 
     bound: str
     deltas: tuple[float, ...] = ()
@@ -476,15 +476,15 @@ class NotPrivateClaim:
 
 @dataclass(frozen=True)
 class Form:
-    """How one form of statement is written, and what it becomes."""
+    """The written form of one kind of statement, and its type."""
 
     written: type
     statement: Callable[[Any], Statement]
-    points: tuple[str, str] | None = None  # of a mapping from numbers to numbers
+    points: tuple[str, str] | None = None  # for a mapping from numbers to numbers
 
     @property
     def keys(self) -> tuple[str, ...]:
-        """The keys of a claim that make the statement."""
+        """The keys of a claim that form the statement."""
         return tuple(field.name for field in dataclasses.fields(self.written))
 
 
@@ -520,20 +520,20 @@ STATEMENT_KEYS = tuple(dict.fromkeys(key for form in FORMS.values() for key in f
 def _read_statement(found: Fields, location: Location) -> Statement:
     """Return the statement among the keys of a claim.
 
-    Raises ``Broken`` if there is none, more than one, or one with a value that it cannot have.
+    Raises ``Broken`` if there is none, more than one, or an invalid value.
     """
     forms = [key for key in found if key in FORMS]
     if not forms:
         raise broken(location, f"a claim needs one of {', '.join(FORMS)}")
     first, *others = forms
     for key in others:
-        wrong = f"a claim makes one statement, got {first!r} and {key!r}"
+        wrong = f"a claim must make one statement, got {first!r} and {key!r}"
         raise broken(found[key].location, wrong)
     form = FORMS[first]
     written = {key: node for key, node in found.items() if key in STATEMENT_KEYS}
     for key, node in written.items():
         if key not in form.keys:
-            raise broken(node.location, f"{key!r} does not go with {first!r}")
+            raise broken(node.location, f"{key!r} cannot be combined with {first!r}")
     if form.points is not None:
         written[first] = _points(first, written[first], form.points)
     for key, node in written.items():

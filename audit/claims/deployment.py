@@ -1,4 +1,4 @@
-"""What is said of a deployment: what a record of a registry needs and no claim can know."""
+"""Facts about a deployment that a registry's record needs and a claim does not contain."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Sector(enum.Enum):
 
 
 class TrustModel(enum.Enum):
-    """Whom the people in the data have to trust."""
+    """The parties that the data subjects must trust."""
 
     LOCAL = "Local"
     CENTRAL = "Central"
@@ -41,21 +41,21 @@ class TrustModel(enum.Enum):
 
 
 class ReleaseType(enum.Enum):
-    """Whether the data product is published once, or again and again."""
+    """Whether the data product is published once or repeatedly."""
 
     ONE = "One release"
     MANY = "Many releases"
 
 
 class DataSource(enum.Enum):
-    """Whether new data come in over time."""
+    """Whether new data arrive over time."""
 
     STATIC = "Static"
     DYNAMIC = "Dynamic"
 
 
 class Access(enum.Enum):
-    """Whether people can query the data under differential privacy."""
+    """Whether the data can be queried under differential privacy."""
 
     INTERACTIVE = "Interactive"
     NON_INTERACTIVE = "Non-interactive"
@@ -63,69 +63,69 @@ class Access(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Deployment:
-    """What a record of the OpenDP deployments registry says and a claim does not know.
+    """Facts about a deployment for its record in the OpenDP deployments registry.
 
-    The names are those of the registry's schema; `audit.claims.opendp` writes the record. Where the
-    record has a text of the claim's own (``privacy_unit_details``, ``composition``, ``mechanisms``,
-    ``sources``, ``notes``), the text that is given here stands before it.
+    The names are those of the registry's schema; `audit.claims.opendp` writes the record. If the
+    record has generated text (``privacy_unit_details``, ``composition``, ``mechanisms``,
+    ``sources``, ``notes``), the text given here precedes it.
 
     Parameters
     ----------
     url_slug
-        The record's address; by default made of the claim's id.
+        The record's address; by default derived from the claim's id.
     name
-        The name of the data product.
+        Name of the data product.
     data_curators
-        Who publishes it.
+        The organisations that publish it.
     intended_use
-        What it is for.
+        Its purpose.
     data_product_type
         Its type.
     data_product_region
         The region that the data describe, or whose laws apply.
     description
-        What it is, in short.
+        A short description.
     publication_date
-        When it was first published, YYYY-MM-DD.
+        Date of first publication, YYYY-MM-DD.
     data_product_sector
         The industry or domain.
     data_domain
         The datasets that are protected.
     unprotected_quantities
-        What is released without protection.
+        Quantities that are released without protection.
     privacy_unit
-        Whose data changes between neighbouring datasets, such as "User-level"; a claim knows of
-        records only.
+        The unit whose data differs between neighbouring datasets, such as "User-level"; a claim
+        refers to records only.
     privacy_unit_details
-        What exactly makes two datasets neighbours.
+        The exact definition of neighbouring datasets.
     privacy_parameters_details
-        More on the parameters.
+        Further details of the parameters.
     model_name
-        Whom the people in the data have to trust.
+        The parties that the data subjects must trust.
     model_name_details, actors
-        Who takes part, and what is assumed of them.
+        The participants, and the assumptions about them.
     release_type, release_type_details
         Whether it is published once.
     data_source_type, data_source_type_details
-        Whether new data come in.
+        Whether new data arrive.
     access_type, access_type_details
-        Whether it is queried.
+        Whether it can be queried.
     post_processing
-        What is done with the outputs.
+        Processing of the outputs.
     composition
-        How privacy loss is added up.
+        How privacy loss is composed.
     preprocessing_and_hyperparameter_tuning
-        What was done before, and whether its privacy loss was accounted for.
+        Earlier processing of the data, and whether its privacy loss was accounted for.
     mechanisms
         The mechanisms and their implementation.
     justification
-        Why it was done this way.
+        Reasons for these choices.
     sources
         White papers and other sources.
     notes
         Anything else.
     registry_authors
-        Who filled out the record.
+        The authors of the record.
     """
 
     url_slug: str | None = None

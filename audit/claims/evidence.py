@@ -1,4 +1,4 @@
-"""What pairs certify of a claim's numbers, within the claim's budget."""
+"""Certify a claim's numbers with pairs, within the claim's budget."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
 
-# Estimates settle which pairs are tried, so that they are the same on every machine; a clock ends
-# the work where an estimate was wrong by this factor.
+# Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
+# stops the work only if an estimate was wrong by this factor.
 _PATIENCE = 3.0
 
 
 @dataclass(frozen=True)
 class Finding:
-    """What one pair certifies of one claimed number, in one order."""
+    """The bound that one pair certifies on one claimed number, in one order."""
 
     number: ClaimedNumber
     low: float
@@ -38,26 +38,26 @@ class Finding:
 
     @property
     def tightness(self) -> tuple[bool, float]:
-        """Sorts refutations first, then what comes closest to the claimed number."""
+        """A sort key: refutations first, then the findings closest to the claimed number."""
         return not self.refutes, self.number.ratio(self.low)
 
 
 @dataclass
 class Found:
-    """All findings on a claim, and what they cost.
+    """All findings on a claim, and their cost.
 
     Attributes
     ----------
     findings
-        At least one where any pair could be tried.
+        At least one if any pair could be tried.
     tried, left
-        How many pairs were tried, and how many were left as the budget ended.
+        Number of pairs that were tried, and number left when the budget ended.
     error
         The error that was spent on samples.
     reasons
-        Why pairs say nothing.
+        Why pairs gave no evidence.
     fault
-        What went wrong with a pair that has a law: no verdict rests on the others but a refutation.
+        An error with a pair that has a law; no verdict other than a refutation may ignore it.
     """
 
     findings: list[Finding] = field(default_factory=list)
@@ -69,7 +69,7 @@ class Found:
 
     @property
     def closest(self) -> Finding:
-        """What refutes, or comes closest to it."""
+        """The finding that refutes, or comes closest to refuting."""
         return min(self.findings, key=lambda finding: finding.tightness)
 
     @property
@@ -88,26 +88,26 @@ def evidence(
     search: Callable[[ClaimedNumber], KnownPair | None],
     always_search: bool,
 ) -> Found:
-    """Return what the pairs certify, up to the first that refutes a number.
+    """Return the bounds that the pairs certify, up to the first pair that refutes a number.
 
     Parameters
     ----------
     candidates
         The pairs, in the order in which they are tried.
     numbers
-        What is claimed.
+        The claimed numbers.
     budget
-        Exact laws are computed while their estimated times together are within its seconds. A pair
-        that alone takes longer is sampled where there are trials.
+        Exact laws are computed while the sum of their estimated times is within its seconds. A pair
+        that alone takes longer is sampled if there are trials.
     error
-        What samples may spend.
+        The error that samples may spend.
     exhaustive
-        Whether the other pairs are tried too after one refutes. A pair that refutes is always
-        asked about all numbers, in both orders.
+        Whether to try the other pairs after one refutes. A pair that refutes is always evaluated
+        for all numbers, in both orders.
     search
-        Looks for one more pair, against the number that comes closest to being refuted.
+        Searches for one more pair, against the number that is closest to being refuted.
     always_search
-        Whether that is done also where the budget left pairs out.
+        Whether to search even if the budget left pairs out.
     """
     found = Found()
     costly: list[KnownPair] = []
@@ -129,7 +129,7 @@ def evidence(
                 found.findings.append(finding)
         except TooLong:
             found.left += 1
-        except NoLaw as reason:  # what was certified before it stands
+        except NoLaw as reason:  # earlier findings remain valid
             found.reasons.append(" ".join(str(reason).split()))
             found.tried += len(found.findings) > before
         except (ValueError, ArithmeticError) as fault:
@@ -167,10 +167,10 @@ def _exact(
     deadline: Deadline,
     until: float,
 ) -> Iterator[Finding]:
-    """Yield what a pair certifies of all numbers; nothing where another one reaches more.
+    """Yield a pair's bounds on all numbers; nothing if another pair has larger ones.
 
-    A refutation does not end this: the law is there, and draws can confirm the clearest refutation
-    where they cannot confirm the first, which may rest on rarer events.
+    A refutation does not stop this: the law is available, and draws may confirm the clearest
+    refutation but not the first one, which may rely on rarer events.
     """
     for number in numbers:
         for order in Order:
@@ -187,7 +187,7 @@ def _sample(
     error: float,
     exhaustive: bool,
 ) -> None:
-    # which pairs are sampled is settled by their sizes, before any sample is drawn
+    # the choice of sampled pairs depends on their sizes only, before any sample is drawn
     share = error / len(costly)
     enough = budget.trials >= FEWEST_FOR_INTERVALS
     kind = Evidence.SAMPLED if enough else Evidence.SEQUENTIAL
@@ -210,7 +210,7 @@ def _sample(
 def _too_long(costly: Sequence[KnownPair], budget: Budget) -> str:
     least = min(costly, key=lambda known: known.seconds)
     if math.isinf(least.seconds):
-        return f"{described(least.pair)} has no exact law to be had, and the budget has no trials"
+        return f"{described(least.pair)} has no exact law, and the budget has no trials"
     return (
         f"the exact law of {described(least.pair)} would take about {least.seconds:.2g} s, "
         f"more than the budget's {budget.seconds:g} s, and the budget has no trials"

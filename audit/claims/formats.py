@@ -1,4 +1,4 @@
-"""The outcome of a check as text, JSON, JUnit XML, GitHub annotations or Markdown."""
+"""Format the outcome of a check as text, JSON, JUnit XML, GitHub annotations or Markdown."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from audit.codec import encode
 from audit.results import Verdict
 
 JSON_FORMAT = 1
-_DIGITS = 6  # in tables, at most
+_DIGITS = 6  # most digits in tables
 COLUMNS = ("", "claim", "verdict", "claimed", "certified", "ratio", "at", "by")
-NUMBERS = ("claimed", "certified", "ratio")  # columns that are set to the right
+NUMBERS = ("claimed", "certified", "ratio")  # right-aligned columns
 
 
 class Format(enum.Enum):
-    """How the outcome is written."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
@@ -36,12 +36,12 @@ class Format(enum.Enum):
 
 
 def write(checked: Checked, form: Format) -> str:
-    """Return the outcome in one of the formats, with a line break at its end."""
+    """Return the outcome in one of the formats, ending with a line break."""
     return _WRITERS[form](checked)
 
 
 def mark(judgement: Judgement) -> str:
-    """Return a word for how a judgement counts: ok, FAIL, warn or broken."""
+    """Return the mark of a judgement: ok, FAIL, warn or broken."""
     if judgement.verdict is Verdict.ERROR:
         return "broken"
     if judgement.as_expected:
@@ -74,36 +74,36 @@ def cells(judgement: Judgement) -> tuple[str, ...]:
 
 
 def summary(checked: Checked) -> tuple[str, ...]:
-    """Return a line for every unexpected verdict and adapted mechanism, the budget and counts."""
+    """Return one line per unexpected verdict and adapted mechanism, the budget and the counts."""
     found = checked.judgements
     spent = sum(j.error for j in found)
     budget = (
-        f"error budget {checked.error:g}: the chance that samples refute any true claim here is at "
-        f"most that, {spent:.3g} of it is spent; exact evidence spends none"
+        f"error budget {checked.error:g}: bounds the probability that samples refute any true "
+        f"claim here; {spent:.3g} of it is spent; exact evidence spends none"
     )
     fresh = () if checked.seed is None else (f"all samples from seed {checked.seed}",)
     lines = (wording.line(j) for j in (*checked.failures, *checked.warnings))
-    told = (f"{', '.join(ids)}: {text}" for text, ids in _told(checked).items())
+    sources = (f"{', '.join(ids)}: {text}" for text, ids in _sources(checked).items())
     hurried = sum(j.pairs_left > 0 and j.verdict is not Verdict.REFUTED for j in found)
     left = (
-        (f"{_count(hurried, 'claim')} with pairs that were left as the budget's seconds ended",)
+        (f"{_count(hurried, 'claim')} with pairs left untried when the budget's seconds ended",)
         if hurried
         else ()
     )
-    return (*lines, *told, budget, *fresh, *left, counts(checked))
+    return (*lines, *sources, budget, *fresh, *left, counts(checked))
 
 
-def _told(checked: Checked) -> dict[str, list[str]]:
-    """Return what was read of other libraries' objects, with the claims that are about it."""
+def _sources(checked: Checked) -> dict[str, list[str]]:
+    """Return the descriptions of adapted mechanisms, with the ids of their claims."""
     found: dict[str, list[str]] = {}
     for judgement in checked.judgements:
-        if judgement.claim.told:
-            found.setdefault(judgement.claim.told, []).append(judgement.claim.id)
+        if judgement.claim.source:
+            found.setdefault(judgement.claim.source, []).append(judgement.claim.id)
     return found
 
 
 def counts(checked: Checked) -> str:
-    """Return how many claims there are of each verdict: ``7 claims: 3 consistent, 4 errors``."""
+    """Return the number of claims with each verdict: ``7 claims: 3 consistent, 4 errors``."""
     found = checked.judgements
     verdicts = Counter(judgement.verdict for judgement in found)
     words = {Verdict.ERROR: "error" if verdicts[Verdict.ERROR] == 1 else "errors"}
@@ -162,7 +162,7 @@ def _json(checked: Checked) -> str:
 
 
 def _finite(number: float | None) -> float | None:
-    """Return the number, or None for an infinite one, which JSON has no word for."""
+    """Return the number, or None for an infinite one, which JSON cannot represent."""
     return None if number is None or math.isinf(number) else number
 
 
@@ -177,7 +177,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         **plain,
         "laws": plain["pair"] if claim.mechanism is None else None,
         "samples": encode(claim.samples, defaults=False),
-        "judged": claim.told or None,
+        "judged": claim.source or None,
         "severity": claim.severity.value,
         "expected": wording.expectation(claim.expected),
         "as_expected": judgement.as_expected,
@@ -193,7 +193,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
 
 
 def properties(judgement: Judgement) -> dict[str, object]:
-    """Return the numbers of a judgement and what they rest on; None where there is none."""
+    """Return the numbers of a judgement and their evidence; None if there is none."""
     return {
         "quantity": None if judgement.quantity is None else judgement.quantity.name,
         "claimed": _finite(judgement.claimed),
@@ -247,18 +247,18 @@ def _junit(checked: Checked) -> str:
 
 
 def _unread(checked: Checked) -> tuple[Complaint, ...]:
-    """Return the complaints that no judgement stands for."""
+    """Return the complaints that belong to no judgement."""
     judged = {complaint(j) for j in checked.judgements if j.verdict is Verdict.ERROR}
     return tuple(wrong for wrong in checked.complaints if wrong not in judged)
 
 
 def _legal(text: str) -> str:
-    """Return the text without characters that XML does not know."""
+    """Return the text without characters that XML does not allow."""
     return re.sub(r"[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]", "?", text)
 
 
 def _github(checked: Checked) -> str:
-    """Return workflow commands that mark the lines of the files, and the table."""
+    """Return workflow commands that annotate the lines of the files, and the table."""
     marks = [
         _command("error", c.file, c.line, "claims file", c.message) for c in checked.complaints
     ]

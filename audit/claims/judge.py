@@ -32,14 +32,14 @@ Progress = Callable[[Judgement], None]
 
 
 class Shared:
-    """What claims that are judged together share: exact laws, and workers for users' functions.
+    """Resources shared by claims that are judged together: exact laws, and workers for user code.
 
     Parameters
     ----------
     files
-        The claims files, beside which modules of users are looked for too.
+        The claims files, whose folders are searched for user modules.
     exhaustive
-        Whether all pairs are tried, also after one has refuted a claim.
+        Whether to try all pairs even after one has refuted a claim.
     """
 
     def __init__(self, files: Iterable[Path] = (), *, exhaustive: bool = False) -> None:
@@ -54,7 +54,7 @@ class Shared:
         self.close()
 
     def expect(self, claims: Iterable[Claim]) -> None:
-        """Take in claims to come: what they share is computed for all of them together."""
+        """Register claims in advance, so that shared quantities are computed together."""
         found: dict[NoisySGD | Composition | Pair, list[Quantity]] = {}
         for claim in claims:
             subject = claim.mechanism if claim.pair is None else claim.pair
@@ -64,34 +64,35 @@ class Shared:
             self.pairs.expect(subject, quantities)
 
     def close(self) -> None:
-        """End the workers."""
+        """Terminate the workers."""
         self.workers.close()
 
 
 def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) -> Judgement:
     """Judge one claim.
 
-    Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first;
-    where that would take longer than the budget's seconds and the budget has trials, samples are
-    drawn. Of all numbers of the claim the one that comes closest to being refuted is reported.
+    Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first. If
+    the law would take longer than the budget's seconds and the budget has trials, samples are
+    drawn. The number of the claim that is closest to being refuted is reported.
 
     Parameters
     ----------
-    claim
-        What is claimed, of what, and what may be spent.
-    error
-        In (0, 1): the probability with which sampled evidence may refute a true claim. Exact
+    claim : Claim
+        The claim and its budget.
+    error : float, optional
+        Bound, in (0, 1), on the probability that sampled evidence refutes a true claim. Exact
         evidence spends nothing.
-    shared
-        What it shares with other claims; nothing by default.
+    shared : Shared, optional
+        Resources shared with other claims; by default none.
 
     Returns
     -------
     Judgement
-        ``REFUTED`` only if a certified lower bound is above a claimed number. ``CONSISTENT`` if
-        pairs were tried and none refutes. ``INCONCLUSIVE`` if none could be tried, or, for a claim
-        that a mechanism is not private, if neither side is proven. ``NOT_APPLICABLE`` if nothing
-        is claimed of this mechanism. ``ERROR`` if the claim cannot be evaluated; nothing is raised.
+        ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if
+        pairs were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried or, for a
+        claim that a mechanism is not private, if neither side is proven. ``NOT_APPLICABLE`` if
+        nothing is claimed about this mechanism. ``ERROR`` if the claim cannot be evaluated; nothing
+        is raised.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def _judge(claim: Claim, error: float, shared: Shared) -> Judgement:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
     except BadClaim as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
-    except Exception as reason:  # one bad claim must not keep the others from being judged
+    except Exception as reason:  # one bad claim must not stop the others
         text = " ".join(f"{type(reason).__name__}: {reason}".split())
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=text)
     return replace(judgement, seconds=time.perf_counter() - began)
@@ -128,10 +129,10 @@ def judge_all(
     progress: Progress | None = None,
     shared: Shared | None = None,
 ) -> tuple[Judgement, ...]:
-    """Judge many claims that share one error budget; judgements in the order of the claims.
+    """Judge several claims that share one error budget, in the order of the claims.
 
-    With probability at least 1 - ``error`` no true claim of them all is refuted: the claims that
-    may draw samples share the error equally (`error_shares`), which is settled before anything is
+    With probability at least 1 - ``error`` no true claim among them is refuted: the claims that may
+    draw samples share the error equally (`error_shares`), which is decided before anything is
     drawn. Exact evidence spends nothing. ``progress`` is called with each judgement when it is
     made, possibly from another thread.
     """
@@ -155,11 +156,11 @@ def judge_all(
 
 
 def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
-    """Return what each claim may spend of an error budget: equal parts for those with samples.
+    """Return the part of an error budget for each claim: equal parts for those with samples.
 
-    A union bound over the claims that may be sampled (Bonferroni); how many there are is written in
-    the claims, so nothing depends on what the samples say. Claims without trials get the same
-    number and cannot spend it.
+    A union bound over the claims that may be sampled (Bonferroni). Their number follows from the
+    claims, so nothing depends on the samples. Claims without trials get the same number and cannot
+    spend it.
     """
     validate.open_unit(error=error)
     sampled = sum(claim.budget.trials > 0 or claim.samples is not None for claim in claims)
@@ -194,7 +195,7 @@ def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
             quantity=numbers[0].quantity,
             numbers=numbers,
             pairs_left=found.left,
-            message=reason or "no pair of neighbouring datasets is at hand for this mechanism",
+            message=reason or "no pair of neighbouring datasets is available for this mechanism",
         )
     closest = found.closest
     verdict, message = _verdict(claim, found)
@@ -229,11 +230,11 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
         if closest.refutes:
             return Verdict.REFUTED, numbers
         if isinstance(closest.known.pair, AllIterates) and closest.high <= claimed:
-            # the pair dominates all others, so that its upper end is a theorem
+            # the pair dominates all others, so its upper end is a proof
             proven = f"the dominating pair has at most {closest.high:.6g}"
             return Verdict.CONSISTENT, f"{proven}: {numbers}"
-        return Verdict.CONSISTENT, f"{_in_vain(found, claim.budget, 'refute')}: {numbers}"
-    if closest.refutes:  # the number that the claim says is exceeded
+        return Verdict.CONSISTENT, f"{_unsuccessful(found, claim.budget, 'refute')}: {numbers}"
+    if closest.refutes:  # the number is exceeded, as claimed
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
     assert claim.mechanism is not None or claim.pair is not None
     upper = _least_upper_bound(claim.mechanism, closest.number)
@@ -242,11 +243,11 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
             Verdict.REFUTED,
             f"{upper[0]} proves: {quantity.name} at most {upper[1]:.6g}{place}",
         )
-    return Verdict.INCONCLUSIVE, f"{_in_vain(found, claim.budget, 'exceed')}: {numbers}"
+    return Verdict.INCONCLUSIVE, f"{_unsuccessful(found, claim.budget, 'exceed')}: {numbers}"
 
 
-def _in_vain(found: Found, budget: Budget, verb: str) -> str:
-    """Return how many pairs were tried in vain, and how many were not for lack of time."""
+def _unsuccessful(found: Found, budget: Budget, verb: str) -> str:
+    """Return how many pairs did not refute, and how many were left for lack of time."""
     within = f" within {budget.seconds:g} s" if found.left else ""
     left = f" ({found.left} more were left)" if found.left else ""
     if found.tried == 1:
@@ -274,7 +275,7 @@ def _least_upper_bound(
 
 
 def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
-    """Return the pairs that may speak about the claim: the one that it names, or all that fit."""
+    """Return the pairs to try: the one that the claim names, or all that fit."""
     mechanism = claim.mechanism
     entry, options = _bound_of(claim)
     batches = _allowed_batches(claim)
@@ -286,7 +287,7 @@ def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
         raise BadClaim("mechanism or pair must be given, got neither")
     for name in () if entry is None else entry.other_runs:
         if name in options:
-            raise BadClaim(f"pair must be named for a bound with the option {name!r}")
+            raise BadClaim(f"pair must be given for a bound with the option {name!r}")
 
     def placed(pairs: Iterable[Pair]) -> Iterable[Pair]:
         found = (_placed(pair, batches) for pair in pairs)
@@ -296,7 +297,7 @@ def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
 
 
 def _searched(claim: Claim, number: ClaimedNumber, known: KnownPairs) -> KnownPair | None:
-    """Return the pair that the worst-case search finds for a number; None for no search."""
+    """Return the pair that the worst-case search finds for a number; None without a search."""
     entry, options = _bound_of(claim)
     if entry is not None and any(name in options for name in entry.other_runs):
         return None
@@ -313,7 +314,7 @@ def _bound_of(claim: Claim) -> tuple[bounds.Entry | None, Mapping[str, int | flo
 
 
 def _allowed_batches(claim: Claim) -> range | None:
-    """Return the batches that may hold the record, None for any."""
+    """Return the batches that may contain the record; None for any."""
     entry, options = _bound_of(claim)
     if entry is None or not isinstance(claim.mechanism, NoisySGD):
         return None
@@ -321,9 +322,9 @@ def _allowed_batches(claim: Claim) -> range | None:
 
 
 def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:
-    """Return the pair that a claim names, with its record where the statement wants it.
+    """Return the pair that a claim names, with its record where the statement requires it.
 
-    Raises ``BadClaim`` where the pair cannot speak about the statement, or a witness not about it.
+    Raises ``BadClaim`` if the pair cannot test the statement, or cannot be written as a witness.
     """
     if isinstance(pair, Repeated) and pair.times > runs:
         raise BadClaim(f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}")
@@ -343,9 +344,9 @@ def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) ->
 
 
 def _placed(pair: Pair, batches: range | None) -> Pair | None:
-    """Return the pair with its record in one of the allowed batches; None where it is not.
+    """Return the pair with its record in one of the allowed batches; None if it is in another.
 
-    A pair whose position is left open takes the last one that is allowed.
+    A pair without a given position takes the last allowed one.
     """
     if batches is None or not isinstance(pair, Construction):
         return pair

@@ -1,4 +1,4 @@
-"""What the judge returns for a claim."""
+"""The judgement on a claim."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Evidence(enum.StrEnum):
-    """What a certified lower bound rests on."""
+    """The kind of evidence behind a certified lower bound."""
 
     EXACT = "exact"
     SAMPLED = "sampled"
@@ -28,35 +28,37 @@ class Evidence(enum.StrEnum):
 
 @dataclass(frozen=True, kw_only=True)
 class Judgement:
-    """The verdict on one claim, and what it rests on.
+    """The verdict on one claim, and its evidence.
 
     Attributes
     ----------
-    claim, verdict
-        What was judged, and how.
-    claimed, certified
-        The claimed number and the best certified lower bound where the claim is tightest; None
-        where there is none.
-    quantity
-        What these numbers are, and where they are taken; None where nothing is claimed.
-    order
-        Which law of the pair comes first there.
-    pair
+    claim : Claim
+        The claim.
+    verdict : Verdict
+        The verdict.
+    claimed, certified : float or None
+        The claimed number and the best certified lower bound, at the point where the claim is
+        tightest; None if there is none.
+    quantity : Quantity or None
+        The quantity of these numbers and where it is taken; None if nothing is claimed.
+    order : Order or None
+        The order of the pair at that point.
+    pair : str
         The construction that certifies.
-    pairs_tried, pairs_left
-        How many pairs were tried, and how many were not as the budget ended.
-    evidence
-        What the certified bound rests on; None where there is none.
-    error
-        The probability that this judgement refutes a true claim; 0 for exact evidence.
-    numbers
-        All that the claim says; empty where nothing is claimed.
-    witness
-        For a refutation, everything needed to recompute it.
-    message
-        One line for people: why the verdict is as it is.
-    seconds
-        How long it took.
+    pairs_tried, pairs_left : int
+        Number of pairs that were tried, and number left when the budget ended.
+    evidence : Evidence or None
+        The kind of evidence; None if there is none.
+    error : float
+        Bound on the probability that this judgement refutes a true claim; 0 for exact evidence.
+    numbers : tuple of ClaimedNumber
+        All numbers of the claim; empty if nothing is claimed.
+    witness : Witness or None
+        For a refutation, everything that is needed to recompute it.
+    message : str
+        One line that explains the verdict.
+    seconds : float
+        Time spent, in seconds.
     """
 
     claim: Claim
@@ -77,12 +79,12 @@ class Judgement:
 
     @property
     def where(self) -> str:
-        """Where the claim is tightest: ``"delta 1e-05"``, ``"order 4"``, ``"alpha 0.05"``."""
+        """Where the claim is tightest: ``"delta 1e-05"``, ``"order 4"`` or ``"alpha 0.05"``."""
         return "" if self.quantity is None else self.quantity.where
 
     @property
     def tightness(self) -> float | None:
-        """Claimed over certified: 1 is exact, below 1 refuted; None where either is missing."""
+        """Claimed over certified: 1 is exact, below 1 refuted; None if either is missing."""
         if self.claimed is None or self.certified is None:
             return None
         if self.certified == 0:
@@ -91,7 +93,7 @@ class Judgement:
 
     @property
     def as_expected(self) -> bool:
-        """Whether the verdict is the one that the claim names."""
+        """Whether the verdict is the expected one."""
         expected = self.claim.expected
         if isinstance(expected, Expected):
             return self.verdict.value == expected.value

@@ -1,4 +1,4 @@
-"""Pairs with their laws and brackets, which claims on one mechanism share."""
+"""Pairs with their laws and brackets, shared by the claims on one mechanism."""
 
 from __future__ import annotations
 
@@ -26,31 +26,31 @@ Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair
 _Subject = NoisySGD | Composition | Pair
 
-_MOST_LAWS = 128  # that are kept at a time; brackets are kept always
-_BRACKETS = 0.02  # seconds that the brackets of a computed law take
-_NO_TIME = 0.05  # seconds; pairs below it are tried in the order of the candidates
-# Places at which numbers are computed together, and at how many a pair is compared with others.
+_MOST_LAWS = 128  # laws kept at a time; brackets are always kept
+_BRACKETS = 0.02  # seconds for the brackets of a computed law
+_NO_TIME = 0.05  # seconds; faster pairs are tried in the order of the candidates
+# Number of places computed together, and number at which a pair is compared with others.
 _MOST_TOGETHER, _MOST_CHECKS = 1024, 32
 _EQUAL = 1e-9  # relative
 
 
 class TooLong(Exception):
-    """A law was given up at its deadline."""
+    """The computation of a law was stopped at its deadline."""
 
 
 class NoLaw(Exception):
-    """A pair has no law to be had at this precision; the message says why."""
+    """A pair has no law at this precision; the message says why."""
 
 
 class KnownPair:
-    """A pair, and what was computed of it so far."""
+    """A pair, and what has been computed of it so far."""
 
     def __init__(self, pair: Pair, laws: _Laws) -> None:
         self.pair = pair
         self._laws = laws
         self._brackets: dict[tuple[Quantity, Order], Bracket] = {}
         self._witnessed: dict[tuple[Quantity, Order], float] = {}
-        self.many_at_once: bool | None = None  # None until the law is there
+        self.many_at_once: bool | None = None  # None until the law is computed
 
     @cached_property
     def seconds(self) -> float:
@@ -60,7 +60,7 @@ class KnownPair:
 
     @property
     def rank(self) -> float:
-        """Sorts the pairs that refute soonest first: by their time, in powers of two.
+        """A sort key: the time in powers of two, so that the fastest refutations come first.
 
         Infinite for pairs without an exact law.
         """
@@ -74,24 +74,24 @@ class KnownPair:
         Raises
         ------
         TooLong
-            If it is not there at the time ``until`` of `time.perf_counter`.
+            If it is not computed by the time ``until`` of `time.perf_counter`.
         NoLaw
-            If there is none to be had.
+            If there is none.
         """
         curve = self._laws.of(self.pair, until)
         self.many_at_once = curve.many_at_once
         return curve
 
     def known(self, quantity: Quantity, order: Order) -> Bracket | None:
-        """Return a bracket that was computed before."""
+        """Return a bracket that was computed before, or None."""
         return self._brackets.get((quantity, order))
 
     def keep(self, quantity: Quantity, order: Order, bracket: Bracket) -> None:
-        """Keep (low, high) around the number of the pair."""
+        """Store (low, high) around the number of the pair."""
         self._brackets[quantity, order] = bracket
 
     def witness_at(self, quantity: Quantity, order: Order) -> float:
-        """Return where a witness compares the number, computed once."""
+        """Return the place at which a witness compares the number, computed once."""
         key = quantity, order
         if key not in self._witnessed:
             self._witnessed[key] = quantity.witness_at(self.law(), order)
@@ -99,29 +99,29 @@ class KnownPair:
 
 
 class Deadline:
-    """When the work on one claim ends, as `time.perf_counter` counts."""
+    """The end of the work on one claim, in the time of `time.perf_counter`."""
 
     def __init__(self, seconds: float) -> None:
         self.at = time.perf_counter() + seconds
 
     @property
     def passed(self) -> bool:
-        """Whether it is over."""
+        """Whether the deadline has passed."""
         return time.perf_counter() > self.at
 
     @contextlib.contextmanager
     def shared_by(self, count: int) -> Iterator[None]:
-        """Work for so many claims, of which this one has one share."""
+        """Charge this claim with one share of work that serves several claims."""
         began = time.perf_counter()
         yield
         self.at += (time.perf_counter() - began) * (1 - 1 / count)
 
 
 class Candidates:
-    """The pairs that are tried against a claim, in their order, and numbers of them.
+    """The pairs that are tried against a claim, in their order, and their numbers.
 
-    Claims on one subject take numbers at many places. What a pair has there is computed for many
-    places at a time, and only where the pair may have more than those before it.
+    Claims on one subject take numbers at many places. A pair's numbers are computed for many places
+    at a time, and only where the pair may exceed those before it.
     """
 
     def __init__(self, pairs: Iterable[KnownPair], blocks: _Blocks) -> None:
@@ -138,18 +138,18 @@ class Candidates:
         *,
         law_until: float = math.inf,
     ) -> Bracket | None:
-        """Return (low, high) around a number of a pair; None where another pair has more.
+        """Return (low, high) around a number of a pair; None if another pair has a larger one.
 
         Parameters
         ----------
         known
-            One of the pairs, or another one, which is compared with them.
+            One of the pairs, or another pair that is compared with them.
         quantity, order
-            The number, and for which order of the pair.
+            The number and the order of the pair.
         deadline
-            It is put off by the time that is spent on other claims.
+            Extended by the time that is spent on other claims.
         law_until
-            Until when the law may be computed.
+            Time until which the law may be computed.
         """
         found = known.known(quantity, order)
         if found is not None:
@@ -170,7 +170,7 @@ class Candidates:
 
 
 class _Block:
-    """Places next to each other where claims take numbers of one kind, such that these rise."""
+    """Neighbouring places of numbers of one kind, along which the numbers increase."""
 
     def __init__(self, kind: type[Quantity], places: Array) -> None:
         self.kind, self.places = kind, places
@@ -178,7 +178,7 @@ class _Block:
 
 
 class _Blocks:
-    """All places where claims on one subject take numbers."""
+    """All places at which claims on one subject take numbers."""
 
     def __init__(self) -> None:
         self._of: dict[Quantity, _Block] = {}
@@ -186,7 +186,7 @@ class _Blocks:
         self._lock = threading.Lock()
 
     def expect(self, quantities: Iterable[Quantity]) -> None:
-        """Take in the numbers of claims to come; those that are close will be computed together."""
+        """Register the numbers of later claims; close ones will be computed together."""
         with self._lock:
             new: dict[type[Quantity], set[float]] = {}
             for quantity in quantities:
@@ -199,7 +199,7 @@ class _Blocks:
                     self._of.update(dict.fromkeys(block.quantities, block))
 
     def of(self, quantity: Quantity, *, alone: bool) -> _Block:
-        """Return the block of a number, or one that holds nothing else."""
+        """Return the block of a number, or a block with that number only."""
         if alone:
             own = _Block(type(quantity), np.array([quantity.at]))
             return self._alone.setdefault(quantity, own)
@@ -211,30 +211,30 @@ class _Blocks:
 def _in_range(quantity: Quantity) -> bool:
     try:
         quantity.check()
-    except ValueError:  # which is what the claim's own verdict will say
+    except ValueError:  # the claim's own verdict will report it
         return False
     return True
 
 
 class _Compared:
-    """What pairs have at the places of a block."""
+    """The numbers of pairs at the places of a block."""
 
     def __init__(self, block: _Block) -> None:
         self._block = block
-        self._most: Array | None = None  # that any of the candidates is known to have
+        self._most: Array | None = None  # largest known numbers of the candidates
         self._done: set[tuple[KnownPair, Order]] = set()
         self._lock = threading.Lock()
 
     def done(self, known: KnownPair, order: Order) -> bool:
-        """Whether a pair has been compared with the others."""
+        """Return whether a pair has been compared with the others."""
         return (known, order) in self._done
 
     def add(
         self, known: KnownPair, order: Order, curve: exact.BracketedCurve, *, leads: bool
     ) -> None:
-        """Compute the numbers of a pair where they may be more than what others have.
+        """Compute the numbers of a pair where they may exceed those of others.
 
-        ``leads`` says whether what it has rules out other pairs.
+        ``leads`` says whether its numbers exclude other pairs.
         """
         with self._lock:
             if self.done(known, order):
@@ -253,10 +253,10 @@ class _Compared:
             self._done.add((known, order))
 
     def _open(self, curve: exact.BracketedCurve, order: Order) -> NDArray[np.intp]:
-        """Return the places where a pair may have more than the others.
+        """Return the places where a pair may exceed the others.
 
-        The number of a pair rises along the block: where at the last of some places it is not above
-        what others have at the first, it is so at all of them.
+        The number of a pair increases along the block: if it does not exceed at the last of several
+        places what others have at the first, it does not exceed it at any of them.
         """
         places, most = self._block.places, self._most
         every = np.arange(places.size)
@@ -264,7 +264,7 @@ class _Compared:
             return every
         starts = every[:: -(-places.size // _MOST_CHECKS)]
         ends = np.append(starts[1:], places.size)
-        # what is equal but for rounding, such as the other order of a symmetric pair, is not more
+        # numbers equal up to rounding, such as the other order of a symmetric pair, do not exceed
         levels = np.minimum.reduceat(most, starts) * (1 + _EQUAL)
         # nothing exceeds an infinite epsilon
         open_: NDArray[np.bool_] = np.isfinite(levels)
@@ -276,7 +276,7 @@ class _Compared:
 
 
 class KnownPairs:
-    """All pairs that claims judged together have met."""
+    """All pairs that the claims judged together have used."""
 
     def __init__(self) -> None:
         self._laws = _Laws()
@@ -287,11 +287,11 @@ class KnownPairs:
         self._lock = threading.Lock()
 
     def expect(self, subject: _Subject, quantities: Iterable[Quantity]) -> None:
-        """Take in the numbers that claims on a subject, a mechanism or a pair, will ask for."""
+        """Register the numbers that claims on a subject, a mechanism or a pair, will need."""
         self._blocks_of(subject).expect(quantities)
 
     def one(self, pair: Pair) -> KnownPair:
-        """Return a pair with what is known of it."""
+        """Return a pair with its known numbers."""
         return self._pairs.setdefault(pair, KnownPair(pair, self._laws))
 
     def alone(self, pair: Pair) -> Candidates:
@@ -309,8 +309,8 @@ class KnownPairs:
     ) -> Candidates:
         """Return the candidates of a mechanism, in the order in which they are tried.
 
-        ``placed`` puts their records where ``batches`` allows. The order depends on the mechanism
-        alone: what is quick comes first, and then what is strongest as a rule.
+        ``placed`` moves their records to the allowed ``batches``. The order depends on the
+        mechanism only: fast pairs come first, then those that are usually strongest.
         """
         key = mechanism, batches
         with self._lock:
@@ -327,7 +327,7 @@ class KnownPairs:
 
 
 class _Laws:
-    """The laws used last; each is computed by one thread, and others wait for it."""
+    """The most recent laws; each is computed by one thread while others wait for it."""
 
     def __init__(self) -> None:
         self._found: OrderedDict[Pair, exact.BracketedCurve | ValueError] = OrderedDict()
@@ -371,7 +371,7 @@ class _Laws:
         found: exact.BracketedCurve | ValueError
         try:
             found = exact.curve(pair, progress=check)
-        except ValueError as error:  # no law to be had at this precision
+        except ValueError as error:  # no law at this precision
             found = error
         with self._lock:
             self._found[pair] = found

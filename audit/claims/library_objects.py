@@ -1,7 +1,7 @@
-"""Events, histories and accountants of other libraries: read and asked in worker processes.
+"""Read events, histories and accountants of other libraries in worker processes.
 
-Nothing but plain data crosses: a mechanism's fields, and numbers. A library that is missing, an
-event without a counterpart and a function that hangs or dies are one line each.
+Only plain data crosses the process boundary: a mechanism's fields, and numbers. A missing library,
+an event without a counterpart and a function that hangs or crashes each give a one-line error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ ACCOUNTANTS = (
 
 @dataclass(frozen=True)
 class Answers:
-    """What an accountant claims at the deltas and the Renyi orders of a claim."""
+    """The values that an accountant claims at the deltas and the Renyi orders of a claim."""
 
     epsilons: tuple[float, ...]
     divergences: tuple[float, ...]
@@ -45,12 +45,12 @@ def mechanism_of_event(
     relation: Relation,
     clip_norm: float,
 ) -> NoisySGD | Composition:
-    """Return the mechanism of the ``DpEvent`` that a user's function returns.
+    """Return the mechanism of the ``DpEvent`` that a user function returns.
 
     Raises
     ------
     UserCodeError
-        Whatever goes wrong with the function, the event or the library.
+        If anything is wrong with the function, the event or the library.
     """
     task = f"{__name__}:read_event"
     with workers.function(target, task=task, limits=limits(budget), name="event") as function:
@@ -59,12 +59,12 @@ def mechanism_of_event(
 
 
 def mechanism_of_training(target: str, budget: Budget, workers: Workers) -> NoisySGD | Composition:
-    """Return the mechanism that the ``PrivateTraining`` runs which a user's function returns.
+    """Return the mechanism of the ``PrivateTraining`` that a user function returns.
 
     Raises
     ------
     UserCodeError
-        Whatever goes wrong with the function.
+        If anything is wrong with the function.
     """
     task = f"{__name__}:read_training"
     with workers.function(target, task=task, limits=limits(budget), name="training") as function:
@@ -79,12 +79,12 @@ def ask_accountant(
     budget: Budget,
     workers: Workers,
 ) -> Answers:
-    """Return what the accountant of a statement claims at ``deltas`` and the statement's orders.
+    """Return the claims of the statement's accountant at ``deltas`` and the statement's orders.
 
     Raises
     ------
     UserCodeError
-        Whatever goes wrong with the function, the accountant or the library.
+        If anything is wrong with the function, the accountant or the library.
     """
     known = statement.target in ACCOUNTANTS
     reference = f"{__name__}:of_library" if known else statement.target
@@ -98,7 +98,7 @@ def ask_accountant(
     return found
 
 
-# what runs in the worker
+# runs in the worker
 
 
 def read_event(
@@ -144,7 +144,7 @@ def ask_library(
     deltas: Sequence[float],
     orders: Sequence[float],
 ) -> dict[str, Any]:
-    """Return what a library's accountant claims of a mechanism."""
+    """Return the claims of a library's accountant about a mechanism."""
     try:
         found: Answers = function(target, mechanism_of(subject), tuple(deltas), tuple(orders))
     except (ValueError, ImportError) as error:
@@ -191,7 +191,7 @@ def ask_function(
     deltas: Sequence[float],
     orders: Sequence[float],
 ) -> dict[str, Any]:
-    """Return what the accountant that a user's function returns claims."""
+    """Return the claims of the accountant that a user function returns."""
     made = _called(function, target)
     curve = _curve_of(made, target)
     relation = getattr(made, "neighboring_relation", None)
@@ -206,7 +206,7 @@ def ask_function(
 
 
 def _curve_of(made: Any, target: str) -> PrivacyCurve:
-    """Return what an object of a library claims, by the library that its class is from."""
+    """Return the claims of a library's object, by the library that defines its class."""
     if isinstance(made, PrivacyCurve):
         return made
     libraries = {cls.__module__.partition(".")[0] for cls in type(made).__mro__}

@@ -1,7 +1,7 @@
-"""The value lock: numbers of claims that may change only on purpose.
+"""The value lock: numbers of claims that may only change on purpose.
 
-A lock file holds, for every claim, what it is about, its verdict and its numbers, and beside them
-every change that was accepted, with the reason that was given.
+A lock file holds, for every claim, its subject, its verdict and its numbers. It also holds every
+change that was accepted, with the stated reason.
 """
 
 from __future__ import annotations
@@ -23,24 +23,24 @@ from audit.results import Verdict
 
 FORMAT = 1
 # Relative. Exact brackets are narrower than 1e-7 of their values and bounds are solved to 1e-9, so
-# a larger change is no rounding. Samples of one seed are the same bits.
+# a larger change is not rounding. Samples of one seed are the same bits.
 TOLERANCE = 1e-6
-# beside it for numbers that are 0 but for rounding
+# absolute, for numbers that are 0 up to rounding
 _ABSOLUTE = 1e-12
 
 
 @dataclass(frozen=True)
 class LockedClaim:
-    """What a lock holds of a claim.
+    """The entry of a claim in a lock file.
 
     Attributes
     ----------
     mechanism, statement, pair
-        What the claim is about, as `audit.claims.claim.encode_claim` writes it.
+        The subject of the claim, as `audit.claims.claim.encode_claim` writes it.
     verdict
-        How it was judged.
+        The verdict.
     numbers
-        All that the claim says (a bound at each of its deltas and orders), and the best certified
+        All numbers of the claim (a bound at each of its deltas and orders), and the best certified
         lower bound where the claim is tightest, by their names.
     """
 
@@ -53,7 +53,7 @@ class LockedClaim:
 
 @dataclass(frozen=True)
 class Accepted:
-    """Changes that were accepted together, with the reason that was given."""
+    """Changes that were accepted together, with the stated reason."""
 
     date: str
     version: str
@@ -70,7 +70,7 @@ class Lock:
 
 
 def entries(judgements: Iterable[Judgement]) -> dict[str, LockedClaim]:
-    """Return what a lock file holds of the judged claims, by id."""
+    """Return the lock entries of the judged claims, by id."""
     return {
         judgement.claim.id: LockedClaim(
             **encode_claim(judgement.claim),
@@ -97,9 +97,9 @@ def _name(kind: str, quantity: Quantity) -> str:
 
 
 def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
-    """Return a line for every change since the lock was written; none where all is the same.
+    """Return one line per change since the lock was written; none if nothing changed.
 
-    ``now`` is what `entries` returned.
+    ``now`` is the value of `entries`.
     """
     lines: list[str] = []
     for name, entry in now.items():
@@ -113,7 +113,7 @@ def changes(lock: Lock, now: Mapping[str, LockedClaim]) -> tuple[str, ...]:
 
 
 def _differences(old: Any, new: Any, name: str = "") -> list[str]:
-    """Return what differs between two plain values, each with the path to it."""
+    """Return the differences between two plain values, each with its path."""
     if isinstance(old, dict) and isinstance(new, dict):
         keys = [*old, *(key for key in new if key not in old)]
         return [
@@ -147,7 +147,7 @@ def _shown(value: object) -> str:
 
 
 def accept(lock: Lock, now: Mapping[str, LockedClaim], *, reason: str, date: str) -> Lock:
-    """Return the lock with the numbers of ``now``, and the reason kept beside the changes.
+    """Return the lock with the numbers of ``now``, and the reason recorded with the changes.
 
     Raises
     ------
@@ -161,12 +161,12 @@ def accept(lock: Lock, now: Mapping[str, LockedClaim], *, reason: str, date: str
 
 
 def read(path: Path) -> Lock:
-    """Read a lock file; one that is not there yet is empty.
+    """Read a lock file; a missing file is an empty lock.
 
     Raises
     ------
     ValueError
-        If the file cannot be read or is no lock file.
+        If the file cannot be read or is not a lock file.
     """
     if not path.exists():
         return Lock()

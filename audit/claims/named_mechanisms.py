@@ -1,4 +1,4 @@
-"""Mechanisms in claims files: named ones, variants of them, and what other libraries hold."""
+"""Mechanisms in claims files: named ones, variants of them, and objects of other libraries."""
 
 from __future__ import annotations
 
@@ -30,19 +30,19 @@ from audit.mechanism import Composition, NoisySGD, Relation
 from audit.validate import shown
 
 Named = Mapping[str, "MappingNode | None"]
-"""Each named mechanism's fields; None: its definition is broken and was complained of."""
+"""Each named mechanism's fields; None if its definition is broken, which has been reported."""
 
 BASE = "base"
 
 
-# what other libraries hold, as it is written: the keys of a claims file are the fields
+# objects of other libraries in their written form: the fields are the keys of a claims file
 
 
 @dataclass(frozen=True, kw_only=True)
 class EventMechanism:
     """``{event: package.module:function, dataset_size: 60000, relation: add remove}``.
 
-    The function takes nothing and returns a ``DpEvent`` of dp-accounting.
+    The function takes no arguments and returns a ``DpEvent`` of dp-accounting.
     """
 
     event: str
@@ -56,7 +56,7 @@ class EventMechanism:
         _check_given(self)
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
-        """Return the mechanism of the event, which a worker makes."""
+        """Return the mechanism of the event, which is constructed in a worker."""
         return mechanism_of_event(
             self.event,
             budget,
@@ -68,12 +68,12 @@ class EventMechanism:
 
     @property
     def source(self) -> str:
-        """What the mechanism was read from."""
+        """The object from which the mechanism was read."""
         return f"DpEvent of {self.event}"
 
     @property
     def given(self) -> str:
-        """What was given beside it."""
+        """The parameters that the user gave in addition."""
         return _given(self.clip_norm)
 
 
@@ -81,8 +81,8 @@ class EventMechanism:
 class HistoryMechanism:
     """``{history: [[1.1, 0.01, 1000]], dataset_size: 60000, relation: add remove}``.
 
-    The history of an accountant of Opacus: noise multiplier, sample rate and steps, or a JSON file
-    with it or with the accountant's ``state_dict()``, as seen from the claims file.
+    The history of an Opacus accountant: noise multiplier, sample rate and steps, or a JSON file
+    that contains it or the accountant's ``state_dict()``, relative to the claims file.
     """
 
     history: tuple[tuple[float, float, int], ...] | Path
@@ -92,7 +92,7 @@ class HistoryMechanism:
 
     def __post_init__(self) -> None:
         if not self.history:
-            raise validate.fail("history", "a list with something in it", self.history)
+            raise validate.fail("history", "a list with at least one entry", self.history)
         _check_given(self)
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
@@ -118,12 +118,12 @@ class HistoryMechanism:
 
     @property
     def source(self) -> str:
-        """What the mechanism was read from."""
+        """The object from which the mechanism was read."""
         return f"history of {self.history}" if isinstance(self.history, Path) else "history"
 
     @property
     def given(self) -> str:
-        """What was given beside it."""
+        """The parameters that the user gave in addition."""
         return _given(self.clip_norm)
 
 
@@ -131,9 +131,9 @@ class HistoryMechanism:
 class TrainingMechanism:
     """``{training: package.module:function}``.
 
-    The function takes nothing and returns a ``PrivateTraining``, which
-    ``audit.adapters.opacus.from_private`` makes of an optimizer and a data loader. The mechanism is
-    the one that they run, with the batches that the loader draws.
+    The function takes no arguments and returns a ``PrivateTraining``, which
+    ``audit.adapters.opacus.from_private`` makes from an optimizer and a data loader. The mechanism
+    is the one that they run, with the batches that the loader draws.
     """
 
     training: str
@@ -143,17 +143,17 @@ class TrainingMechanism:
             raise validate.fail("training", "package.module:function", self.training)
 
     def read(self, budget: Budget, workers: Workers) -> NoisySGD | Composition:
-        """Return the mechanism of the training, which a worker makes."""
+        """Return the mechanism of the training, which is constructed in a worker."""
         return mechanism_of_training(self.training, budget, workers)
 
     @property
     def source(self) -> str:
-        """What the mechanism was read from."""
+        """The object from which the mechanism was read."""
         return f"loader and optimizer of {self.training}"
 
     @property
     def given(self) -> str:
-        """What was given beside it."""
+        """The parameters that the user gave in addition."""
         return "given beside them: the relation; assumed: a public number of records"
 
 
@@ -170,7 +170,7 @@ def _check_given(written: EventMechanism | HistoryMechanism) -> None:
 
 
 WRITTEN = {"event": EventMechanism, "history": HistoryMechanism, "training": TrainingMechanism}
-"""Forms of a mechanism besides its own fields, by the key that tells them."""
+"""Forms of a mechanism other than its own fields, by the key that identifies them."""
 
 Written = NoisySGD | Composition | EventMechanism | HistoryMechanism | TrainingMechanism
 
@@ -182,15 +182,16 @@ class Resolved:
     Attributes
     ----------
     mechanism
-        None where it could not be read.
-    told
-        What an adapter read, and what it was given; empty for mechanisms by their own fields.
+        The mechanism; None if it could not be read.
+    source
+        What an adapter read, and what was given in addition; empty for mechanisms given by their
+        own fields.
     unread
-        Why it could not be read; empty where it could.
+        Why it could not be read; empty if it could.
     """
 
     mechanism: NoisySGD | Composition | None
-    told: str = ""
+    source: str = ""
     unread: str = ""
 
 
@@ -201,7 +202,7 @@ class Resolver:
         self._found: dict[Written, Resolved] = {}
 
     def __call__(self, written: Written, budget: Budget, workers: Workers) -> Resolved:
-        """Return the mechanism that was written; what a user's code breaks is ``unread``."""
+        """Return the mechanism of a written form; failures of user code go to ``unread``."""
         if isinstance(written, NoisySGD | Composition):
             return Resolved(written)
         if written not in self._found:
@@ -224,9 +225,9 @@ class Resolver:
 def read_named(
     node: Node, inherited: Named, complaints: list[Complaint]
 ) -> dict[str, MappingNode | None]:
-    """Return the fields of every mechanism of a ``mechanisms:`` block, and of those before it.
+    """Return the fields of every mechanism of a ``mechanisms:`` block, and of the inherited ones.
 
-    Every one must be a whole mechanism by itself; what is wrong goes to ``complaints``.
+    Each must be a complete mechanism; errors are added to ``complaints``.
     """
     found: dict[str, MappingNode | None] = dict(inherited)
     try:
@@ -250,7 +251,7 @@ def read_named(
             base = yaml_tree.fields("a mechanism", own[name]).get(BASE)
             if isinstance(base, Scalar) and base.value in (*chain, name):
                 circle = " -> ".join((*chain, name, str(base.value)))
-                raise broken(base.location, f"base makes a circle: {circle}")
+                raise broken(base.location, f"base must not be circular, got {circle}")
             if isinstance(base, Scalar) and base.value in own:
                 resolve(str(base.value), (*chain, name))
             found[name] = read_mechanism(f"mechanism {name!r}", own[name], found)[0]
@@ -265,10 +266,10 @@ def read_named(
 def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Written]:
     """Return a mechanism and its fields: a name, fields, or a ``base`` and the fields that differ.
 
-    Events, histories and trainings stay as they are written.
+    Events, histories and trainings stay in their written form.
 
     Raises ``Broken`` for an unknown name or field, or a value out of its range; without a complaint
-    where the named definition was broken.
+    if the named definition was broken.
     """
     if isinstance(node, Scalar) and isinstance(node.value, str):
         fields = _look_up(node, named)
@@ -279,14 +280,14 @@ def read_mechanism(name: str, node: Node, named: Named) -> tuple[MappingNode, Wr
         if base is not None:
             if not isinstance(base, Scalar) or not isinstance(base.value, str):
                 raise yaml_tree.bad(BASE, "the name of a mechanism", base)
-            # a base is sound by itself: what does not fit it is wrong where it is used
+            # a base is valid by itself, so an error is where it is used
             looked_up = yaml_tree.moved(_look_up(base, named), node.location)
             inherited = yaml_tree.fields(name, looked_up)
         fields = yaml_tree.mapping({**inherited, **own}, node.location)
     keys = [key.value for key, _ in fields.entries]
     for key, form in WRITTEN.items():
         if key in keys:
-            # messages know its keys; those of another mechanism do not go with it
+            # messages list its keys; those of another mechanism cannot be combined with it
             yaml_tree.fields(f"a mechanism with {key!r}", fields, _names(form))
             return fields, yaml_tree.decode(form, fields)
     return fields, yaml_tree.decode(NoisySGD | Composition, fields)
@@ -297,7 +298,7 @@ def _names(form: type) -> list[str]:
 
 
 def _placed(own: dict[str, Node]) -> dict[str, Node]:
-    """Return the fields with the file of a history as seen from the file that names it."""
+    """Return the fields, with the file of a history relative to the file that names it."""
     history = own.get("history")
     if isinstance(history, Scalar) and isinstance(history.value, str):
         file = history.location.file.parent / history.value

@@ -2,13 +2,13 @@
 
 The registry (github.com/opendp/deployments-registry-data, MIT licence) has one YAML file for each
 deployment of differential privacy. Its schema, ``schemas/deployments-schema.yaml``, is followed as
-of commit 3e9c812 of 2026-07-15: fields, which of them are required, enumerations.
+of commit 3e9c812 of 2026-07-15: fields, required fields, enumerations.
 
-What a claim knows is filled in: the variant and its parameters, neighbouring datasets, the
-mechanism, how privacy loss is added up, and in the notes what was certified. What it cannot know is
-taken from the claim's ``deployment:``; required fields that are not given there hold a placeholder.
-Placeholders of enumerations and dates do not fit the registry's schema, so that its checks find
-them. Other fields that are not known are left out.
+The record contains what the claim states: the variant and its parameters, neighbouring datasets,
+the mechanism, the composition of privacy loss, and in the notes what was certified. Other facts are
+taken from the claim's ``deployment:``; required fields that are missing there get a placeholder.
+Placeholders of enumerations and dates do not fit the registry's schema, so its checks find them.
+Other unknown fields are left out.
 """
 
 from __future__ import annotations
@@ -39,11 +39,11 @@ _RECORDED = (Verdict.CONSISTENT, Verdict.REFUTED, Verdict.INCONCLUSIVE)
 
 _BASIC = {
     "name": "the name of the data product",
-    "data_curators": "who publishes it",
-    "intended_use": "what it is for",
+    "data_curators": "the organisations that publish it",
+    "intended_use": "its purpose",
     "data_product_type": "its type",
     "data_product_region": "the region that the data describe",
-    "description": "what it is",
+    "description": "a short description",
     "publication_date": "YYYY-MM-DD",
 }
 _MODEL = (
@@ -83,7 +83,7 @@ class Record:
         return f"{_slug(str(self.content['url_slug']))}.yaml"
 
     def to_yaml(self) -> str:
-        """Return the record as YAML text, as the registry's checks want it."""
+        """Return the record as YAML text in the form that the registry's checks require."""
         return yaml.dump(
             dict(self.content),
             Dumper=_Dumper,
@@ -128,9 +128,8 @@ def records(judgements: Iterable[Judgement]) -> tuple[Record, ...]:
 def record(judgement: Judgement) -> Record | None:
     """Return the record of a judged claim.
 
-    The privacy parameters are the claimed ones, those at the smallest delta where there are
-    several. A claim that is refuted has none: what was claimed and what is certified stand in the
-    details and the notes.
+    The privacy parameters are the claimed ones, those at the smallest delta if there are several. A
+    refuted claim has none: its claimed and certified numbers are in the details and the notes.
 
     Parameters
     ----------
@@ -140,7 +139,7 @@ def record(judgement: Judgement) -> Record | None:
     Returns
     -------
     Record or None
-        None for claims that something is not private, and for those that do not apply to their
+        None for claims that something is not private, and for claims that do not apply to their
         mechanism or could not be evaluated.
     """
     claim = judgement.claim
@@ -176,7 +175,7 @@ def record(judgement: Judgement) -> Record | None:
             **_joined("sources", given.sources, claim.citation),
             **_joined("notes", given.notes, _certified(judgement)),
             "registry_authors": plain.get(
-                "registry_authors", [f"{PLACEHOLDER}: who filled out this record"]
+                "registry_authors", [f"{PLACEHOLDER}: the authors of this record"]
             ),
         },
     }
@@ -190,7 +189,7 @@ def record(judgement: Judgement) -> Record | None:
 
 
 def write_records(checked: Checked, folder: Path) -> tuple[str, ...]:
-    """Write the records of a check into a folder, one file each; return lines for people."""
+    """Write the records of a check into a folder, one file each; return lines for the terminal."""
     found = records(checked.judgements)
     folder.mkdir(parents=True, exist_ok=True)
     for one in found:
@@ -268,7 +267,7 @@ def _privacy_loss(judgement: Judgement, plain: Mapping[str, Any]) -> dict[str, A
     main = {} if judgement.verdict is Verdict.REFUTED else _main(numbers)
     if main.get("delta") == 0:
         del main["delta"]
-    every = "; ".join(_in_words(number) for number in numbers)
+    every = "; ".join(_number_text(number) for number in numbers)
     refuted = "Refuted, see the notes: " if judgement.verdict is Verdict.REFUTED else "Claimed: "
     details = f"{refuted}{every}." if len(numbers) > 1 or not main else None
     return {
@@ -280,7 +279,7 @@ def _privacy_loss(judgement: Judgement, plain: Mapping[str, Any]) -> dict[str, A
     }
 
 
-def _in_words(number: ClaimedNumber) -> str:
+def _number_text(number: ClaimedNumber) -> str:
     quantity, value = number.quantity, number.value
     if isinstance(quantity, EpsilonAtDelta):
         return f"epsilon {value:.10g} at {wording.tidy(quantity.where)}"
@@ -295,13 +294,13 @@ def _in_words(number: ClaimedNumber) -> str:
 
 
 def _neighbours(claim: Claim) -> str:
-    """Return what makes two datasets neighbours, and of which records the claim speaks."""
+    """Return the definition of neighbouring datasets, and the records that the claim covers."""
     mechanism, statement = claim.mechanism, claim.statement
     if mechanism is None:
         return ""
     lines = [
         f"{_NEIGHBOURS[mechanism.relation]} n = {mechanism.dataset_size}, and it is public. "
-        "A record is what the mechanism samples; the claim does not say what it stands for."
+        "A record is what the mechanism samples; the claim does not say what it represents."
     ]
     if isinstance(statement, CatalogueBound):
         from audit.bounds import CATALOGUE, RecordScope
@@ -309,7 +308,7 @@ def _neighbours(claim: Claim) -> str:
         scope = CATALOGUE[statement.id].record_scope
         if scope is not RecordScope.ANY:
             options = "".join(f", {key} = {value}" for key, value in statement.options.items())
-            lines.append(f"The claim speaks about {scope.value}, and about no other{options}.")
+            lines.append(f"The claim covers only {scope.value}{options}.")
     return "\n".join(lines)
 
 
@@ -317,7 +316,7 @@ def _neighbours(claim: Claim) -> str:
 
 
 def _accounting(claim: Claim) -> str:
-    """Return where the claimed numbers come from."""
+    """Return the source of the claimed numbers."""
     statement = claim.statement
     if isinstance(statement, CatalogueBound):
         from audit.bounds import CATALOGUE
@@ -325,14 +324,14 @@ def _accounting(claim: Claim) -> str:
         entry = CATALOGUE[statement.id]
         return f"{entry.cite}: {entry.statement} (`{entry.id}`, {entry.status.value})"
     if isinstance(statement, CallableBound):
-        return f"As the accountant `{statement.target}` computes it."
+        return f"Computed by the accountant `{statement.target}`."
     if isinstance(statement, AccountantBound):
-        return f"As the accountant `{statement.target}` composes it."
+        return f"Composed by the accountant `{statement.target}`."
     return ""
 
 
 def _mechanism(claim: Claim) -> str:
-    """Return what is released, with all parameters that are not at their default."""
+    """Return what is released, with all non-default parameters."""
     mechanism = claim.mechanism
     if isinstance(mechanism, Composition):
         parts = "\n".join(f"- {_run(part)}" for part in mechanism.parts)
@@ -365,7 +364,7 @@ def _shown(value: Any) -> str:
 
 
 def _certified(judgement: Judgement) -> str:
-    """Return the verdict and what it rests on, with what it does not say."""
+    """Return the verdict and its evidence, with its limitations."""
     claim, quantity = judgement.claim, judgement.quantity
     place = f" of {claim.location.file.name}" if claim.location else ""
     lines = [
@@ -375,7 +374,7 @@ def _certified(judgement: Judgement) -> str:
     claimed, certified = judgement.claimed, judgement.certified
     if quantity is not None and certified is not None:
         at = f" at {wording.where(judgement)}" if quantity.where else ""
-        # every digit: a lower bound that is rounded up is none
+        # all digits, because a lower bound rounded up is not a bound
         line = f"- Certified lower bound on {quantity.name}{at}: {float(certified)!r}"
         line += f" ({_evidence(judgement)})"
         ratio = judgement.tightness
@@ -385,13 +384,13 @@ def _certified(judgement: Judgement) -> str:
             line += f"; claimed over certified: {ratio:.6g}"
         lines.append(f"{line}.")
     lines.append(f"- {_MEANING[judgement.verdict]}")
-    if claim.told:
-        lines.append(f"- Mechanism as read from the {claim.told}.")
+    if claim.source:
+        lines.append(f"- Mechanism as read from the {claim.source}.")
     if claim.samples is not None:
         lines.append("- The scores are the claimant's; how they were recorded was not checked.")
     elif claim.mechanism is not None:
         lines.append(
-            "- Judged is the mechanism as the claim states it; that the deployment runs this "
+            "- The claim was judged for the stated mechanism; whether the deployment runs this "
             "mechanism was not checked."
         )
     return "\n".join(lines)
@@ -406,7 +405,7 @@ def _evidence(judgement: Judgement) -> str:
 
 _MEANING = {
     Verdict.CONSISTENT: "Consistent means that no certified lower bound exceeds the claim; it is "
-    "no proof of the claim.",
+    "not a proof of the claim.",
     Verdict.REFUTED: "Refuted means that a certified lower bound exceeds the claim; the privacy "
     "parameters are left out.",
     Verdict.INCONCLUSIVE: "Inconclusive means that nothing was certified for or against the claim.",

@@ -1,7 +1,7 @@
-"""The quantities that claims are about: each measures how distinguishable a pair is.
+"""The quantities that claims bound: each measures how distinguishable a pair is.
 
-Each quantity is one class. It knows its certified bracket on an exact curve, its lower confidence
-bound from samples, what it is called, and how a witness describes it.
+Each quantity is one class. It provides its certified bracket on an exact curve, its lower
+confidence bound from samples, its name, and its description in a witness.
 """
 
 from __future__ import annotations
@@ -25,21 +25,22 @@ if TYPE_CHECKING:
 Array = NDArray[np.float64]
 Bracket = tuple[float, float]
 
-# Of a number on a line between two vertices of the tradeoff function.
+# Error of a number interpolated between two vertices of the tradeoff function.
 _ROUNDING = 2.0**-50
 
 
 class Quantity(ABC):
-    """A number of a pair of laws, larger for a pair that is more distinguishable.
+    """A number of a pair of laws, larger for a more distinguishable pair.
 
     Attributes
     ----------
     name
-        What the number is called.
+        Name of the number.
     place
-        What ``at`` is called.
+        Name of ``at``.
     rises
-        Whether the number of any pair rises or falls with ``at``; None where there is no ``at``.
+        Whether the number of any pair increases or decreases with ``at``; None if there is no
+        ``at``.
     """
 
     name: ClassVar[str]
@@ -49,16 +50,16 @@ class Quantity(ABC):
     @property
     @abstractmethod
     def at(self) -> float | None:
-        """Where the number is taken: delta, the order or alpha; None for mu."""
+        """The place where the number is taken: delta, the order or alpha; None for mu."""
 
     @property
     def where(self) -> str:
-        """Where the number is taken, in words: ``"delta 1e-05"``; empty for mu."""
+        """The place in words: ``"delta 1e-05"``; empty for mu."""
         return "" if self.at is None else f"{self.place} {self.at:g}"
 
     @abstractmethod
     def check(self) -> None:
-        """Raise ``ValueError`` if the number is taken outside its range."""
+        """Raise ``ValueError`` if the place is out of its range."""
 
     @abstractmethod
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
@@ -66,26 +67,26 @@ class Quantity(ABC):
 
     @classmethod
     def taken_at(cls, places: Array) -> tuple[Quantity, ...]:
-        """Return the numbers taken at many places."""
+        """Return the numbers at several places."""
         return tuple(cls(float(at)) for at in places)  # type: ignore[call-arg]
 
     @staticmethod
     def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) as `bracket` does, of the numbers taken at many places."""
+        """Return (lows, highs) like `bracket`, for numbers at several places."""
         raise NotImplementedError
 
     @staticmethod
     def may_exceed(
         curve: BracketedCurve, places: Array, levels: Array, order: Order
     ) -> NDArray[np.bool_]:
-        """Whether the number at each place can be above a level: False is certain, and quick."""
+        """Return whether the number at each place can exceed a level; False is certain."""
         raise NotImplementedError
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
-        """Return the lower confidence bound from samples, and the order of the pair it is for.
+        """Return the lower confidence bound from samples, and the order of the pair.
 
-        It is that of one record, also where the pair differs in several. Raises ``ValueError``
-        where these say nothing of one.
+        The bound is for one record, even if the pair differs in several. Raises ``ValueError`` if
+        these do not bound one record.
         """
         if audit.group_size > 1:
             raise validate.fail(
@@ -99,11 +100,11 @@ class Quantity(ABC):
         """Return the lower confidence bound from samples for one order of the pair."""
 
     def upper_bound(self, curve: PrivacyCurve) -> float | None:
-        """Return what a bound of the catalogue says; None where it says nothing."""
+        """Return the value of a bound of the catalogue; None if it gives none."""
         return None
 
     def witness_at(self, curve: BracketedCurve | None, order: Order) -> float:
-        """Return where a witness compares the number; ``curve`` is None for sampled evidence."""
+        """Return the place at which a witness compares the number; samples have no ``curve``."""
         assert self.at is not None
         return self.at
 
@@ -137,14 +138,14 @@ class EpsilonAtDelta(Quantity):
 
     @staticmethod
     def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around epsilon at many deltas."""
+        """Return (lows, highs) around epsilon at several deltas."""
         return curve.epsilon_brackets(places, order)
 
     @staticmethod
     def may_exceed(
         curve: BracketedCurve, places: Array, levels: Array, order: Order
     ) -> NDArray[np.bool_]:
-        """Whether epsilon at each delta can be above a level: one delta in place of a root."""
+        """Return whether epsilon at each delta can exceed a level, without finding a root."""
         return curve.epsilon_may_exceed(levels, places, order)
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
@@ -198,14 +199,14 @@ class RenyiAtOrder(Quantity):
 
     @staticmethod
     def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the divergences of many orders."""
+        """Return (lows, highs) around the divergences of several orders."""
         return curve.renyi_brackets(places, order)
 
     @staticmethod
     def may_exceed(
         curve: BracketedCurve, places: Array, levels: Array, order: Order
     ) -> NDArray[np.bool_]:
-        """Whether the divergence of each order can be above a level."""
+        """Return whether the divergence of each order can exceed a level."""
         return curve.renyi_brackets(places, order)[1] > levels
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
@@ -235,11 +236,11 @@ class Mu(Quantity):
 
     @property
     def at(self) -> None:
-        """Nothing: mu is one number of the whole pair."""
+        """None: mu is one number of the whole pair."""
         return None
 
     def check(self) -> None:
-        """Do nothing: there is no range to leave."""
+        """Do nothing, because there is no place."""
 
     def bracket(self, curve: BracketedCurve, order: Order) -> Bracket:
         """Return (low, high) around mu."""
@@ -247,17 +248,17 @@ class Mu(Quantity):
         return found.low, found.high
 
     def sampled_bound(self, audit: Audit) -> tuple[float, Order]:
-        """Return the lower confidence bound on mu of one record, which takes both orders in."""
+        """Return the lower confidence bound on mu of one record, which covers both orders."""
         # k records are k mu-GDP (Dong, Roth and Su 2022, Theorem 2.14)
         low = audit.mu_lower() / audit.group_size
         return (low if audit.group_size == 1 else math.nextafter(low, 0.0)), Order.FORWARD
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:
-        """Return the lower confidence bound on mu, which takes both orders in."""
+        """Return the lower confidence bound on mu, which covers both orders."""
         return audit.mu_lower()
 
     def witness_at(self, curve: BracketedCurve | None, order: Order) -> float:
-        """Return the epsilon at which delta proves the most about mu; 0 for samples."""
+        """Return the epsilon at which delta gives the largest bound on mu; 0 for samples."""
         return 0.0 if curve is None else curve.mu_bracket(order).epsilon
 
     def recipe(self, at: float, claimed: float) -> tuple[str, ...]:
@@ -295,14 +296,14 @@ class PowerAtAlpha(Quantity):
 
     @staticmethod
     def brackets(curve: BracketedCurve, places: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the power at many alphas."""
+        """Return (lows, highs) around the power at several alphas."""
         return curve.power_brackets(places, order)
 
     @staticmethod
     def may_exceed(
         curve: BracketedCurve, places: Array, levels: Array, order: Order
     ) -> NDArray[np.bool_]:
-        """Whether the power at each alpha can be above a level: by any line, not the best one."""
+        """Return whether the power at each alpha can exceed a level, from one supporting line."""
         return curve.power_may_exceed(levels, places, order)
 
     def bound_in_order(self, audit: Audit, order: Order) -> float:

@@ -1,19 +1,20 @@
-"""Recompute a refutation from its witness file, in two ways that share nothing with the judge.
+"""Recompute a refutation from its witness file, in two ways that are independent of the judge.
 
 This module needs NumPy and SciPy and nothing else of this package. It can be read, copied and run
-by itself::
+alone::
 
     python recompute.py lie.witness.json
 
-A witness describes two laws P and Q by plain numbers, a quantity that tells them apart (epsilon at
-a delta, a Renyi divergence, the delta at an epsilon that refutes a mu, the power of a test), and a
-claimed value that the quantity exceeds. Both ways must exceed the claimed value to confirm it:
+A witness describes two laws P and Q by plain numbers, a quantity that measures their difference
+(epsilon at a delta, a Renyi divergence, the delta at an epsilon that refutes a mu, the power of a
+test), and a claimed value that the quantity exceeds. Both ways must exceed the claimed value to
+confirm it:
 
 - Quadrature: both laws as masses at Gauss-Legendre nodes, and the quantity as a sum over them. The
-  error is the distance to a coarser rule, plus what the nodes next to a kink may contribute.
-- Draws: the laws are simulated, and events that were fixed beforehand are counted. Clopper-Pearson
-  limits turn the counts into a lower confidence limit of the quantity. Quadrature only plans which
-  event or proposal is used; the limit holds whatever was planned.
+  error is the distance to a coarser rule, plus the possible contribution of nodes next to a kink.
+- Draws: the laws are simulated, and events fixed in advance are counted. Clopper-Pearson limits
+  turn the counts into a lower confidence limit of the quantity. Quadrature only plans which event
+  or proposal is used; the limit is valid for every plan.
 """
 
 from __future__ import annotations
@@ -76,7 +77,7 @@ _WIDER = 1.3  # a proposal's spread over that of the integrand, so that no weigh
 
 
 class Outcome(enum.Enum):
-    """What one way says of the refutation."""
+    """The conclusion of one way."""
 
     CONFIRMED = "confirmed"
     NOT_CONFIRMED = "not confirmed"
@@ -87,7 +88,7 @@ class Outcome(enum.Enum):
 
 @dataclass(frozen=True)
 class Way:
-    """One way's number, compared with ``claimed``.
+    """The number of one way, compared with ``claimed``.
 
     Attributes
     ----------
@@ -95,9 +96,9 @@ class Way:
         The number and a bound on its error. A sampled number is a lower confidence limit, and its
         error the probability that it is wrong.
     claimed
-        What the number must exceed.
+        The value that the number must exceed.
     outcome, how
-        The conclusion, and in words what was done.
+        The conclusion, and a description of the computation.
     """
 
     value: float
@@ -108,13 +109,13 @@ class Way:
 
     @property
     def confirms(self) -> bool:
-        """Whether this way refutes the claim again."""
+        """Whether this way confirms the refutation."""
         return self.outcome is Outcome.CONFIRMED
 
 
 @dataclass(frozen=True)
 class Recomputed:
-    """Both ways, and a title that names the witness."""
+    """The results of both ways, and a title that names the witness."""
 
     title: str
     exact: Way
@@ -122,12 +123,12 @@ class Recomputed:
 
     @property
     def confirmed(self) -> bool:
-        """Whether both ways refute the claim again."""
+        """Whether both ways confirm the refutation."""
         return self.exact.confirms and self.sampled.confirms
 
     @property
     def stands(self) -> bool:
-        """Whether one way refutes the claim again, and the other does or cannot say."""
+        """Whether one way confirms the refutation and the other one does or cannot decide."""
         outcomes = {self.exact.outcome, self.sampled.outcome}
         return Outcome.CONFIRMED in outcomes and Outcome.NOT_CONFIRMED not in outcomes
 
@@ -137,7 +138,7 @@ class Recomputed:
         least = f"at least {sampled.value:.6g}, " if math.isfinite(sampled.value) else ""
         conclusion = "not confirmed"
         if self.stands:
-            conclusion = "confirmed in one way; the other cannot say"
+            conclusion = "confirmed in one way; the other cannot decide"
         if self.confirmed:
             conclusion = "confirmed in both ways"
         return (
@@ -157,19 +158,19 @@ def recompute(witness: Any, *, seed: int = 0) -> Recomputed:
     witness
         The content of a witness file as a mapping, or an object that writes it (``to_json``).
     seed
-        Seed of the draws, a whole number of at least 0.
+        Seed of the draws, a non-negative integer.
 
     Returns
     -------
     Recomputed
-        The outcome of both ways. An event too rare to be counted is ``NOT_SAMPLEABLE``, and a
-        chain too long for this simple quadrature ``NOT_COMPUTABLE``; a number whose error reaches
-        to both sides of the claimed one is ``CANNOT_DECIDE``. None of these confirms anything.
+        The outcome of both ways. An event too rare to be counted is ``NOT_SAMPLEABLE``, and a chain
+        too long for this simple quadrature ``NOT_COMPUTABLE``; a number whose error bracket
+        contains the claimed one is ``CANNOT_DECIDE``. None of these confirms anything.
 
     Raises
     ------
     ValueError
-        If the witness cannot be understood.
+        If the witness is invalid.
     """
     if seed < 0:
         raise ValueError(f"seed must be a whole number of at least 0, got {seed!r}")
@@ -203,10 +204,10 @@ def _fine_and_coarse(pair: Plain, swap: bool, quantity: _Quantity) -> tuple[Node
 
 
 def _by_quadrature(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> Way:
-    """Show a number as a sum over nodes; an error that leaves the claim open decides nothing."""
+    """Return a number as a sum over nodes; an error that leaves the claim open decides nothing."""
     value, error = _with_error(quantity, fine, coarse)
     if fine.x is not None and not quantity.is_pure:
-        # cells have a lower number and no kinks: the higher lower end counts
+        # cells have a lower number and no kinks: the larger lower end is used
         cells = (cells_of(nodes, quantity.raised_by_p) for nodes in (fine, coarse))
         least, off = _with_error(quantity, *cells)
         low, high = max(value - error, least - off), value + error
@@ -220,7 +221,7 @@ def _by_quadrature(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> Way:
 
 
 def _with_error(quantity: _Quantity, fine: Nodes, coarse: Nodes) -> tuple[float, float]:
-    """Return a number, and a bound on its error with the distance to a coarser rule in it."""
+    """Return a number and a bound on its error that includes the distance to a coarser rule."""
     value, other = quantity.value(fine), quantity.value(coarse)
     if not math.isfinite(value):
         return (value, 0.0) if value == other else (0.0, math.inf)
@@ -238,8 +239,9 @@ class Nodes:
 
     With ``atoms`` the first and the last node are the atoms at two walls. ``lost`` is the mass that
     Q may have where there are no nodes. ``far`` holds log p - log q beyond the nodes, by formula;
-    it is None where the densities are no formulas. ``mass_error`` is the relative error of a sum of
-    masses, beside that of the rule; ``merged`` how much smaller losses may be than unmerged ones.
+    it is None if the densities have no formula. ``mass_error`` is the relative error of a sum of
+    masses, in addition to that of the rule; ``merged`` is the possible reduction of losses by
+    merging.
     """
 
     log_p: Array
@@ -260,7 +262,7 @@ class Nodes:
         return np.where(np.isneginf(self.log_p), -np.inf, ratio)
 
     def without_atoms(self, masses: Array) -> Array:
-        """Put the masses of the nodes next to them in the atoms' places: an atom has no kink."""
+        """Replace the atoms by the masses of the adjacent nodes, because an atom has no kink."""
         if not self.atoms:
             return masses
         p = np.exp(self.log_p)
@@ -271,9 +273,9 @@ class Nodes:
 class _Quantity(ABC):
     """A number of two laws that exceeds ``threshold`` if the witness is right.
 
-    Three ways lead to a number: its value at the nodes; the rates (p, q) of one event under P and
-    Q; and, where ``least`` is not None, the mean under P of a rising function of log p - log q
-    that is 0 up to ``least``.
+    A number is obtained in three ways: from its value at the nodes; from the rates (p, q) of one
+    event under P and Q; and, if ``least`` is not None, from the mean under P of an increasing
+    function of log p - log q that is 0 up to ``least``.
     """
 
     least: float | None = None
@@ -298,22 +300,22 @@ class _Quantity(ABC):
 
     @abstractmethod
     def error(self, nodes: Nodes, value: float) -> float:
-        """Return how far rounding, and kinks between two nodes, may put ``value`` off."""
+        """Return the error of ``value`` from rounding and from kinks between two nodes."""
 
     @abstractmethod
     def tilt(self, draws: _Draws) -> float:
-        """Return the tilt by which the sums that make up the number become the likely ones."""
+        """Return the tilt that makes the sums that contribute to the number likely."""
 
     @abstractmethod
     def by_event(self, p: Array, q: Array) -> Array:
-        """Return the number that an event of these rates under P and Q proves."""
+        """Return the number that an event with these rates under P and Q implies."""
 
     def log_rising(self, ratio: Array) -> Array:
-        """Return the logarithm of the rising function."""
+        """Return the logarithm of the increasing function."""
         raise NotImplementedError
 
     def by_mean(self, mean: float) -> float:
-        """Return the number that a mean of the rising function proves."""
+        """Return the number that a mean of the increasing function implies."""
         raise NotImplementedError
 
 
@@ -353,7 +355,7 @@ class _Epsilon(_Quantity):
         return draws.tail_tilt(self.at, 1.0) if self.at > 0 else 0.0
 
     def by_event(self, p: Array, q: Array) -> Array:
-        """Return log((P(S) - delta)/Q(S)), which epsilon at delta is not below."""
+        """Return log((P(S) - delta)/Q(S)), a lower bound on epsilon at delta."""
         with np.errstate(divide="ignore", invalid="ignore"):
             value = np.log(p - self.at) - np.log(q)
         return np.asarray(np.nan_to_num(value, nan=0.0, neginf=0.0))
@@ -362,7 +364,7 @@ class _Epsilon(_Quantity):
         return _log_excess(self.threshold, ratio)
 
     def by_mean(self, mean: float) -> float:
-        # delta at the threshold says that epsilon is larger, not by how much
+        # delta at the threshold shows that epsilon is larger, but not by how much
         return math.nextafter(self.threshold, math.inf) if mean > self.at else 0.0
 
 
@@ -403,7 +405,7 @@ class _Renyi(_Quantity):
 
 
 class _Mu(_Quantity):
-    """Delta at the epsilon ``at``, against what the claimed mu allows there."""
+    """Delta at the epsilon ``at``, compared with the largest delta that the claimed mu allows."""
 
     def __init__(self, at: float, mu: float) -> None:
         super().__init__(at, gaussian_delta(at, mu))
@@ -488,12 +490,12 @@ def _quantity_of(content: Plain) -> _Quantity:
 
 
 def cells_of(nodes: Nodes, raised_by_p: bool | None = True) -> Nodes:
-    """Return the laws of which cell of the line, or which wall, a point lies in.
+    """Return the laws of the cell of the line, or of the wall, that contains a point.
 
-    Cells are no easier to tell apart than points, so that their numbers are never too large. Their
-    probabilities are integrals of smooth densities: there is no kink between two nodes. What is too
-    small beside its panel to have digits is left out of the law whose mass raises the number, and
-    counted in full in the other; with None it is counted in both.
+    Cells are less distinguishable than points, so their numbers are never too large. Their
+    probabilities are integrals of smooth densities: there is no kink between two nodes. A mass that
+    is too small relative to its panel to be accurate is omitted from the law whose mass raises the
+    number, and counted in full in the other; with None it is counted in both.
     """
     points, weights = np.polynomial.legendre.leggauss(nodes.order)
     edges = np.linspace(-1, 1, _CELLS + 1)
@@ -532,10 +534,10 @@ def log_delta(nodes: Nodes, epsilon: float) -> float:
 
 
 def crossing_error(nodes: Nodes, epsilon: float) -> float:
-    """Return how far the sum in `log_delta` may be off; 0 for finite laws.
+    """Return the error of the sum in `log_delta`; 0 for finite laws.
 
     Smooth integrands are summed to many digits. Where log p - log q crosses epsilon between two
-    nodes the integrand has a kink, and the sum is off by at most twice what these two weigh.
+    nodes the integrand has a kink, and the sum errs by at most twice the weight of these two.
     """
     if nodes.x is None:
         return 0.0
@@ -566,7 +568,7 @@ def epsilon_at(nodes: Nodes, delta: float) -> float:
 
 
 def largest_ratio(nodes: Nodes) -> float:
-    """Return the largest log-likelihood ratio that is sure: of points, or else of events."""
+    """Return the largest log-likelihood ratio that is certain: of points, or else of events."""
     if nodes.x is None or nodes.far is not None:  # masses and densities that are formulas
         far = -math.inf if nodes.far is None else float(np.max(nodes.far))
         return max(float(np.max(nodes.ratio)), far, 0.0)
@@ -584,7 +586,7 @@ def renyi_at(nodes: Nodes, alpha: float) -> float:
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
-    """Return what mu-GDP allows: Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2)."""
+    """Return the delta of mu-GDP: Phi(-e/mu + mu/2) - e^e Phi(-e/mu - mu/2)."""
     at = epsilon / mu
     return float(ndtr(mu / 2 - at) - math.exp(epsilon + float(log_ndtr(-mu / 2 - at))))
 
@@ -599,15 +601,15 @@ def _log_excess(epsilon: float, ratio: Array) -> Array:
 
 
 class OutOfReach(Exception):
-    """The law takes too long by this simple way; the message says why."""
+    """The law takes too long to compute this way; the message says why."""
 
 
 def nodes_of(pair: Plain, swap: bool, order: int, quantity: _Quantity | None = None) -> Nodes:
-    """Return both laws at quadrature nodes, ``order`` of them a panel.
+    """Return both laws at quadrature nodes, ``order`` of them per panel.
 
     P is the first law, or the second one with ``swap``. Sums of several draws are laid out for
-    ``quantity``. Raises ``OutOfReach`` for laws that this
-    simple way takes too long for, and ``ValueError`` for pairs that are not understood.
+    ``quantity``. Raises ``OutOfReach`` for laws that take too long, and ``ValueError`` for invalid
+    pairs.
     """
     kind = pair.get("kind")
     x: Array | None = None
@@ -644,7 +646,7 @@ def nodes_of(pair: Plain, swap: bool, order: int, quantity: _Quantity | None = N
 
 
 def _is_composed(pair: Plain) -> bool:
-    """Whether the laws are of several draws, other than of counts that can be listed."""
+    """Return whether the laws are of several draws, other than of counts that can be listed."""
     times = int(pair.get("times", 1))
     return times > 1 and (pair["kind"] != "finite" or _counts(pair) > _MOST_COUNTS)
 
@@ -659,7 +661,7 @@ def _once(pair: Plain) -> Plain:
 
 
 def _alike(pair: Plain, swap: bool, order: int) -> Nodes:
-    """Return the events that all draws are alike: the largest ratio of several draws is theirs."""
+    """Return the events that all draws are equal, which have the largest ratio of several draws."""
     nodes, times = nodes_of(_once(pair), swap, order), int(pair["times"])
     far = None if nodes.far is None else times * nodes.far
     return Nodes(times * nodes.log_p, times * nodes.log_q, far=far)
@@ -668,11 +670,11 @@ def _alike(pair: Plain, swap: bool, order: int) -> Nodes:
 def _composed_nodes(pair: Plain, swap: bool, order: int, quantity: _Quantity | None) -> Nodes:
     """Return the laws of the sum of the losses log p - log q of several draws, on a grid.
 
-    Losses of one draw that round to the same point of the grid are merged, and so are sums: what
-    is merged is no easier to tell apart. Both laws are tilted by e^(theta loss), so that the sums
-    that ``quantity`` consists of are the likely ones, and convolved by FFT. What its rounding, and
-    sums beyond the grid, may add is taken from the law whose mass raises the number, and added to
-    the other one. An event may also say that every draw was one of those that are kept.
+    Losses of one draw that round to the same grid point are merged, and so are sums; merged events
+    are less distinguishable. Both laws are tilted by e^(theta loss), so that the sums that
+    determine ``quantity`` are likely, and convolved by FFT. The possible contribution of rounding
+    and of sums beyond the grid is subtracted from the law whose mass raises the number, and added
+    to the other one. An event may also be that every draw was one of those that are kept.
     """
     once = nodes_of(_once(pair), swap, order)
     raised_by_p = quantity is None or quantity.raised_by_p
@@ -681,7 +683,7 @@ def _composed_nodes(pair: Plain, swap: bool, order: int, quantity: _Quantity | N
     times = int(pair["times"])
     both = np.isfinite(once.log_p) & np.isfinite(once.log_q)
     if not both.any():
-        raise OutOfReach("one draw tells the laws apart for sure")
+        raise OutOfReach("one draw distinguishes the laws with certainty")
     inside = np.zeros(once.log_p.size)  # by how much losses differ inside a cell of a line
     if pair["kind"] != "finite":
         with np.errstate(invalid="ignore"):
@@ -717,9 +719,10 @@ class _Draws:
         return self.times * total, self.times * float(np.exp(logs - total) @ self.loss)
 
     def tail_tilt(self, probability: float, sign: float) -> float:
-        """Return the tilt whose sums P exceeds about so often: theta K' - K = -log(probability).
+        """Return the tilt with theta K' - K = -log(probability).
 
-        The sign of the tilt chooses the tail.
+        P exceeds the mean of the tilted sum with about this probability. The sign of the tilt
+        chooses the tail.
         """
         # what all draws at the end of their range have is as far as tilts lead
         ends = sign * self.loss
@@ -740,9 +743,9 @@ class _Draws:
         return _root(lambda theta: self.cumulant(theta)[1], near)
 
     def sums(self, theta: float, raised_by_p: bool, coarser: float) -> tuple[Array, Array, float]:
-        """Return log masses of the sums on a grid that is ``coarser`` times as wide as is fine.
+        """Return log masses of the sums on a grid ``coarser`` times as wide as the fine one.
 
-        The last number is about how much further losses are where they are not merged.
+        The last number is the approximate increase of losses that are not merged.
         """
         tilted = self.log_p + theta * self.loss
         tilted = tilted - logsumexp(tilted)
@@ -781,7 +784,7 @@ class _Draws:
 
 
 def _root(rising: Callable[[float], float], goal: float) -> float:
-    """Return where a function of numbers of at least 0 rises to ``goal``, at most 2^20."""
+    """Return the argument in [0, 2^20] at which an increasing function reaches ``goal``."""
     low, high = 0.0, 1.0
     if rising(low) >= goal:
         return 0.0
@@ -794,7 +797,7 @@ def _root(rising: Callable[[float], float], goal: float) -> float:
 
 
 def _reach(tilted: Array, centred: Array, times: int) -> float:
-    """Return how far from 0 a sum of centred losses is, but for a tiny probability (Chernoff)."""
+    """Return the largest likely distance from 0 of a sum of centred losses (Chernoff)."""
     variance = float(np.exp(tilted) @ centred**2)
     if variance == 0:
         return 0.0
@@ -847,7 +850,7 @@ def _complex_power(base: NDArray[np.complex128], times: int) -> NDArray[np.compl
 def _laplace_masses(pair: Plain, cells: int) -> tuple[Array, Array]:
     """Return the log probabilities of narrow cells between the outermost means, and beyond them.
 
-    There the log-likelihood ratio is constant.
+    Beyond them the log-likelihood ratio is constant.
     """
     means, scale = np.array(pair["means"], dtype=float), float(pair["scale"])
     kinks = np.unique(means)
@@ -901,9 +904,9 @@ def _finite_masses(pair: Plain) -> tuple[Array, Array]:
 
 
 def normals_of(pair: Plain, name: str) -> Normals | None:
-    """Return a law as a mixture of normals, or None where it is not one in closed form.
+    """Return a law as a mixture of normals, or None if it has no such closed form.
 
-    A chain is one if it has no walls and only straight maps: each sequence of maps gives a normal.
+    A chain has one if it has no walls and only straight maps: each sequence of maps gives a normal.
     """
     law = pair[name]
     if pair["kind"] == "mixtures":
@@ -929,7 +932,7 @@ def normals_of(pair: Plain, name: str) -> Normals | None:
 
 
 def _motions(step: Plain) -> list[Motion]:
-    """Return the motions that a step chooses from; none where a map has bends or a memory."""
+    """Return the motions that a step chooses from; none if a map has bends or a memory."""
     lines = [_straight(phi) for phi in step["maps"]]
     return [
         (phi["weight"], *line, step["noise_std"] ** 2)
@@ -944,7 +947,7 @@ def _then(first: Motion, second: Motion) -> Motion:
 
 
 def _merged(motions: list[Motion]) -> list[Motion]:
-    """Return each different motion once; many sequences of shifts lead to the same sum."""
+    """Return each different motion once; many sequences of shifts give the same sum."""
     weights: dict[tuple[float, float, float], Motion] = {}
     for p, a, b, v in motions:
         key = (float(f"{a:.11g}"), float(f"{v:.11g}"), round(b / math.sqrt(v), 9))
@@ -962,7 +965,7 @@ def _power(motion: Motion, times: int) -> Motion:
 
 
 def _straight(phi: Plain) -> tuple[float, float] | None:
-    """Return slope and shift of a line without bends, else None."""
+    """Return slope and shift of a line without bends, or None."""
     slope = phi["slopes"][0]
     at = np.array([phi["points"][0], phi["points"][-1]])
     line = phi["values"][0] + slope * (at - at[0])
@@ -1003,7 +1006,7 @@ def _steps_of(path: Plain) -> list[Plain]:
 
 
 def _moved(phi: Plain, x: Array) -> Array:
-    """Apply a broken line."""
+    """Apply a piecewise linear map."""
     points, values = phi["points"], phi["values"]
     inside = np.interp(x, points, values)
     below, above = np.minimum(x - points[0], 0.0), np.maximum(x - points[-1], 0.0)
@@ -1046,7 +1049,7 @@ def _chain_masses(pair: Plain, order: int) -> tuple[Array, Array, Array]:
 
 
 def _range(law: Plain) -> tuple[float, float]:
-    """Return how far a chain without walls gets, but for its far tails."""
+    """Return the range of a chain without walls, up to its far tails."""
     lowest = highest = float(law["start"])
     for path in law["paths"]:
         low = high = float(law["start"])
@@ -1133,8 +1136,8 @@ def _kernel(law: Plain, step: Plain, at: Array, points: Array, weights: Array) -
 def drawing(pair: Plain, name: str, *, follow: bool = True) -> Draw:
     """Return a function that draws ``count`` independent values of a law.
 
-    A chain is followed step by step, unless ``follow`` is False and its law is a mixture of normals
-    in closed form. Of a finite law the value is the log-likelihood ratio of the draws.
+    A chain is simulated step by step, unless ``follow`` is False and its law is a mixture of
+    normals in closed form. For a finite law the value is the log-likelihood ratio of the draws.
     """
     kind = pair["kind"]
     if _is_composed(pair):
@@ -1235,7 +1238,7 @@ def _follow_chain(law: Plain, rng: np.random.Generator, count: int) -> Array:
 
 
 def _mapped(step: Plain, rng: np.random.Generator, x: Array, memory: NDArray[np.int_]) -> Array:
-    """Draw a map for each state and apply it; the memories move on."""
+    """Draw a map for each state, apply it and update the memories."""
     maps = step["maps"]
     if "from" in maps[0]:
         y, moved = np.empty_like(x), memory.copy()
@@ -1261,7 +1264,7 @@ def _mapped(step: Plain, rng: np.random.Generator, x: Array, memory: NDArray[np.
 
 
 def closed_ratio(pair: Plain, swap: bool) -> Ratio | None:
-    """Return log p - log q as a formula of the value that is drawn, or None without a formula."""
+    """Return log p - log q as a formula of the drawn value, or None without a formula."""
     sign = -1.0 if swap else 1.0
     if pair["kind"] == "finite" or _is_composed(pair):
         return lambda value: sign * value
@@ -1323,21 +1326,21 @@ def lower_limit(hits: Array | float, draws: float, error: float = ERROR) -> Arra
 
 
 def _unlucky(rate: Array, draws: int) -> Array:
-    """Return hits that are undercut by three standard deviations only, to plan with."""
+    """Return a count three standard deviations below the mean, for planning."""
     mean = rate * draws
     return np.asarray(np.maximum(mean - 3 * np.sqrt(mean * (1 - rate)) - 1, 0.0))
 
 
 def _lucky(rate: Array, draws: int) -> Array:
-    """Return hits that are exceeded by three standard deviations only, to plan with."""
+    """Return a count three standard deviations above the mean, for planning."""
     mean = rate * draws
     return np.asarray(np.minimum(mean + 3 * np.sqrt(mean * (1 - rate)) + 1, float(draws)))
 
 
 def _best_event(nodes: Nodes, quantity: _Quantity, draws: int) -> tuple[float, float]:
-    """Return the level of the event {log p - log q > level} that is expected to prove most.
+    """Return the level of the event {log p - log q > level} with the largest expected bound.
 
-    The second number is what it is expected to prove, with so many draws.
+    The second number is the expected bound, with this many draws.
     """
     rank = np.argsort(-nodes.ratio, kind="stable")
     p, q = np.cumsum(np.exp(nodes.log_p[rank])), np.cumsum(np.exp(nodes.log_q[rank]))

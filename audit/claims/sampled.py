@@ -1,4 +1,4 @@
-"""Lower bounds from samples, where a pair's exact law would take too long."""
+"""Lower bounds from samples, for pairs whose exact law would take too long."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from audit.claims.quantities import EpsilonAtDelta
 from audit.constructions.base import Construction
 from audit.curves import Order
 
-# Fewer trials than this are spent on an anytime-valid test of the claimed numbers themselves.
+# With fewer trials than this, an anytime-valid test of the claimed numbers themselves is used.
 FEWEST_FOR_INTERVALS = 20_000
 
 # The sequential test's ladder of claims, as multiples of the claimed epsilon.
@@ -24,8 +24,8 @@ def sampled_bounds(
 ) -> list[tuple[float, Order]]:
     """Return a lower confidence bound for each number, and the order of the pair that gives it.
 
-    With probability at least 1 - ``error`` none of them is above the pair's true number. Scores
-    are the final iterates themselves.
+    With probability at least 1 - ``error`` none of them exceeds the pair's true number. Scores are
+    the final iterates themselves.
     """
     # these import Numba, so not before samples are needed
     from audit.estimation import audit_samples
@@ -66,7 +66,7 @@ def _sequential(
                 test.update(x, x_prime)
                 bound = test.epsilon_lower(delta)
                 if bound >= top and test.evidence[0].refuted_after is not None:
-                    # "at most the claimed epsilon" is what was refuted, so epsilon is above it
+                    # the refuted claim is "at most the claimed epsilon", so epsilon is above it
                     bound = math.nextafter(bound, math.inf)
                 best = max(best, (bound, order), key=lambda pair: pair[0])
         found.append(best)

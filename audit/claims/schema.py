@@ -31,7 +31,7 @@ _TARGET = {
 }
 # Keys of a mapping from numbers, as texts.
 _NUMBER = r"^[-+]?(\.\d+|\d[\d_]*(\.\d*)?)([eE][-+]?\d+)?$|^-?\.?(inf|nan)$"
-# Keys that are more than their type hint says.
+# Keys whose schema is more than their type hint.
 _KEYS = {
     "mechanism": "The name of a mechanism, or its fields, or a `base` and the fields that differ.",
     "pair": "The pair to judge with; by default every construction that fits is tried.",
@@ -47,8 +47,8 @@ _KEYS = {
 def schema() -> dict[str, Any]:
     """Return the JSON Schema (draft 2020-12) of claims files.
 
-    It knows the constructions and bounds that are registered. What depends on other files, or on
-    several values together, is left to the reader.
+    It contains the registered constructions and bounds. Conditions on other files, or on several
+    values together, are checked by the reader only.
     """
     schemas = InputSchemas()
     shared = _of_common_keys(schemas)
@@ -59,7 +59,7 @@ def schema() -> dict[str, Any]:
             "anyOf": [_TEXT, {"type": "array", "items": _TEXT, "minItems": 1}],
         },
         "defaults": {
-            "description": "What the claims of this file share.",
+            "description": "Values that the claims of this file share.",
             "type": "object",
             "properties": shared,
             "additionalProperties": False,
@@ -81,7 +81,7 @@ def schema() -> dict[str, Any]:
         "properties": {key: known[key] for key in keys},
         "additionalProperties": False,
         "anyOf": [{"required": [key]} for key in ("claims", "include", "mechanisms")],
-        # what a claim is about stands in it, unless the file's defaults have it
+        # the subject of a claim is in it, unless it is in the file's defaults
         "if": {"properties": {"defaults": {"not": _has_any(claims_file.ABOUT)}}},
         "then": {"properties": {"claims": {"items": _has_any(claims_file.ABOUT)}}},
     }
@@ -134,7 +134,7 @@ def _described(cls: type, key: str) -> dict[str, str]:
 
 
 def _of_mechanism(schemas: InputSchemas) -> dict[str, Any]:
-    """Return the schema of a mechanism: its own fields, or what another library holds."""
+    """Return the schema of a mechanism: its own fields, or an object of another library."""
     described = _of_form(schemas, NoisySGD)
     for key, form in WRITTEN.items():
         described["properties"][key] = {"description": about(form)}  # to complete
@@ -167,7 +167,7 @@ def _of_form(schemas: InputSchemas, form: type) -> dict[str, Any]:
 
 
 def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a claim: what it is about, and one statement."""
+    """Return the schema of a claim: its subject, and one statement."""
     statements: dict[str, Any] = {}
     forms = []
     for key, form in claims_file.FORMS.items():
@@ -219,7 +219,7 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
 
 
 def _of_statement_key(name: str, described: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the schema of a key of statements; no list is empty, whatever the default."""
+    """Return the schema of a key of statements; no list is empty, regardless of the default."""
     text = _KEYS.get(name)
     own = {key: one for key, one in described.items() if key != "default"}
     return {
@@ -232,7 +232,7 @@ def _of_statement_key(name: str, described: Mapping[str, Any]) -> dict[str, Any]
 def _of_points(
     schemas: InputSchemas, written: type, name: str, names: tuple[str, str]
 ) -> dict[str, Any]:
-    """Return the schema of a mapping from numbers to numbers, ``{order: value}`` say."""
+    """Return the schema of a mapping from numbers to numbers, such as ``{order: value}``."""
     (item, _) = get_args(get_type_hints(written)[name])
     value = schemas.of_fields(item)["properties"][names[1]]
     return {
@@ -245,7 +245,7 @@ def _of_points(
 
 
 def _of_options() -> list[dict[str, Any]]:
-    """Return what the options of each bound may be called."""
+    """Return the names of the options of each bound."""
     bounds: dict[tuple[str, ...], list[str]] = {}
     for entry in CATALOGUE.values():
         bounds.setdefault(entry.options, []).append(entry.id)

@@ -1,4 +1,4 @@
-"""Claims about samples: scores of both laws that a user recorded."""
+"""Judge claims about samples: scores of both laws that a user recorded."""
 
 from __future__ import annotations
 
@@ -24,7 +24,9 @@ Array = NDArray[np.float64]
 def judge_by_samples(
     claim: Claim, samples: Samples, numbers: Sequence[ClaimedNumber], error: float
 ) -> Judgement:
-    """Return the judgement on a claim about samples; a false refutation has at most ``error``.
+    """Return the judgement on a claim about samples.
+
+    A false refutation has probability at most ``error``.
 
     Raises
     ------
@@ -98,7 +100,7 @@ def judge_by_samples(
 def _one_score(
     samples: Samples, x: Array, x_prime: Array, deltas: Sequence[float], seed: int
 ) -> tuple[Array, Array, Order | None, str]:
-    """Return one score a run, the law that high ones favour, and in words how they came about."""
+    """Return one score per run, the law that high scores favour, and the method in words."""
     from audit.estimation.columns import LinearScore, combine
     from audit.estimation.group import Group
 
@@ -117,7 +119,8 @@ def _one_score(
         favours = Order.FORWARD
     how = f", {combined.number} columns by {combined.choice.kind}"
     if any(combined.choosing):
-        how += f" of {combined.choosing[0]} and {combined.choosing[1]} rows that certify nothing"
+        used = f"{combined.choosing[0]} and {combined.choosing[1]} rows"
+        how += f" (chosen with {used}, which certify nothing)"
     return scores[0], scores[1], favours, how
 
 
@@ -128,13 +131,13 @@ def _unable(
     numbers: Sequence[ClaimedNumber],
     bounds: Callable[[Array, Array], list[tuple[float, Order]]],
 ) -> str:
-    """Return why such scores could exceed no claimed number; empty where they could."""
+    """Return why such scores could not exceed any claimed number; empty if they could."""
     if np.all(x == x[0]) and np.all(x_prime == x[0]):
         return "all scores are equal: "
     first = 0.0 if favours is Order.REVERSE else 1.0
     best = bounds(np.full(x.size, first), np.full(x_prime.size, 1 - first))
     if not any(one.refuted_by(low) for one, (low, _) in zip(numbers, best, strict=True)):
-        return "so few scores cannot exceed it, whatever they are: "
+        return "this few scores cannot exceed it, whatever their values: "
     return ""
 
 
@@ -152,9 +155,9 @@ def _both(samples: Samples) -> tuple[Array, Array]:
 
 
 def scores(name: str, given: Path | tuple[float, ...]) -> Array:
-    """Return scores: a ``.npy`` file, a text file with a line for each run, or the numbers.
+    """Return scores from a ``.npy`` file, a text file with one line per run, or numbers.
 
-    Shape (n,), or (n, d) where a file holds several numbers a run.
+    Shape (n,), or (n, d) if a file holds several numbers per run.
     """
     try:
         if not isinstance(given, Path):
@@ -170,7 +173,7 @@ def scores(name: str, given: Path | tuple[float, ...]) -> Array:
 
 
 def _checked(name: str, found: NDArray[Any]) -> Array:
-    """Return numbers, one or several a run, if all are finite."""
+    """Return numbers, one or several per run, if all are finite."""
     if found.ndim != 2:
         return validate.sample(**{name: found})
     validate.sample(**{name: found.ravel()})
@@ -178,7 +181,7 @@ def _checked(name: str, found: NDArray[Any]) -> Array:
 
 
 def _lines(file: Path) -> list[list[float]]:
-    """Return the numbers of a text file, a row a line; line 1 may be the names of the columns."""
+    """Return the numbers of a text file, one row per line; line 1 may contain column names."""
     found: list[list[float]] = []
     lines = file.read_text(encoding="utf-8-sig").splitlines()
     for index, line in enumerate(lines, start=1):
@@ -203,5 +206,5 @@ def _lines(file: Path) -> list[list[float]]:
 
 
 def _digest(values: Array) -> str:
-    """Return the beginning of the SHA-256 of scores: which ones these were."""
+    """Return the beginning of the SHA-256 of the scores, which identifies them."""
     return hashlib.sha256(np.ascontiguousarray(values).tobytes()).hexdigest()[:12]

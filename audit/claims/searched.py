@@ -12,26 +12,26 @@ from audit.mechanism import Composition, NoisySGD, Release
 from audit.search import Epsilon, RenyiDivergence, worst_case
 from audit.search.evaluation import quick_seconds
 
-# The search that no claim asks for: so many pairs, on mechanisms where that takes a second or two.
+# The default search: this many pairs, on mechanisms where that takes a second or two.
 _DEFAULT_EVALUATIONS = 60
 _MOST_SECONDS = 0.02  # for one pair
 # ... of objectives that claims share: at these deltas and Renyi orders
 _SHARED_DELTAS = tuple(10.0**-k for k in (1, 3, 5, 8, 12))
 _SHARED_ORDERS = (2.0, 8.0, 32.0)
-# A search that is asked for ends where the sizes of the laws say that it takes so long.
+# Limit on the time of a requested search, as estimated from the sizes of the laws.
 _MOST_ASKED_SECONDS = 60.0
-# Epsilon stands for mu and for the power of a test.
+# For mu and for the power of a test the search maximises epsilon.
 _TYPICAL_DELTA = 1e-3
 
 
 def searched_pair(claim: Claim, quantity: Quantity) -> Construction | None:
-    """Return the pair that the worst-case search finds; None where none was to be searched.
+    """Return the pair that the worst-case search finds; None if there is no search.
 
-    A claim with ``search`` gets a search of its own, for the quantity, of fewer pairs where so many
-    would take minutes by the sizes of their laws. Any other claim on a
-    bounded convex mechanism gets a small one, of an objective near to the quantity, that it shares
-    with the other claims on that mechanism. Both depend on the number of pairs and the seed, not on
-    time: they find the same on every machine.
+    A claim with ``search`` gets its own search, for its quantity, with fewer pairs if that many
+    would take minutes by the sizes of their laws. Any other claim on a bounded convex mechanism
+    gets a small search, of an objective near the quantity, which it shares with the other claims on
+    that mechanism. Both depend on the number of pairs and the seed, not on time: they find the same
+    pair on every machine.
     """
     mechanism = claim.mechanism
     if mechanism is None or isinstance(mechanism, Composition):

@@ -1,4 +1,4 @@
-"""Functions and classes of users that claims name: they run in worker processes."""
+"""User functions and classes that claims name; they run in worker processes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def workers_for(files: Iterable[Path]) -> Workers:
 
 
 def limits(budget: Budget) -> Limits:
-    """Return what the functions of a claim may take."""
+    """Return the limits on the functions of a claim."""
     return Limits(seconds=budget.callable_seconds, gigabytes=budget.callable_gigabytes)
 
 
@@ -40,14 +40,14 @@ def limits(budget: Budget) -> Limits:
 def epsilon_function(
     target: str, subject: NoisySGD | Composition | ExplicitPair, budget: Budget, workers: Workers
 ) -> Iterator[Callable[[float], float]]:
-    """Return epsilon as a function of delta, as ``target(subject, delta)`` gives it.
+    """Yield epsilon as a function of delta, computed by ``target(subject, delta)``.
 
     The subject is a mechanism or, for claims without one, explicit laws.
 
     Raises
     ------
     UserCodeError
-        From here or from the function: whatever goes wrong with the user's one.
+        On entry or from the function, if anything is wrong with the user function.
     """
     from audit.constructions import encode_pair
 
@@ -67,14 +67,14 @@ def epsilon_function(
 
 
 def number_of(value: object, name: str, place: str = "") -> float:
-    """Return what a user's function returned as a float.
+    """Return the number that a user function returned, as a float.
 
-    Real numbers of any type are taken, also arrays and tensors without dimensions.
+    Real numbers of any type are accepted, also arrays and tensors without dimensions.
 
     Raises
     ------
     UserCodeError
-        If it is no number: ``name must return a number, got value``.
+        If it is not a number: ``name must return a number, got value``.
     """
     kind = str(getattr(value, "dtype", ""))
     refused = isinstance(value, bool | np.bool_ | str | bytes | bytearray) or len(
@@ -83,7 +83,7 @@ def number_of(value: object, name: str, place: str = "") -> float:
     if not refused and "bool" not in kind and "complex" not in kind:
         try:
             return float(value)  # type: ignore[arg-type]
-        except OverflowError:  # a whole number beyond the largest double
+        except OverflowError:  # an integer beyond the largest double
             return math.inf if value > 0 else -math.inf  # type: ignore[operator]
         except (TypeError, ValueError):
             pass
@@ -91,18 +91,18 @@ def number_of(value: object, name: str, place: str = "") -> float:
 
 
 def mechanism_of(plain: Any) -> NoisySGD | Composition:
-    """Return the mechanism that plain data stands for."""
+    """Return the mechanism of plain data."""
     found: NoisySGD | Composition = decode(NoisySGD | Composition, plain, "mechanism")
     return found
 
 
-# what runs in the worker
+# runs in the worker
 
 
 def epsilon(
     function: Any, target: str, subject: Mapping[str, Any], is_mechanism: bool, delta: float
 ) -> float:
-    """Return what a user's function gives for a mechanism, or for explicit laws, and delta."""
+    """Return the value of a user function for a mechanism, or for explicit laws, and delta."""
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
     if is_mechanism:

@@ -1,4 +1,4 @@
-"""What runs in the worker of `audit.claims.user_pairs`."""
+"""Judge a claim on a user-defined pair; runs in the worker of `audit.claims.user_pairs`."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from audit.validate import shown
 def judged(
     cls: Any, reference: str, plain: Mapping[str, Any], error: float, exhaustive: bool
 ) -> dict[str, Any]:
-    """Judge a claim on a pair of a user's class, and return the judgement as plain data."""
+    """Judge a claim on a pair of a user-defined class, and return the judgement as plain data."""
     if cls not in all_kinds().values():
         wrong = f"pair.kind must name a registered construction, got {shown(reference)}"
         raise UserCodeError(wrong)
     fields = {**plain["pair"], "kind": cls.__name__}
     try:
         claim = decode_claim({**plain, "pair": fields}, plain["id"])
-    except ValueError as reason:  # what is wrong with the fields
+    except ValueError as reason:  # the fields are invalid
         raise UserCodeError(" ".join(str(reason).split())) from None
     claim = dataclasses.replace(
         claim,
@@ -67,5 +67,5 @@ def judged(
 
 @functools.cache
 def _shared(exhaustive: bool) -> Shared:
-    """Return what claims that this worker judges share."""
+    """Return the resources that the claims of this worker share."""
     return Shared(exhaustive=exhaustive)

@@ -1,7 +1,7 @@
-"""Claims on pairs of a user's class: judged in a worker, from which plain data come back.
+"""Judge claims on pairs of user-defined classes in a worker, which returns plain data.
 
-A pair answers thousands of small questions, so the whole claim is judged where the pair lives. This
-process never imports the class.
+A pair is evaluated thousands of times, so the whole claim is judged in the process of the pair.
+This process never imports the class.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from audit.results import Verdict
 _QUANTITIES: Mapping[str, type[Quantity]] = {
     cls.__name__: cls for cls in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha)
 }
-_SEARCHED = 60.0  # seconds that a search may take
+_SEARCHED = 60.0  # limit on a search, in seconds
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,7 +37,7 @@ class PlainNumber:
 
 @dataclass(frozen=True, kw_only=True)
 class Outcome:
-    """A `Judgement` as plain data, without its claim; ``closest`` is a place in ``numbers``."""
+    """A `Judgement` as plain data, without its claim; ``closest`` is an index into ``numbers``."""
 
     verdict: Verdict
     numbers: tuple[PlainNumber, ...]
@@ -58,14 +58,14 @@ def judge_apart(
 ) -> Judgement:
     """Judge a claim in the worker of its pair's module.
 
-    The whole judgement may take the budget's ``callable_seconds`` beside its ``seconds``, and its
+    The judgement may take the budget's ``callable_seconds`` in addition to its ``seconds``, and its
     ``callable_gigabytes`` of memory.
 
     Raises
     ------
     BadClaim
-        If the class cannot be loaded, the pair cannot be made, or the worker hangs, dies or takes
-        too much memory.
+        If the class cannot be loaded, the pair cannot be constructed, or the worker hangs, dies or
+        exceeds its memory limit.
     """
     budget = claim.budget
     seconds = budget.callable_seconds + 3 * budget.seconds + _SEARCHED * (claim.search is not None)

@@ -1,4 +1,4 @@
-"""A refutation in a file: all that is needed to compute it again without this package."""
+"""A refutation in a file: everything that is needed to recompute it without this package."""
 
 from __future__ import annotations
 
@@ -38,20 +38,21 @@ if TYPE_CHECKING:
 _FORMAT = 1
 _QUANTITIES = tuple(quantity.name for quantity in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha))
 
-# How the laws of each kind of plain pair are defined.
+# Definitions of the laws of each kind of plain pair.
 _LAWS: Mapping[str, tuple[str, ...]] = {
     "process": (
         "Each law is that of X_T in a chain: draw one of 'paths' by its probability, set X = start,"
         " and run its segments in order, each 'times' times through its steps.",
         "A step draws one of its maps by its weight, and sets X = clip(phi(X) + noise_std Z, lower,"
         " upper) with Z standard normal; null means no wall, and 'absorb' that X stays there.",
-        "phi is the broken line through (points[i], values[i]), with slopes[0] to the left of them"
-        " and slopes[1] to the right.",
-        "Maps with 'from' and 'to' depend on a memory, 0 at the start: only those whose 'from' it"
-        " is are drawn, and it becomes the 'to' of the one drawn. Then hold a density a memory.",
+        "phi is the piecewise linear map through (points[i], values[i]), with slopes[0] to the left"
+        " of them and slopes[1] to the right.",
+        "Maps with 'from' and 'to' depend on a memory, which is 0 at the start: only maps whose"
+        " 'from' equals the memory are drawn, and the 'to' of the drawn map is the new memory. Then"
+        " keep one density per memory.",
         "Without walls and with straight lines, mean <- a mean + b and var <- a^2 var + std^2.",
-        "Else discretise: hold the density on a fine grid and the mass at either wall; one step is"
-        " a product with the normal kernel, the mass beyond a wall goes to the wall.",
+        "Otherwise discretise: keep the density on a fine grid and the mass at each wall; one step"
+        " is a product with the normal kernel, and mass beyond a wall goes to the wall.",
     ),
     "mixtures": (
         "Each law is that of 'times' independent draws from a mixture of normals: weights[i] of"
@@ -79,20 +80,20 @@ class Witness:
     Attributes
     ----------
     claim, citation
-        The claim's id, and where it is printed.
+        The claim's id, and where it is published.
     quantity
         ``"epsilon"``, ``"Renyi divergence"``, ``"mu"`` or ``"1 - beta"``.
     at
-        delta, the Renyi order, or alpha; for mu the epsilon at which delta is compared.
+        Delta, the Renyi order, or alpha; for mu the epsilon at which delta is compared.
     claimed, slack
-        The claimed number, and by how much it must be exceeded.
+        The claimed number, and the amount by which it must be exceeded.
     order
         FORWARD: the first law comes first, P = first, Q = second.
     bracket
-        (low, high) around the true number as this package computed it; ``high`` is None where
-        nothing bounds it.
+        (low, high) around the true number as computed by this package; ``high`` is None if there is
+        no upper end.
     evidence
-        What the bracket rests on.
+        The kind of evidence of the bracket.
     construction
         The name of the pair.
     pair
@@ -100,7 +101,7 @@ class Witness:
     recipe
         How to compute the number, in words and formulas.
     version
-        Of this package.
+        Version of this package.
     """
 
     claim: str
@@ -142,7 +143,7 @@ class Witness:
         Raises
         ------
         ValueError
-            If it is no witness; the message names what is wrong.
+            If it is not a witness; the message names the error.
         """
         try:
             body = json.loads(text)
@@ -166,7 +167,7 @@ def witness_of(
 ) -> Witness:
     """Return the witness of a refuted number.
 
-    ``at`` is where it is compared, `Quantity.witness_at`. Raises ``ValueError`` where the pair
+    ``at`` is the place of comparison, `Quantity.witness_at`. Raises ``ValueError`` if the pair
     cannot be written as plain numbers.
     """
     plain = plain_pair(pair)
@@ -252,7 +253,7 @@ def _step(step: Step) -> dict[str, Any]:
 
 
 def _map(phi: UpdateMap) -> dict[str, Any]:
-    """Return a broken line: its points and values, and the slopes beyond them."""
+    """Return a piecewise linear map: its points and values, and the slopes beyond them."""
     if isinstance(phi, Affine):
         return {"points": [0.0], "values": [phi.shift], "slopes": [phi.slope, phi.slope]}
     if isinstance(phi, PiecewiseLinear):
@@ -261,7 +262,7 @@ def _map(phi: UpdateMap) -> dict[str, Any]:
 
 
 def _recognised(phi: UpdateMap) -> dict[str, Any]:
-    """Read a broken line off a map that has kinks, and check that there is nothing else to it."""
+    """Read a piecewise linear map off a map with kinks, and check that it is nothing else."""
     points = np.array(sorted(phi.kinks) or [0.0])
     reach = 1.0 + float(np.ptp(points))
     values = phi(points)

@@ -1,4 +1,4 @@
-"""Judgements and pairs in one line for people."""
+"""One-line descriptions of judgements and pairs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _FEWEST_DIGITS, _MOST_DIGITS = 3, 17
 
 
 def line(judgement: Judgement) -> str:
-    """Return the verdict of a judgement, and the expected one where it differs.
+    """Return the verdict of a judgement, and the expected one if it differs.
 
     ``claim 'x' refuted: certified epsilon 1.31 > claimed 1.00 at delta 1e-5``
     """
@@ -38,7 +38,7 @@ def line(judgement: Judgement) -> str:
 
 
 def _numbers(judgement: Judgement) -> str:
-    """Return the comparison that decides; empty where the verdict rests on something else."""
+    """Return the comparison that decides; empty if the verdict has another reason."""
     claimed, certified, quantity = judgement.claimed, judgement.certified, judgement.quantity
     decided = judgement.verdict in (Verdict.CONSISTENT, Verdict.REFUTED)
     if claimed is None or certified is None or quantity is None or not decided:
@@ -52,17 +52,17 @@ def _numbers(judgement: Judgement) -> str:
 
 
 def where(judgement: Judgement) -> str:
-    """Return where the claim is tightest."""
+    """Return the place where the claim is tightest."""
     return tidy(judgement.where)
 
 
 def tidy(text: str) -> str:
-    """Return the text with exponents as people write them: ``1e-5`` for ``1e-05``."""
+    """Return the text with short exponents: ``1e-5`` for ``1e-05``."""
     return re.sub(r"e([+-])0+(?=\d)", lambda found: f"e{found[1].replace('+', '')}", text)
 
 
 def apart(first: float, second: float, most: int = _MOST_DIGITS) -> tuple[str, str]:
-    """Return two numbers with three digits, or as many (up to ``most``) as distinguish them."""
+    """Format two numbers with three digits, or as many (up to ``most``) as distinguish them."""
     shown = "", ""
     for digits in range(_FEWEST_DIGITS, most + 1):
         shown = _digits(first, digits), _digits(second, digits)
@@ -76,14 +76,14 @@ def _digits(number: float, digits: int) -> str:
 
 
 def expectation(expected: Expected | LooseBy) -> str:
-    """Return what is expected of a claim in a word or two."""
+    """Return the expected outcome of a claim in a word or two."""
     if isinstance(expected, LooseBy):
         return f"loose by at most {expected.factor:g}"
     return expected.value
 
 
 def described(pair: Pair) -> str:
-    """Return a pair's name, with those of its numbers that are not at their default."""
+    """Return a pair's name with its non-default numbers."""
     numbers = [
         f"{field.name}={getattr(pair, field.name):.6g}"
         for field in dataclasses.fields(pair)

@@ -1,4 +1,4 @@
-"""The order in which many claims are judged, and the threads that judge them."""
+"""The order in which claims are judged, and the threads that judge them."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ _Outcome = TypeVar("_Outcome")
 
 
 def work_order(claims: Sequence[Claim]) -> list[int]:
-    """Return the numbers of claims in the order of work: neighbours share the most.
+    """Return the indices of claims in the order of work, in which neighbours share the most.
 
-    Claims of one form on one mechanism come together, by their deltas, orders or alphas.
+    Claims of one form on one mechanism are adjacent, sorted by their deltas, orders or alphas.
     """
     groups: dict[tuple[NoisySGD | Composition | None, type], list[int]] = {}
     for number, claim in enumerate(claims):
@@ -68,10 +68,10 @@ def quantities_of(statement: Statement) -> Iterator[Quantity]:
 def in_threads(
     function: Callable[[_Task], _Outcome], tasks: Sequence[_Task], jobs: int
 ) -> tuple[_Outcome, ...]:
-    """Return what a function makes of each task, in their order.
+    """Return the results of a function for each task, in the order of the tasks.
 
     The threads do not keep the process alive: an interrupt is raised here at once, whatever they
-    are at.
+    are doing.
     """
     waiting = queue.SimpleQueue[int]()
     done = queue.SimpleQueue[tuple[int, _Outcome | BaseException]]()

@@ -1,8 +1,8 @@
-"""YAML text as a tree that knows the line of everything in it.
+"""YAML text as a tree that stores the line of every value.
 
-Numbers are read as in YAML 1.2, where ``1e-5`` is a number and ``on`` is a word. No tag makes an
-object: a claims file holds data only. `decode` turns a part of the tree into typed values with
-`audit.codec`, and puts the file and the line into every error.
+Numbers are read as in YAML 1.2, where ``1e-5`` is a number and ``on`` is a word. Tags create no
+objects: a claims file holds data only. `decode` converts a part of the tree to typed values with
+`audit.codec`, and adds the file and the line to every error.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST_PARTS = 1_000_000
 
 @dataclass(frozen=True)
 class Location:
-    """Where something is written, for messages."""
+    """A file and a line, for messages."""
 
     file: Path
     line: int
@@ -36,7 +36,7 @@ class Location:
 
 @dataclass(frozen=True)
 class Complaint:
-    """What is wrong in a claims file, and where; ``line`` is None for the file as a whole."""
+    """An error in a claims file and its place; ``line`` is None for the file as a whole."""
 
     file: Path
     line: int | None
@@ -48,7 +48,7 @@ class Complaint:
 
 
 class Broken(ValueError):
-    """Part of a claims file cannot be read; its text has one line a complaint."""
+    """A part of a claims file cannot be read; the text has one line per complaint."""
 
     def __init__(self, *complaints: Complaint) -> None:
         super().__init__("\n".join(str(complaint) for complaint in complaints))
@@ -56,13 +56,13 @@ class Broken(ValueError):
 
 
 def broken(location: Location, message: str) -> Broken:
-    """Build the error of one complaint; line breaks in ``message`` become spaces."""
+    """Return the error of one complaint; line breaks in ``message`` become spaces."""
     return Broken(Complaint(location.file, location.line, " ".join(message.split())))
 
 
 @dataclass(frozen=True)
 class Scalar:
-    """A number, a text, true or false, or nothing."""
+    """A number, a text, true, false or null."""
 
     value: str | int | float | bool | None
     location: Location
@@ -78,7 +78,7 @@ class ListNode:
 
 @dataclass(frozen=True)
 class MappingNode:
-    """A mapping, in the order of the file; no key is there twice."""
+    """A mapping, in the order of the file; keys are unique."""
 
     entries: tuple[tuple[Scalar, Node], ...]
     location: Location
@@ -97,7 +97,7 @@ def is_nothing(node: Node | None) -> bool:
 
 
 def bad(name: str, requirement: str, node: Node) -> Broken:
-    """Build the error of one wrong value: ``name must be requirement, got value``."""
+    """Return the error of one wrong value: ``name must be requirement, got value``."""
     return broken(node.location, f"{name} must be {requirement}, got {_shown(node)}")
 
 
@@ -109,7 +109,7 @@ def fields(
 ) -> dict[str, Node]:
     """Return the values of a mapping by key.
 
-    A key that is not ``allowed`` is an error: it is raised, or added to ``complaints`` where given.
+    A key that is not ``allowed`` is an error: it is raised, or added to ``complaints`` if given.
     """
     if not isinstance(node, MappingNode):
         raise bad(name, "a mapping", node)
@@ -134,7 +134,7 @@ def fields(
 
 
 def needed(name: str, key: str, found: Fields, location: Location) -> Node:
-    """Return the value of a key that must be there."""
+    """Return the value of a required key."""
     if key not in found:
         raise broken(location, f"{name} needs {key!r}")
     return found[key]
@@ -143,7 +143,7 @@ def needed(name: str, key: str, found: Fields, location: Location) -> Node:
 def items(name: str, node: Node) -> tuple[Node, ...]:
     """Return the values of a list that must not be empty."""
     if not isinstance(node, ListNode) or not node.items:
-        raise bad(name, "a list with something in it", node)
+        raise bad(name, "a list with at least one entry", node)
     return node.items
 
 
@@ -166,7 +166,7 @@ def _shown(node: Node) -> str:
 
 
 def mapping(found: Fields, location: Location) -> MappingNode:
-    """Return the mapping of some fields."""
+    """Return a mapping of some fields."""
     return MappingNode(
         tuple((Scalar(name, node.location), node) for name, node in found.items()), location
     )
@@ -175,7 +175,7 @@ def mapping(found: Fields, location: Location) -> MappingNode:
 def moved(node: Node, location: Location) -> Node:
     """Return the node as if it and its own entries were written at ``location``.
 
-    Errors then name the place that uses a value, not the one that it was taken from.
+    Errors then name the place that uses a value, not the place that it was taken from.
     """
     if isinstance(node, MappingNode):
         entries = (
@@ -202,7 +202,7 @@ def _plain(node: Node) -> Any:
 
 
 def _size(node: Node, done: dict[int, int]) -> int:
-    """Return how many values a node has where each alias counts as often as it is used."""
+    """Return the number of values of a node, where each alias counts as often as it is used."""
     if isinstance(node, Scalar):
         return 1
     if id(node) not in done:
@@ -217,11 +217,11 @@ def decode(hint: Any, node: Node, name: str = "") -> Any:
     Parameters
     ----------
     hint
-        What the value must be.
+        The type of the value.
     node
-        Where it is written.
+        The node.
     name
-        What messages call it.
+        Its name in messages.
 
     Raises
     ------
@@ -232,7 +232,7 @@ def decode(hint: Any, node: Node, name: str = "") -> Any:
 
 
 def decoded(node: Node, make: Callable[[Any], _Value]) -> _Value:
-    """Return what ``make`` builds of the node's plain data; see `decode` for what is raised."""
+    """Return the value that ``make`` builds from the node's plain data; raises like `decode`."""
     try:
         return make(plain(node))
     except codec.DecodeError as error:
@@ -263,7 +263,7 @@ def _place(node: Node, path: tuple[str | int, ...]) -> Location:
 
 
 _STANDARD = "tag:yaml.org,2002:"
-_MERGE = "<<"  # of YAML 1.1: the key whose value's entries are taken in
+_MERGE = "<<"  # of YAML 1.1: merges the entries of its value
 
 
 class _Loader(yaml.SafeLoader):
@@ -293,7 +293,7 @@ def parse(content: str, file: Path) -> Node:
     Raises
     ------
     Broken
-        If the text is no YAML, repeats a key, or has tags or circular aliases.
+        If the text is not YAML, repeats a key, or has tags or circular aliases.
     """
     try:
         root = yaml.compose(content, Loader=_Loader)
@@ -314,7 +314,7 @@ def parse(content: str, file: Path) -> Node:
 
 
 class _Converter:
-    """Turns PyYAML's nodes into ours; aliases of one node become one node."""
+    """Converts PyYAML's nodes to ours; aliases of one node become one node."""
 
     def __init__(self, file: Path) -> None:
         self._file = file
@@ -327,7 +327,7 @@ class _Converter:
             return self._done[key]
         location = Location(self._file, source.start_mark.line + 1)
         if key in self._open:
-            raise broken(location, "an alias must not stand inside what it names")
+            raise broken(location, "an alias must not be inside the value that it names")
         self._open.add(key)
         made = self._make(source, location)
         self._open.discard(key)
@@ -358,7 +358,7 @@ class _Converter:
             if key.value in seen:
                 first = seen[key.value]
                 raise broken(
-                    key.location, f"key {shown(key.value)} is here twice, first on line {first}"
+                    key.location, f"key {shown(key.value)} is repeated, first on line {first}"
                 )
             seen[key.value] = key.location.line
             value = self.node(value_source)
@@ -374,7 +374,7 @@ class _Converter:
 
 
 def _merged(node: Node) -> Iterator[tuple[Scalar, Node]]:
-    """Yield the entries that ``<<`` takes from a mapping, or from each of a list of mappings."""
+    """Yield the entries that ``<<`` merges from a mapping, or from each of a list of mappings."""
     for mapped in node.items if isinstance(node, ListNode) else (node,):
         if not isinstance(mapped, MappingNode):
             raise bad(_MERGE, "a mapping or a list of mappings", mapped)

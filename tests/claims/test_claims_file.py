@@ -200,8 +200,12 @@ GOOD = "- {id: good, mu: 2}\n"
         ("- {id: x, renyi: {}}", 1, "renyi must be a mapping {order: value}, got a mapping"),
         ("- {id: x, tradeoff: {.5: 2}}", 1, "beta must be in [0, 1], got 2"),
         ("- {id: x}", 1, "a claim needs one of epsilon, points, renyi, mu, tradeoff, bound"),
-        ("- {id: x, mu: 1, renyi: {2: 1}}", 1, "a claim makes one statement, got 'mu' and 'renyi'"),
-        ("- {id: x, mu: 1, deltas: [.1]}", 1, "'deltas' does not go with 'mu'"),
+        (
+            "- {id: x, mu: 1, renyi: {2: 1}}",
+            1,
+            "a claim must make one statement, got 'mu'",
+        ),
+        ("- {id: x, mu: 1, deltas: [.1]}", 1, "'deltas' cannot be combined with 'mu'"),
         ("- {id: good, mu: 1}", 1, "duplicate id 'good', first used at"),
         ("- {id: 'a b', mu: 1}", 1, "id must be letters, digits, '.', '_' and '-', got 'a b'"),
         ("- {mu: 1}", 1, "a claim needs 'id'"),
@@ -295,11 +299,15 @@ GOOD = "- {id: good, mu: 2}\n"
         ),
         ("- {id: x, callable: os.system, deltas: [.1]}", 1, "callable must be package.module:func"),
         ("- {id: x, callable: 'a:f'}", 1, "deltas must be given for a CallableClaim, got nothing"),
-        ("- {id: x, callable: 'a:f', deltas: []}", 1, "deltas must be a list with something in it"),
-        ("- {id: x, mu: 1, mu: 2}", 1, "key 'mu' is here twice"),
+        (
+            "- {id: x, callable: 'a:f', deltas: []}",
+            1,
+            "deltas must be a list with at least one entry",
+        ),
+        ("- {id: x, mu: 1, mu: 2}", 1, "key 'mu' is repeated"),
         ("- {id: x, mu: !!python/name:os.system 1}", 1, "tags must be left out"),
         ("- {id: x, mu: 1", 1, "not YAML:"),
-        ("- &a {id: x, mu: *a}", 1, "an alias must not stand inside what it names"),
+        ("- &a {id: x, mu: *a}", 1, "an alias must not be inside the value that it names"),
     ],
 )
 def test_what_is_bad_is_one_line_and_the_rest_is_read(
@@ -312,7 +320,7 @@ def test_what_is_bad_is_one_line_and_the_rest_is_read(
     )
     assert message in complaint
     assert "\n" not in complaint
-    whole = not any(word in message for word in ("YAML", "twice", "tags", "alias"))
+    whole = not any(word in message for word in ("YAML", "repeated", "tags", "alias"))
     assert [claim.id for claim in loaded.claims] == (["good"] if whole else [])
 
 
@@ -322,14 +330,22 @@ def test_what_is_bad_is_one_line_and_the_rest_is_read(
         ("", 1, "the file must be a mapping, got nothing"),
         ("- 1", 1, "the file must be a mapping, got a list"),
         ("defaults: {}", 1, "the file needs 'claims'"),
-        ("claims: []", 1, "claims must be a list with something in it, got a list"),
-        ("claims:\n  x: 1", 2, "claims must be a list with something in it, got a mapping"),
+        ("claims: []", 1, "claims must be a list with at least one entry, got a list"),
+        ("claims:\n  x: 1", 2, "claims must be a list with at least one entry, got a mapping"),
         ("include: none.yaml", 1, "include must be a file that exists, got 'none.yaml'"),
         ("include: [3]", 1, "include must be a text, got 3"),
-        ("include: me.claims.yaml", 1, "include makes a circle: me.claims.yaml -> me.claims.yaml"),
+        (
+            "include: me.claims.yaml",
+            1,
+            "include must not be circular, got me.claims.yaml ->",
+        ),
         ("a: 1\n--- \nb: 2", 2, "not YAML: expected a single document in the stream"),
-        ("mechanisms: {a: {base: b}, b: {base: a}}", 1, "base makes a circle: a -> b -> a"),
-        ("mechanisms: {a: {base: a}}", 1, "base makes a circle: a -> a"),
+        (
+            "mechanisms: {a: {base: b}, b: {base: a}}",
+            1,
+            "base must not be circular, got a -> b",
+        ),
+        ("mechanisms: {a: {base: a}}", 1, "base must not be circular, got a -> a"),
         (
             "mechanisms:\n  a: {steps: 1}",
             2,
@@ -416,8 +432,8 @@ def test_a_longer_circle_and_a_broken_part_leave_the_rest(tmp_path: Path) -> Non
     assert [claim.id for claim in loaded.claims] == ["a"]
     circle, bad = map(str, loaded.complaints)
     assert (
-        circle
-        == f"{tmp_path / 'c.yaml'}:1: include makes a circle: a.yaml -> b.yaml -> c.yaml -> a.yaml"
+        circle == f"{tmp_path / 'c.yaml'}:1: include must not be circular, "
+        "got a.yaml -> b.yaml -> c.yaml -> a.yaml"
     )
     assert bad.startswith(f"{tmp_path / 'bad.yaml'}:2: not YAML")
 

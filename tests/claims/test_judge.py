@@ -358,7 +358,7 @@ def test_expectations():
             CatalogueBound("fmtt18.theorem_1", {"distance": 3}, orders=(2.0,)),
             one_pass(3),
             Verdict.ERROR,
-            "pair must be named for a bound with the option 'distance'",
+            "pair must be given for a bound with the option 'distance'",
         ),
         (
             CallableBound(f"{__name__}:broken", (1e-5,)),

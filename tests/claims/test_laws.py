@@ -174,7 +174,10 @@ def test_in_a_file_and_in_every_format(tmp_path: Path) -> None:
         ("laplace", "laws must be a mapping of one kind of laws to its fields, got 'laplace'"),
         ("{discrete gaussian: {sensitivity: 50, noise_std: 1}}", "noise_std must be at least"),
         ("{repeated: {times: 2}}", "must be one of densities, discrete gaussian"),
-        ("{laplace: {sensitivity: 1, scale: 1}}, pair: {kind: Finite}", "do not go with 'pair'"),
+        (
+            "{laplace: {sensitivity: 1, scale: 1}}, pair: {kind: Finite}",
+            "cannot be combined with 'pair'",
+        ),
     ],
 )
 def test_bad_laws_are_one_line(tmp_path: Path, written: str, message: str) -> None:

@@ -117,18 +117,18 @@ def test_what_was_read(checked: Checked) -> None:
     assert (trained.steps, trained.batch_size, trained.noise_multiplier) == (100, 600, 1.1)
     assert isinstance(growing, Composition)
     assert growing.steps == 150
-    assert by_id["pld"].told == (
+    assert by_id["pld"].source == (
         "DpEvent of held:event: 100 steps on poisson batches at rate 0.01 with noise multiplier "
         "1.1 (noise over clip norm); 60000 records, relation 'add remove', all iterates released; "
         "given beside it: the records, the relation and the clip norm 1; assumed: a public divisor"
     )
-    assert by_id["rdp"].told == ""
+    assert by_id["rdp"].source == ""
     # in the text once for all claims on it, in JSON at each
     text = write(checked, Format.TEXT)
     assert text.count("DpEvent of held:event:") == 1
     assert "\npld, own, relation: DpEvent of held:event:" in text
     entries = {e["id"]: e for e in json.loads(write(checked, Format.JSON))["claims"]}
-    assert entries["own"]["judged"] == by_id["pld"].told
+    assert entries["own"]["judged"] == by_id["pld"].source
     assert entries["rdp"]["judged"] is None
     assert [part["steps"] for part in entries["growing"]["mechanism"]["parts"]] == [100, 50]
     assert entries["dies"]["verdict"] == "error"
@@ -179,7 +179,7 @@ HEAD = "mechanisms: {m: {event: 'held:event', dataset_size: 10, relation: add re
         ),
         (
             "mechanisms: {m: {history: [], dataset_size: 1, relation: add remove}}",
-            "history must be a list with something in it",
+            "history must be a list with at least one entry",
         ),
         (
             HEAD + " - {id: x, mechanism: m, accountant: dp_accounting.pdl, deltas: [1e-5]}",

@@ -207,7 +207,7 @@ def test_a_whole_record(tmp_path: Path) -> None:
     number = re.search(r"epsilon at delta 1e-5: (\S+) \(exact, TwoSidedWalk\)", certified)
     assert number is not None
     assert 4.377 < float(number[1]) <= judged.certified
-    assert "it is no proof of the claim" in meaning
+    assert "it is not a proof of the claim" in meaning
     assert "was not checked" in stated
 
 
@@ -315,8 +315,7 @@ def test_a_claim_on_one_record_says_so(tmp_path: Path) -> None:
     found, _ = records(tmp_path, claims)
     details = found["third"].content["deployment"]["privacy_loss"]["privacy_unit_details"]
     assert details.endswith(
-        "The claim speaks about the record of the option index, from 1, and about no other, "
-        "index = 3."
+        "The claim covers only the record of the option index, from 1, index = 3."
     )
 
 

@@ -40,9 +40,9 @@ READER_ONLY = (
     "unknown mechanism",
     "for full batches",
     "a file that exists",
-    "makes a circle",
+    "must not be circular",
 )
-NO_YAML = ("not YAML", "is here twice", "tags must be left out", "an alias must", "too deeply")
+NO_YAML = ("not YAML", "is repeated", "tags must be left out", "an alias must", "too deeply")
 
 
 @cache

@@ -76,7 +76,7 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
     )
     assert [j.verdict for j in found.judgements] == [Verdict.INCONCLUSIVE] * 3
     for judgement in found.judgements[:2]:
-        assert judgement.message.startswith("so few scores cannot exceed it, whatever they are")
+        assert judgement.message.startswith("this few scores cannot exceed it")
     assert found.judgements[2].message.startswith("all scores are equal")
 
 
@@ -94,7 +94,7 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
         ("{x: with.npy, x_prime: without.csv, columns: {kind: Best}}", "samples.columns"),
         ("{x: with.npy}", "samples.x and x_prime must be given, or file, score"),
         ("{x: with.npy, x_prime: 3}", "samples.x_prime must be"),
-        ("{x: [1], x_prime: [2]}, pair: TwoSidedWalk", "'samples' do not go with 'pair'"),
+        ("{x: [1], x_prime: [2]}, pair: TwoSidedWalk", "'samples' cannot be combined with 'pair'"),
     ],
 )
 def test_bad_samples_are_one_line(tmp_path: Path, given: str, message: str) -> None:
@@ -212,6 +212,9 @@ def test_columns_of_two_files(tmp_path: Path) -> None:
     assert found.complaints == ()
     assert [j.as_expected for j in found.judgements] == [True] * 5
     best, known = found.judgements[2:4]
-    assert "3 columns by BestColumn of 400 and 400 rows that certify nothing" in best.message
+    assert (
+        "3 columns by BestColumn (chosen with 400 and 400 rows, which certify nothing)"
+        in best.message
+    )
     assert "3 columns by WeightedColumns;" in known.message
     assert known.pair == "samples of 4000 and 4000 rows"

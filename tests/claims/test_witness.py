@@ -158,7 +158,7 @@ def test_what_is_too_rare_is_not_sampleable():
     assert result.sampled.outcome is Outcome.NOT_SAMPLEABLE
     assert not result.confirmed
     assert result.stands
-    assert result.lines()[-1] == "  confirmed in one way; the other cannot say"
+    assert result.lines()[-1] == "  confirmed in one way; the other cannot decide"
     assert "would not show it" in result.sampled.how
 
 

@@ -74,8 +74,8 @@ def test_merge_keys_take_entries_in() -> None:
     [
         ("a: {<<: 3}", "<< must be a mapping or a list of mappings, got 3"),
         ("a: {<<: [{b: 1}, [2]]}", "<< must be a mapping or a list of mappings, got a list"),
-        ("a: &x {<<: *x}", "an alias must not stand inside what it names"),
-        ("a: {<<: {b: 1}, <<: {c: 1}}", "key '<<' is here twice, first on line 1"),
+        ("a: &x {<<: *x}", "an alias must not be inside the value that it names"),
+        ("a: {<<: {b: 1}, <<: {c: 1}}", "key '<<' is repeated, first on line 1"),
     ],
 )
 def test_bad_merge_keys(text: str, message: str) -> None:

@@ -145,7 +145,7 @@ def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr()
     absent, circle = shown.err.splitlines()
     assert absent == f"{path}:1: include must be a file that exists, got 'absent.yaml'"
-    assert circle.startswith(f"{path}:1: include makes a circle")
+    assert circle.startswith(f"{path}:1: include must not be circular")
     assert "1 claim: 1 consistent; 1 as expected" in shown.out
 
 
