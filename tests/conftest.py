@@ -16,7 +16,7 @@ RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 # Files whose tests take half a minute or more begin first: one of them left for the end would keep
 # one core busy and the other one waiting.
 LONG = (
-    "test_readme.py",
+    "test_docs.py",
     "bounds/test_soundness.py",
     "exact/test_values.py",
     "simulation/runs/test_command.py",
