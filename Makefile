@@ -1,4 +1,4 @@
-# Fresh machine to report: make audit.  Fresh machine to tests passed: make test.
+# On a fresh machine, `make audit` installs and ends with a report; `make test` runs the tests.
 #
 # `make audit` installs what running needs. Other targets add an extra of pyproject.toml to it:
 # $(VENV)/.installed-NAME stands for the extra NAME, and a target that needs it depends on that file.
@@ -18,10 +18,9 @@ install-dev: $(DEV)
 audit: $(STAMP)
 	$(BIN)/audit
 
-# One process a core; two threads each for matrices would only stand in each other's way.
-# Files go to them in the order of tests/conftest.py, the longest first.
+# One process per core, each with one BLAS thread. Long test files run first (tests/conftest.py).
 PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
-# Brackets and certified numbers: tested without AVX-512, too, where the machine has it.
+# Brackets and certified numbers are also tested without AVX-512, where the machine has it.
 CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py
 
 test: $(DEV)
@@ -45,16 +44,16 @@ bench: $(DEV)
 	$(BIN)/python results/benchmarks/make.py
 	$(BIN)/python tests/avx2.py results/benchmarks/make.py
 
-# Repeats every estimator where the truth is known; an interrupted run goes on where it was.
+# Repeats every estimator where the true value is known; an interrupted run resumes.
 calibrate: $(DEV)
 	$(BIN)/python results/calibration/make.py
 	$(BIN)/python results/planner/make.py
 
-# The tightness map: some 750 searches; an interrupted run goes on where it was.
+# The tightness map: some 750 searches; an interrupted run resumes.
 map: $(STAMP)
 	$(BIN)/python results/map/make.py
 
-# Every scenario with its report, and the tables of the claims; a stopped run goes on.
+# Every scenario with its report, and the tables of the claims; an interrupted run resumes.
 results: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/scenarios/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/catalogue/make.py
@@ -65,18 +64,18 @@ docs: $(VENV)/.installed-docs
 	rm -rf docs/_site docs/reference/generated
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_site
 
-# What editors know of claims files and scenarios, and the schema of stored results.
+# JSON Schemas of claims files, scenarios and stored results.
 schemas: $(STAMP)
 	$(BIN)/audit-check --schema > docs/schemas/claims.schema.json
 	$(BIN)/audit --schema > docs/schemas/scenario.schema.json
 	$(BIN)/python -m audit.results.json_codec
 
-# The declared lower versions, in an environment of their own.
+# The tests with the declared lower versions, in a separate environment.
 test-floors:
 	$(MAKE) test VENV=.venv-floors PIP_FLAGS="--constraint tests/floors.txt"
 
-# The adapters and the training scripts against the packages themselves: Opacus with PyTorch,
-# jax-privacy with JAX. PyTorch for CPUs alone is a tenth in size: PIP_FLAGS may name its index.
+# Tests of the adapters and training scripts with the packages themselves: Opacus with PyTorch,
+# jax-privacy with JAX. PIP_FLAGS may name the index of the smaller PyTorch for CPUs.
 test-adapters: $(ADAPTERS)/.installed
 	AUDIT_TEST_ADAPTERS=1 OPENBLAS_NUM_THREADS=1 $(ADAPTERS)/bin/python -m pytest tests/adapters
 
@@ -87,7 +86,7 @@ $(ADAPTERS)/.installed: pyproject.toml tests/adapters/versions.txt
 		--constraint tests/adapters/versions.txt -e ".[adapters]"
 	@touch $@
 
-# Distributions in dist/, checked, and the wheel tried in a bare environment.
+# Builds and checks distributions in dist/, and runs the wheel in a bare environment.
 wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 

@@ -1,4 +1,4 @@
-"""One cell: one estimator on one mechanism at one confidence, many times over."""
+"""One cell: many audits by one estimator on one mechanism at one confidence."""
 
 from __future__ import annotations
 

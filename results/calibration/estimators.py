@@ -1,4 +1,4 @@
-"""What is repeated: each estimator turns two samples into lower bounds at every delta."""
+"""The estimators that are calibrated; each turns two samples into lower bounds at every delta."""
 
 from __future__ import annotations
 

@@ -1,9 +1,10 @@
 """The level of a correction that counts the thresholds left on the Pareto front of the data.
 
 jax-privacy 2.0 (`auditing.Bonferroni`) keeps the thresholds at vertices of the upper hull of the
-empirical ROC curve, and shares the error among as many. That number is known after looking, and it
-is about the logarithm of the number of thresholds that were tried. Here the laws are identical and
-the held-in scores so many that their law is known; each audit draws the held-out scores.
+empirical ROC curve, and divides the error by their number. That number is known only after looking
+at the data, and is about the logarithm of the number of thresholds tried. Here the laws are
+identical, and the held-in scores are so many that their law is known; each audit draws the held-out
+scores.
 """
 
 from __future__ import annotations

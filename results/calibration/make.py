@@ -1,7 +1,7 @@
 """Repeat every estimator where the truth is known: ``python results/calibration/make.py``.
 
-An interrupted run goes on where it was: each finished cell is a file of its own. A stored cell
-is kept if its first audits come out the same again, and is run anew if not.
+An interrupted run resumes: each finished cell has its own file. A stored cell is kept if its first
+audits give the same numbers again; otherwise it is recomputed.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Pairs of laws with known privacy curves: samples are drawn from them, and the truth is known."""
+"""Pairs of laws with known privacy curves, from which samples are drawn."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Adapters to other auditing packages, run where they are installed.
 
-Install them with ``pip install -e ".[others]"``. Each is used as its own documentation shows, at
-the same confidence and on the same samples.
+Install them with ``pip install -e ".[others]"``. Each is used as its documentation shows, at the
+same confidence and on the same samples.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""How much is certified: medians over seeds, beside other packages and an oracle.
+"""The certified epsilon: medians over seeds, compared with other packages and two oracles.
 
-Every method is told that high scores favour the first law, as the other packages take for granted.
-The oracle knows the best event too. It tries many events at the full error, with Clopper and
+Every method is told that high scores favour the first law, which the other packages assume. The
+first oracle also knows the best event: it tries many events at the full error, with Clopper and
 Pearson's limits and with joint regions of all shapes, and its median is that of the best one in
-hindsight. A second oracle knows the best rank, and tests it exactly.
+hindsight. The second oracle knows the best rank and tests it exactly.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Finished cells, a file each, and the processes that compute what is not finished."""
+"""Finished cells, one file each, and the processes that compute the others."""
 
 from __future__ import annotations
 

@@ -31,23 +31,23 @@ _PAPERS = {
 _INTRODUCTION = """\
 # Status of every statement
 
-Each row of the first tables sets one printed statement beside a pair of neighbouring datasets
-that its assumptions allow. *Certified* is what that pair has at least (exact: its laws are
-computed, and every error is taken off), *claimed* what the statement allows at most, and the
-ratio is claimed over certified: 1.000 is exact, below 1 the statement is refuted. A ratio just
-above 1 has as many digits as it takes to see that. Consistent means not refuted by the pair named,
-which is no proof. `AllIterates` stands for the pair that an accountant composes itself, and is
-computed as its bound is. The claims are those of
+Each row of the first tables compares one printed statement with a pair of neighbouring datasets
+that its assumptions allow. *Certified* is a lower bound on the value of that pair (exact: from
+computed laws, minus every error), *claimed* is the upper bound that the statement gives, and the
+ratio is claimed over certified. A ratio of 1.000 is exact; below 1 the statement is refuted. A
+ratio just above 1 is printed with enough digits to show it. Consistent means not refuted by the
+pair named, which is no proof. `AllIterates` is the pair that accountants compose, computed as its
+bound is. The claims are those of
 [published.claims.yaml](../../scenarios/claims/published.claims.yaml),
 [own.claims.yaml](../../scenarios/claims/own.claims.yaml) and
 [accounting.claims.yaml](../../scenarios/claims/accounting.claims.yaml);
-[catalogue.csv](catalogue.csv) holds the whole rows: what each statement says, and the mechanism at
+[catalogue.csv](catalogue.csv) has the full rows: the text of each statement, and the mechanism at
 which it is judged.
 
-This file is made by `make results`. Numbers in columns of numbers are computed. The last two tables
-are typed, their column *found* too, in
-[statements.yaml](../../scenarios/claims/statements.yaml): what it says is what the tests and
-scenarios beside it check, and they can fail where this file cannot."""
+`make results` writes this file. Numbers in columns of numbers are computed. The last two tables,
+including their column *found*, are written by hand in
+[statements.yaml](../../scenarios/claims/statements.yaml); the tests and scenarios that they name
+check them."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:

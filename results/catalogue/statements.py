@@ -1,4 +1,4 @@
-"""Statements of the papers that are no entry of the catalogue, as a file lists them."""
+"""Statements of the papers that are not entries of the catalogue, read from a file."""
 
 from __future__ import annotations
 

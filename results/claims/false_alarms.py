@@ -1,9 +1,9 @@
 """How often the judge refutes true claims by samples: ``python results/claims/false_alarms.py``.
 
-A run judges a file of true claims, each exactly as tight as the pair allows, which is the hardest
-case: the claimed number is the true one, and the pair is the one that reaches it. Exact laws are
-forbidden by a budget of no time, so samples decide. A run is a false alarm if any claim of its file
-is refuted. Writes ``results/claims/false_alarms.csv`` and ``.md``.
+A run judges a file of true claims in the hardest case: each claimed number is the exact value of
+the pair that is tried. A budget of no time rules out exact laws, so samples decide. A run is a
+false alarm if any claim of its file is refuted. Writes ``results/claims/false_alarms.csv`` and
+``.md``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """Judge the claims of papers and accountants: ``python results/claims/make.py``.
 
 Each of the two claims files gets a table; that of the accountants needs dp-accounting. The other
-two tables have programs of their own beside this one: ``mutations.py`` and ``false_alarms.py``,
-which takes hours.
+two tables are made by ``mutations.py`` and by ``false_alarms.py``, which takes hours.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Which slips in a bound the judge catches: ``python results/claims/mutations.py``.
+"""Test which mistakes in a bound the judge catches: ``python results/claims/mutations.py``.
 
-True bounds are spoilt as formulas get spoilt: a factor lost, a square forgotten, a step dropped,
-one order of the divergence left out. Each spoilt number is judged as a claim of its own, by a pair
-that tells much at its setting. Writes ``results/claims/mutations.csv`` and ``.md``.
+True bounds get typical mistakes: a factor lost, a square forgotten, a step dropped, one order of
+the divergence left out. Each mutated number is judged as a claim by a pair that is strong at its
+setting. Writes ``results/claims/mutations.csv`` and ``.md``.
 """
 
 from __future__ import annotations
@@ -204,7 +204,7 @@ MUTATIONS: Mapping[str, Mutation] = {
 
 @dataclass(frozen=True)
 class Row:
-    """One spoilt number and its judgement."""
+    """One mutated number and its judgement."""
 
     base: Base
     mutation: str
@@ -248,7 +248,7 @@ def write(found: list[Row], folder: Path) -> None:
             writer.writerow([*place, *(f"{number:.10g}" for number in numbers), caught])
     names = [*MUTATIONS]
     lines = [
-        "# Spoilt bounds, and which of them the judge refutes",
+        "# Bounds with a planted mistake, and which of them the judge refutes",
         "",
         "Made by `python results/claims/mutations.py`; all numbers are in `mutations.csv`. `ratio`",
         "is the true bound over what the pair certifies: what is lowered by less than that is not",
@@ -261,11 +261,11 @@ def write(found: list[Row], folder: Path) -> None:
         of_base = {r.mutation: r for r in found if (r.base.bound, r.base.size) == base}
         marks: list[str] = []
         for name in names:
-            spoilt = of_base.get(name)
-            if spoilt is None or spoilt.claimed >= spoilt.true * (1 - 1e-9):
+            mutated = of_base.get(name)
+            if mutated is None or mutated.claimed >= mutated.true * (1 - 1e-9):
                 marks.append("-")
             else:
-                marks.append("yes" if spoilt.caught else "no")
+                marks.append("yes" if mutated.caught else "no")
         ratio = of_base["none"].judgement.tightness
         assert ratio is not None
         lines.append(f"| {base[0]} | {base[1]} | {ratio:.4f} | {' | '.join(marks)} |")

@@ -1,7 +1,7 @@
-"""What the last iterate leaks under batches that are drawn anew: ``make.py`` writes the tables.
+"""Compute what the last iterate leaks under random batches, and write the tables.
 
-Exact laws against runs of the mechanism, and clipped gradients under which the last iterate keeps
-nearly the evidence of all iterates, against the walk of linear losses and against the composition.
+Exact laws are compared with simulated runs. Clipped gradients for which the last iterate leaks
+nearly as much as all iterates are compared with linear losses and with the composition.
 """
 
 from __future__ import annotations

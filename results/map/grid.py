@@ -1,4 +1,4 @@
-"""The points of the tightness map and its rows: mechanisms by how far the record can push.
+"""Points and rows of the tightness map: mechanisms ordered by how far the record can push.
 
 With v the mean distance by which one step moves the two datasets apart, s the noise of a step and D
 the diameter: A = v D/s^2, the burn-in time T-bar = D/v, and T = x T-bar.

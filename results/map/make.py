@@ -1,6 +1,6 @@
-"""Compute the tightness map: ``python results/map/make.py``; a run that was stopped goes on.
+"""Compute the tightness map: ``python results/map/make.py``; an interrupted run resumes.
 
-At each point it sets the best certified lower bound beside the best sound upper bound.
+Each point compares the best certified lower bound with the best sound upper bound.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The page of the tightness map, from its rows alone: a table, heat maps and sentences."""
+"""The page of the tightness map, made from its rows alone: a table, heat maps and text."""
 
 from __future__ import annotations
 
@@ -123,7 +123,7 @@ def _heat_map(rows: Sequence[Row], kind: str) -> Picture:
 
 
 def page(rows: Sequence[Row], pictures: Sequence[Picture]) -> str:
-    """Return the page in Markdown: in words where the bounds are tight and where they are loose."""
+    """Return the page in Markdown: where the bounds are tight, and where they are loose."""
     kinds = list(dict.fromkeys(row.kind for row in rows))
     coupled = sum(row.coupling is not None for row in rows)
     parts = [_INTRODUCTION.format(count=len(rows), coupled=coupled), _summary(rows, kinds)]
@@ -138,20 +138,20 @@ def page(rows: Sequence[Row], pictures: Sequence[Picture]) -> str:
 
 _INTRODUCTION = """# How tight the literature is
 
-At {count} mechanisms this map sets the best certified lower bound that a search has found (exact
-laws of an admissible pair, with their error brackets) beside the tightest sound upper bound that
-the engine holds, both as epsilon at delta = 1e-5. The truth lies between the two: a ratio near 1
-says that both are right to that much, a large one that somebody can still improve something.
+At {count} mechanisms, this map compares the best certified lower bound that a search found (the
+exact law of an admissible pair, with its error bracket) with the tightest sound upper bound of the
+catalogue, both as epsilon at delta = 1e-5. The true value lies between the two. Where the ratio is
+near 1, both bounds are nearly tight; where it is large, at least one of them can be improved.
 
-The mechanisms have diameter D = 1, step size 1, smoothness 1 and 1000 records. With v the mean
-distance by which one step moves the two datasets apart and s the noise of a step, A = v D/s^2 is
-how strongly the record pushes against the noise over the width of the domain, and T = x D/v counts
-the steps in burn-in times. All numbers are in [points.csv](points.csv). Cells that are blank are
-mechanisms of which one step tells the datasets apart beyond all doubt. Searches try 150 pairs a
-point; at s = 0.01 D, where a pair takes longest, they try 16, beginning with the best of
-s = 0.05 D, so that some of the gap there is the search's. The couplings of this package were asked
-for at the {coupled} points where what is known without them is more than half a percent above the
-lower bound."""
+The mechanisms have diameter D = 1, step size 1, smoothness 1 and 1000 records. Let v be the mean
+distance by which one step moves the two datasets apart, and s the standard deviation of the noise
+of a step. Then A = v D/s^2 measures how strongly the record pushes against the noise over the width
+of the domain, and T = x D/v counts the steps in burn-in times. All numbers are in
+[points.csv](points.csv). Blank cells are mechanisms for which one step distinguishes the datasets
+with near certainty. Searches try 150 pairs a point. At s = 0.01 D, where a pair takes longest, they
+try 16, beginning with the best pair of s = 0.05 D, so part of the gap there is due to the search.
+The couplings of this package were computed at the {coupled} points where the best other bound is
+more than half a percent above the lower bound."""
 
 
 def _summary(rows: Sequence[Row], kinds: Sequence[str]) -> str:
@@ -189,7 +189,7 @@ def _words(rows: Sequence[Row]) -> str:
 
 
 def _own(rows: Sequence[Row]) -> str:
-    """Say how much of the gap of the published bounds this package's own ones closed, and where."""
+    """Say how much of the gap the bounds of this package close, and where."""
     open_ = [row for row in rows if row.published > _LOOSE * row.lower > 0]
     if not open_:
         return ""
@@ -200,11 +200,11 @@ def _own(rows: Sequence[Row]) -> str:
         "## What this package's own bounds add",
         "",
         f"At {len(better)} of {len(rows)} points a bound of this package is below every published "
-        f"one: `own.forgetting` at {len(forgot)}, and `own.coupling` goes below both at "
+        f"one: `own.forgetting` at {len(forgot)} points, and `own.coupling` below both at "
         f"{len(coupled)}. At {len(open_)} points the best published bound is more than 5 % above "
-        "the certified lower bound. Of the gap there, on a logarithmic scale, forgetting closes "
-        f"{_percent([_closed(row)[0] for row in open_])} and couplings "
-        f"{_percent([_closed(row)[1] for row in open_])} more, on average over these points.",
+        "the certified lower bound. On a logarithmic scale and averaged over these points, "
+        f"forgetting closes {_percent([_closed(row)[0] for row in open_])} of that gap, and "
+        f"couplings close another {_percent([_closed(row)[1] for row in open_])}.",
         "",
         *_farthest(better, forgot, coupled),
         "",
@@ -251,7 +251,7 @@ def _farthest(better: Sequence[Row], forgot: Sequence[Row], coupled: Sequence[Ro
         if some:
             most = max(some, key=factor)
             lines.append(
-                f"- {words} the best bound before by a factor of {_short(factor(most))} at most "
+                f"- {words} the previous best bound by a factor of at most {_short(factor(most))} "
                 f"({most.kind}, {_place(most)})."
             )
     return lines
@@ -266,7 +266,7 @@ def _where(rows: Sequence[Row]) -> list[str]:
         late = [row for row in chosen if row.time >= _BURN_IN]
         parts = [
             f"{when} they close {_percent([sum(_closed(row)) for row in some])} of the gap "
-            f"together (median ratio {_median(some, 'published')} without them, "
+            f"(median ratio {_median(some, 'published')} without them, "
             f"{_median(some)} with)"
             for when, some in (("before burn-in", early), ("from burn-in on", late))
             if some

@@ -1,8 +1,8 @@
-"""Audits at the numbers of trials that the planner proposes: ``python results/planner/make.py``.
+"""Measure the power of the numbers of trials that the planner proposes.
 
-For each claim, `audit.estimation.plan` says how many trials refute it with a probability of 0.8;
-then audits are run at that number and at seven tenths of it, on fresh samples of the mechanism,
-with ``audit_samples``. Writes ``planner.md`` beside this file.
+For each claim, `audit.estimation.plan` gives the number of trials that refutes it with probability
+0.8. ``audit_samples`` then audits fresh samples of the mechanism at that number and at seven tenths
+of it. ``python results/planner/make.py`` writes ``planner.md`` beside this file.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Run every scenario and write its report: ``python results/scenarios/make.py``.
 
-Each scenario runs in its own process. What the same source has run already is kept, so a stopped
-run goes on where it was.
+Each scenario runs in its own process. Finished runs of the same source are kept, so an interrupted
+run resumes.
 """
 
 from __future__ import annotations

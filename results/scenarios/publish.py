@@ -1,7 +1,7 @@
-"""From runs to the committed folders: the same numbers give the same bytes.
+"""Turn runs into the committed folders: the same numbers give the same bytes.
 
-What differs from run to run (dates, times, commit, versions of libraries) is taken out of the
-results and kept in one file beside the index.
+Dates, times, the commit and versions of libraries differ from run to run: they are moved from the
+results to one file beside the index.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Audits of the trainings in ``scenarios/trainings``: ``make.py`` writes the table and the scores.
+"""Audit the trainings in ``scenarios/trainings``, and write the table and the scores.
 
-It needs the packages of ``make test-adapters`` (``.venv-adapters/bin/python``) and some three
-minutes on two cores; a stopped run goes on. The scores that certify are kept in ``scores.npz``, so
-that the table can be checked where neither PyTorch nor JAX is installed.
+This needs the packages of ``make test-adapters`` (``.venv-adapters/bin/python``) and about three
+minutes on two cores; an interrupted run resumes. The certifying scores are kept in ``scores.npz``,
+so that the table can be checked where neither PyTorch nor JAX is installed.
 """
 
 from __future__ import annotations
