@@ -51,7 +51,7 @@ calibrate: $(DEV)
 
 # The tightness map: some 750 searches; an interrupted run resumes.
 map: $(STAMP)
-	$(BIN)/python results/map/make.py
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/map/make.py
 
 # Every scenario with its report, and the tables of the claims; an interrupted run resumes.
 results: $(DEV)

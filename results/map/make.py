@@ -22,16 +22,19 @@ from audit.codec import decode, encode
 from audit.constructions import GradientPair
 from audit.search import Found, worst_case
 from results.map import page
-from results.map.grid import NOISES, Lower, Point, Row, Upper, points
+from results.map.grid import NOISES, Kind, Lower, Point, Row, Upper, points
 
 Progress = Callable[[int, int], object]
 Side = TypeVar("Side", Lower, Upper)
+Place = tuple[float, float]  # drift and start of a pair, or gradient and start
 
 DELTA = 1e-5
 _EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 16}  # the last begin near the best
+_AGAIN = 12  # evaluations that begin with a pair known to be good
 _SECONDS = 1000.0  # so that the number of evaluations ends a search, on any machine
 _TIGHT = 1.005  # over the lower bound: nothing is left to close
 _EQUAL = 1e-9  # relative
+_LONGEST = (Kind.SAMPLED, Kind.CYCLIC, Kind.CONVEX, Kind.STRONGLY_CONVEX)
 _OWN = "own."
 _FORGETTING, _COUPLING = "own.forgetting", "own.coupling"
 
@@ -47,12 +50,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     with progress.on_terminal() as bars:
-        rows = run(given.runs, jobs=given.jobs, progress=bars.stage("tightness map"))
+        known = page.known_places(given.output)
+        shown = bars.stage("tightness map")
+        rows = run(given.runs, jobs=given.jobs, progress=shown, known=known)
     page.write(rows, given.output)
     print(f"{len(rows)} points: {given.output / 'README.md'}")
 
 
-def lower(point: Point, hint: Lower | None = None) -> Lower:
+def lower(point: Point, hint: Lower | None = None, known: Place | None = None) -> Lower:
     """Return the lower side of a point: what a search certifies.
 
     Parameters
@@ -62,15 +67,16 @@ def lower(point: Point, hint: Lower | None = None) -> Lower:
     hint
         The side at the same A and x with other noise. In units of s^2/D and D the walks tend to
         one limit as the noise falls, so its drift and start are a good beginning.
+    known
+        Drift and start of the pair that an earlier map found there. A short search begins with
+        them, and the better of both is kept, so that the map does not fall when it is renewed.
     """
-    found = worst_case(
-        point.mechanism,
-        delta=DELTA,
-        budget=_SECONDS,
-        seed=0,
-        evaluations=_EVALUATIONS[point.noise],
-        hints=() if hint is None else [(-hint.drift * point.noise**2, hint.start)],
-    )
+    near = () if hint is None else [(-hint.drift * point.noise**2, hint.start)]
+    found = _search(point, _EVALUATIONS[point.noise], near)
+    if known is not None:
+        drift, start = known
+        again = _search(point, _AGAIN, [(-drift * point.noise**2, start)])
+        found = max(found, again, key=lambda one: one.bracket[0])
     drift, start, curvature = _shape(found, point)
     return Lower(
         lower=found.bracket[0],
@@ -81,6 +87,17 @@ def lower(point: Point, hint: Lower | None = None) -> Lower:
         curvature=curvature,
         evaluations=found.evaluations,
         seconds=round(found.seconds, 2),
+    )
+
+
+def _search(point: Point, evaluations: int, hints: Sequence[Place]) -> Found:
+    return worst_case(
+        point.mechanism,
+        delta=DELTA,
+        budget=_SECONDS,
+        seed=0,
+        evaluations=evaluations,
+        hints=hints,
     )
 
 
@@ -143,8 +160,16 @@ def _shape(found: Found, point: Point) -> tuple[float, float, float]:
     return -gradient / point.noise**2, pair.start, slopes[1] + pair.shared.slopes[0]
 
 
-def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[Row, ...]:
+def run(
+    folder: Path,
+    *,
+    jobs: int,
+    progress: Progress | None = None,
+    known: Mapping[str, Place] | None = None,
+) -> tuple[Row, ...]:
     """Compute all points that ``folder`` does not hold yet, and return all rows in order.
+
+    ``known`` holds drifts and starts of an earlier map's pairs, by the points' names.
 
     Each finished side of a point is a line of ``lower.jsonl`` or ``upper.jsonl``; a run that was
     stopped goes on. A torn last line is computed again.
@@ -158,10 +183,12 @@ def run(folder: Path, *, jobs: int, progress: Progress | None = None) -> tuple[R
         if progress is not None:
             progress(len(lows.rows) + len(highs.rows), 2 * len(every))
 
-    for noise in NOISES:  # the hints of the last noise come from the first one
-        todo = [p for p in every if p.noise == noise and p.name not in lows.rows]
-        hints = [lows.rows.get(_source(p).name) if noise == NOISES[-1] else None for p in todo]
-        lows.fill(_lowers(todo, jobs, hints), report)
+    *first, last = NOISES  # the hints of the last noise come from the first one
+    for noises in (first, [last]):
+        todo = [p for p in every if p.noise in noises and p.name not in lows.rows]
+        hints = [lows.rows.get(_source(p).name) if p.noise == last else None for p in todo]
+        before = [(known or {}).get(p.name) for p in todo]
+        lows.fill(_lowers(todo, jobs, hints, before), report)
     highs.fill(_uppers(every, lows.rows, highs.rows, jobs), report)
     return tuple(Row.joined(p, lows.rows[p.name], highs.rows[p.name]) for p in every)
 
@@ -171,18 +198,21 @@ def _source(point: Point) -> Point:
 
 
 def _lowers(
-    todo: Sequence[Point], jobs: int, hints: Sequence[Lower | None]
+    todo: Sequence[Point],
+    jobs: int,
+    hints: Sequence[Lower | None],
+    known: Sequence[Place | None],
 ) -> Iterable[tuple[str, Lower]]:
     """Yield (name, lower side) of each point as it is done."""
-    tasks = (delayed(_named_lower)(*given) for given in zip(todo, hints, strict=True))
+    tasks = (delayed(_named_lower)(*given) for given in zip(todo, hints, known, strict=True))
     done: Iterable[tuple[str, Lower]] = Parallel(n_jobs=jobs, return_as="generator_unordered")(
         tasks
     )
     return done
 
 
-def _named_lower(point: Point, hint: Lower | None) -> tuple[str, Lower]:
-    return point.name, lower(point, hint)
+def _named_lower(point: Point, hint: Lower | None, known: Place | None) -> tuple[str, Lower]:
+    return point.name, lower(point, hint, known)
 
 
 def _uppers(
@@ -193,6 +223,9 @@ def _uppers(
     for point in every:
         groups.setdefault(dataclasses.replace(point, time=0.0), []).append(point)
     todo = [group for group in groups.values() if any(p.name not in done for p in group)]
+    # couplings of sampled batches take longest: one of them left for the end would keep one
+    # process busy and the others waiting
+    todo.sort(key=lambda group: _LONGEST.index(group[0].kind))
     tasks = (delayed(_named_uppers)(group, [lows[p.name].lower for p in group]) for group in todo)
     before = set(done)
     for sides in Parallel(n_jobs=jobs, return_as="generator_unordered")(tasks):

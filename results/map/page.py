@@ -15,7 +15,7 @@ from matplotlib.figure import Figure
 
 from audit.report.document import Picture
 from audit.report.figures.style import picture
-from results.map.grid import Row
+from results.map.grid import Kind, Point, Row
 
 Side = Literal["published", "upper"]
 
@@ -54,6 +54,21 @@ def table(rows: Sequence[Row]) -> str:
     writer.writerow([_HEADINGS.get(name, name) for name in names])
     writer.writerows([getattr(row, name) for name in names] for row in rows)
     return text.getvalue()
+
+
+def known_places(folder: Path) -> dict[str, tuple[float, float]]:
+    """Return drift and start of the stored pairs, by the names of their points."""
+    path = folder / "points.csv"
+    if not path.exists():
+        return {}
+    with path.open(encoding="utf-8", newline="") as file:
+        return {
+            Point(Kind(row["kind"]), float(row["A"]), float(row["x"]), float(row["noise"])).name: (
+                float(row["drift"]),
+                float(row["start"]),
+            )
+            for row in csv.DictReader(file)
+        }
 
 
 def heat_maps(rows: Sequence[Row]) -> list[Picture]:

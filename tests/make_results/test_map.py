@@ -180,3 +180,19 @@ def test_logs_are_plain_lines(whole):
     folder, _ = whole
     lines = (folder / "lower.jsonl").read_text().splitlines()
     assert {json.loads(line)["point"] for line in lines} == {p.name for p in FEW}
+
+
+def test_a_renewed_map_begins_with_the_pairs_of_the_last_one(small):
+    known = page.known_places(MAP)
+    assert len(known) == len(points())
+    for point in (Point(Kind.CONVEX, 0.3, 0.1, 0.05), Point(Kind.SAMPLED, 1.0, 0.1, 0.2)):
+        [row] = [r for r in _stored(MAP) if _place(r) == _of(point)]
+        stored = float(row["lower"])
+        renewed = make.lower(point, known=known[point.name]).lower
+        # brackets of the same pair differ by rounding
+        assert renewed >= (1 - 1e-9) * stored
+        assert make.lower(point).lower < renewed
+
+
+def test_without_a_map_nothing_is_known(tmp_path):
+    assert page.known_places(tmp_path) == {}
