@@ -98,8 +98,9 @@ class RenyiCurve(PrivacyCurve):
     At every order it improves on epsilon = D + log(1/delta)/(alpha - 1) (Mironov 2017, Proposition
     3; Altschuler and Talwar 2022, Lemma 2.5), and for D = alpha rho on Bun and Steinke (2016, Lemma
     3.6). The total variation bounds delta <= sqrt(D/2) (Pinsker) and delta <= sqrt(1 - e^-D)
-    (Bretagnolle and Huber) are used as well; they help where delta is large. So does the exact
-    conversion of Asoodeh et al. 2021, which is slower: `audit.curves.conversions.best_epsilon`.
+    (Bretagnolle and Huber) are used as well; they help where delta is large. The exact
+    conversion of Asoodeh et al. 2021 (`audit.curves.conversions.best_epsilon`) also helps there,
+    but is slower and not used.
 
     Examples
     --------

@@ -31,14 +31,14 @@ from audit.curves.renyi import RenyiCurve
 Array = NDArray[np.float64]
 
 LARGEST_COMPOSITION = 10**7
-"""Beyond this many steps rounding leaves nothing to certify, and Renyi divergences are used."""
+"""Beyond this many steps rounding is too large, and Renyi divergences are used."""
 
 _TAIL = 1e-15  # mass that may lie outside the window, on each side
 _LOG_TAIL = -math.log(_TAIL)
 _LARGEST_GRID = 1 << 20
 _SMALLEST_GRID = 1 << 12
-_COARSE_GRID = 1 << 13  # for the moments that place the window
-_GRID_ERROR = 1e-6  # aimed at for epsilon, relative to the spread of the composed loss
+_COARSE_GRID = 1 << 13  # for the moments that determine the window
+_GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ def pessimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> 
 
     Both laws keep their masses, so the result dominates ``step`` (Doroshenko et al. 2022,
     Algorithm 1): its profile connects those of ``step`` at the grid points by lines in e^epsilon.
-    What lies above the last of the ``points + 1`` grid points becomes an infinite loss.
+    Losses above the last of the ``points + 1`` grid points become infinite.
     """
     profile = np.asarray(step.delta(interval * np.arange(points + 1)))
     drop = -np.diff(np.minimum.accumulate(profile))
@@ -96,7 +96,7 @@ def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> _
     """Merge the losses of one step in cells of three grid intervals: ``step`` dominates the result.
 
     A merged cell has one loss, log of its mass under P over its mass under Q, which is then split
-    over the two grid points beside it. Merging loses more than splitting adds back as long as the
+    over the two adjacent grid points. Merging loses more than splitting adds back as long as the
     cell below the upper point has an average loss of at most the lower one, or the mirror image of
     that; a cell where neither holds is rounded down, by adding mass to Q.
     """
@@ -135,7 +135,7 @@ def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> _
 
 
 def _cell(low_p: Array, low_q: Array, high_p: Array, high_q: Array) -> tuple[Array, Array]:
-    """Mass under P of the losses between two tails, and log of its ratio to the mass under Q."""
+    """Return the mass under P between two tails, and the log of its ratio to the mass under Q."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         log_p = low_p + np.log(-np.expm1(high_p - low_p))
         log_q = low_q + np.log(-np.expm1(high_q - low_q))
@@ -144,7 +144,7 @@ def _cell(low_p: Array, low_q: Array, high_p: Array, high_q: Array) -> tuple[Arr
 
 @dataclass(frozen=True)
 class _Window:
-    """The losses that a composition can reach, and the powers that prove it."""
+    """Range of losses of a composition, and the powers that prove it."""
 
     low: float
     high: float
@@ -156,11 +156,11 @@ class _Window:
 def _window(
     step: SubsampledGaussian, times: int, gaussian_mu: float, beside: SubsampledGaussian | None
 ) -> _Window:
-    """Chernoff bounds on the composed loss S, from the moments of a coarse grid.
+    """Return Chernoff bounds on the composed loss S, from the moments of a coarse grid.
 
-    The grid is cut where the remaining mass no longer matters: sampled losses have tails so heavy
-    that the moments of the uncut law would give windows thousands of times too wide. `_outside`
-    proves the window on the grid that is used.
+    The grid is truncated where the remaining mass no longer matters: sampled losses have such heavy
+    tails that the moments of the full law would give windows thousands of times too wide.
+    `_outside` verifies the window on the final grid.
     """
     parts = [(step, times)] if beside is None else [(step, times), (beside, 1)]
     coarse = []
@@ -204,7 +204,7 @@ def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[f
 def _fold(
     step: _HalfGrid, extras: list[_HalfGrid], times: int, first: int, size: int
 ) -> tuple[Array, float]:
-    """Masses of the composition at ``size`` grid points from ``first`` on, and what was clipped."""
+    """Return the masses at ``size`` grid points from ``first``, and the clipped mass."""
     transform = _power(np.fft.rfft(step.wrapped(size)), times)
     for extra in extras:
         transform *= np.fft.rfft(extra.wrapped(size))
@@ -242,14 +242,14 @@ def _outside(
 
 
 def _reach(law: SubsampledGaussian, times: int) -> float:
-    """Loss above which the mass that remains, ``times`` times, stays below the tail."""
+    """Return the loss above which ``times`` times the remaining mass is below the tail."""
     smallest = 1e-3 * law.rate * law.mu  # where even delta(0) is below the tail
     return max(float(law.epsilon(min(_TAIL / times, 0.5))), smallest)
 
 
 @dataclass(frozen=True)
 class _Grid:
-    """Where a composition is discretised: ``size`` points, the first at ``first * interval``."""
+    """Grid of a composition: ``size`` points, the first at ``first * interval``."""
 
     window: _Window
     interval: float
@@ -267,7 +267,7 @@ class _Grid:
         beside: SubsampledGaussian | None,
         largest: int,
     ) -> _Grid:
-        """Choose the interval from the spread of the composed loss and the width it reaches."""
+        """Choose the interval from the spread and the range of the composed loss."""
         window = _window(step, times, gaussian.mu if gaussian else 0.0, beside)
         extras = [law for law in (gaussian, beside) if law is not None]
         # spreading losses over the grid raises their mean by about times * interval^2 / 12, and

@@ -4,7 +4,7 @@ S_alpha(q, sigma) of Definition 2.10 is D(N(0, sigma^2) || mixture) as printed. 
 both orders, and the other one, D(mixture || N(0, sigma^2)), is never smaller (Mironov, Talwar and
 Zhang 2019, Theorem 5). The entries that print Definition 2.10's order are refuted by one step;
 those named ``both_orders`` take the larger one. The differing record takes the place of another
-one in its batch, so 2L stands for the distance of any two records' gradients, in both relations.
+one in its batch, so 2L bounds the distance of any two records' gradients, in both relations.
 
 The bounds of Appendices B.2 and B.3 and of section 5.3 spend a part of the noise on sampling and
 the rest on iteration. As printed they use one order of S_alpha only and are refuted; with both
@@ -90,9 +90,9 @@ def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
 
     The first branch of (B.2). Given the other records of the batch, one step is a pair of mixtures
     (1 - q) N(0) + q N(z) and (1 - q) N(0) + q N(z') with z, z' and z - z' differences of gradients
-    of length at most L, over b sigma; most distinguishable where z' = 0. Where only differences of
-    gradients are bounded, by S, three gradients on a triangle of sides S are easier to tell apart
-    (at q = 1/20 and S/(b sigma) = 1, order 2: .004592 against .004287), so the entry asks for L.
+    of length at most L, over b sigma; most distinguishable for z' = 0. If only differences of
+    gradients are bounded, by S, three gradients on a triangle of sides S are easier to distinguish
+    (at q = 1/20 and S/(b sigma) = 1, order 2: .004592 against .004287), so the entry requires L.
     Neither convexity nor smoothness nor a constant step size is used.
     """
     rate, sigma, steps = mechanism.sampling_rate, relative_noise(mechanism), mechanism.steps

@@ -12,50 +12,50 @@ For an event S, the mean of P_a(S) less g times that of Q_b(S) is at most the in
 P_a(S) - w(a, b) Q_b(S) against pi; each term is at most E_w(P_a || Q_b).
 
 Let H_k(r, g) be the supremum of E_g over all pairs of k-step runs of the class of
-`audit.bounds.own.run`, in any dimension, from starts at most r apart. It rises in r, falls in g,
-is convex in g (a supremum of suprema of lines), is at most 1, and the class is the same with the
-datasets exchanged, so that E_g(P || Q) = 1 - g + g E_(1/g)(Q || P) gives
+`audit.bounds.own.run`, in any dimension, from starts at most r apart. It increases in r, decreases
+in g, is convex in g (a supremum of suprema of lines), and is at most 1. Exchanging the datasets
+leaves the class unchanged, so E_g(P || Q) = 1 - g + g E_(1/g)(Q || P) gives
 
     H_k(r, g) = 1 - g + g H_k(r, 1/g);   H_0(r, g) = 1 for r > 0,  H_0(0, g) = max(1 - g, 0).
 
-One step from points at most r apart: the updates bring them to at most rho = c r + v, and with the
-noise p and q are normal, of deviation s, with means that far apart. Any pi and w bound
-H_(k+1)(r, g) by the integral of H_k(|a - b|, w): projection makes |a - b| no larger, and D caps it.
-With e the direction of the means:
+Consider one step from points at most r apart. The updates bring them to distance at most
+rho = c r + v, and after the noise p and q are normal, of standard deviation s, with means that far
+apart. Any pi and w bound H_(k+1)(r, g) by the integral of H_k(|a - b|, w), since projection does
+not increase |a - b|, which is at most D. With e the direction of the means:
 
 - Parallel move to distance z < rho: b = a - z e. The weight is g q(b)/p(a): its log is
-  log g - mu xi - mu^2/2, with xi standard normal and mu = (rho - z)/s. z = 0 is composition; rho
-  and all that is above come at no cost.
+  log g - mu xi - mu^2/2, with xi standard normal and mu = (rho - z)/s. z = 0 is composition;
+  distances of rho and above are free.
 - Shifted reflection at local distance z < rho: move a to y = a - z e, of law p~, whose mean is
   2 h = rho - z from that of q. At offset u > 0 beyond the midpoint of the two, p~ has the density
-  p and q the density q < p; at -u it is the other way round. For g_0 = g/kappa, with
+  p and q the density q < p; at -u the densities are exchanged. For g_0 = g/kappa, with
   1 <= kappa <= p/q: at u the mass kappa q stays, b = y, at the weight g_0, which takes the whole
   budget g q there; at -u all of the mass q stays, at g_0, and leaves g p - g_0 q of the budget;
   the rest p - kappa q of the mass at u is paired with b at -u, at the weight
-  (g p - g_0 q)/(p - kappa q). Distances are z where mass stays, and z + 2u else. For z = 0 and
-  kappa = 1 this is maximal reflection coupling. kappa may depend on u.
-- Means that are closer than rho cost no more. Where they are more than z apart, their laws are
-  those above under y -> lambda y + W, b -> lambda b + W with lambda <= 1 and a normal W, the same
-  in both: weights stay, and distances beyond z shrink. Where they are closer than z, H(z, g) is a
-  bound, and by convexity in g no larger than any cost in which all distances are at least z.
+  (g p - g_0 q)/(p - kappa q). Distances are z where mass stays, and z + 2u elsewhere. For z = 0
+  and kappa = 1 this is maximal reflection coupling. kappa may depend on u.
+- Means closer than rho cost no more. If they are more than z apart, their laws are the images of
+  those above under y -> lambda y + W, b -> lambda b + W with lambda <= 1 and the same normal W in
+  both: weights are unchanged, and distances beyond z shrink. If they are closer than z, H(z, g) is
+  a bound, and by convexity in g no larger than any cost in which all distances are at least z.
 - Batches drawn without replacement: the batch is the same on both sides. With probability 1 - p
   it does not hold the record, and v = 0; the budget may be split, (1 - p) g_1 + p g_2 = g. From
   r = 0 there is also composition, with the loss of C_p(G(v/s)).
 
-Rounding. Distances are rounded up to the grid's. Offsets come in bins with one distance: within a
-bin kappa is constant, at most the least ratio p/q; what stays does so point by point, and the rest
-of the mass may be paired with any remaining budget of the opposite bin, so its weight is a ratio of
-the bin's masses. No quadrature is left. Between weights the table is read as chords of
-a convex function; the mean of a chord function over a privacy loss is that over the loss on the
-grid (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have positive terms only, and
-are raised by what rounding can do. So every grid gives a bound.
+Rounding. Distances are rounded up to the grid. Offsets are grouped in bins with one distance each.
+Within a bin kappa is constant, at most the least ratio p/q; mass that stays does so pointwise, and
+the remaining mass may be paired with any remaining budget of the opposite bin, so its weight is a
+ratio of the bin's masses, and no quadrature is needed. Between weights the table is interpolated by
+chords of a convex function; the mean of a chord function over a privacy loss equals that over the
+loss on the grid (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have only positive
+terms, and are increased by a bound on rounding. So every grid gives a bound.
 
 Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A): at A = 1, s = .2, T = 100 parallel moves
 alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with local distances
 z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42,
 17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
 local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these are not used.
-Steps in a row are merged where noise is small (`audit.bounds.own.recursion`).
+Consecutive steps are merged if the noise is small (`audit.bounds.own.recursion`).
 
 In every round the table is replaced by its minimum with closed-form bounds: parallel moves, and
 reflection with composition, kept to the end. The recursion improves on both: at A = .1, s = .05
@@ -64,7 +64,7 @@ settings above come to 5.55 and 15.33.
 
 Closed forms bound H_k without a grid's rounding (`ClosedForms`). Two couplings that are kept to the
 last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <= H_j(R, .) with
-R = min(c^(k-j) r + tracked, D), the distance that noise shared in the first k - j steps leads to.
+R = min(c^(k-j) r + tracked, D), the largest distance after k - j steps with shared noise.
 
 - Parallel moves to distance 0 at the end: a Gaussian tradeoff function (`parallel`).
 - Reflection at one weight, with composition: with Y from the second starting point and the first

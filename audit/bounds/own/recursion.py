@@ -5,7 +5,7 @@ of one step, (c, v, s). From distance r, with shared noise and no walls, the dis
 its end.
 
 Merging q steps of one kind gives c' = c^q, v' = v (1 + c + ... + c^(q-1)) and
-s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))), and of the options of one step these are left:
+s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). These options of one step remain:
 
 - Parallel, to distance z: step i changes the distance from z_(i-1) to z_i = c z_(i-1) + v - x_i at
   a log-weight of parameter x_i/s, so that the parameters add up in squares. The least sum with
@@ -16,17 +16,17 @@ s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))), and of the options of one step these ar
   same mean only raises its mean.) The distance beyond z is that of a killed walk
   (`audit.bounds.own.killed_walk`) to which v is added before each step. Adding all of v at once,
   before the first step, makes the walk larger in law and killed later, since K(r) + a, where K(r)
-  is positive, is below K(r + a) in law; so does leaving out the walls on the way. Of q steps one
-  is left, with the means c'(r - z) + v' apart and noise s'. What the walk comes to is charged the
-  larger of H and the cost of having come to z, which rises with the distance, so that the larger
-  walk bounds the charge.
+  is positive, is below K(r + a) in law; so does omitting the walls in between. The q steps become
+  one, with means c'(r - z) + v' apart and noise s'. The final distance is charged the larger of H
+  and the cost of having met at z. This increases with the distance, so the larger walk bounds the
+  charge.
 
 A stretch that meets the record every l-th step, at the end of each period, is merged for c = 1. The
 shifts up to a step must not exceed r and what the record has added before: their sums are a path
-under a staircase, and the least sum of squares is that of the taut string, the convex hull from
-below of its ends and of the corners of the staircase, each just before a meeting. (Composition over
-the last of these steps costs no more than over all of them: from distance 0 in the midst of the
-best path, smaller shifts do.)
+under a staircase, and the least sum of squares is that of the taut string: the lower convex hull
+of its ends and of the corners of the staircase, each just before a meeting. (Composition over the
+last of these steps costs no more than over all of them: from distance 0 in the middle of the best
+path, smaller shifts suffice.)
 """
 
 from __future__ import annotations
@@ -56,11 +56,11 @@ _NEGLIGIBLE = 1e-13
 _REACH = 8.3  # range of a privacy loss in deviations; the rest is charged in full
 _WIDEST, _WIDEST_TO_ZERO = 1.3, 4.0  # parameters of parallel moves that are tried
 _LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
-_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs, in units of s, beside 0
+_NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides 0, in units of s
 _LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
 _INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
 _ABSOLUTE = 1e-16  # absolute error of differences from 1
-_CONVERGED = 1e-3  # of delta, relative: a thousandth of it moves epsilon in the fourth digit
+_CONVERGED = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
 
 
 @dataclass(frozen=True)
