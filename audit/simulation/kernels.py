@@ -17,6 +17,7 @@ Normals ``z`` have rows of ``LANES``, one for each step.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -296,7 +297,9 @@ def _advance(
     """
     taken = 1
     for run in range(runs):
-        _, _, segment, left, place, end = cursors[run]
+        # one by one: a row of its own would be counted as a reference, which costs more than a step
+        segment, left, place = cursors[run, 2], cursors[run, 3], cursors[run, 4]
+        end = cursors[run, 5]
         if segment == end:
             cursors[run, 1] = -1
             continue
@@ -345,95 +348,96 @@ def _set_out(p: Program, paths: Integers, lengths: Integers, cursors: Integers) 
     return runs, longest
 
 
-@compiled_loop
-def _walk_together(p: Program, w: Scratch, count: int, runs: int, longest: int) -> None:
-    """Take all steps in lanes 0 to ``count - 1``, in runs of lanes on one path."""
-    # each array has a name of its own here: taking one out of a tuple in the loop costs time
-    words, normals, z, numbers, counts, cursors = w
-    sequence, first_place, times, kind = p.sequence, p.first_place, p.times, p.kind
-    noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
-    edge, first_piece, pieces, factor, order = p.edge, p.first_piece, p.pieces, p.factor, p.order
-    degree, origin, coefficients = p.degree, p.origin, p.coefficients
-    first_row, first_entry, entry_below = p.first_row, p.first_entry, p.entry_below
-    entry_map, entry_after = p.entry_map, p.entry_after
-    lower, upper = p.lower, p.upper
-    ends = (lower, upper, p.absorb_lower, p.absorb_upper)
-    done = 0
-    while done < longest:
-        row = done % _CHUNK
-        if row == 0:
-            fill_normals(words, (min(_CHUNK, longest - done) + 1) // 2, normals)
-        same = _advance(sequence, first_place, times, kind, cursors, runs, _CHUNK - row)
-        done += same
-        run = 0
-        while run < runs:  # neighbouring paths that take the same step take it together
-            s, first = cursors[run, 1], cursors[run, 0]
-            run += 1
-            while run < runs and cursors[run, 1] == s:
-                run += 1
-            last = cursors[run, 0] if run < runs else count
-            if s < 0:
-                continue
-            std, k, b = noise_std[s], first_piece[s], first_below[s]
-            if kind[s] == ONE_LINE:
-                slope, shift = coefficients[1, k], coefficients[0, k]
-                one_line(numbers, z, row, row + same, slope, shift, std, lower, upper, first, last)
-                continue
-            if kind[s] == TWO_LINES:
-                slope, usual_slope = coefficients[1, k], coefficients[1, k + 1]
-                shift, usual_shift = coefficients[0, k], coefficients[0, k + 1]
-                two_lines(
-                    words, below[b], numbers, z, row, row + same, slope, shift, usual_slope,
-                    usual_shift, std, lower, upper, first, last,
-                )  # fmt: skip
-                continue
-            beyond, chosen = first_piece[s + 1], below[b : first_below[s + 1]]
-            if first_row[s] < first_row[s + 1]:
-                choose_by_memory(
-                    words, counts, first_row[s], first_entry, entry_below, entry_map, entry_after,
-                    first, last,
-                )  # fmt: skip
-            else:
-                choose(words, counts, chosen, maps[s], first, last)
-            if beyond - k <= _FEW:
-                apply_all(
-                    numbers, counts, maps[s], pieces[s], edge[k:], origin[k:], coefficients[:, k:],
-                    degree[s], factor[k:], order[k:], first, last,
-                )  # fmt: skip
-            else:
-                look_up(
-                    numbers, counts, pieces[s], edge[k:], origin[k:], coefficients[:, k:],
-                    degree[s], factor[k:], order[k:], first, last,
-                )  # fmt: skip
-            arrive(numbers, counts, z, row, std, ends, first, last)
+def _walker(general: bool) -> Callable[[Program, Scratch, Integers, Integers, Floats], bool]:
+    """Return the loop over all walks, with the code of steps of the general kind or without."""
+
+    @compiled_loop
+    def walk(p: Program, w: Scratch, paths: Integers, places: Integers, x: Floats) -> bool:
+        """Set ``x[places[i]]``, shape (trials,), to the final iterate of walk i.
+
+        ``paths``, shape (trials,), ascend. Return whether all walks stayed finite.
+        """
+        # each array has a name of its own here: taking one out of a tuple in the loop costs time
+        words, normals, z, numbers, counts, cursors = w
+        sequence, first_place, times, kind = p.sequence, p.first_place, p.times, p.kind
+        noise_std, maps, below, first_below = p.noise_std, p.maps, p.below, p.first_below
+        edge, first_piece, pieces, factor = p.edge, p.first_piece, p.pieces, p.factor
+        order, degree, origin, coefficients = p.order, p.degree, p.origin, p.coefficients
+        first_row, first_entry, entry_below = p.first_row, p.first_entry, p.entry_below
+        entry_map, entry_after = p.entry_map, p.entry_after
+        lower, upper = p.lower, p.upper
+        ends = (lower, upper, p.absorb_lower, p.absorb_upper)
+        lengths = _lengths(p)
+        finite = True
+        for begin in range(0, paths.size, LANES):  # walks that are under way together
+            count = min(LANES, paths.size - begin)
+            numbers[:LANES] = p.start
+            counts[:] = 0
+            runs, longest = _set_out(p, paths[begin : begin + count], lengths, cursors)
+            done = 0
+            while done < longest:
+                row = done % _CHUNK
+                if row == 0:
+                    fill_normals(words, (min(_CHUNK, longest - done) + 1) // 2, normals)
+                same = _advance(sequence, first_place, times, kind, cursors, runs, _CHUNK - row)
+                done += same
+                run = 0
+                while run < runs:  # neighbouring paths that take the same step take it together
+                    s, first = cursors[run, 1], cursors[run, 0]
+                    run += 1
+                    while run < runs and cursors[run, 1] == s:
+                        run += 1
+                    last = cursors[run, 0] if run < runs else count
+                    if s < 0:
+                        continue
+                    std, k, b = noise_std[s], first_piece[s], first_below[s]
+                    if kind[s] == ONE_LINE:
+                        slope, shift = coefficients[1, k], coefficients[0, k]
+                        one_line(
+                            numbers, z, row, row + same, slope, shift, std, lower, upper,
+                            first, last,
+                        )  # fmt: skip
+                        continue
+                    if kind[s] == TWO_LINES:
+                        slope, usual_slope = coefficients[1, k], coefficients[1, k + 1]
+                        shift, usual_shift = coefficients[0, k], coefficients[0, k + 1]
+                        two_lines(
+                            words, below[b], numbers, z, row, row + same, slope, shift,
+                            usual_slope, usual_shift, std, lower, upper, first, last,
+                        )  # fmt: skip
+                        continue
+                    if not general:  # known to the compiler, which leaves out what follows
+                        continue
+                    if first_row[s] < first_row[s + 1]:
+                        choose_by_memory(
+                            words, counts, first_row[s], first_entry, entry_below, entry_map,
+                            entry_after, first, last,
+                        )  # fmt: skip
+                    else:
+                        chosen = below[b : first_below[s + 1]]
+                        choose(words, counts, chosen, maps[s], first, last)
+                    if first_piece[s + 1] - k <= _FEW:
+                        apply_all(
+                            numbers, counts, maps[s], pieces[s], edge[k:], origin[k:],
+                            coefficients[:, k:], degree[s], factor[k:], order[k:], first, last,
+                        )  # fmt: skip
+                    else:
+                        look_up(
+                            numbers, counts, pieces[s], edge[k:], origin[k:],
+                            coefficients[:, k:], degree[s], factor[k:], order[k:], first, last,
+                        )  # fmt: skip
+                    arrive(numbers, counts, z, row, std, ends, first, last)
+            for lane in range(count):
+                trial = places[begin + lane]
+                x[trial] = numbers[lane]
+                finite &= abs(x[trial]) <= LARGEST and counts[LANES + lane] == 0
+        return finite
+
+    return walk
 
 
-@compiled_loop
-def walk(
-    p: Program,
-    w: Scratch,
-    paths: Integers,
-    order: Integers,
-    x: Floats,
-) -> bool:
-    """Set ``x[order[i]]``, shape (trials,), to the final iterate of the walk in place i.
-
-    ``paths``, shape (trials,), ascend. Return whether all walks stayed finite.
-    """
-    finite = True
-    lengths = _lengths(p)
-    for first in range(0, paths.size, LANES):
-        count = min(LANES, paths.size - first)
-        w.numbers[:LANES] = p.start
-        w.counts[:] = 0
-        astray = w.counts[LANES : 2 * LANES]
-        runs, longest = _set_out(p, paths[first : first + count], lengths, w.cursors)
-        _walk_together(p, w, count, runs, longest)
-        for lane in range(count):
-            trial = order[first + lane]
-            x[trial] = w.numbers[lane]
-            finite &= abs(x[trial]) <= LARGEST and astray[lane] == 0
-    return finite
+walk_lines = _walker(general=False)  # half as long to compile
+walk = _walker(general=True)
 
 
 @compiled_loop

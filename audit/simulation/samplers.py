@@ -18,6 +18,7 @@ from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
 from audit.simulation.device_work import Side
 from audit.simulation.program import (
+    GENERAL,
     Floats,
     Program,
     compiled,
@@ -123,7 +124,8 @@ def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
         order = np.argsort(paths, kind="stable")
         paths = paths[order]
     x = np.empty(trials)
-    if not kernels.walk(program, kernels.scratch(words), paths, order, x):
+    walk = kernels.walk if np.any(program.kind == GENERAL) else kernels.walk_lines
+    if not walk(program, kernels.scratch(words), paths, order, x):
         raise ValueError(DIVERGED)
     return x
 
