@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -31,6 +32,7 @@ from audit.simulation.fingerprint import described, digest_of
 from audit.simulation.samplers import DIVERGED, Walks, walk_side, walks
 from audit.simulation.scheduler import Drawn, spread
 
+_SIDES = (Stream.X, Stream.X_PRIME)
 _MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
 
 
@@ -328,23 +330,30 @@ class WalkCounts:
 
     def work(self, number: int) -> int:
         """How many walk steps block ``number`` takes, as if every walk took the longest path."""
-        return len(self._block(number)) * sum(self._lengths)
+        return sum(self.side_work(number, side) for side in _SIDES)
 
     def counts(self, number: int) -> Counts:
         """Run block ``number``; row 0 counts X and row 1 X', shape (2, thresholds)."""
+        return np.stack([self.side_counts(number, side) for side in _SIDES])
+
+    def side_counts(self, number: int, side: Stream) -> Counts:
+        """Return the row of `counts` of one process."""
         from audit.simulation import kernels  # imports Numba, so not before it is needed
 
-        block = self._block(number)
         thresholds = np.array(self.thresholds)
-        found = np.zeros((2, thresholds.size), dtype=np.int64)
-        for walked, stream, row in zip(self._walks, (Stream.X, Stream.X_PRIME), found, strict=True):
-            kernels.count_reached(walked(block, self.seed, stream), thresholds, row)
+        found = np.zeros(thresholds.size, dtype=np.int64)
+        x = self._walks[side](self._block(number), self.seed, side)
+        kernels.count_reached(x, thresholds, found)
         return found
+
+    def side_work(self, number: int, side: Stream) -> int:
+        """Return the part of `work` that one process takes."""
+        return len(self._block(number)) * self._lengths[side]
 
     def device_work(self) -> DeviceWork:
         """Return what a device draws."""
         first = self._block(0)
-        sides = zip(self.pair.processes(), (Stream.X, Stream.X_PRIME), strict=True)
+        sides = zip(self.pair.processes(), _SIDES, strict=True)
         return DeviceWork(
             sides=tuple(walk_side(process, first, self.seed, stream) for process, stream in sides),
             seed=self.seed,
@@ -436,12 +445,14 @@ def count_thresholds(
     steps = trials * sum(len(process) for process in pair.processes())
     finished = 0
 
-    def done(number: int, found: Counts) -> None:
+    def done(task: tuple[int, Stream], found: Counts) -> None:
         nonlocal finished
-        total[:] += found
-        finished += job.work(number)
+        total[task[1]] += found
+        finished += job.side_work(*task)
         if progress is not None:
             progress(finished, steps)
 
-    run_in_threads(range(len(job)), job.counts, done, threads=threads)
+    # the sides of a block apart, as few blocks would leave a thread without work at the end
+    tasks = itertools.product(range(len(job)), _SIDES)
+    run_in_threads(tasks, lambda task: job.side_counts(*task), done, threads=threads)
     return total[0], total[1]
