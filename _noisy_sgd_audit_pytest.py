@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     """
     parser.addini(
         "claims_error",
-        "probability that samples may refute any true claim of a claims file",
+        "bound on the probability that samples refute any true claim of a claims file",
         default="0.01",
     )
     parser.getgroup("claims").addoption(

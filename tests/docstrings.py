@@ -38,7 +38,6 @@ UNFINISHED = {
     "numerics",
     "report",
     "scenario",
-    "search",
     "simulation",
 }
 

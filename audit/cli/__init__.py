@@ -1,1 +1,1 @@
-"""The console commands, one file a command; only this room knows Hydra."""
+"""The console commands, one file per command; only this room uses Hydra."""

@@ -1,8 +1,8 @@
-"""Commands in a child process, so that nothing ends them early with a good status.
+"""Run commands in a child process, so that nothing ends them early with exit status 0.
 
-Functions and pairs of users run in workers (`audit.isolation`). What else may end a process, such
-as a fault in a library or too little memory, must not look like success either: the whole command
-runs in a child, and this process believes only a child that sends its status when its work is done.
+User functions and pairs run in workers (`audit.isolation`). Other reasons for an early end, such as
+a fault in a library or too little memory, must not look like success either: the whole command runs
+in a child, and this process trusts only a child that sends its status after its work is done.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ Command = Callable[[argparse.Namespace], int]
 def status_apart(command: Command, options: argparse.Namespace) -> int:
     """Run a command in a child process and return its exit status.
 
-    An interrupt is passed on, and the child is killed where it does not end soon. SIGTERM ends
-    this process and the child; on Linux the child ends with this process in whatever way.
+    An interrupt is passed on, and the child is killed if it does not end soon. SIGTERM ends this
+    process and the child; on Linux the child ends with this process in any case.
 
     Parameters
     ----------
@@ -42,8 +42,8 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
     Returns
     -------
     int
-        What the command returned. 2, and one line on standard error, if the child ended before the
-        command did, with whatever status of its own; 130 if an interrupt ended it.
+        The status that the command returned. 2, and one line on standard error, if the child ended
+        before the command did, with any status; 130 if an interrupt ended it.
     """
     if sys.platform == "linux":
         context = multiprocessing.get_context("fork")
@@ -69,7 +69,7 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGTERM)
 
-    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until both processes are ready for them
+    signal.pthread_sigmask(signal.SIG_BLOCK, _SIGNALS)  # until both can handle them
     child.start()
     sender.close()
     for number, handler in ((signal.SIGINT, interrupt), (signal.SIGTERM, terminate)):
@@ -77,7 +77,7 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
             signal.signal(number, handler)
     signal.signal(signal.SIGALRM, kill)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
-    # not the end of the pipe: what the child has left behind may hold it open
+    # not the end of the pipe: processes that the child started may keep it open
     child.join()
     signal.setitimer(signal.ITIMER_REAL, 0.0)
     status = _received(receiver)
@@ -91,11 +91,11 @@ def status_apart(command: Command, options: argparse.Namespace) -> int:
 
 
 def _child(command: Command, options: argparse.Namespace, sender: Connection, parent: int) -> None:
-    """Run the command, and send its status as the last thing that this process does."""
+    """Run the command, and send its status as the last action of this process."""
     end_with_parent(parent)
 
     def interrupt(number: int, frame: FrameType | None) -> None:
-        # a terminal sends it too, and a second one would break into the clean-up
+        # a terminal sends it too, and a second one would interrupt the clean-up
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         raise KeyboardInterrupt
 
@@ -104,12 +104,12 @@ def _child(command: Command, options: argparse.Namespace, sender: Connection, pa
     signal.pthread_sigmask(signal.SIG_UNBLOCK, _SIGNALS)
     own = os.getpid()
     status = command(options)
-    if os.getpid() != own:  # a fork that came back from a user's code
+    if os.getpid() != own:  # a fork made by user code has returned
         os._exit(1)
     sys.stdout.flush()
     sys.stderr.flush()
     sender.send_bytes(bytes([status]))
-    os._exit(status)  # neither threads that are at a law nor exit handlers of users are waited for
+    os._exit(status)  # skips threads that compute laws, and exit handlers of user code
 
 
 def _received(receiver: Connection) -> int | None:

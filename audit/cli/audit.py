@@ -27,7 +27,13 @@ if TYPE_CHECKING:
     from audit.simulation import Pool
 
 DEFAULT_SCENARIO = "at22_lower_bound"
-_NO_NUMBER = ("output", "sweep", "draw", "threads", "parallel")  # keys no number depends on
+_NO_NUMBER = (
+    "output",
+    "sweep",
+    "draw",
+    "threads",
+    "parallel",
+)  # keys that affect no number
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -37,11 +43,11 @@ class Output:
     Parameters
     ----------
     output
-        The folder for the folder of the run.
+        The folder that contains the folder of the run.
     sweep
-        The folder inside it that the runs of a sweep share; by default it is named by the time.
+        The folder inside it that the runs of a sweep share; by default named after the time.
     draw
-        Whether the run writes a report; ``audit-report`` draws it later, too.
+        Whether the run writes a report; ``audit-report`` can also write it later.
     """
 
     output: Path = Path("results/runs")
@@ -51,9 +57,9 @@ class Output:
 
 @dataclass(frozen=True)
 class Job:
-    """One composed configuration: the scenario, where it goes, and what is written down of it.
+    """One composed configuration: the scenario, its output, and the stored configuration.
 
-    ``config`` is the whole configuration as plain data, every value in its one spelling.
+    ``config`` is the whole configuration as plain data, with every value in its canonical spelling.
     """
 
     scenario: Scenario
@@ -114,7 +120,7 @@ def _folder_of_own_scenarios(arguments: Sequence[str]) -> Path | None:
 
 
 def _print_configuration(options: argparse.Namespace, folders: Sequence[Path]) -> None:
-    """Print the whole configuration, or a part of it, every value in its one spelling."""
+    """Print the whole configuration, or a part of it, with canonical spellings."""
     from omegaconf import OmegaConf
 
     from audit.cli import composition
@@ -138,7 +144,7 @@ def _print_configuration(options: argparse.Namespace, folders: Sequence[Path]) -
 
 
 def _run_jobs(place: Path | None, folders: Sequence[Path]) -> None:
-    """Run what Hydra composes; the runs of a sweep end in a joined report in ``place``."""
+    """Run the composed jobs; a sweep ends with a joined report in ``place``."""
     from audit.cli import composition
 
     failures: list[ValueError | OSError | MemoryError] = []
@@ -170,7 +176,7 @@ def _run_jobs(place: Path | None, folders: Sequence[Path]) -> None:
 
 
 def join(place: Path) -> bool:
-    """Write the joined report of a sweep beside its runs; tell whether one of them is broken."""
+    """Write the joined report of a sweep beside its runs; return whether a run is broken."""
     from audit import report
     from audit.cli.report import tell
 
@@ -180,14 +186,14 @@ def join(place: Path) -> bool:
 
 
 def read_job(config: DictConfig, folders: Sequence[Path]) -> Job:
-    """Return what a composed configuration stands for.
+    """Return the job of a composed configuration.
 
     Parameters
     ----------
     config
-        As Hydra composed it.
+        The configuration from Hydra.
     folders
-        Where modules of the user are looked for.
+        Folders to search for user modules.
 
     Raises
     ------
@@ -210,7 +216,7 @@ def read_job(config: DictConfig, folders: Sequence[Path]) -> Job:
 def _with_schedules(
     settings: Mapping[str, Any], given: Mapping[str, Any]
 ) -> dict[str, Mapping[str, Any]]:
-    """Write ``step_size: {first: .., power: ..}`` as it was given, not one number a step."""
+    """Store ``step_size: {first: .., power: ..}`` as given, not as one number per step."""
     kept = dict(settings)
     for name, setting in settings.items():
         step_size = (given[name].get("mechanism") or {}).get("step_size")
@@ -221,7 +227,7 @@ def _with_schedules(
 
 
 def _digest(config: Mapping[str, Any]) -> str:
-    """Return a short hash of all that the numbers depend on."""
+    """Return a short hash of everything that the numbers depend on."""
     from audit.cli.composition import to_yaml
 
     kept = {key: value for key, value in config.items() if key not in _NO_NUMBER}
@@ -235,7 +241,7 @@ def _run_alone(job: Job) -> None:
     from audit.scenario import RunFolder
 
     name = f"{job.scenario.name}-{datetime.now():%Y%m%d-%H%M%S}-{_digest(job.config)}"
-    # a bad value is told before the folder is made, a bad folder or cluster before hours of work
+    # a bad value fails before the folder is made, a bad folder or cluster before hours of work
     with _workers(job.scenario) as workers:
         folder = RunFolder(job.output.output, name)
         settings = [setting.name for setting in job.scenario.settings]
@@ -253,7 +259,7 @@ def _run_alone(job: Job) -> None:
 
 
 def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
-    """Run one configuration of a sweep; whatever breaks it is stored in its folder, too."""
+    """Run one configuration of a sweep; an error is stored in its folder too."""
     from audit.cli.composition import command_line, plain, to_yaml
     from audit.progress import Silent
     from audit.report.runs import status
@@ -265,7 +271,7 @@ def run_in_sweep(config: DictConfig, folders: Sequence[Path]) -> None:
         folder = _folder_in_sweep(given)
         with _workers(job.scenario) as workers:
             _run_into(folder, job, Silent(), workers)
-    except Exception as error:  # one broken run must not end the others
+    except Exception as error:  # one broken run must not stop the others
         line = one_line(error)
         with _folder_in_sweep(given).write() as draft:
             (draft / "status.json").write_text(status(line, command))
@@ -290,7 +296,7 @@ def _run_into(
     workers: Pool,
     finished: Callable[[SettingResult], object] = lambda setting: None,
 ) -> Result:
-    """Run a scenario and write its folder; long runs go on where they were interrupted."""
+    """Run a scenario and write its folder; long runs resume after an interruption."""
     from audit import report
     from audit.cli.composition import command_line, to_yaml
     from audit.report.runs import status
@@ -320,7 +326,7 @@ def _run_into(
 
 @contextlib.contextmanager
 def _workers(scenario: Scenario) -> Iterator[Pool]:
-    """Yield the workers that the scenario names; a cluster that is not there is bad input."""
+    """Yield the workers that the scenario names; an unavailable cluster is an input error."""
     from audit.simulation import pool
 
     with contextlib.ExitStack() as stack:

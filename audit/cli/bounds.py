@@ -1,4 +1,4 @@
-"""The ``audit-bounds`` command: what every published bound says about one mechanism."""
+"""The ``audit-bounds`` command: the values of all published bounds for one mechanism."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _NUMBERS = ("epsilon", "ratio")
 
 
 class Format(enum.Enum):
-    """How rows are written."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
@@ -34,7 +34,7 @@ class Format(enum.Enum):
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """What is asked beside the mechanism: delta, and whether slow bounds are computed.
+    """The inputs other than the mechanism: delta, and whether slow bounds are computed.
 
     With ``assumed`` the mechanism is compared with an accountant that assumes these batches.
     """
@@ -46,7 +46,7 @@ class Question:
 
 @dataclass(frozen=True)
 class Line:
-    """One bound, as it is written; ``reason`` says why it has no epsilon."""
+    """One bound in its output form; ``reason`` says why it has no epsilon."""
 
     id: str
     status: str
@@ -65,7 +65,7 @@ def _run() -> None:
     if help.asked_for(sys.argv[1:]):
         print(help.of_bounds(), end="")
         return
-    from audit.cli.composition import composed, defaults_of  # Hydra takes a while to import
+    from audit.cli.composition import composed, defaults_of  # Hydra is slow to import
 
     parser = argparse.ArgumentParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
     parser.add_argument("--all", action="store_true")
@@ -79,7 +79,7 @@ def _run() -> None:
 
 
 def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool) -> None:
-    """Print one row a bound, the tightest on top; those that do not apply last, or counted."""
+    """Print one row per bound, the tightest first; inapplicable bounds are last, or counted."""
     from audit import bounds
 
     if question.assumed is not None:
@@ -153,7 +153,7 @@ def _cells(row: Row) -> tuple[str, ...]:
 
 
 def _counted(rows: Sequence[Row], mechanism: NoisySGD, question: Question) -> str:
-    """Count the bounds that are not listed: those that do not apply, and the slow ones."""
+    """Count the bounds that are not listed: inapplicable ones, and slow ones."""
     from audit import bounds
 
     entries = [bounds.CATALOGUE[row.id] for row in rows if row.value is None]

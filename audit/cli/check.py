@@ -1,4 +1,4 @@
-"""The ``audit-check`` command: claims files judged, for people and for CI."""
+"""The ``audit-check`` command: judge claims files, on the terminal and in CI."""
 
 from __future__ import annotations
 
@@ -20,18 +20,23 @@ from audit.cli.errors import exit_status
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
 
-_HELP = """Judge the claims of some files, and fail where a claim is not as expected.
+_HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
 
-exit status: 0 all as expected; 1 a claim of severity error is not as expected, or a locked number
-changed; 2 a file or a claim is broken (the others are judged all the same), or the run ended early
+exit status: 0 all as expected; 1 a claim of severity error has an unexpected verdict, or a locked
+number changed; 2 a file or a claim is broken (the others are judged anyway), or the run ended early
 """
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-check`` command and exit with its status.
 
-    The exit status is 0 only if every claim was judged and all output was written, whatever the
-    code of users does: it runs in a child (`audit.cli.apart`).
+    The exit status is 0 only if every claim was judged and all output was written, whatever user
+    code does: the command runs in a child process (`audit.cli.apart`).
+
+    Parameters
+    ----------
+    arguments
+        The command line; that of the process by default.
     """
     sys.exit(status_apart(_ended, _options(arguments)))
 
@@ -42,7 +47,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
-    """Return the options; ``arguments`` are the process's by default."""
+    """Return the options; ``arguments`` are those of the process by default."""
     parser = _parser()
     options = parser.parse_args(arguments)
     if (options.witness is None) == (not options.files):
@@ -51,7 +56,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
         parser.error("--accept needs --lock")
     if options.lock is not None and (options.fresh_seed or options.seed is not None):
         parser.error(
-            "--lock holds the numbers of the files' own seeds: leave --seed and --fresh-seed"
+            "--lock compares numbers of the seeds in the files: omit --seed and --fresh-seed"
         )
     return options
 
@@ -78,49 +83,62 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add("files", nargs="*", metavar="FILE", help="claims files (YAML)")
     forms = [form.value for form in Format]
-    add("--format", choices=forms, default=Format.TEXT.value, help="how the outcome is written")
-    add("--output", type=Path, metavar="FILE", help="write the outcome there, not to the terminal")
+    add("--format", choices=forms, default=Format.TEXT.value, help="output format")
+    add("--output", type=Path, metavar="FILE", help="write the outcome to this file")
     add(
         "--error",
         type=float,
         default=DEFAULT_ERROR,
-        help="the chance allowed for samples to refute any true claim (default %(default)s)",
+        help="bound on the probability that samples refute any true claim (default %(default)s)",
     )
     seeds = parser.add_mutually_exclusive_group()
-    seeds.add_argument("--seed", type=int, help="seed of all samples, instead of the files' own")
+    seeds.add_argument("--seed", type=int, help="seed of all samples; replaces those of the files")
     seeds.add_argument(
-        "--fresh-seed", action="store_true", help="a seed that was never used, for nightly runs"
+        "--fresh-seed", action="store_true", help="use a new random seed, for nightly runs"
     )
     add(
         "--search",
         type=int,
         metavar="N",
-        help="pairs that the worst-case search tries for a claim, instead of what the files say",
+        help="pairs that the worst-case search tries per claim; replaces the numbers in the files",
     )
-    add("--jobs", type=int, default=1, metavar="N", help="claims judged at a time (default 1)")
+    add(
+        "--jobs",
+        type=int,
+        default=1,
+        metavar="N",
+        help="number of parallel claims (default 1)",
+    )
     add(
         "--exhaustive",
         action="store_true",
-        help="try all pairs, also after one has refuted a claim",
+        help="try all pairs, even after one has refuted a claim",
     )
-    add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file a refutation there")
-    add("--witness", type=Path, metavar="FILE", help="recompute a witness file in two ways")
+    add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file per refutation")
+    add(
+        "--witness",
+        type=Path,
+        metavar="FILE",
+        help="recompute a witness file in two independent ways",
+    )
     add(
         "--registry",
         type=Path,
         metavar="FOLDER",
-        help="write a record of the OpenDP deployments registry for each claim there",
+        help="write a record for the OpenDP deployments registry per claim",
     )
-    add("--lock", type=Path, metavar="FILE", help="fail where a number differs from this file")
+    add("--lock", type=Path, metavar="FILE", help="fail if a number differs from this file")
     add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")
     add(
-        "--accept", metavar="REASON", help="take today's numbers into the lock, and keep the reason"
+        "--accept",
+        metavar="REASON",
+        help="update the lock with the current numbers, and record the reason",
     )
     return parser
 
 
 class _PrintSchema(argparse.Action):
-    """Print the schema and end; as ``--help`` does."""
+    """Print the schema and exit, like ``--help``."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         from audit.claims.schema import schema  # takes a while to import
@@ -162,7 +180,7 @@ def _check(options: argparse.Namespace) -> int:
 
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:
-    """Write the outcome to a file or to standard output, a table with colours on a terminal."""
+    """Write the outcome to a file or to standard output, as a coloured table on a terminal."""
     summary_file = os.environ.get("GITHUB_STEP_SUMMARY")
     if form is Format.GITHUB and summary_file:
         with (
@@ -234,7 +252,7 @@ def _witness(file: Path) -> int:
 
 
 def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) -> bool:
-    """Compare with the lock, or accept the changes; whether there is nothing left to accept."""
+    """Compare with the lock, or accept the changes; return whether no change is left."""
     now = lock.entries(checked.judgements)
     changed = lock.changes(locked, now)
     if not changed:
@@ -247,9 +265,9 @@ def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) 
     for line in changed:
         print(f"{path}: {line}", file=sys.stderr)
     hint = (
-        "nothing was accepted, for something is broken"
+        "nothing was accepted, because a claim or a file is broken"
         if reason is not None
-        else "if that is meant, run again with --accept REASON"
+        else "if this is intended, run again with --accept REASON"
     )
     print(f"{path}: {hint}", file=sys.stderr)
     return False

@@ -1,4 +1,4 @@
-"""Composing configurations with Hydra."""
+"""Compose configurations with Hydra."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from omegaconf import DictConfig, OmegaConf
 
 from audit.codec import did_you_mean, encode
 
-MISSING = "???"  # OmegaConf's mark of a value that must be given
-# Hydra itself writes and logs nothing: a run's folder appears whole, or not at all.
+MISSING = "???"  # OmegaConf's marker of a required value
+# Hydra itself writes and logs nothing, so that a run's folder appears completely or not at all.
 QUIET = {"output_subdir": None, "run": {"dir": "."}, "sweep": {"dir": ".", "subdir": "."}}
 NO_LOGS = [{"override hydra/job_logging": "none"}, {"override hydra/hydra_logging": "none"}]
 
@@ -27,7 +27,8 @@ NO_LOGS = [{"override hydra/job_logging": "none"}, {"override hydra/hydra_loggin
 def read_options(command: str) -> argparse.Namespace:
     """Return Hydra's options, and the other words of the command line as ``overrides``.
 
-    The words are moved behind the options in ``sys.argv``: Hydra takes them on one side only.
+    The words are moved behind the options in ``sys.argv``, because Hydra accepts them on one side
+    only.
 
     Raises
     ------
@@ -51,25 +52,25 @@ def read_options(command: str) -> argparse.Namespace:
 
 def run_with_hydra(name: str, job: Callable[[DictConfig], Any]) -> None:
     """Compose the stored configuration ``name`` with the command line, and call the job with it."""
-    # as if of a script: of a module, Hydra would take the package's folders for groups (bounds)
+    # like a script: for a module, Hydra would treat the package's folders as groups (bounds)
     job.__module__ = "__main__"
     hydra.main(version_base="1.3", config_path=None, config_name=name)(job)()
 
 
 def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
-    """Return what the command line says: one mapping, or one for each run of a sweep.
+    """Return the values of the command line: one mapping, or one per run of a sweep.
 
     Parameters
     ----------
     command
         The name of the command.
     classes
-        Dataclasses whose fields are the keys; no other keys are taken.
+        Dataclasses whose fields are the keys; other keys are refused.
 
     Raises
     ------
     ValueError
-        If a key that must be given is not.
+        If a required key is missing.
     """
     read_options(command)
     defaults = defaults_of(*classes)
@@ -80,14 +81,14 @@ def composed(command: str, *classes: type) -> tuple[dict[str, Any], ...]:
     }
     ConfigStore.instance().store(name=command, node=node)
     found: list[DictConfig] = []
-    # what a job raises or prints goes through Hydra: the work is done after it
+    # Hydra handles what a job raises or prints, so the work is done afterwards
     run_with_hydra(command, lambda config: found.append(config))
-    # a key that was deleted (~delta) has its default again
+    # a deleted key (~delta) gets its default again
     return tuple(_complete({**defaults, **plain(config)}) for config in found)
 
 
 def defaults_of(*classes: type) -> dict[str, Any]:
-    """Return the fields of some dataclasses with their defaults, if any, else ``MISSING``."""
+    """Return the fields of several dataclasses with their defaults, or ``MISSING``."""
     return {
         field.name: MISSING if field.default is dataclasses.MISSING else encode(field.default)
         for cls in classes
@@ -96,7 +97,7 @@ def defaults_of(*classes: type) -> dict[str, Any]:
 
 
 def plain(config: DictConfig) -> dict[str, Any]:
-    """Return a configuration as plain data; values that were not given are ``MISSING``."""
+    """Return a configuration as plain data; missing values are ``MISSING``."""
     values = OmegaConf.to_container(config, resolve=True)
     assert isinstance(values, dict)
     return {str(key): value for key, value in values.items()}
@@ -115,7 +116,7 @@ def to_yaml(config: Any) -> str:
 
 
 def is_sweep() -> bool:
-    """Tell, inside a job, whether it is one of a sweep."""
+    """Return, inside a job, whether it belongs to a sweep."""
     return bool(HydraConfig.get().mode is RunMode.MULTIRUN)
 
 
@@ -128,6 +129,6 @@ def command_line(command: str) -> str:
 
 
 def value_of(key: str, words: Sequence[str]) -> str | None:
-    """Return the value that the words of a command line give a key, if they do."""
+    """Return the value that the command line gives a key, or None."""
     values = [word.partition("=")[2] for word in words if word.startswith(f"{key}=")]
     return values[-1] if values else None

@@ -1,6 +1,6 @@
-"""How the commands end: errors in one line, exit statuses, readers that go away.
+"""How commands end: one-line errors, exit statuses, closed output pipes.
 
-Hydra is imported only where a command that uses it has failed.
+Hydra is imported only if a command that uses it has failed.
 """
 
 from __future__ import annotations
@@ -25,9 +25,9 @@ _ADVICE_OF_HYDRA = re.compile(
 
 
 def guarded(command: Callable[[], None], name: str = "audit") -> None:
-    """Run a command; bad input ends in one line and exit status 2, an interrupt in 130.
+    """Run a command; bad input ends with one line and exit status 2, an interrupt with 130.
 
-    Where the reader of standard output goes away (``| head``), the command ends quietly. With
+    If the reader of standard output goes away (``| head``), the command ends quietly. With
     HYDRA_FULL_ERROR=1 in the environment the traceback is shown instead of the line.
     """
     if os.environ.get("HYDRA_FULL_ERROR") == "1":
@@ -66,7 +66,7 @@ def _end_with(name: str, error: OSError) -> NoReturn:
 def exit_status(command: Callable[[], int]) -> int:
     """Run a command that returns its exit status, and return it.
 
-    Where the reader of standard output went away, the command ends quietly.
+    If the reader of standard output goes away, the command ends quietly.
     """
     try:
         try:
@@ -80,7 +80,7 @@ def exit_status(command: Callable[[], int]) -> int:
 
 
 def reader_is_gone() -> bool:
-    """Tell whether nobody reads standard output any more; what is printed then goes nowhere."""
+    """Return whether nobody reads standard output any more; later output is then discarded."""
     output = sys.stdout.fileno()
     watched = select.poll()
     watched.register(output, 0)
@@ -91,7 +91,7 @@ def reader_is_gone() -> bool:
 
 
 def print_if_read(line: str) -> None:
-    """Print a line; without a reader nothing is printed, and nothing fails."""
+    """Print a line; do nothing if there is no reader."""
     try:
         print(line, flush=True)
     except BrokenPipeError:
@@ -104,7 +104,7 @@ def one_line(error: BaseException) -> str:
 
 
 def _left_behind(error: BaseException) -> str:
-    """Return what was noted on an error: what a run that ended early has left behind."""
+    """Return the notes of an error, which say what an interrupted run has left on disk."""
     return "; ".join(getattr(error, "__notes__", ())) or "nothing was written"
 
 
@@ -123,7 +123,7 @@ def _message(error: BaseException) -> str:
 
 
 def _message_of_hydra(error: BaseException) -> str:
-    """Return what is wrong with a configuration, in the package's wording."""
+    """Return the error of a configuration in the package's wording."""
     from hydra.errors import MissingConfigException, OverrideParseException
     from omegaconf.errors import OmegaConfBaseException
 
@@ -139,7 +139,7 @@ def _message_of_hydra(error: BaseException) -> str:
 
 
 def _no_such_choice(error: MissingConfigException) -> str:
-    """Say which choice of a group there is not: a launcher, a backend."""
+    """Describe a missing choice of a group, such as a launcher or a backend."""
     group, _, choice = str(error.missing_cfg_file).rpartition("/")
     choices = list(error.options or ())
     known = f"one of {', '.join(choices)}" if choices else "a file that Hydra finds"
@@ -147,7 +147,7 @@ def _no_such_choice(error: MissingConfigException) -> str:
 
 
 def _wrong_key(error: OmegaConfBaseException) -> str:
-    """Say what is wrong with a key of the configuration."""
+    """Describe the error of a key of the configuration."""
     first, *more = [line.strip() for line in str(error).splitlines() if line.strip()]
     if " not in " in first and isinstance(error.key, str) and error.parent_node is not None:
         known = [str(key) for key in error.parent_node if key != "hydra"]

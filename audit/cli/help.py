@@ -23,24 +23,24 @@ _TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
 
 
 def asked_for(arguments: Sequence[str]) -> bool:
-    """Tell whether the command line asks for help."""
+    """Return whether the command line asks for help."""
     return "--help" in arguments or "-h" in arguments
 
 
 def table(rows: Iterable[tuple[str, str]], indent: int = 4) -> str:
-    """Return two columns of text, the first as wide as it needs to be."""
+    """Return two columns of text, the first as wide as necessary."""
     rows = list(rows)
     width = max(len(left) for left, _ in rows)
     return "\n".join(f"{'':{indent}}{left:{width}}  {right}".rstrip() for left, right in rows)
 
 
 def mechanism_fields() -> str:
-    """Return the fields of a mechanism with what they take and their defaults."""
+    """Return the fields of a mechanism with their types and defaults."""
     return table(fields_of(NoisySGD))
 
 
 def fields_of(cls: type) -> list[tuple[str, str]]:
-    """Return the name of every field of a dataclass, and what it takes."""
+    """Return the name and the type of every field of a dataclass."""
     hints = get_type_hints(cls)
     return [
         (field.name, _described(hints[field.name]) + _default(field))
@@ -51,7 +51,7 @@ def fields_of(cls: type) -> list[tuple[str, str]]:
 
 def _default(field: dataclasses.Field[Any]) -> str:
     if _is_needed(field):
-        return " (needed)"
+        return " (required)"
     value = encode(field.default)
     return f" (default: {'none' if value is None else str(value).lower()})"
 
@@ -70,14 +70,14 @@ def _described(hint: Any) -> str:
 
 
 def pair_kinds() -> str:
-    """Return the kinds of pairs with their fields; those that must be given stand first."""
+    """Return the kinds of pairs with their fields, required fields first."""
     return table((kind, ", ".join(_own_fields(cls))) for kind, cls in kinds().items())
 
 
 def _own_fields(cls: type) -> list[str]:
     fields = [field for field in dataclasses.fields(cls) if field.init]
     fields = [field for field in fields if field.name != "mechanism"]
-    needed = [f"{field.name} (needed)" for field in fields if _is_needed(field)]
+    needed = [f"{field.name} (required)" for field in fields if _is_needed(field)]
     return needed + [field.name for field in fields if not _is_needed(field)]
 
 
@@ -101,9 +101,9 @@ def of_audit(default: str, own_folder: Path | None) -> str:
     Parameters
     ----------
     default
-        The scenario that runs where none is named.
+        The scenario that runs if none is named.
     own_folder
-        The folder with the user's scenarios, if ``--config-dir`` names one.
+        The folder of the user's scenarios, if ``--config-dir`` names one.
     """
     scenarios = table(scenario_titles(None))
     if own_folder is not None and (own := scenario_titles(own_folder)):
@@ -118,8 +118,8 @@ def of_audit(default: str, own_folder: Path | None) -> str:
 
 
 _VALUES = """\
-choices are written in any spelling (without_replacement, "without replacement",
-WITHOUT_REPLACEMENT); a schedule of step sizes as [0.2,0.1,...] or as {first: 0.2, power: -0.5}"""
+choices accept any spelling (without_replacement, "without replacement", WITHOUT_REPLACEMENT);
+a schedule of step sizes is [0.2,0.1,...] or {first: 0.2, power: -0.5}"""
 
 _AUDIT = """\
 usage: audit [scenario=NAME] [KEY=VALUE ...] [OPTION ...]
@@ -133,26 +133,26 @@ examples:
     audit scenario=poisson_batches --cfg job          # print the configuration, run nothing
     audit -m scenario=drifted_walk settings.full_batch.mechanism.steps=30,100,300
     audit -m scenario=drifted_walk seed=1,2 hydra/launcher=joblib hydra.launcher.n_jobs=2
-    audit --config-dir my_scenarios scenario=mine     # yours: my_scenarios/scenario/mine.yaml
+    audit --config-dir my_scenarios scenario=mine     # your my_scenarios/scenario/mine.yaml
 
 scenarios (the default is {default}):
 {scenarios}
 
 keys:
-    seed, confidence       of all samples of the scenario
+    seed, confidence       seed and confidence level of all samples of the scenario
     bounds                 a list of ids of the catalogue; audit-bounds prints them
-    threads                how many threads draw samples (default: one a core)
-    parallel               threads | loky | dask | ray | cuda: where samples are drawn; no number
-                           depends on it
-    parallel.workers       how many threads or processes (threads and loky)
-    parallel.address       of the running cluster (dask and ray)
-    output                 the folder for the run's folder (default: results/runs)
+    threads                number of threads that draw samples (default: one per core)
+    parallel               threads | loky | dask | ray | cuda: where samples are drawn; does not
+                           affect any number
+    parallel.workers       number of threads or processes (threads and loky)
+    parallel.address       address of the running cluster (dask and ray)
+    output                 the folder that contains the run's folder (default: results/runs)
     sweep                  the folder inside it that the runs of a sweep share (default: its time)
-    draw                   true | false: whether a run writes a report (audit-report draws it later)
+    draw                   true | false: whether a run writes a report (or audit-report later)
     settings.NAME.KEY      title, summary, mechanism, pair, other_pairs, search, deltas,
                            renyi_orders, trials, steps_shown, positions; or own and claims (scores
-                           of a mechanism of yours); or study (a function that returns findings)
-    ~settings.NAME         leave a setting out
+                           of a user-defined mechanism); or study (a function that returns findings)
+    ~settings.NAME         remove a setting
 
 settings.NAME.mechanism.KEY, the fields of audit.NoisySGD:
 {mechanism}
@@ -163,23 +163,23 @@ settings.NAME.pair.KEY, the kind of the pair and the fields of that kind:
 {values}
 
 sweeps (-m):
-    KEY=A,B,C              one run for each value; with several such keys one for each combination
+    KEY=A,B,C              one run per value; with several such keys one run per combination
     KEY=range(1,10,3)      a range; KEY=choice(A,B) a list
     scenario=glob(*)       all scenarios; glob(papers/*), glob([a*,b*],exclude=ab)
     hydra/launcher=joblib  on several cores (hydra-joblib-launcher); hydra.launcher.n_jobs=2
     hydra/launcher=submitit_slurm  on SLURM (the extra slurm); hydra.launcher.partition=NAME
 
 options:
-    -h, --help             print this
+    -h, --help             print this help
     -m, --multirun         sweep
-    -cd, --config-dir DIR  a folder whose scenario/*.yaml are scenarios, too
+    -cd, --config-dir DIR  a folder whose scenario/*.yaml are additional scenarios
     -c, --cfg job          print the configuration and run nothing; --package settings.NAME for a
                            part of it; --cfg hydra or all for Hydra's
-    -i, --info WHAT        what Hydra knows: searchpath, plugins, defaults, defaults-tree, config
+    -i, --info WHAT        Hydra's information: searchpath, plugins, defaults, defaults-tree, config
     --schema               print the JSON Schema of scenario files, for editors
     --hydra-help           Hydra's own options; HYDRA_FULL_ERROR=1 shows tracebacks
 
-exit status: 0 done; 1 a run of a sweep broke; 2 bad input; 130 interrupted
+exit status: 0 done; 1 a run of a sweep failed; 2 bad input; 130 interrupted
 """
 
 
@@ -191,14 +191,14 @@ def of_bounds() -> str:
 _BOUNDS = """\
 usage: audit-bounds KEY=VALUE ... [--all] [--format text|json|csv]
 
-Print what every published bound says about one Noisy-SGD mechanism: epsilon at delta.
+Print the epsilon at delta of every published bound for one Noisy-SGD mechanism.
 
 example:
     audit-bounds steps=1000 dataset_size=20 batch_size=20 step_size=0.1 noise_std=0.5 \\
         lipschitz=1 smoothness=1 diameter=1 batching=full relation=replace_one delta=1e-5
 
 keys:
-    delta             number in [0, 1) (needed)
+    delta             number in [0, 1) (required)
     slow              true | false: whether to compute bounds that take seconds (default: false)
     assumed           a value of batching: instead of the bounds, compare the mechanism (with
                       release=all_iterates) with an accountant that assumes these batches
@@ -209,15 +209,15 @@ the fields of audit.NoisySGD:
 {values}
 
 options:
-    -h, --help        print this
-    --all             list the bounds that do not apply, too, each with the reason
+    -h, --help        print this help
+    --all             also list the bounds that do not apply, with the reasons
     --format FORMAT   text (default), json (a list of objects with id, status, epsilon, ratio,
                       reason and source) or csv (the same columns)
     -m, --multirun    several mechanisms: KEY=A,B,C
     -c, --cfg job     print the configuration, compute nothing
 
-columns: bounds "refuted as printed", "unproven" or "asymptotic" are no guarantees; ratio is that to
-the tightest bound that is sound.
+columns: bounds "refuted as printed", "unproven" or "asymptotic" are not guarantees; ratio is the
+ratio to the tightest sound bound.
 """
 
 
@@ -229,7 +229,7 @@ def of_search() -> str:
 _SEARCH = """\
 usage: audit-search KEY=VALUE ...
 
-Search for the pair of datasets that is easiest to tell apart under one mechanism.
+Search for the neighbouring pair that is easiest to distinguish under one mechanism.
 
 example:
     audit-search steps=100 dataset_size=1000 batch_size=1000 step_size=1 noise_std=0.05 \\
@@ -238,10 +238,10 @@ example:
 keys:
     delta             maximise epsilon at this delta
     renyi_order       or the Renyi divergence of this order
-    budget            seconds (needed)
-    seed              whole number (needed)
-    evaluations       end after so many pairs: the result is the same on every machine
-    output            YAML file for the pair; it may stand in scenarios and claims
+    budget            seconds (required)
+    seed              whole number (required)
+    evaluations       stop after this many pairs: the result is the same on every machine
+    output            YAML file for the pair, for use in scenarios and claims
 
 the fields of audit.NoisySGD:
 {mechanism}
@@ -249,7 +249,7 @@ the fields of audit.NoisySGD:
 {values}
 
 options:
-    -h, --help        print this
+    -h, --help        print this help
     -c, --cfg job     print the configuration, search nothing
 """
 
@@ -262,34 +262,33 @@ def of_plan() -> str:
 _PLAN = """\
 usage: audit-plan KEY=VALUE ... [--format text|json]
 
-Print how many runs of each of two neighbouring datasets refute "epsilon <= X at delta", if the
-mechanism is a known one: for the audit of audit.estimation.audit_samples, its own choice of
-thresholds included.
+Print how many runs on each of two neighbouring datasets refute "epsilon <= X at delta" for a known
+mechanism, with the audit of audit.estimation.audit_samples and its default choice of thresholds.
 
 examples:
     audit-plan law=gaussian mu=1 epsilon=2 delta=1e-5 confidence=0.95
     audit-plan law=laplace pure_epsilon=1 epsilon=0.5 delta=0 confidence=0.99 power=0.9
 
 keys of the claim and the audit:
-    epsilon           number of at least 0: the claim (needed)
-    delta             number in [0, 1): the claim (needed)
-    confidence        number in (0, 1), of the audit (needed)
-    power             the chance to refute that is asked for (default: 0.8)
-    directed          true | false: whether it is known beforehand which dataset has the higher
+    epsilon           number of at least 0: the claim (required)
+    delta             number in [0, 1): the claim (required)
+    confidence        number in (0, 1): confidence level of the audit (required)
+    power             probability of refuting the claim (default: 0.8)
+    directed          true | false: whether it is known in advance which dataset has the higher
                       scores (default: false)
-    largest           no more runs than so many are considered (default: 100000000)
+    largest           largest number of runs to consider (default: 100000000)
 
-law, the mechanism that is assumed, and its keys:
-    gaussian             mu: distance of the two means over the deviation
+law, the assumed mechanism, and its keys:
+    gaussian             mu: distance of the two means over the standard deviation
     laplace              pure_epsilon: sensitivity over scale
     randomised response  pure_epsilon: log odds of the true answer
     sampled gaussian     sampling_rate and noise_multiplier, of one step
 
-The score of a run is taken to rank outcomes by their likelihood ratio. For other laws, such as
+The score of a run is assumed to rank outcomes by their likelihood ratio. For other laws, such as
 audit.exact.curve(pair), call audit.estimation.plan.
 
 options:
-    -h, --help        print this
+    -h, --help        print this help
     --format FORMAT   text (default), or json (a list of objects with law, epsilon, delta,
                       confidence, power, true_epsilon, trials, reached and strategy)
     -m, --multirun    several questions: KEY=A,B,C

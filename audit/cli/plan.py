@@ -1,4 +1,4 @@
-"""The ``audit-plan`` command: how many runs refute a claim, if the mechanism is a known one."""
+"""The ``audit-plan`` command: the number of runs that refute a claim about a known mechanism."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ if TYPE_CHECKING:
 
 
 class Format(enum.Enum):
-    """How a plan is written."""
+    """The output format."""
 
     TEXT = "text"
     JSON = "json"
 
 
 class Law(enum.Enum):
-    """The mechanism that is assumed."""
+    """The assumed mechanism."""
 
     GAUSSIAN = "gaussian"
     LAPLACE = "laplace"
@@ -45,7 +45,7 @@ _NEEDED = {
 
 @dataclass(frozen=True, kw_only=True)
 class Question:
-    """The claim, the audit that is to refute it, and the law that is assumed."""
+    """The claim, the planned audit, and the assumed law."""
 
     epsilon: float
     delta: float

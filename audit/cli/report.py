@@ -1,4 +1,4 @@
-"""The ``audit-report`` command: stored runs and sweeps in one report, nothing run again."""
+"""The ``audit-report`` command: join stored runs and sweeps into one report."""
 
 from __future__ import annotations
 
@@ -18,13 +18,18 @@ if TYPE_CHECKING:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-report`` command.
 
-    It ends with status 1 where a run has no result, 2 where nothing could be written.
+    The exit status is 1 if a run has no result, and 2 if nothing could be written.
+
+    Parameters
+    ----------
+    arguments
+        The command line; that of the process by default.
     """
     sys.exit(exit_status(lambda: run(arguments)))
 
 
 def run(arguments: Sequence[str] | None = None) -> int:
-    """Run the command and return its exit status; ``arguments`` are the process's by default."""
+    """Run the command and return its exit status; by default with the process's arguments."""
     options = _parser().parse_args(arguments)
     try:
         return _join(options.runs, options.output, full=options.full, tex=options.latex)
@@ -66,7 +71,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 class _PrintSchema(argparse.Action):
-    """Print the schema that ships with the package, and end; as ``--help`` does."""
+    """Print the schema that ships with the package, and exit, like ``--help``."""
 
     def __call__(self, parser: argparse.ArgumentParser, *_: object, **__: object) -> None:
         from audit.results import SCHEMA_FILE
@@ -79,7 +84,7 @@ def _join(places: Sequence[Path], output: Path, *, full: bool, tex: bool) -> int
     from audit import report  # takes a while to import, which the help must not
     from audit.report import joined, latex
 
-    # a slip of the pen must not replace a report by an empty one
+    # a typing error must not replace a report by an empty one
     if not any(place.exists() for place in places):
         raise validate.fail("RUN", "a folder of stored results", " ".join(map(str, places)))
     runs = report.gather(places)

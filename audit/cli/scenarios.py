@@ -22,21 +22,21 @@ from audit.simulation import Kind
 def named_scenarios(
     words: Sequence[str], default: str, own: Mapping[str, Path]
 ) -> tuple[list[str], tuple[str, ...]]:
-    """Return the words with every ``scenario=glob(...)`` written out, and the scenarios they name.
+    """Expand every ``scenario=glob(...)``; return the words and the named scenarios.
 
     Parameters
     ----------
     words
         The overrides of the command line.
     default
-        The scenario that runs where none is named.
+        The scenario that runs if none is named.
     own
-        The scenario files of the user by name.
+        The user's scenario files by name.
 
     Raises
     ------
     ValueError
-        If there is no such scenario, or a file of the user lacks the line that Hydra needs.
+        If there is no such scenario, or a user's file lacks the line that Hydra needs.
     """
     known = dict.fromkeys([*scenario_files(), *own])
     names: tuple[str, ...] = (default,)
@@ -89,23 +89,23 @@ def _has_first_line(file: Path) -> bool:
 
 
 def register(names: Iterable[str], default: str, sweep: str | None, *output: type) -> None:
-    """Tell Hydra the schema of a scenario, and the shipped scenarios of these names.
+    """Register the schema of a scenario, and the shipped scenarios of these names, with Hydra.
 
     Parameters
     ----------
     names
-        Names of shipped scenarios; others are left to Hydra, which finds them in ``--config-dir``.
+        Names of shipped scenarios; Hydra finds others in ``--config-dir``.
     default
-        The scenario that runs where none is named.
+        The scenario that runs if none is named.
     sweep
         The folder that the runs of a sweep share.
     output
-        Dataclasses whose fields are keys beside those of a scenario.
+        Dataclasses whose fields are additional keys.
     """
     store = ConfigStore.instance()
     fields = {**defaults_of(Scenario, *output), "settings": {}, "threads": None}
     schema = OmegaConf.create({"title": "", **fields})
-    OmegaConf.set_struct(schema.settings, False)  # its keys are checked where it is read
+    OmegaConf.set_struct(schema.settings, False)  # its keys are checked when it is read
     store.store(name="audit_schema", node=schema)
     root = {
         "defaults": [

@@ -1,4 +1,4 @@
-"""The ``audit-search`` command: the worst pair of datasets found for one mechanism."""
+"""The ``audit-search`` command: find the worst pair of datasets for one mechanism."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class Request:
-    """What is searched for, and for how long.
+    """The objective and the limits of a search.
 
-    One of ``delta`` and ``renyi_order`` says what is maximised; ``budget`` is in seconds;
-    ``output`` is the file for the pair, or None.
+    One of ``delta`` and ``renyi_order`` is maximised; ``budget`` is in seconds; ``output`` is the
+    file for the pair, or None.
     """
 
     delta: float | None = None
@@ -37,7 +37,7 @@ class Request:
 
 
 def main() -> None:
-    """Run the ``audit-search`` command; all that it needs is given as KEY=VALUE."""
+    """Run the ``audit-search`` command; all inputs are given as KEY=VALUE."""
     guarded(_run, "audit-search")
 
 

@@ -1,4 +1,4 @@
-"""Worst-case search: the admissible pair that is easiest to distinguish."""
+"""Worst-case search: find the admissible pair that is easiest to distinguish."""
 
 import lazy_loader
 

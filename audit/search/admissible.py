@@ -1,8 +1,8 @@
-"""An independent check that a pair is admissible, from its update maps alone.
+"""Check independently that a pair is admissible, from its update maps alone.
 
-`GradientPair` checks the gradients that it is given. This check takes the two processes as they
-run, and tests on a grid, by differences, what the mechanism promises of every noiseless update. It
-uses nothing of how the construction was made or checked.
+`GradientPair` checks the gradients that it is given. This check takes the two processes as they run
+and tests the mechanism's assumptions about every noiseless update on a grid, by differences. It
+uses no information about how the construction was made or checked.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from audit.mechanism import Batching, NoisySGD, Relation
 Array = NDArray[np.float64]
 
 _POINTS = 2001
-# Differences over a cell of the grid carry the rounding of two values.
+# Differences over a cell of the grid contain the rounding errors of two values.
 _ROUNDING = 1e-9
 # Batches whose size is random.
 _VARYING = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
@@ -29,13 +29,30 @@ Mixture = tuple[tuple[UpdateMap, ...], tuple[float, ...]]
 
 
 def check_admissible(pair: Construction) -> None:
-    """Raise `Inadmissible` unless a pair's two processes fit its mechanism.
+    """Check that the two processes of a pair satisfy the assumptions of its mechanism.
 
-    The two processes must start at one point of one domain and take the same number of steps with
-    the same noise and the same probabilities of batches. An update of batch size b moves the state
-    by at most eta L. Updates of the two datasets differ by at most eta S/b, and only in steps that
-    can hold the record. Slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for losses that need
-    not be convex).
+    The two processes must start at the same point of the same domain and take the same number of
+    steps with the same noise and the same probabilities of batches. An update of batch size b moves
+    the state by at most eta L. Updates of the two datasets differ by at most eta S/b, and only in
+    steps that can contain the record. Slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for
+    losses that need not be convex).
+
+    Parameters
+    ----------
+    pair : Construction
+        The pair.
+
+    Raises
+    ------
+    Inadmissible
+        If the pair breaks an assumption.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=2, dataset_size=2, batch_size=2, step_size=0.1,
+    ...                    noise_std=1.0, lipschitz=1.0, diameter=1.0)
+    >>> check_admissible(audit.constructions.TwoSidedWalk(m))
     """
     m = pair.mechanism
     first, second = pair.processes()
@@ -44,7 +61,7 @@ def check_admissible(pair: Construction) -> None:
         if (process.lower, process.upper) != (-half, half):
             raise Inadmissible(f"the domain must be [{-half:g}, {half:g}], got {process.lower:g}")
     if first.start != second.start or abs(first.start) > half:
-        raise Inadmissible(f"the starts must be one point, got {first.start}, {second.start}")
+        raise Inadmissible(f"the starts must be equal, got {first.start}, {second.start}")
     grid = _grid(m, first, second)
     seen: set[tuple[Step, Step]] = set()
     if len(first.paths) != len(second.paths):
@@ -66,13 +83,13 @@ def check_admissible(pair: Construction) -> None:
 
 
 def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float, Step, Step]]:
-    """Yield (position in the cycle, step size, step, step) of two runs, repetitions only once."""
+    """Yield (position in the cycle, step size, step, step); repeated steps only once."""
     length = m.dataset_size // m.batch_size
     begun = 0
     for first, second in zip(one.segments, other.segments, strict=True):
         if (first.times, len(first.steps)) != (second.times, len(second.steps)):
             raise Inadmissible("the processes must repeat the same steps")
-        # unless a period is a whole cycle, its repetitions begin at other positions
+        # unless a period is a whole cycle, its repetitions start at other positions
         period = len(first.steps)
         for repeat in range(min(first.times, length // math.gcd(period, length))):
             for k, (a, b) in enumerate(zip(first.steps, second.steps, strict=True)):
@@ -92,7 +109,7 @@ def _after(step: Step, memories: dict[int, float]) -> dict[int, float]:
 
 
 def _in_memory(step: Step, memory: int) -> tuple[tuple[UpdateMap, ...], tuple[float, ...]]:
-    """Return the maps that a step takes in a memory, and their probabilities."""
+    """Return the maps of a step for a given memory, and their probabilities."""
     if not isinstance(step, DependentStep):
         return step.maps, step.weights
     taken = [
@@ -114,7 +131,7 @@ def _check_step(
         _check_update(m, eta, update, grid)
     scale = eta * m.sensitivity / m.batch_size
     if m.relation is Relation.ADD_REMOVE and m.batching is Batching.WITHOUT_REPLACEMENT:
-        scale *= 2  # another record takes the place of the one that is left out
+        scale *= 2  # another record replaces the one that is left out
     differing = 0.0
     for memory, probability in memories.items():
         for weight, gap in _gaps(_in_memory(a, memory), _in_memory(b, memory), grid):
@@ -122,17 +139,17 @@ def _check_step(
                 raise Inadmissible(f"updates must differ by at most {scale:g}, got {gap:g}")
             differing += probability * weight * (gap > _ROUNDING * scale)
     if m.batching in _VARYING:
-        return  # batches of several sizes may share an update, which hides how many differ
+        return  # batches of several sizes may share an update, so the number that differ is unknown
     rate = 1.0 if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else m.sampling_rate
     if differing > rate * (1 + _ROUNDING):
         raise Inadmissible(f"updates must differ with probability {rate:g}, got {differing:g}")
 
 
 def _gaps(a: Mixture, b: Mixture, grid: Array) -> list[tuple[float, float]]:
-    """Return how far the updates of the same batches are apart, with their probabilities.
+    """Return the distances between updates of the same batches, with their probabilities.
 
-    Where equal updates of different batches were merged, batches are matched by the order of their
-    updates at each state: no matching has a smaller largest gap in one dimension.
+    If equal updates of different batches were merged, batches are matched by the order of their
+    updates at each state: in one dimension no matching has a smaller largest gap.
     """
     (maps, weights), (maps_prime, weights_prime) = a, b
     first = np.stack([phi(grid) for phi in maps])
@@ -151,7 +168,7 @@ def _gaps(a: Mixture, b: Mixture, grid: Array) -> list[tuple[float, float]]:
             np.cumsum(np.take(weights, order_x)),
             np.cumsum(np.take(weights_prime, order_y)),
         )
-        # slivers of rounding between equal sums of weights are no batches
+        # ignore tiny weights that come from rounding
         levels = np.unique(np.round(np.concatenate([upto_x, upto_y]), 12))
         middles = (np.concatenate([[0.0], levels[:-1]]) + levels) / 2
         i = np.minimum(np.searchsorted(upto_x, middles), len(x) - 1)
@@ -183,7 +200,7 @@ def _check_update(m: NoisySGD, eta: float, update: UpdateMap, grid: Array) -> No
 
 
 def _batch_factor(m: NoisySGD) -> float:
-    """Return how many times the divisor a batch can hold, where batches vary in size."""
+    """Return the largest size of a batch divided by the divisor, if batches vary in size."""
     if m.batching is Batching.TRUNCATED_POISSON:
         assert m.max_batch_size is not None  # checked by the mechanism
         return min(m.max_batch_size, m.dataset_size) / m.batch_size
@@ -191,7 +208,7 @@ def _batch_factor(m: NoisySGD) -> float:
 
 
 def _grid(m: NoisySGD, first: Process, second: Process) -> Array:
-    """Return points all over the domain, with the bends of the maps among them."""
+    """Return points over the whole domain, including the kinks of the maps."""
     if m.diameter is not None:
         half = m.diameter / 2
     else:
@@ -203,6 +220,6 @@ def _grid(m: NoisySGD, first: Process, second: Process) -> Array:
         half = max([half, *(1.1 * abs(x) for x in kinks)])
     bends = {x for x in kinks if abs(x) < half}
     grid = np.unique(np.concatenate([np.linspace(-half, half, _POINTS), sorted(bends)]))
-    # of two points closer than this, differences are all rounding
+    # differences between closer points are mostly rounding
     keep = np.concatenate([[True], np.diff(grid) > 1e-7 * half])
     return np.asarray(grid[keep])

@@ -8,12 +8,12 @@ from dataclasses import dataclass, field
 
 
 class OutOfTime(Exception):
-    """A computation was given up because its time was over."""
+    """A computation was stopped at its time limit."""
 
 
 @dataclass(frozen=True)
 class Clock:
-    """Counts the seconds since it was made against a limit, infinite for none."""
+    """Measures the seconds since its creation against a limit, infinite for none."""
 
     limit: float = math.inf
     begun: float = field(default_factory=time.perf_counter)
@@ -25,7 +25,7 @@ class Clock:
 
     @property
     def spent(self) -> float:
-        """Seconds since the clock was made."""
+        """Seconds since the clock was created."""
         return time.perf_counter() - self.begun
 
     @property
@@ -34,12 +34,12 @@ class Clock:
         return self.limit - self.spent
 
     def up_to(self, share: float) -> Clock:
-        """Return a clock that ends when ``share`` of the time that is left is spent."""
+        """Return a clock that ends when ``share`` of the remaining time is spent."""
         if not self.is_limited:
             return self
         return Clock(self.spent + share * max(self.left, 0.0), self.begun)
 
     def check(self, *_: object) -> None:
-        """Raise `OutOfTime` after the limit; takes and ignores what a progress report is given."""
+        """Raise `OutOfTime` after the limit; the arguments of a progress report are ignored."""
         if self.left < 0:
             raise OutOfTime(f"budget must be larger than {self.limit:g} s for this mechanism")

@@ -1,4 +1,4 @@
-"""Quick evaluation of candidates: coarse laws, and divergences by sums over their nodes."""
+"""Fast evaluation of candidates: coarse laws, and divergences as sums over their nodes."""
 
 from __future__ import annotations
 
@@ -42,31 +42,31 @@ from audit.search.objectives import Epsilon, Objective
 Array = NDArray[np.float64]
 _Run = tuple[NoisyMap, float, int]  # the step, where it starts, and how often
 
-# Three to four nodes a standard deviation: an error of some 1e-5, in milliseconds. Certificates are
-# computed from finer laws.
+# Three to four nodes per standard deviation: an error of about 1e-5, in milliseconds. Certificates
+# are computed from finer laws.
 COARSE = Resolution(order=14, width=4.0, reach=9.0)
-_PIECES, _FINE_ORDER = 32, 4  # cells of a panel, where a test's event may end in one
-# Of certificates under a time limit: a bracket of some 1e-6.
+_PIECES, _FINE_ORDER = 32, 4  # cells of a panel; the event of a test may end inside one
+# For certificates under a time limit: a bracket of about 1e-6.
 _AFFORDABLE = (Resolution(order=14, width=4.0, reach=11.0), COARSE)
 _ENDLESS = Clock()
 _TYPICAL_DELTA = 1e-5
-# Measured seconds for a value of a kernel and for a product, and the nodes that a node reaches.
+# Measured seconds per kernel value and per product, and the number of nodes that a node reaches.
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
 _CURVE_PER_QUICK = 12.0  # times that a curve's four laws take as long, work for work
 _FORGOTTEN = 1e-15  # of the starting place: less than what squarings round
-_MOST_STEPS = 10_000  # that are taken one by one, for a candidate
+_MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
 
 
 def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLESS) -> float:
-    """Return the objective of a pair approximately.
+    """Return an approximate value of the objective for a pair.
 
     Raises
     ------
     ValueError
         If the laws cannot be computed; the message says why.
     OutOfTime
-        If the time is over before they are.
+        If the time limit is reached first.
     """
     clock.check()
     processes = pair.processes()
@@ -88,7 +88,7 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
     laws = [laws_on(process, panels, resolution, progress=clock.check)[0] for process in processes]
     value = objective.quick(*_log_masses([law.state for law in laws], panels))
     if not math.isfinite(value) and len(processes[0]) <= _MOST_STEPS:
-        # plain doubles underflowed where it matters
+        # doubles underflowed in a relevant region
         laws = [
             laws_after(process, panels, resolution, [len(process)], clock.check)[0]
             for process in processes
@@ -147,8 +147,8 @@ def fine_law(
 ) -> LawCurve | GaussianPairCurve:
     """Return the exact law of a pair, as fine as the time allows.
 
-    ``quick`` is how many seconds `quick_value` took. Raises ``ValueError`` where there is no law,
-    and `OutOfTime` where it takes too long.
+    ``quick`` is the duration of `quick_value` in seconds. Raises ``ValueError`` if there is no law,
+    and `OutOfTime` if it takes too long.
     """
     processes = pair.processes()
     if clock.is_limited and any(normal_law(process) is None for process in processes):
@@ -162,9 +162,9 @@ def fine_law(
 
 
 def quick_seconds(mechanism: NoisySGD) -> float:
-    """Estimate what `quick_value` takes for a pair of a mechanism; infinite where there is none.
+    """Estimate the duration of `quick_value` for a pair of a mechanism; infinite if impossible.
 
-    The estimate comes from sizes, not from a clock, so that it is the same on every machine.
+    The estimate depends on sizes, not on a clock, so it is the same on every machine.
     """
     try:
         family = next(families(mechanism))
@@ -183,7 +183,7 @@ def quick_seconds(mechanism: NoisySGD) -> float:
 
 
 def _work(pair: Construction, resolution: Resolution, tail: float) -> float:
-    """Return what a law costs, in units of nodes times the nodes that one of them reaches."""
+    """Return the cost of a law: its nodes times the number of nodes that each one reaches."""
     nodes = domain_panels(pair.processes(), resolution, tail).nodes.size
     if nodes <= LARGEST_DENSE:
         return float(nodes**2)
@@ -194,8 +194,8 @@ def _log_masses(states: Sequence[State], panels: Panels) -> list[Array]:
     """Return the log masses of two laws in the same cells.
 
     The event of the best test ends between two nodes. Densities are therefore interpolated on a
-    grid nine times as fine, by the polynomial through the logs of a panel's nodes. Where a law has
-    zeros, or the polynomial another mass than the nodes, the nodes themselves are kept.
+    grid nine times as fine, by the polynomial through the logs of a panel's nodes. If a law has
+    zeros, or the polynomial has another mass than the nodes, the nodes themselves are used.
     """
     followed, weights = _finer(panels.order)
     half = 0.5 * np.diff(panels.edges)[:, None]

@@ -1,6 +1,6 @@
 """Families of pairs, parametrised by the points of a unit cube.
 
-Coordinates come in stages, each of which adds freedom to the one before: the shared drift and the
+Coordinates come in stages, each of which adds freedom to the previous one: the shared drift and the
 start point; then curvature, its centre and the push of the differing record; then free shapes of
 all gradients. A point of an earlier stage is a point of the later stages with neutral coordinates
 appended.
@@ -25,13 +25,13 @@ from audit.mechanism import Batching, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
-_CELLS = 6  # of the domain, in each of which the others' gradient has a slope of its own
-_STRONGEST_DRIFT = 10.0  # a step, in standard deviations of its noise
-_WEAKEST = 1e-4  # the least of a coordinate that is laid out on a logarithmic scale
+_CELLS = 6  # parts of the domain; the others' gradient has one slope in each
+_STRONGEST_DRIFT = 10.0  # drift per step, in standard deviations of its noise
+_WEAKEST = 1e-4  # smallest value of a coordinate on a logarithmic scale
 
 
 def _log_scale(u: float) -> float:
-    """Return 0 at 0, then ``_WEAKEST`` to 1, evenly in the logarithm."""
+    """Return 0 at 0, then ``_WEAKEST`` to 1, evenly spaced in the logarithm."""
     return 0.0 if u <= 0 else float(_WEAKEST ** (1 - u))
 
 
@@ -44,7 +44,7 @@ class Family:
     mechanism
         The mechanism whose assumptions every pair satisfies.
     position
-        The batch of the cycle that holds the record, for cyclic batches.
+        The batch of the cycle that contains the record, for cyclic batches.
     """
 
     mechanism: NoisySGD
@@ -71,11 +71,11 @@ class Family:
         return tuple(first), tuple(second), tuple(third)
 
     def names(self, stage: int) -> tuple[str, ...]:
-        """Names of all coordinates up to ``stage``, from 0."""
+        """Return the names of all coordinates up to ``stage``, from 0."""
         return tuple(name for part in self.stages[: stage + 1] for name in part)
 
     def neutral(self, stage: int) -> Array:
-        """Return the coordinates that ``stage`` adds, where they change nothing."""
+        """Return the coordinates that ``stage`` adds, at the values that change nothing."""
         return np.array([self._neutral(name) for name in self.stages[stage]])
 
     def _neutral(self, name: str) -> float:
@@ -83,7 +83,7 @@ class Family:
         return 0.5 if signed or name in ("drift", "start", "centre", "split") else 0.0
 
     def _slope(self, u: dict[str, float], name: str) -> float:
-        """Return a share of the steepest slope; losses that need not be convex may bend down."""
+        """Return a share of the steepest slope; non-convex losses may have negative curvature."""
         t = u.get(name, self._neutral(name))
         if self.mechanism.convex:
             return _log_scale(t)
@@ -108,7 +108,7 @@ class Family:
 
     @cached_property
     def _half(self) -> float:
-        """Half the width of where things happen."""
+        """Half the width of the relevant region."""
         m = self.mechanism
         if m.diameter is not None:
             return m.diameter / 2
@@ -117,7 +117,7 @@ class Family:
 
     @cached_property
     def _drifts(self) -> tuple[float, float]:
-        """Gradients that all other records may have, as far as they are worth trying."""
+        """Range of the gradients of all other records that are worth trying."""
         low, high = others_range(self.mechanism)
         most = _STRONGEST_DRIFT * self.mechanism.noise_std
         return max(-high, -most), min(-low, most)
@@ -129,7 +129,7 @@ class Family:
         return 1 / self._eta if smoothness is None else min(smoothness, 2 / self._eta)
 
     def _drift(self, u: float) -> float:
-        """Map [0, 1] to the allowed gradients, finely around zero."""
+        """Map [0, 1] to the allowed gradients, with a fine resolution near zero."""
         low, high = self._drifts
         t = 2 * u - 1
         end = high if t > 0 else -low
@@ -139,7 +139,7 @@ class Family:
         return math.copysign(min(size, end), t)
 
     def locate(self, gradient: float, start: float) -> Array:
-        """Return the point of the first stage where the others have a gradient, from a start."""
+        """Return the point of the first stage with this gradient of the others and this start."""
         low, high = self._drifts
         end = high if gradient > 0 else -low
         share = 0.0
@@ -172,7 +172,7 @@ class Family:
         others = self._others(u, "drift", "curvature", centre, floor, shift)
         later = None
         if u.get("later drift", 0.0) > 0 or u.get("later curvature", 0.0) > 0:
-            # zero stands for "as before", so that earlier stages are part of this one
+            # zero means "as before", so that earlier stages are part of this one
             drift = "later drift" if u["later drift"] > 0 else "drift"
             later = self._others(u, drift, "later curvature", centre, floor, shift)
         return GradientPair(
@@ -223,7 +223,7 @@ class Family:
         return _capped(edges, values, low, high)
 
     def _allowed(self, shift: float) -> tuple[float, float]:
-        """Return the least and the largest gradient of another record."""
+        """Return the smallest and the largest gradient of another record."""
         m = self.mechanism
         low, high = others_range(m)
         if m.gradient_sensitivity is None:
@@ -237,7 +237,7 @@ class Family:
     def _records(
         self, u: dict[str, float], floor: float
     ) -> tuple[PiecewiseLinear, PiecewiseLinear, float]:
-        """Return the differing record's gradients, and how far both are shifted."""
+        """Return the gradients of the differing record, and the shift of both."""
         m = self.mechanism
         push, push_prime = record_pushes(m)
         bound = m.gradient_bound
@@ -255,9 +255,9 @@ class Family:
         return record, self._tilted(second, tilt, up=False), shift
 
     def _tilted(self, value: float, slope: float, *, up: bool) -> PiecewiseLinear:
-        """Return a line that is ``value`` at the left end and rises, or rises to it at the right.
+        """Return an increasing line with ``value`` at the left end (``up``) or at the right end.
 
-        Either brings the two gradients of the record nearer to each other, never farther apart.
+        Either brings the two gradients of the record closer to each other, never farther apart.
         """
         if slope == 0:
             return PiecewiseLinear.constant(value)
@@ -272,7 +272,7 @@ class Family:
 
 
 def _capped(edges: Array, values: Array, low: float, high: float) -> PiecewiseLinear:
-    """Return the line through the points, cut off at ``low`` and ``high``."""
+    """Return the line through the points, clipped to ``low`` and ``high``."""
     points, kept = list(edges), list(values)
     for a, b, left, right in zip(edges[:-1], edges[1:], values[:-1], values[1:], strict=True):
         for end in (low, high):
@@ -281,15 +281,15 @@ def _capped(edges: Array, values: Array, low: float, high: float) -> PiecewiseLi
                 kept.append(end)
     order = np.argsort(points, kind="stable")
     x, y = np.array(points)[order], np.clip(np.array(kept)[order], low, high)
-    # bends closer together than this are one bend
+    # kinks closer together than this are one kink
     keep = np.concatenate([[True], np.diff(x) > 1e-9 * (edges[-1] - edges[0])])
     return PiecewiseLinear(tuple(x[keep].tolist()), tuple(y[keep].tolist()), (0.0, 0.0))
 
 
 def families(mechanism: NoisySGD) -> Iterator[Family]:
-    """Yield the families of a mechanism: one for each batch that may hold the record.
+    """Yield the families of a mechanism: one for each batch that may contain the record.
 
-    Of a long cycle the last batch, the first and a few between are taken.
+    For a long cycle: the last batch, the first one and a few between.
     """
     if mechanism.batching is not Batching.CYCLIC:
         yield Family(mechanism)

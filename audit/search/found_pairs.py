@@ -1,4 +1,4 @@
-"""Files of found pairs: the mechanism, the construction, and what it certifies, as YAML."""
+"""Files of found pairs: the mechanism, the construction and its certified value, as YAML."""
 
 from __future__ import annotations
 
@@ -23,9 +23,16 @@ from audit.search.optimizer import Found
 
 @dataclass(frozen=True)
 class StoredPair:
-    """A pair read from a file; admissible, but not computed anew.
+    """A pair read from a file; it is admissible, but its laws were not recomputed.
 
-    ``bracket`` is what the file says that the ``objective`` is.
+    Attributes
+    ----------
+    construction : Construction
+        The pair.
+    objective : Objective
+        The objective that the search maximised.
+    bracket : tuple of float
+        The bracket of the objective that is stored in the file.
     """
 
     construction: Construction
@@ -33,19 +40,27 @@ class StoredPair:
     bracket: Bracket
 
     def recomputed(self) -> Bracket:
-        """Compute the laws again and return the bracket of the objective."""
+        """Compute the laws again and return the bracket of the objective.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
         return self.objective.bracket(exact.curve(self.construction))
 
 
 @dataclass(frozen=True)
 class FoundObjective:
-    """The objective in a file: exactly one of the two is given."""
+    """The objective in a file; exactly one of the two is given."""
 
     epsilon_at_delta: float | None = None
     renyi_order: float | None = None
 
     def objective(self) -> Epsilon | RenyiDivergence:
-        """Return what was maximised."""
+        """Return the objective that was maximised."""
         if (self.epsilon_at_delta is None) == (self.renyi_order is None):
             raise ValueError("objective must be epsilon_at_delta or renyi_order")
         if self.epsilon_at_delta is not None:
@@ -75,7 +90,27 @@ class FoundFile:
 
 
 def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
-    """Return the text of a file that `read_found` reads."""
+    """Return the text of a file that `read_found` reads.
+
+    Parameters
+    ----------
+    found : Found
+        The result of a search.
+    objective : Epsilon or RenyiDivergence
+        The objective of the search.
+
+    Returns
+    -------
+    str
+        The YAML text.
+
+    Examples
+    --------
+    ::
+
+        found = worst_case(m, delta=1e-5, budget=20.0, seed=0)
+        print(to_yaml(found, Epsilon(1e-5)))
+    """
     content = FoundFile(
         mechanism=found.construction.mechanism,
         pair=encode_pair(found.construction),
@@ -92,12 +127,28 @@ def to_yaml(found: Found, objective: Epsilon | RenyiDivergence) -> str:
 
 
 def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) -> None:
-    """Write a found pair to ``path``, whole or not at all.
+    """Write a found pair to a file, atomically.
+
+    Parameters
+    ----------
+    found : Found
+        The result of a search.
+    objective : Epsilon or RenyiDivergence
+        The objective of the search.
+    path : pathlib.Path
+        The file.
 
     Raises
     ------
     OSError
         If the file cannot be written.
+
+    Examples
+    --------
+    ::
+
+        found = worst_case(m, delta=1e-5, budget=20.0, seed=0)
+        write_found(found, Epsilon(1e-5), Path("found.yaml"))
     """
     path.parent.mkdir(parents=True, exist_ok=True)
     handle, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
@@ -113,12 +164,29 @@ def write_found(found: Found, objective: Epsilon | RenyiDivergence, path: Path) 
 def read_found(path: Path) -> StoredPair:
     """Read a file of `write_found`, and check that its pair is admissible.
 
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file.
+
+    Returns
+    -------
+    StoredPair
+        The pair.
+
     Raises
     ------
     ValueError
-        If the file is no such file, or its pair breaks an assumption; the message names the file.
+        If the content is invalid, or the pair breaks an assumption; the message names the file.
     OSError
         If the file cannot be read.
+
+    Examples
+    --------
+    ::
+
+        stored = read_found(Path("found.yaml"))
+        stored.construction, stored.recomputed()
     """
     try:
         content: FoundFile = codec.decode(
@@ -133,7 +201,7 @@ def read_found(path: Path) -> StoredPair:
 
 
 def shipped(mechanism: NoisySGD) -> tuple[Construction, ...]:
-    """Return the pairs that were found for this very mechanism and are shipped with the package."""
+    """Return the pairs that were found for exactly this mechanism and ship with the package."""
     return tuple(
         stored.construction
         for stored in _shipped_files()

@@ -1,4 +1,4 @@
-"""Objectives of a search: quick values for candidates, brackets for the pair that is kept."""
+"""Objectives of a search: fast values for candidates, error brackets for the best pair."""
 
 from __future__ import annotations
 
@@ -23,25 +23,71 @@ ExactCurve = LawCurve | GaussianPairCurve
 
 
 class Objective(Protocol):
-    """A measure of how distinguishable two laws are; larger is worse for privacy."""
+    """A measure of how distinguishable two laws are; a larger value means less privacy."""
 
     @property
     def tail(self) -> float:
-        """How many standard deviations of an unbounded side matter."""
+        """Number of standard deviations of an unbounded side that matter."""
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the objective of two laws, given as log masses of the same cells."""
+        """Return the objective from coarse laws.
+
+        Parameters
+        ----------
+        log_p, log_q : numpy.ndarray
+            Log masses of the two laws in the same cells.
+
+        Returns
+        -------
+        float
+            The approximate value.
+        """
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return (low, high) that contain the objective of a computed curve."""
+        """Return an error bracket of the objective.
+
+        Parameters
+        ----------
+        curve : LawCurve or GaussianPairCurve
+            The exact curve of a pair.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the largest value of the objective that an upper bound allows."""
+        """Return the largest objective that an upper bound allows.
+
+        Parameters
+        ----------
+        bound : PrivacyCurve
+            The bound.
+
+        Returns
+        -------
+        float
+            The value.
+        """
 
 
 @dataclass(frozen=True)
 class Epsilon:
-    """Epsilon at ``delta``, the worse order of the pair."""
+    """Maximise epsilon at ``delta``, for the worse order of the pair.
+
+    Parameters
+    ----------
+    delta : float
+        The delta, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If ``delta`` is not in [0, 1).
+    """
 
     delta: float
 
@@ -50,25 +96,71 @@ class Epsilon:
 
     @property
     def tail(self) -> float:
-        """Where far less than delta is lost."""
+        """Number of standard deviations beyond which far less than delta is lost."""
         return _tail_of(self.delta)
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return epsilon of two laws, given as log masses of the same cells."""
+        """Return epsilon from coarse laws.
+
+        Parameters
+        ----------
+        log_p, log_q : numpy.ndarray
+            Log masses of the two laws in the same cells.
+
+        Returns
+        -------
+        float
+            The approximate value.
+        """
         return max(_epsilon(log_p, log_q, self.delta), _epsilon(log_q, log_p, self.delta))
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return (low, high) that contain epsilon."""
+        """Return an error bracket of epsilon.
+
+        Parameters
+        ----------
+        curve : LawCurve or GaussianPairCurve
+            The exact curve of a pair.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
         return curve.epsilon_bracket(self.delta)
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the bound's epsilon."""
+        """Return epsilon that an upper bound allows.
+
+        Parameters
+        ----------
+        bound : PrivacyCurve
+            The bound.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         return bound.epsilon(self.delta)
 
 
 @dataclass(frozen=True)
 class RenyiDivergence:
-    """The Renyi divergence of order ``alpha``, the worse order of the pair."""
+    """Maximise the Renyi divergence of order ``alpha``, for the worse order of the pair.
+
+    Parameters
+    ----------
+    alpha : float
+        The Renyi order, above 1.
+
+    Raises
+    ------
+    ValueError
+        If ``alpha`` is not above 1.
+    """
 
     alpha: float
 
@@ -77,11 +169,22 @@ class RenyiDivergence:
 
     @property
     def tail(self) -> float:
-        """Everything: a divergence may consist of the far tails."""
+        """All standard deviations: a divergence may come from the far tails."""
         return TAIL
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the divergence of two laws, given as log masses of the same cells."""
+        """Return the Renyi divergence from coarse laws.
+
+        Parameters
+        ----------
+        log_p, log_q : numpy.ndarray
+            Log masses of the two laws in the same cells.
+
+        Returns
+        -------
+        float
+            The approximate value.
+        """
         return max(self._divergence(log_p, log_q), self._divergence(log_q, log_p))
 
     def _divergence(self, log_p: Array, log_q: Array) -> float:
@@ -92,17 +195,54 @@ class RenyiDivergence:
         return float(logsumexp(terms)) / (self.alpha - 1)
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return (low, high) that contain the divergence."""
+        """Return an error bracket of the Renyi divergence.
+
+        Parameters
+        ----------
+        curve : LawCurve or GaussianPairCurve
+            The exact curve of a pair.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
         return curve.renyi_bracket(self.alpha)
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the bound's divergence."""
+        """Return the Renyi divergence that an upper bound allows.
+
+        Parameters
+        ----------
+        bound : PrivacyCurve
+            The bound.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         return bound.renyi(self.alpha)
 
 
 @dataclass(frozen=True)
 class ClaimedEpsilon:
-    """Epsilon over what ``claim`` allows, the largest ratio over ``deltas``: above 1 refutes."""
+    """Maximise the ratio of epsilon to a claim, over several deltas; above 1 refutes the claim.
+
+    Parameters
+    ----------
+    claim : callable
+        The claimed epsilon as a function of delta, positive at each of ``deltas``.
+    deltas : tuple of float
+        The deltas, in [0, 1).
+
+    Raises
+    ------
+    ValueError
+        If there is no delta, one is not in [0, 1), or a claimed epsilon is not positive.
+    """
 
     claim: Callable[[float], float]
     deltas: tuple[float, ...]
@@ -116,32 +256,89 @@ class ClaimedEpsilon:
 
     @property
     def tail(self) -> float:
-        """Where far less than the least delta is lost."""
+        """Number of standard deviations beyond which far less than the smallest delta is lost."""
         return _tail_of(min(self.deltas))
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the largest ratio of two laws, given as log masses of the same cells."""
+        """Return the largest ratio from coarse laws.
+
+        Parameters
+        ----------
+        log_p, log_q : numpy.ndarray
+            Log masses of the two laws in the same cells.
+
+        Returns
+        -------
+        float
+            The approximate value.
+        """
         return max(Epsilon(d).quick(log_p, log_q) / self.claim(d) for d in self.deltas)
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return (low, high) that contain the largest ratio."""
+        """Return an error bracket of the largest ratio.
+
+        Parameters
+        ----------
+        curve : LawCurve or GaussianPairCurve
+            The exact curve of a pair.
+
+        Returns
+        -------
+        low : float
+            The lower end.
+        high : float
+            The upper end.
+        """
         brackets = [curve.epsilon_bracket(d) for d in self.deltas]
         claims = [self.claim(d) for d in self.deltas]
         low = max(b[0] / c for b, c in zip(brackets, claims, strict=True))
         return low, max(b[1] / c for b, c in zip(brackets, claims, strict=True))
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the largest ratio that an upper bound allows."""
+        """Return the largest ratio that an upper bound allows.
+
+        Parameters
+        ----------
+        bound : PrivacyCurve
+            The bound.
+
+        Returns
+        -------
+        float
+            The value.
+        """
         return max(bound.epsilon(d) / self.claim(d) for d in self.deltas)
 
 
 def _tail_of(delta: float) -> float:
-    """Return standard deviations beyond which there is less than 1e-20 delta."""
+    """Return the standard deviations beyond which the mass is below 1e-20 delta."""
     return TAIL if delta == 0 else min(math.sqrt(2 * math.log(1e20 / delta)), TAIL)
 
 
 def tightest_bound(mechanism: NoisySGD, objective: Objective) -> tuple[float, str] | None:
-    """Return the least value that a sound bound allows, and its id; None where none applies."""
+    """Return the smallest value that a sound bound of the catalogue allows.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        The mechanism.
+    objective : Objective
+        The objective.
+
+    Returns
+    -------
+    tuple of (float, str) or None
+        The value and the id of the bound; None if no sound bound applies.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=10, dataset_size=10, batch_size=10, step_size=1.0,
+    ...                    noise_std=4.0, lipschitz=1.0, smoothness=1.0, diameter=1.0)
+    >>> value, id = tightest_bound(m, RenyiDivergence(2.0))
+    >>> round(value, 4), id
+    (0.025, 'accounting.full_batch')
+    """
     if isinstance(objective, Epsilon) and objective.delta > 0:
         try:
             best = bounds.best(mechanism, delta=objective.delta)
@@ -160,13 +357,13 @@ def _epsilon(log_p: Array, log_q: Array, delta: float) -> float:
     """Return the epsilon at which sum max(p - e^epsilon q, 0) over the cells is ``delta``."""
     held = log_p > -np.inf
     ratio = log_p[held] - log_q[held]
-    if delta == 0:  # noise reaches everywhere: where q vanished it has underflowed
+    if delta == 0:  # the noise has full support: a mass q of 0 has underflowed
         return max(float(np.max(ratio[np.isfinite(ratio)], initial=0.0)), 0.0)
     order = np.argsort(-ratio)
     ratio = ratio[order]
-    # q may be far below the smallest double where epsilon is large
+    # q may be far below the smallest double if epsilon is large
     p, log_q = np.cumsum(np.exp(log_p[held][order])), np.logaddexp.accumulate(log_q[held][order])
-    # delta at epsilon = ratio[k], the cells with larger ratios in the event; rises with k
+    # delta at epsilon = ratio[k], with the cells of larger ratios as the event; increases with k
     with np.errstate(over="ignore", invalid="ignore"):
         reached = p - np.exp(ratio + log_q) > delta
     last = (int(np.argmax(reached)) if reached.any() else len(p)) - 1

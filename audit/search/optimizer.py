@@ -32,13 +32,13 @@ from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tig
 Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]
 
-_SHORTLIST = 2  # candidates whose laws are computed finely at the end
-_SAME = 1e-6  # relative; candidates so near to each other are one
-_NEAR = 0.99  # quick values are not farther off
-# How many quick values a certificate takes at least, and a margin for it: pairs differ.
+_SHORTLIST = 2  # candidates whose fine laws are computed at the end
+_SAME = 1e-6  # relative; closer candidates count as one
+_NEAR = 0.99  # quick values are more accurate than this
+# Duration of a certificate in quick values, at least, and a margin because pairs differ.
 _LEAST_CERTIFICATE, _MARGIN = 4.0, 1.5
-_LAW_SHARE = 0.8  # of the time for a certificate that its law may take
-_REACHED = 1e-9  # relative; a pair so near to an upper bound cannot be improved
+_LAW_SHARE = 0.8  # share of the time of a certificate for its law
+_REACHED = 1e-9  # relative; a pair this close to an upper bound cannot be improved
 
 
 @dataclass(frozen=True)
@@ -47,18 +47,18 @@ class Found:
 
     Attributes
     ----------
-    construction
+    construction : Construction
         An admissible pair, which passes `audit.search.check_admissible`.
-    law
+    law : LawCurve or GaussianPairCurve
         Its exact privacy curve.
-    bracket
+    bracket : tuple of float
         (low, high) of the objective on that curve; ``low`` is certified.
-    evaluations
+    evaluations : int
         Number of pairs tried.
-    seconds
-        Wall time.
-    seed
-        Seed of the points that were tried first.
+    seconds : float
+        Wall time, in seconds.
+    seed : int
+        Seed of the initial points.
     """
 
     construction: Construction
@@ -83,30 +83,35 @@ def worst_case(
     """Search the admissible pairs of a mechanism for the one that is easiest to distinguish.
 
     Every family of `audit.search.families` is sampled and then refined: first in drift and start
-    alone, then with curvature, then with free shapes. The order of the pairs tried depends on
-    ``seed`` alone, and the budget ends the search. With ``evaluations`` alone the result is the
-    same on every machine.
+    alone, then with curvature, then with free shapes. The order of the pairs depends on ``seed``
+    only, and the budget ends the search. With ``evaluations`` alone the result is the same on every
+    machine.
 
     Parameters
     ----------
-    mechanism
+    mechanism : NoisySGD
         The mechanism whose assumptions every pair satisfies.
-    budget
-        Seconds, above 0, or None for no limit. They include the certificate, which is computed
-        less finely where that is what they allow; a law that is being computed when they end is
-        given up.
-    seed
-        Seed of the points that are tried first, a whole number of at least 0.
-    delta
+    budget : float, optional
+        Time limit in seconds, above 0; by default none. It includes the certificate, which is
+        computed less finely if the time requires it; a law that is being computed when the time
+        ends is abandoned.
+    seed : int
+        Seed of the initial points; a non-negative integer.
+    delta : float, optional
         Maximise epsilon at this delta.
-    objective
-        Maximise this instead; exactly one of ``delta`` and ``objective`` must be given.
-    evaluations
-        Maximum number of pairs to try; None for no limit. This or ``budget`` must be given.
-    hints
-        Where the search begins: pairs of a gradient of the other records and a start point.
-    progress
+    objective : Objective, optional
+        Maximise this objective instead; exactly one of ``delta`` and ``objective`` must be given.
+    evaluations : int, optional
+        Maximum number of pairs to try; by default no limit. This or ``budget`` must be given.
+    hints : sequence of (float, float), optional
+        Initial points: pairs of a gradient of the other records and a start point.
+    progress : callable, optional
         Called as ``progress(seconds spent, best so far)`` after each pair.
+
+    Returns
+    -------
+    Found
+        The best pair with its certificate.
 
     Raises
     ------
@@ -161,7 +166,7 @@ def worst_case(
 
 
 class _Finished(Exception):
-    """The budget is spent, or the best pair reaches an upper bound."""
+    """The budget is spent, or the best pair attains an upper bound."""
 
 
 @dataclass(frozen=True)
@@ -177,8 +182,8 @@ class _Certificate:
 class _Evaluator:
     """Evaluate pairs until the budget is spent, and keep the best.
 
-    Under a time limit the first pair is certified at once: so there is a certificate whatever
-    happens, and it is known how long another one takes.
+    Under a time limit the first pair is certified at once, so that there is always a certificate
+    and the duration of another one is known.
     """
 
     objective: Objective
@@ -188,12 +193,12 @@ class _Evaluator:
     count: int = 0
     best: list[tuple[float, Construction]] = field(default_factory=list)
     refusal: str = ""
-    certificates: float = 0.0  # how many times as long as a quick value a certificate takes
+    certificates: float = 0.0  # duration of a certificate, in quick values
     first: _Certificate | None = None
     longest: float = 0.0  # seconds that a pair took
 
     def value(self, pair: Construction) -> float:
-        """Return the objective of a pair, -inf where it cannot be computed."""
+        """Return the objective of a pair, -inf if it cannot be computed."""
         if self.count >= self.evaluations or self.clock.left < self.reserve:
             raise _Finished
         self.count += 1
@@ -226,7 +231,7 @@ class _Evaluator:
         return (1 + _MARGIN * self.certificates) * self.longest
 
     def certified(self) -> _Certificate | None:
-        """Compute the shortlist finely and return the pair with the largest certified value."""
+        """Compute fine laws of the shortlist and return the largest certificate."""
         best = self.first
         for quick, pair in self.best:
             if quick < _NEAR * self.best[0][0]:
@@ -239,12 +244,12 @@ class _Evaluator:
         return best
 
     def _certificate(self, pair: Construction) -> _Certificate | None:
-        """Return what a pair certifies, None where its law cannot be computed (in time)."""
+        """Return the certificate of a pair; None if its law cannot be computed in time."""
         if self.first is not None and pair == self.first.pair:
             return self.first
         try:
             check_admissible(pair)
-            # its numbers take time, too
+            # its numbers take time too
             law = fine_law(pair, self.objective, self.clock.up_to(_LAW_SHARE), self.longest)
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)
@@ -260,14 +265,14 @@ class _Evaluator:
 
 
 def _quadratics(mechanism: NoisySGD) -> Iterator[Construction]:
-    """Yield quadratics of the least and the largest curvature, the optimum where it is known."""
+    """Yield quadratics of the smallest and the largest curvature, with a known optimum."""
     least, most = mechanism.strong_convexity, mechanism.smoothness
     curvatures = [least] if most is None or most == least else [least, most]
     makers: list[Callable[[], Construction]] = [
         functools.partial(QuadraticPair, mechanism, curvature) for curvature in curvatures
     ]
     if mechanism.batching is Batching.CYCLIC and most is not None and least < most:
-        # the record's batch may forget what earlier batches gathered
+        # the record's batch may reset the effect of earlier batches
         own = np.unique([*np.linspace(least, most, 9), min(1 / _largest_step(mechanism), most)])
         makers += [functools.partial(CyclicQuadraticPair, mechanism, least, float(k)) for k in own]
     for make in makers:
@@ -282,7 +287,7 @@ def _largest_step(mechanism: NoisySGD) -> float:
 
 
 def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
-    """Whether the best pair so far reaches an upper bound."""
+    """Return whether the best pair so far attains an upper bound."""
     bound = tightest_bound(mechanism, evaluator.objective)
     if bound is None or not evaluator.best or evaluator.best[0][0] < _NEAR * bound[0]:
         return False
@@ -293,7 +298,7 @@ def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
 def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
     """Sample and refine, stage by stage, then again from other points until the budget is spent.
 
-    All families are tried in drift and start; only the best of them go on to later stages.
+    All families are tried in drift and start; only the best of them continue to later stages.
     """
     sequence = np.random.SeedSequence(seed)
     for round_ in range(10**6):
@@ -314,7 +319,7 @@ def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
 
 @dataclass(frozen=True, eq=False)
 class _LocalOptimum:
-    """Where a local search ended, and the objective there."""
+    """The end point of a local search, and its objective."""
 
     value: float
     family: Family
@@ -322,7 +327,7 @@ class _LocalOptimum:
 
 
 def _sampled(family: Family, stage: int, round_: int, sequence: np.random.SeedSequence) -> Array:
-    """Return points to try first, shape (count, dimension)."""
+    """Return the initial points, shape (count, dimension)."""
     dimension = len(family.names(stage))
     count = 2 ** min(4 + stage + round_, 8)
     if dimension == 0:
@@ -331,7 +336,7 @@ def _sampled(family: Family, stage: int, round_: int, sequence: np.random.SeedSe
     points = np.asarray(sobol.random(count))
     if stage or round_:
         return points
-    # optima often lie at an end: the strongest drift, a start at the wall
+    # optima are often at an end: the strongest drift, a start at the wall
     corners = itertools.product((0.0, 0.5, 1.0), repeat=dimension)
     return np.concatenate([np.array(list(corners)), points])
 
@@ -343,7 +348,7 @@ def _refined(
     points: Array,
     evaluator: _Evaluator,
 ) -> list[_LocalOptimum]:
-    """Return where local searches end that begin at the best points of a stage."""
+    """Return the local optima of searches from the best points of a stage."""
 
     def loss(point: Array) -> float:
         outside = float(np.sum(np.maximum(point - 1, 0) + np.maximum(-point, 0)))

@@ -155,7 +155,7 @@ def test_broken_includes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
         ([], "give claims files, or --witness"),
         (["x", "--witness", "y"], "give claims files, or --witness"),
         (["x", "--accept", "why"], "--accept needs --lock"),
-        (["x", "--lock", "l", "--fresh-seed"], "leave --seed and --fresh-seed"),
+        (["x", "--lock", "l", "--fresh-seed"], "omit --seed and --fresh-seed"),
         (["x", "--seed", "1", "--fresh-seed"], "not allowed with"),
         (["x", "--format", "xml"], "invalid choice: 'xml'"),
     ],
@@ -271,7 +271,7 @@ def test_the_lock(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     before = kept.read_text()
     status, told = locked("--accept", "hurry")
     assert status == 2
-    assert "nothing was accepted, for something is broken" in told
+    assert "nothing was accepted, because a claim or a file is broken" in told
     assert kept.read_text() == before
     write(tmp_path, GOOD.replace("4.4", "4.5"))
     assert locked("--accept", " ")[0] == 2
