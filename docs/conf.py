@@ -63,7 +63,7 @@ html_copy_source = False
 html_theme_options = {
     "collapse_navigation": True,
     "logo": {"text": "Noisy-SGD Audit"},
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 5,
     "show_prev_next": True,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],

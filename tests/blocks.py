@@ -26,7 +26,7 @@ QUICK = {
     "make ": "make -n ",
     "budget=20": "budget=2 evaluations=20",
     "scenario=drifted_walk parallel": f"scenario=drifted_walk draw=false {SHORT} parallel",
-    "-m scenario=drifted_walk": f"-m scenario=drifted_walk {SHORT}",
+    "-m scenario=drifted_walk": f"-m scenario=drifted_walk draw=false {SHORT}",
     "audit scenario=drifted_walk settings": (  # the only one that draws every figure
         "audit scenario=drifted_walk 'settings.full_batch.steps_shown=[30]' settings"
     ),
