@@ -10,7 +10,6 @@ import contextlib
 import json
 import sys
 import tempfile
-from dataclasses import dataclass
 from typing import Any
 from unittest import mock
 
@@ -21,8 +20,8 @@ from audit.constructions import BiasedWalk
 from audit.simulation import WalkCounts, iterates
 from audit.simulation.backends import Kind, Parallel
 from audit.simulation.backends.cuda import kernels
+from audit.simulation.backends.cuda.launches import Device
 from audit.simulation.blocks import Stream
-from audit.simulation.device_work import DeviceWork
 from audit.simulation.dimensions import (
     Ball,
     Box,
@@ -41,12 +40,7 @@ from tests.simulation.dimensions import cases as points
 from tests.simulation.dimensions.test_kernels import VARIANTS
 
 CUDA = Parallel(Kind.CUDA)
-ROUNDS_AND_A_PART = 2 * kernels.LANES + 3
-WALKS = {  # how many of each: few where all lanes are alike
-    "often biased": 3, "two-sided, full": 3, "drifted, Poisson": 3, "truncated Poisson": 3,
-    "random allocation": 3, "absorbing": 3, "slopes": 3, "resets, Poisson": 3, "kinked": 3,
-    "Hölder": 3, "random stop": 3, "paths of three lengths": ROUNDS_AND_A_PART,
-}  # fmt: skip
+ROUNDS = kernels.LANES + 3  # of all lanes, and of some
 POINTS = {
     "shuffled, box": points.pair(Huber(1.5, 0.7), Box(0.9), Batching.SHUFFLED),
     "without replacement": points.pair(Logistic(0.4), Ball(1.6), Batching.WITHOUT_REPLACEMENT),
@@ -68,17 +62,6 @@ POINTS = {
 }
 
 
-@dataclass(frozen=True)
-class FinalPoints:
-    """The points of a job of counts, in place of the counts."""
-
-    counts: LinearScoreCounts
-
-    def device_work(self) -> DeviceWork:
-        work = self.counts.device_work()
-        return DeviceWork(work.sides, work.seed, work.parts, None, None, work.diverged)
-
-
 def drawn(job: Any, where: Parallel) -> np.ndarray:
     """All samples of a job, block by block."""
     found: list[np.ndarray] = []
@@ -93,9 +76,22 @@ def drawn(job: Any, where: Parallel) -> np.ndarray:
     return np.concatenate(found)
 
 
+def walks_of(name: str, trials: int) -> Iterates:
+    """A job that returns final iterates of a process."""
+    return Iterates(((cases.COMPILED[name](), Stream.X),), trials, seed=5)
+
+
+def compared(job: Any) -> str:
+    """What a device says of its first runs, which it compares bit by bit; nothing if all is well.
+
+    A few runs are enough where lanes are all alike, as a simulated thread takes a millisecond.
+    """
+    return message(lambda: Device(job.device_work()))
+
+
 def walked(name: str, trials: int) -> bool:
-    """Whether the final iterates of a process have the bits of the processor's."""
-    job = Iterates(((cases.COMPILED[name](), Stream.X),), trials, seed=5)
+    """Whether all final iterates of a job have the bits of the processor's."""
+    job = walks_of(name, trials)
     here, there = drawn(job, HERE), drawn(job, CUDA)
     return here.tobytes() == there.tobytes() and np.unique(there).size > trials / 4
 
@@ -127,16 +123,21 @@ def resumed() -> bool:
         return bool(np.array_equal(run_job(job, folder=folder, backend=CUDA), run_job(job)))
 
 
-def scored(name: str) -> bool:
-    """Whether the scores of points in d dimensions are counted as on the processor."""
+def scores_of(name: str, trials: int) -> LinearScoreCounts:
+    """A job that counts scores of points in d dimensions."""
     pair = POINTS[name]
-    job = LinearScoreCounts(
+    return LinearScoreCounts(
         pair=pair,
         direction=np.arange(1.0, 1.0 + pair.dimension),
         thresholds=np.linspace(-2.0, 2.0, 9),
-        trials=kernels.LANES + 2 if name == "without replacement" else 5,
+        trials=trials,
         seed=3,
     )
+
+
+def scored(name: str, trials: int) -> bool:
+    """Whether scores are counted as on the processor."""
+    job = scores_of(name, trials)
     return bool(np.array_equal(run_job(job), run_job(job, backend=CUDA)))
 
 
@@ -165,9 +166,9 @@ def far_away(x: float, g: float, z: float, scale: float, std: float, half_side: 
 def planted() -> dict[str, str]:
     """What is said where the device rounds otherwise than the processor."""
     with mock.patch.object(kernels, "stepped", separately_rounded):
-        walk = message(lambda: walked("two-sided, full", 3))
+        walk = compared(walks_of("two-sided, full", 3))
     with mock.patch.object(kernels, "moved", far_away):
-        point = message(lambda: scored("full, summed"))
+        point = compared(scores_of("full, summed", 3))
     return {"walk": walk, "points": point}
 
 
@@ -187,10 +188,15 @@ def refused() -> dict[str, str]:
 def main() -> None:
     """Print all comparisons."""
     found = {
-        "walks": {name: walked(name, trials) for name, trials in WALKS.items()},
-        "counts": {str(k): counted(k, 170) for k in (64, 1500)},
-        "resumed": resumed(),
-        "points": {name: scored(name) for name in POINTS},
+        "walks": {name: compared(walks_of(name, 3)) for name in cases.COMPILED},
+        "points": {name: compared(scores_of(name, 3)) for name in POINTS},
+        "jobs": {
+            "walks in rounds, of several paths": walked("paths of three lengths", ROUNDS),
+            "counts in shared memory": counted(64, 170),
+            "counts in the device's memory": counted(kernels.BINS + 1, 170),
+            "points in rounds": scored("without replacement", ROUNDS),
+            "a checkpoint that continues": resumed(),
+        },
         "planted": planted(),
         "refused": refused(),
     }

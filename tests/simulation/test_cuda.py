@@ -42,14 +42,14 @@ def found(request: pytest.FixtureRequest) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-@pytest.mark.parametrize("what", ["walks", "counts", "points"])
+@pytest.mark.parametrize("what", ["walks", "points"])
 def test_bits_are_those_of_the_processor(found: dict[str, Any], what: str) -> None:
-    assert found[what]
-    assert [name for name, same in found[what].items() if not same] == []
+    assert len(found[what]) > 5
+    assert {name: said for name, said in found[what].items() if said} == {}
 
 
-def test_a_checkpoint_continues_on_a_device(found: dict[str, Any]) -> None:
-    assert found["resumed"]
+def test_jobs_return_what_the_processor_returns(found: dict[str, Any]) -> None:
+    assert [name for name, same in found["jobs"].items() if not same] == []
 
 
 @pytest.mark.parametrize("kernel", ["walk", "points"])

@@ -14,6 +14,8 @@ from numba import config
 from numba import cuda as _cuda
 from numpy.typing import NDArray
 
+from audit.simulation.rng import LANES
+
 T = TypeVar("T", bound=tuple[Any, ...])
 F = TypeVar("F", bound=Callable[..., object])
 
@@ -95,6 +97,17 @@ def to_device(table: T, stream: Any) -> T:
 def empty(shape: tuple[int, ...], kind: type[Any]) -> Any:
     """Return an array on the device whose entries are not set."""
     return np.empty(shape, kind) if SIMULATED else cuda.device_array(shape, kind)
+
+
+def lane_table(blocks: int, width: int, kind: type[Any]) -> Any:
+    """Return a table whose last axis is that of the lanes, shape (blocks, width, LANES).
+
+    In the simulator a lane's entries lie side by side, as in the processor's loops: its tables have
+    the types for which these are compiled.
+    """
+    if SIMULATED:
+        return np.empty((blocks, LANES, width), kind).transpose(0, 2, 1)
+    return cuda.device_array((blocks, width, LANES), kind)
 
 
 def to_host(array: Any, stream: Any) -> NDArray[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -100,10 +101,13 @@ class Device:
         direction = None if returned else work.direction
         if isinstance(program, PointProgram):
             room: Any = _point_room(program, len(blocks), direction, stream)
-            kernels.run[len(blocks), rng.LANES, stream](self._programs[side], task, room)
+            kernel = kernels.run
         else:
             room = _path_room(program, len(blocks), int(trials.max()), stream)
-            kernels.walk[len(blocks), rng.LANES, stream](self._programs[side], task, room)
+            kernel = kernels.walk
+        with warnings.catch_warnings():  # that few blocks leave a device idle, as they must
+            warnings.filterwarnings("ignore", message="Grid size")
+            kernel[len(blocks), rng.LANES, stream](self._programs[side], task, room)
         return _Part(blocks, task, room, stream)
 
     def _compare(self, side: int) -> None:
@@ -202,10 +206,9 @@ def _point_widths(program: PointProgram) -> tuple[int, ...]:
 def _point_room(
     program: PointProgram, blocks: int, direction: NDArray[np.float64] | None, stream: Any
 ) -> kernels.PointRoom:
-    # two rows at least: one alone would have the type of other arrays, and compile again
     kinds = [np.float64] * 2 + [np.int32] * 7
     tables = [
-        device.empty((blocks, max(width, 2), rng.LANES), kind)
+        device.lane_table(blocks, max(width, 1), kind)
         for width, kind in zip(_point_widths(program), kinds, strict=True)
     ]
     row = np.empty((1, 0)) if direction is None else direction[None, :]
