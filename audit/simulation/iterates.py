@@ -173,7 +173,13 @@ class Iterates:
         return self._walks[part](block, self.seed, self.parts[part][1])
 
     def device_work(self) -> DeviceWork:
-        """Return what a device draws."""
+        """Return what a device draws.
+
+        Returns
+        -------
+        DeviceWork
+            Programs, blocks and thresholds.
+        """
         first = Block(0, 0, min(self._size, self.trials))
         return DeviceWork(
             sides=tuple(walk_side(process, first, self.seed, s) for process, s in self.parts),
@@ -351,7 +357,13 @@ class WalkCounts:
         return len(self._block(number)) * self._lengths[side]
 
     def device_work(self) -> DeviceWork:
-        """Return what a device draws."""
+        """Return what a device draws.
+
+        Returns
+        -------
+        DeviceWork
+            Programs, blocks and thresholds.
+        """
         first = self._block(0)
         sides = zip(self.pair.processes(), _SIDES, strict=True)
         return DeviceWork(

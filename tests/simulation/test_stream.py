@@ -16,17 +16,30 @@ import numpy as np
 import pytest
 from numba import njit
 
-from audit import simulation
+from audit import Batching, simulation
 from audit.numerics.compiled import compiled_loop, fma
 from audit.simulation import fingerprint, kernels, rng
+from audit.simulation.dimensions import (
+    Ball,
+    Box,
+    Clipped,
+    Huber,
+    Linear,
+    Logistic,
+    Quadratic,
+    WholeSpace,
+    final_points,
+)
 from audit.simulation.rng import LANES
 from tests import avx2
 
 from . import twin
 from .cases import COMPILED
+from .dimensions.cases import pair
 
-# Whoever changes one of the two changes `audit.simulation.fingerprint.STREAM` and both.
+# Whoever changes one of them changes `audit.simulation.fingerprint.STREAM` and all.
 STREAM, DIGEST = 2, "24c3c2ebff4e35250ecfb0ceac5e328a611e2ac0ad9264f1434e996667cfadb3"
+POINTS_DIGEST = "aa09bd05ef4926f629b3edc98531472bd8ec8fd4e455db527f5ec38c20e637aa"
 WALKS = ("biased", "slopes", "resets, Poisson", "Hölder", "random stop")
 
 
@@ -58,6 +71,21 @@ def test_a_seed_means_the_numbers_of_its_version() -> None:
     for name in WALKS:
         digest.update(simulation.simulate(COMPILED[name](), trials=300, seed=1).tobytes())
     assert (fingerprint.STREAM, digest.hexdigest()) == (STREAM, DIGEST)
+
+
+def points() -> bytes:
+    """Return what runs in d dimensions release, of every family of losses, as bytes."""
+    pairs = (
+        pair(Quadratic(0.8), Ball(1.6)),
+        pair(Huber(1.5, 0.7), Box(0.9), Batching.SHUFFLED),
+        pair(Clipped(Logistic(0.4), 0.6), WholeSpace(), Batching.POISSON),
+        pair(Linear(), Ball(1.6), Batching.WITHOUT_REPLACEMENT),
+    )
+    return b"".join(x.tobytes() for p in pairs for x in final_points(p, trials=130, seed=1))
+
+
+def test_a_seed_means_the_points_of_its_version() -> None:
+    assert hashlib.sha256(points()).hexdigest() == POINTS_DIGEST
 
 
 def without(instructions: str) -> dict[str, str]:

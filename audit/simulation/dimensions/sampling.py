@@ -308,7 +308,13 @@ class LinearScoreCounts:
         return np.stack(rows)
 
     def device_work(self) -> DeviceWork:
-        """Return what a device draws."""
+        """Return what a device draws.
+
+        Returns
+        -------
+        DeviceWork
+            Programs, blocks and thresholds.
+        """
         return DeviceWork(
             sides=tuple(
                 _side(program, self._block(0), self.seed, stream)
