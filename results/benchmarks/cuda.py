@@ -34,8 +34,9 @@ def rows() -> list[Measured]:
     bits = bit_seconds(WALK_STEPS)
     points = point_seconds(POINT_STEPS)
     return [
-        Measured("GPU: 10^12 steps, two-sided walk, 64 thresholds", walks, "s", 20.0),
-        Measured("  its speed", WALK_STEPS / walks / 1e9, "G/s"),
+        Measured("GPU: 10^12 steps, two-sided walk, 64 thresholds", walks, "s"),
+        # 20 s on an H200; of the device alone, so no limit by the processor's yardstick
+        Measured("  its speed", WALK_STEPS / walks / 1e9, "G/s", 50.0, at_least=True),
         Measured("  its share of the time for random bits alone", bits / walks, ""),
         Measured("GPU: quadratics, d = 100, coordinates moved", POINT_STEPS / points / 1e9, "G/s"),
     ]

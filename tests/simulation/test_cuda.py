@@ -17,10 +17,12 @@ from audit.simulation import run_job
 from audit.simulation.backends import Kind, Parallel, pool
 from audit.simulation.backends.cuda import device
 
+from .cuda_ptx import sums_of_products
 from .runs.jobs import Normals
 
 ROOT = Path(__file__).parents[2]
 INSTALLED = importlib.util.find_spec("numba_cuda") is not None
+TOOLKIT = INSTALLED and importlib.util.find_spec("nvidia") is not None
 DEVICE = INSTALLED and cuda.is_available()
 
 
@@ -107,3 +109,20 @@ def test_a_machine_without_a_device_is_told(monkeypatch: pytest.MonkeyPatch) -> 
 def test_a_device_has_neither_workers_nor_an_address(name: str, value: Any) -> None:
     with pytest.raises(ValueError, match=rf"^{name} must be None with cuda, got {value!r}$"):
         Parallel(Kind.CUDA, **{name: value})
+
+
+def test_sums_of_products_are_found() -> None:
+    """The planted error of the test below, which needs the toolkit."""
+    lines = ["\tmul.f64 \t%fd3, %fd1, %fd2;", "\tneg.f64 \t%fd4, %fd3;"]
+    fused, summed = "\tfma.rn.f64 \t%fd5, %fd1, %fd4, %fd2;", "\tadd.f64 \t%fd6, %fd1, %fd4;"
+    assert sums_of_products("\n".join([*lines, fused])) == []
+    assert sums_of_products("\n".join([*lines, summed])) == ["add.f64 \t%fd6, %fd1, %fd4;"]
+
+
+@pytest.mark.skipif(not TOOLKIT, reason="needs the extra cuda")
+def test_the_device_compiler_has_nothing_to_contract() -> None:
+    command = [sys.executable, "-m", "tests.simulation.cuda_ptx"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "sqrt.rn.f64" in done.stdout
+    assert "div.rn.f64" in done.stdout
