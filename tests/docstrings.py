@@ -34,8 +34,6 @@ ROOT = Path(__file__).resolve().parents[1]
 
 # Rooms whose docstrings are not finished. Finished rooms are checked and stay finished.
 UNFINISHED = {
-    "exact",
-    "numerics",
     "report",
     "scenario",
     "simulation",

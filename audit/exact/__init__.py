@@ -1,4 +1,4 @@
-"""Laws of the last iterate, computed and not sampled."""
+"""Exact laws of the last iterate and their privacy curves, with error brackets."""
 
 from audit.dominating import DominatingCurve, dominating_curve
 from audit.exact.bracketed import BracketedCurve, MuBracket

@@ -1,4 +1,4 @@
-"""Curves of pairs with certified brackets, and what a pair proves about Gaussian privacy."""
+"""Privacy curves with certified brackets, and lower bounds on Gaussian parameters."""
 
 from __future__ import annotations
 
@@ -29,9 +29,14 @@ EPSILONS = np.concatenate([[0.0], np.geomspace(0.05, 60.0, 36)])
 
 @dataclass(frozen=True)
 class MuBracket:
-    """The least mu for which a pair is mu-GDP lies in [low, high].
+    """Bracket of the least mu for which a pair is mu-GDP.
 
-    ``epsilon`` is where the pair's delta proves ``low``.
+    Attributes
+    ----------
+    low, high : float
+        Lower and upper bound on mu.
+    epsilon : float
+        Epsilon at which the pair's delta proves ``low``.
     """
 
     low: float
@@ -40,65 +45,85 @@ class MuBracket:
 
 
 class BracketedCurve(PrivacyCurve):
-    """The privacy curve of one pair of laws, with brackets (low, high) around the truth.
+    """Privacy curve of one pair of laws, with brackets around every value.
 
-    Every numerical error is taken into the brackets: ``low`` is a certified lower bound. So is
-    ``high`` from above, unless the curve's class says otherwise.
+    Brackets include every numerical error: ``low`` is a certified lower bound and, unless a
+    subclass says otherwise, ``high`` is a certified upper bound.
 
     Attributes
     ----------
-    many_at_once
-        Whether brackets at many places together take much less time than one after the other.
+    many_at_once : bool
+        Whether evaluating brackets at many points together is much faster than one by one.
     """
 
     many_at_once: ClassVar[bool] = False
 
     @abstractmethod
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true epsilon at ``delta``.
+        """Return a bracket of epsilon at ``delta``.
 
         Parameters
         ----------
-        delta
-            In [0, 1).
-        order
-            Of the pair; None for the worse of both.
+        delta : float
+            A number in [0, 1).
+        order : Order, optional
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound in nats.
         """
 
     @abstractmethod
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true delta at ``epsilon``.
+        """Return a bracket of delta at ``epsilon``.
 
         Parameters
         ----------
-        epsilon
+        epsilon : float
             Any real number.
-        order
-            Of the pair; None for the worse of both.
+        order : Order, optional
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound.
         """
 
     @abstractmethod
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true Renyi divergence of order ``alpha``.
+        """Return a bracket of the Renyi divergence of order ``alpha``.
 
         Parameters
         ----------
-        alpha
-            The Renyi order, above 1.
-        order
-            Of the pair; None for the worse of both.
+        alpha : float
+            Renyi order, above 1.
+        order : Order, optional
+            Order of the pair. None: the worse of both.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound in nats.
         """
 
     @abstractmethod
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) around the power 1 - beta of the best test at ``alpha``.
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``.
 
         Parameters
         ----------
-        alpha
+        alpha : float
             Type I error, in (0, 1).
-        order
-            Of the pair; ``FORWARD`` takes the first law as the null hypothesis.
+        order : Order
+            Order of the pair; ``FORWARD`` takes the first law as the null hypothesis.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound.
         """
 
     @abstractmethod
@@ -107,29 +132,107 @@ class BracketedCurve(PrivacyCurve):
 
         Parameters
         ----------
-        order
-            Of the pair.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        MuBracket
+            The bracket.
         """
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the true epsilons at many deltas, shape (n,)."""
+        """Return brackets of epsilon at many deltas.
+
+        Parameters
+        ----------
+        deltas : ndarray
+            Values in [0, 1), shape ``(n,)``.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds in nats, shape ``(n,)`` each.
+        """
         return _each(self.epsilon_bracket, deltas, order)
 
     def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the true Renyi divergences of many orders, shape (n,)."""
+        """Return brackets of the Renyi divergences of many orders.
+
+        Parameters
+        ----------
+        alphas : ndarray
+            Renyi orders above 1, shape ``(n,)``.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds in nats, shape ``(n,)`` each.
+        """
         return _each(self.renyi_bracket, alphas, order)
 
     def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the powers of the best tests at many alphas, shape (n,)."""
+        """Return brackets of the power of the best tests at many type I errors.
+
+        Parameters
+        ----------
+        alphas : ndarray
+            Type I errors in (0, 1), shape ``(n,)``.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Lower and upper bounds, shape ``(n,)`` each.
+        """
         return _each(self.power_bracket, alphas, order)
 
     def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
-        """Whether epsilon at each delta can be above a number: False is certain."""
+        """Return whether epsilon at each delta may exceed a number.
+
+        False is certain; True is not.
+
+        Parameters
+        ----------
+        epsilons : ndarray
+            Numbers to compare with, shape ``(n,)``.
+        deltas : ndarray
+            Values in [0, 1), shape ``(n,)``.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        ndarray of bool
+            False where epsilon is certainly at most the number, shape ``(n,)``.
+        """
         found = [self.delta_bracket(float(epsilon), order)[1] for epsilon in epsilons]
         return np.array(found) > deltas
 
     def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
-        """Whether the power at each alpha can be above a number: False is certain."""
+        """Return whether the power at each type I error may exceed a number.
+
+        False is certain; True is not.
+
+        Parameters
+        ----------
+        powers : ndarray
+            Numbers to compare with, shape ``(n,)``.
+        alphas : ndarray
+            Type I errors in (0, 1), shape ``(n,)``.
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        ndarray of bool
+            False where the power is certainly at most the number, shape ``(n,)``.
+        """
         return self.power_brackets(alphas, order)[1] > powers
 
 
@@ -143,9 +246,9 @@ def _each(
 def gaussian_mu(deltas: Array, epsilons: Array) -> tuple[float, float]:
     """Return the largest mu that deltas at ``epsilons`` prove, and the epsilon that proves it.
 
-    A pair is mu-GDP only if its delta(epsilon) is at most that of N(0, 1) against N(mu, 1) at
-    every epsilon (Dong, Roth and Su 2022, Corollary 2.13); a larger one refutes that mu.
-    ``deltas`` must be certified: every error of the pair's own delta is taken off already.
+    A pair is mu-GDP only if its delta(epsilon) is at most that of N(0, 1) against N(mu, 1) at every
+    epsilon (Dong, Roth and Su 2022, Corollary 2.13); a larger one refutes that mu. ``deltas`` must
+    be certified lower bounds.
     """
     proven = np.where((deltas <= 0) | (deltas >= 1), 0.0, _mus_at(epsilons, deltas))
     mu = float(proven.max())
@@ -154,7 +257,7 @@ def gaussian_mu(deltas: Array, epsilons: Array) -> tuple[float, float]:
 
 def _mus_at(epsilons: Array, deltas: Array) -> Array:
     # near delta = 1 the root is ill-conditioned: an error of 1e-16 in delta is 1e-7 in mu, so the
-    # error of the profile is taken off delta, not off mu
+    # error of the profile is subtracted from delta, not from mu
     goals = np.log(np.clip(deltas, 1e-300, 1.0)) + math.log1p(-PROBABILITY_ERROR)
 
     def lack(log_mus: Array) -> Array:

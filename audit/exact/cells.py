@@ -1,10 +1,10 @@
 """Explicit distributions, as finite laws.
 
-A continuous pair is cut into cells: telling the cells apart is no easier than telling the points
-apart (data processing), so every number of the cells is a lower bound for the pair, whatever the
-cells are. Where log p - log q is in [low, high] on a cell, the cell is split into an outcome of
-loss low and one of loss high that keep both its probabilities. Of all laws on the cell these have
-the largest convex divergences, so every number of the split cells is an upper bound.
+A continuous pair is divided into cells. By data processing the cells are no easier to distinguish
+than the points, so every value for the cells is a lower bound for the pair. If log p - log q is in
+[low, high] on a cell, the cell is split into an outcome of loss low and one of loss high that
+preserve both its probabilities. Of all laws on the cell these have the largest convex divergences,
+so every value for the split cells is an upper bound.
 """
 
 from __future__ import annotations
@@ -48,11 +48,11 @@ Array = NDArray[np.float64]
 _LARGEST_EPSILON = 1e9
 _ROUNDING = 1e-9
 _UNIT_ROUNDOFF = 2.0**-53
-_TAIL = 38.0  # standard deviations: beyond, less than 1e-300
+_TAIL = 38.0  # standard deviations; the mass beyond is below 1e-300
 _FAR = 1000.0
-_CELLS = 3000  # for each different normal
+_CELLS = 3000  # per distinct normal law
 _MOST_CELLS = 400_000
-_SPLIT = 4  # as many cells for high ends
+_SPLIT = 4  # factor on the number of cells for upper ends
 
 
 @dataclass(frozen=True, eq=False)
@@ -61,9 +61,9 @@ class DiscreteLaws:
 
     Attributes
     ----------
-    log_first, log_second
-        Log probabilities of the cells under X and X', shape (cells,).
-    relative_error
+    log_first, log_second : ndarray
+        Log probabilities of the cells under X and X', shape ``(cells,)``.
+    relative_error : float
         Bound on the relative error of every probability, and so of every sum of them.
     """
 
@@ -77,10 +77,10 @@ class DiscreteLaws:
         return math.log1p(self.relative_error) - math.log1p(-self.relative_error)
 
     def epsilon_bracket(self, delta: float, order: Order) -> tuple[float, float]:
-        """Return (low, high) around the epsilon of the cells at ``delta``.
+        """Return a bracket of the cells' epsilon at ``delta``.
 
-        The target moves by the error of the probabilities, so that the bracket is as wide as the
-        conditioning of the root demands: epsilon is ill-conditioned near delta = 1.
+        The target is shifted by the error of the probabilities, so the width of the bracket
+        reflects the conditioning of the root: epsilon is ill-conditioned near delta = 1.
         """
         r = self.relative_error
         least, most = delta / (1 + r), delta / (1 - r)
@@ -88,14 +88,14 @@ class DiscreteLaws:
         return max(low, 0.0), self.epsilon(least, order) + self.ratio_error
 
     def delta_bracket(self, epsilon: float, order: Order) -> tuple[float, float]:
-        """Return (low, high) around the delta of the cells at ``epsilon``."""
+        """Return a bracket of the cells' delta at ``epsilon``."""
         r, shift = self.relative_error, self.ratio_error
         low = math.exp(min(self.log_delta(epsilon + shift, order), 0.0)) * (1 - r)
         high = math.exp(min(self.log_delta(epsilon - shift, order), 0.0)) * (1 + r)
         return low, min(high, 1.0)
 
     def renyi_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
-        """Return (low, high) around the Renyi divergence of the cells of order ``alpha``."""
+        """Return a bracket of the cells' Renyi divergence of order ``alpha``."""
         value = self.renyi(alpha, order)
         r = self.relative_error
         # the last term is the rounding of the logarithm of a sum near 1
@@ -103,7 +103,7 @@ class DiscreteLaws:
         return max(value - slack, 0.0), value + slack
 
     def power_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
-        """Return (low, high) around 1 - beta of the best test of the cells at ``alpha``."""
+        """Return a bracket of 1 - beta of the best test of the cells at ``alpha``."""
         r = self.relative_error
         low = self.power(alpha / (1 + r), order) * (1 - r)
         high = self.power(min(alpha / (1 - r), 1.0), order) * (1 + r)
@@ -116,7 +116,7 @@ class DiscreteLaws:
         return gaussian_mu(deltas, epsilons)
 
     def log_delta(self, epsilon: float, order: Order) -> float:
-        """Log of sup_S P(S) - e^epsilon Q(S)."""
+        """Return the log of sup_S P(S) - e^epsilon Q(S)."""
         log_p, ratio = self._in_order(order)
         chosen = ratio > epsilon
         if not chosen.any():
@@ -141,17 +141,17 @@ class DiscreteLaws:
         return bracketed_root(gap, 0.0, high, xtol=1e-13 * high, rtol=1e-14)
 
     def renyi(self, alpha: float, order: Order) -> float:
-        """Renyi divergence of order ``alpha``, at least 0."""
+        """Return the Renyi divergence of order ``alpha``, at least 0."""
         log_p, ratio = self._in_order(order)
         total = float(logsumexp(log_p + (alpha - 1) * ratio))
         return max(total / (alpha - 1), 0.0)
 
     def power(self, alpha: float, order: Order) -> float:
-        """1 - beta of the best test of P against Q at type I error ``alpha``."""
+        """Return 1 - beta of the best test of P against Q at type I error ``alpha``."""
         logs = self.log_first, self.log_second
         log_p, log_q = logs if order is Order.FORWARD else logs[::-1]
         with np.errstate(invalid="ignore"):
-            rank = np.argsort(log_p - log_q, kind="stable")  # what speaks for Q comes first
+            rank = np.argsort(log_p - log_q, kind="stable")  # evidence for Q first
         p, q = np.exp(log_p[rank]), np.exp(log_q[rank])
         spent = np.cumsum(p)
         inside = int(np.searchsorted(spent, alpha, side="right"))
@@ -172,16 +172,21 @@ class DiscreteLaws:
         return self.log_second[seen], self.log_second[seen] - self.log_first[seen]
 
     def _in_order(self, order: Order) -> tuple[Array, Array]:
-        """Return log p and log p - log q of the cells that P meets."""
+        """Return log p and log p - log q of the cells with positive mass under P."""
         return self._forward if order is Order.FORWARD else self._reverse
 
 
 @dataclass(frozen=True, eq=False)
 class CellCurve(BracketedCurve):
-    """The curve of an explicit pair.
+    """Curve of an explicit pair, computed on cells.
 
-    Values and low ends of brackets come from cells, high ends from split cells: both are certified.
-    Only for the Gaussian parameter mu there is no high end.
+    Values and lower ends of brackets come from cells, upper ends from split cells; both are
+    certified. The Gaussian parameter mu has no upper end.
+
+    Parameters
+    ----------
+    pair : Mixtures, LaplaceMixtures, Finite or Densities
+        The two laws.
     """
 
     pair: Distributions
@@ -200,7 +205,7 @@ class CellCurve(BracketedCurve):
         return split_cells(self.pair, inner=True)
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true epsilon at ``delta``."""
+        """Return a bracket of epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
 
@@ -210,12 +215,12 @@ class CellCurve(BracketedCurve):
         return self._between(DiscreteLaws.epsilon_bracket, delta, order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true delta at ``epsilon``."""
+        """Return a bracket of delta at ``epsilon``."""
         validate.finite(epsilon=epsilon)
         return worse_bracket(lambda o: self._delta_bracket(epsilon, o), order)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true Renyi divergence of order ``alpha``."""
+        """Return a bracket of the Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
         return worse_bracket(lambda o: self._renyi_bracket(alpha, o), order)
 
@@ -223,7 +228,7 @@ class CellCurve(BracketedCurve):
         if not isinstance(self.pair, Mixtures):
             return self._between(DiscreteLaws.renyi_bracket, alpha, order)
         low, high = self._between(DiscreteLaws.renyi_bracket, alpha, order)
-        if math.isinf(high):  # the loss has no bound far out, but a moment may have one
+        if math.isinf(high):  # the loss is unbounded, but a moment may be finite
             inner = max(self._inner.renyi_bracket(alpha, order)[1], low) + _ROUNDING
             pair = _in_order(self.pair, order)
             edges = _mixture_ends(self.pair, _SPLIT)[1:-1]
@@ -233,7 +238,7 @@ class CellCurve(BracketedCurve):
         return low, high
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) around the power 1 - beta of the best test at ``alpha``."""
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
         validate.open_unit(alpha=alpha)
         return self._between(DiscreteLaws.power_bracket, alpha, order)
 
@@ -285,7 +290,7 @@ def cells(pair: Distributions, refinement: int = 1) -> DiscreteLaws:
 
 @cells.register
 def _of_mixtures(pair: Mixtures, refinement: int = 1) -> DiscreteLaws:
-    """Cut the line into cells, finer than any of the normals."""
+    """Divide the line into cells, finer than every normal law."""
     edges = _mixture_ends(pair, refinement)[1:-1]
     return DiscreteLaws(mixture_masses(pair.first, edges), mixture_masses(pair.second, edges))
 
@@ -302,10 +307,10 @@ def _mixture_ends(pair: Mixtures, refinement: int) -> Array:
     far = np.geomspace(_TAIL, _FAR, count // 2)[1:]
     grid = np.concatenate([-far[::-1], np.linspace(-_TAIL, _TAIL, count + 1), far])
     edges = np.unique(np.concatenate([mean + std * grid for mean, std in sorted(normals)]))
-    # grids may meet but for rounding: the masses of such cells would have no digits
+    # grids may coincide up to rounding; the masses of such cells would have no digits
     least = 1e-7 * min(std for _, std in normals)
     edges = edges[np.concatenate([[True], np.diff(edges) > least])]
-    # every cell is cut alike, so that what finer cells add falls with the square of their size
+    # all cells are divided alike, so the error is quadratic in their size
     places = np.arange((edges.size - 1) * refinement + 1) / refinement
     edges = np.interp(places, np.arange(edges.size), edges)
     return np.concatenate([[-np.inf], edges, [np.inf]])
@@ -319,7 +324,7 @@ def mixture_masses(law: Mixture, edges: Array) -> Array:
         if weight > 0:
             scaled = (ends - mean) / std
             low, high = scaled[:-1], scaled[1:]
-            flip = low > 0  # in the upper tail the complements keep their digits
+            flip = low > 0  # in the upper tail complements are accurate
             low, high = np.where(flip, -high, low), np.where(flip, -low, high)
             upper = log_ndtr(high)
             with np.errstate(divide="ignore", invalid="ignore"):
@@ -469,7 +474,7 @@ def _in_order(pair: Mixtures, order: Order) -> Mixtures:
 
 
 def _counts(times: int, outcomes: int) -> Array:
-    """Every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
+    """Return every way to spread ``times`` draws over the outcomes, shape (ways, outcomes)."""
     if outcomes == 1:
         return np.array([[float(times)]])
     rows = []

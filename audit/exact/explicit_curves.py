@@ -46,18 +46,18 @@ _SLOPES = np.exp(np.linspace(-12.0, 12.0, 17))
 
 @dataclass(frozen=True, eq=False)
 class RepeatedCurve(BracketedCurve):
-    """The curve of independent draws of a pair, from compositions below it and above it.
+    """Curve of independent draws of a pair, from compositions below and above.
 
-    Both ends of a bracket are certified. Only for the Gaussian parameter mu there is no high end.
+    Both ends of a bracket are certified. The Gaussian parameter mu has no upper end.
 
     Parameters
     ----------
-    dominating
+    dominating : DominatingCurve
         The compositions.
-    pure
-        Maps an order to (low, high) around epsilon at delta = 0.
-    divergence
-        Maps a Renyi order and an order of the pair to (low, high) around the divergence.
+    pure : callable
+        Maps an order to a bracket of epsilon at delta = 0.
+    divergence : callable
+        Maps a Renyi order and an order of the pair to a bracket of the divergence.
     """
 
     dominating: DominatingCurve
@@ -65,23 +65,23 @@ class RepeatedCurve(BracketedCurve):
     divergence: Callable[[float, Order], Bracket]
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true epsilon at ``delta``."""
+        """Return a bracket of epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         if delta == 0:
             return worse_bracket(self.pure, order)
         return self.dominating.epsilon_bracket(delta, order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true delta at ``epsilon``."""
+        """Return a bracket of delta at ``epsilon``."""
         return self.dominating.delta_bracket(epsilon, order)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) around the true Renyi divergence of order ``alpha``."""
+        """Return a bracket of the Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
         return worse_bracket(lambda o: self.divergence(alpha, o), order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) around the power 1 - beta of the best test at ``alpha``.
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``.
 
         It is the least delta(log t) + alpha t of the other order over all t > 0.
         """

@@ -1,4 +1,4 @@
-"""From a pair to its exact privacy curve, and how long that takes."""
+"""Exact privacy curves of pairs, and an estimate of their computing time."""
 
 from __future__ import annotations
 
@@ -59,18 +59,37 @@ def law(
     tail: float = TAIL,
     progress: Progress | None = None,
 ) -> Law | NormalLaw:
-    """Compute the law of a process's last iterate.
+    """Return the law of a process's last iterate.
 
     Parameters
     ----------
-    process
+    process : Process
         Any one-dimensional process of `audit.constructions`.
-    resolution
-        How finely; by default as fine as the length of the run allows.
-    tail
-        Standard deviations that are kept of an unbounded side.
-    progress
-        Called with (steps done, steps in all).
+    resolution : Resolution, optional
+        Resolution of the panels; defaults to the finest that the length of the run allows.
+    tail : float, optional
+        Number of standard deviations kept of an unbounded side.
+    progress : Progress, optional
+        Called with (steps done, steps in total).
+
+    Returns
+    -------
+    Law or NormalLaw
+        The law: normal in closed form if the steps are affine and the domain is unbounded.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=4, dataset_size=2, batch_size=2, step_size=1.0, noise_std=0.5,
+    ...                    lipschitz=1.0)
+    >>> x, x_prime = audit.constructions.TwoSidedWalk(m).processes()
+    >>> audit.exact.law(x).mean, audit.exact.law(x).std
+    (2.0, 1.0)
     """
     validate.positive(tail=tail)
     validate.integer(1, steps=len(process))
@@ -108,34 +127,45 @@ def curve(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> LawCurve | GaussianPairCurve | CellCurve | RepeatedCurve:
-    """Compute the exact privacy curve of a pair's last iterates.
+    """Return the exact privacy curve of a pair.
 
     Parameters
     ----------
-    pair
-        The construction, whose processes must live on one domain, or explicit distributions, for
-        which the other parameters do not matter.
-    resolutions
-        The fine one, whose values are returned, and a coarser one, from whose distance the
-        bracket takes the discretisation error; by default as fine as the run's length allows.
-    tail
-        Standard deviations that are kept of an unbounded side; what is lost widens the bracket.
-    threads
-        How many of the four laws may be computed side by side.
-    progress
-        Called with (steps done, steps in all) over all laws.
+    pair : Construction or ExplicitPair
+        A construction whose processes share one domain, or explicit distributions, for which the
+        other parameters have no effect.
+    resolutions : tuple of (Resolution, Resolution), optional
+        A fine and a coarse resolution. Values come from the fine one, and the distance between the
+        two bounds the discretisation error. Defaults to the finest that the length of the run
+        allows.
+    tail : float, optional
+        Number of standard deviations kept of an unbounded side; the lost mass widens the bracket.
+    threads : int, default: 1
+        Number of laws, at most four, that are computed in parallel.
+    progress : Progress, optional
+        Called with (steps done, steps in total) over all laws.
 
     Returns
     -------
-    LawCurve, GaussianPairCurve or CellCurve
-        With ``epsilon_bracket``, ``delta_bracket``, ``renyi_bracket``, ``power_bracket`` and
-        ``mu_bracket``, and the two laws of a construction as ``first`` and ``second``. The closed
-        form is taken where the laws are normal.
+    LawCurve, GaussianPairCurve, CellCurve or RepeatedCurve
+        The curve, with ``epsilon_bracket``, ``delta_bracket``, ``renyi_bracket``, ``power_bracket``
+        and ``mu_bracket``. Curves of constructions hold the two laws as ``first`` and ``second``.
+        Normal laws are in closed form.
 
     Raises
     ------
     ValueError
         If the processes have different domains.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=4, dataset_size=2, batch_size=2, step_size=1.0, noise_std=0.5,
+    ...                    lipschitz=1.0)
+    >>> exact = audit.exact.curve(audit.constructions.TwoSidedWalk(m))
+    >>> low, high = exact.epsilon_bracket(1e-5)
+    >>> round(low, 6), round(high, 6), round(exact.mu, 6)
+    (24.381611, 24.381611, 4.0)
     """
     if isinstance(pair, ExplicitPair):
         return explicit_curve(pair)
@@ -154,18 +184,44 @@ def curves(
     threads: int = 1,
     progress: Progress | None = None,
 ) -> tuple[LawCurve | GaussianPairCurve, ...]:
-    """Compute a construction's exact curves after each of several numbers of steps, in one run.
+    """Return the exact privacy curves after several numbers of steps, from one run.
 
-    The datasets stay the same while the run goes on.
+    The datasets do not change during the run.
 
     Parameters
     ----------
-    pair
+    pair : Construction
         The construction.
-    steps
-        The numbers of steps; they must rise and end within the mechanism's. None for all of them.
-    resolutions, tail, threads, progress
+    steps : sequence of int or None
+        Increasing numbers of steps, at most that of the mechanism. None: every number.
+    resolutions : tuple of (Resolution, Resolution), optional
         As in `curve`.
+    tail : float, optional
+        As in `curve`.
+    threads : int, default: 1
+        As in `curve`.
+    progress : Progress, optional
+        As in `curve`.
+
+    Returns
+    -------
+    tuple of LawCurve or GaussianPairCurve
+        One curve per number of steps.
+
+    Raises
+    ------
+    ValueError
+        If the numbers of steps do not increase or are out of range, or the processes have different
+        domains.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=4, dataset_size=2, batch_size=2, step_size=1.0, noise_std=0.5,
+    ...                    lipschitz=1.0)
+    >>> pair = audit.constructions.TwoSidedWalk(m)
+    >>> [round(curve.mu, 6) for curve in audit.exact.curves(pair, (1, 4))]
+    [2.0, 4.0]
     """
     validate.instance(Construction, pair=pair)
     validate.integer(1, threads=threads)

@@ -16,21 +16,24 @@ Array = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Law:
-    """The computed law of an iterate.
+    """Computed law of an iterate.
 
     Attributes
     ----------
-    panels, state
-        Where the density is held, and its logarithms with those of the atoms at the two ends.
-    lost_mass
-        Probability that left a truncated line, an upper bound; 0 on a bounded domain.
-    relative_error
+    panels : Panels
+        Panels on which the density is stored.
+    state : State
+        Log densities on the panels, and log masses of the atoms at the two ends.
+    lost_mass : float
+        Upper bound on the probability outside of a truncated line; 0 on a bounded domain.
+    relative_error : float
         Bound on the relative rounding error of every value.
-    reach
-        Noise beyond so many standard deviations of a step was left out; infinite where none was.
-    followed
-        Whether the noise was followed as far as the values on each panel need; None for all.
-        Elsewhere, in the farthest tails, values are too small by unknown factors.
+    reach : float, default: np.inf
+        Noise beyond this number of standard deviations of a step was neglected; infinite if none
+        was.
+    followed : ndarray of bool, optional
+        Whether the noise was computed as far as the values on each panel need; None if so on all.
+        Values elsewhere, in the farthest tails, are too small by unknown factors.
     """
 
     panels: Panels
@@ -59,7 +62,20 @@ class Law:
         return float(self.state.log_atoms[0]), float(self.state.log_atoms[1])
 
     def log_density(self, x: ArrayLike) -> Array:
-        """Log density at ``x``, any shape (-inf outside the domain; atoms are not part of it)."""
+        """Return the log density.
+
+        It is -inf outside of the domain, and does not include the atoms.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         points = np.asarray(x, dtype=np.float64)
         flat = points.ravel()
         index, place = self.panels.locate(flat)
@@ -71,11 +87,35 @@ class Law:
         return np.where(outside, -np.inf, result).reshape(points.shape)
 
     def density(self, x: ArrayLike) -> Array:
-        """Density at ``x``, any shape."""
+        """Return the density.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         return np.asarray(np.exp(self.log_density(x)))
 
     def log_probability(self, low: float, high: float) -> float:
-        """Log probability of the closed interval [low, high], relatively accurate in the tails."""
+        """Return the log probability of the closed interval [low, high].
+
+        It is relatively accurate in the tails.
+
+        Parameters
+        ----------
+        low, high : float
+            Ends of the interval.
+
+        Returns
+        -------
+        float
+            The log probability.
+        """
         edges = self.panels.edges
         a, b = max(low, float(edges[0])), min(high, float(edges[-1]))
         if a > b:
@@ -98,11 +138,35 @@ class Law:
         return float(logsumexp(joined)) if joined.size else -np.inf
 
     def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
-        """Probability of the closed interval [low, high]."""
+        """Return the probability of the closed interval [low, high].
+
+        Parameters
+        ----------
+        low : float, default: -np.inf
+            Lower end of the interval.
+        high : float, default: np.inf
+            Upper end of the interval.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         return float(np.exp(self.log_probability(low, high)))
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Probability of being at most ``x``, any shape."""
+        """Return the probability of being at most ``x``.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         points = np.asarray(x, dtype=np.float64)
         values = [self.probability(high=float(point)) for point in points.ravel()]
         return np.array(values).reshape(points.shape)

@@ -629,16 +629,22 @@ def _heaviest_first(rows: NDArray[np.intp], masses: Array) -> Iterator[NDArray[n
 
 @dataclass(frozen=True, eq=False)
 class LawCurve(BracketedCurve):
-    """The curve of two computed laws.
+    """Curve of two computed laws.
 
-    ``first`` and ``second`` are the laws of X and X' at the fine resolution; ``coarse`` holds both
-    at a coarser one. Values come from the fine laws. A bracket takes in
+    Values come from the laws at the fine resolution. A bracket includes
 
     - the discretisation error, as the distance between the two resolutions (convergence is
-      geometric, so the fine value is closer to the truth than to the coarse value by far);
-    - the relative rounding error rho of either law: (1 +- rho) on every probability, which moves
+      geometric, so the fine value is far closer to the truth than to the coarse value);
+    - the relative rounding error rho of either law: (1 +- rho) on every probability, which changes
       epsilon by log((1 + rho)/(1 - rho)) and delta by a factor 1 +- rho;
-    - the mass that left a truncated line, by which an event's probability may be off.
+    - the mass lost from a truncated line, which bounds the error of an event's probability.
+
+    Attributes
+    ----------
+    first, second : Law
+        Laws of X and X' at the fine resolution.
+    coarse : tuple of (Law, Law)
+        Both laws at a coarser resolution.
     """
 
     many_at_once = True
@@ -664,27 +670,45 @@ class LawCurve(BracketedCurve):
         return max(self.first.relative_error, self.second.relative_error)
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true epsilon at ``delta``."""
+        """Return a bracket of epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         return worse_bracket(lambda o: _only(self.epsilon_brackets(np.array([delta]), o)), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true delta at ``epsilon``."""
+        """Return a bracket of delta at ``epsilon``."""
         validate.finite(epsilon=epsilon)
         return worse_bracket(lambda o: _only(self._delta_brackets(np.array([epsilon]), o)), order)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
+        """Return a bracket of the Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
         return worse_bracket(lambda o: _only(self.renyi_brackets(np.array([alpha]), o)), order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) that contain the power 1 - beta of the best test at ``alpha``."""
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
         validate.open_unit(alpha=alpha)
         return _only(self.power_brackets(np.array([alpha]), order))
 
     def beta_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) that contain the true type II error at type I error ``alpha``."""
+        """Return a bracket of the type II error at type I error ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float
+            Type I error, in (0, 1).
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound.
+
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is outside (0, 1).
+        """
         validate.open_unit(alpha=alpha)
         return _only(self._beta_brackets(np.array([alpha]), order))
 
@@ -694,7 +718,7 @@ class LawCurve(BracketedCurve):
         return MuBracket(low, math.inf, epsilon)
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the true epsilons at many deltas."""
+        """Return brackets of epsilon at many deltas."""
         rho = self.relative_error
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
@@ -721,7 +745,7 @@ class LawCurve(BracketedCurve):
         return lows, highs
 
     def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the true Renyi divergences of many orders."""
+        """Return brackets of the Renyi divergences of many orders."""
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         values, complete = fine.renyi(alphas)
         others, coarse_complete = coarse.renyi(alphas)
@@ -743,16 +767,16 @@ class LawCurve(BracketedCurve):
         return np.where(infinite, values, lows), np.where(infinite, values, highs)
 
     def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
-        """Return (lows, highs) around the powers 1 - beta of the best tests at many alphas."""
+        """Return brackets of the power of the best tests at many type I errors."""
         lows, highs = self._beta_brackets(alphas, order)
         return 1 - highs, 1 - lows
 
     def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
-        """Whether epsilon at each delta can be above a number: one delta in place of a root."""
+        """Return whether epsilon at each delta may exceed a number, without solving for a root."""
         return self._delta_brackets(epsilons, order)[1] > deltas
 
     def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
-        """Whether the power at each alpha can be above a number: by a line, whose c is rough."""
+        """Return whether the power at each type I error may exceed a number, by a line."""
         rho = self.relative_error
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
@@ -824,7 +848,7 @@ class LawCurve(BracketedCurve):
 
 
 def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
-    """Return the bracket of one order, or that of the worse one where none is named."""
+    """Return the bracket of one order, or that of the worse one for None."""
     if order is not None:
         validate.instance(Order, order=order)
         return bracket(order)

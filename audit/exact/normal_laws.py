@@ -26,7 +26,18 @@ _UNIT_ROUNDOFF = 2.0**-53
 
 @dataclass(frozen=True)
 class NormalLaw:
-    """N(mean, std^2), with the questions of `audit.exact.Law`."""
+    """Normal law N(mean, std^2), with the methods of `audit.exact.Law`.
+
+    Attributes
+    ----------
+    mean, std : float
+        Mean and standard deviation.
+    rounding : float, default: 0.0
+        Bound on the error of the mean, in standard deviations, and on the relative error of the
+        standard deviation.
+    lost_mass : float, default: 0.0
+        Always 0: nothing is truncated.
+    """
 
     mean: float
     std: float
@@ -35,29 +46,73 @@ class NormalLaw:
 
     @property
     def atoms(self) -> tuple[float, float]:
-        """No atoms."""
+        """Probabilities of the ends of the domain: no atoms."""
         return 0.0, 0.0
 
     @property
     def log_atoms(self) -> tuple[float, float]:
-        """No atoms."""
+        """Logarithms of the atoms: no atoms."""
         return -math.inf, -math.inf
 
     def log_density(self, x: ArrayLike) -> Array:
-        """Log density at ``x``, any shape."""
+        """Return the log density.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         scaled = (np.asarray(x, dtype=np.float64) - self.mean) / self.std
         return np.asarray(log_density(scaled) - math.log(self.std))
 
     def density(self, x: ArrayLike) -> Array:
-        """Density at ``x``, any shape."""
+        """Return the density.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         return np.asarray(np.exp(self.log_density(x)))
 
     def cdf(self, x: ArrayLike) -> Array:
-        """Probability of being at most ``x``, any shape."""
+        """Return the probability of being at most ``x``.
+
+        Parameters
+        ----------
+        x : array_like
+            Points, of any shape.
+
+        Returns
+        -------
+        ndarray
+            Values, shape of ``x``.
+        """
         return np.asarray(ndtr((np.asarray(x, dtype=np.float64) - self.mean) / self.std))
 
     def log_probability(self, low: float, high: float) -> float:
-        """Log probability of [low, high]."""
+        """Return the log probability of [low, high].
+
+        Parameters
+        ----------
+        low, high : float
+            Ends of the interval.
+
+        Returns
+        -------
+        float
+            The log probability.
+        """
         if low > high:
             return -np.inf
         a, b = (low - self.mean) / self.std, (high - self.mean) / self.std
@@ -67,13 +122,32 @@ class NormalLaw:
         return upper + math.log(-math.expm1(lower - upper)) if lower < upper else -np.inf
 
     def probability(self, low: float = -np.inf, high: float = np.inf) -> float:
-        """Probability of [low, high]."""
+        """Return the probability of [low, high].
+
+        Parameters
+        ----------
+        low : float, default: -np.inf
+            Lower end of the interval.
+        high : float, default: np.inf
+            Upper end of the interval.
+
+        Returns
+        -------
+        float
+            The probability.
+        """
         return math.exp(self.log_probability(low, high))
 
 
 @dataclass(frozen=True)
 class GaussianPairCurve(GaussianCurve, BracketedCurve):
-    """The exact curve of two normal laws of equal variance; ``mu`` is their distance."""
+    """Exact curve of two normal laws of equal variance; ``mu`` is their distance.
+
+    Attributes
+    ----------
+    first, second : NormalLaw
+        The laws of X and X'.
+    """
 
     first: NormalLaw
     second: NormalLaw
@@ -84,7 +158,7 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
         return max(self.mu - error, 0.0), self.mu + error
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true epsilon at ``delta``."""
+        """Return a bracket of epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         least, most = self._mu_range
         if delta == 0:  # any two different normal laws have an unbounded ratio
@@ -95,19 +169,19 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
         return low, high
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true delta at ``epsilon``."""
+        """Return a bracket of delta at ``epsilon``."""
         least, most = self._mu_range
         low = GaussianCurve(least).delta(epsilon) * (1 - _ERROR)
         high = GaussianCurve(most).delta(epsilon) * (1 + _ERROR)
         return low, min(high, 1.0)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
-        """Return (low, high) that contain the true Renyi divergence of order ``alpha``."""
+        """Return a bracket of the Renyi divergence of order ``alpha``."""
         least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
         return least * (1 - _ERROR), most * (1 + _ERROR)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
-        """Return (low, high) that contain the power 1 - beta of the best test at ``alpha``."""
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
         mu = self.mu_bracket(order)
         return gaussian_power_bracket((mu.low, mu.high), alpha)
 
@@ -168,9 +242,9 @@ class _Motion:
 
 
 def normal_law(process: Process) -> NormalLaw | None:
-    """Return the law of the last iterate if it is normal for sure, else None.
+    """Return the law of the last iterate if it is certainly normal, else None.
 
-    It is where the domain has no ends and every step has one affine map, the same in effect along
+    It is if the domain is unbounded and every step has one affine map, with the same effect along
     every path.
     """
     if not (math.isinf(process.lower) and math.isinf(process.upper)):
