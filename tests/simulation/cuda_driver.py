@@ -32,6 +32,7 @@ from audit.simulation.dimensions import (
     NoisySGDPair,
     Quadratic,
     WholeSpace,
+    final_points,
 )
 from audit.simulation.iterates import Iterates
 from audit.simulation.scheduler import HERE, Drawn, run_job, spread
@@ -141,6 +142,15 @@ def scored(name: str, trials: int) -> bool:
     return bool(np.array_equal(run_job(job), run_job(job, backend=CUDA)))
 
 
+def pointed(name: str, trials: int) -> bool:
+    """Whether points themselves are those of the processor."""
+    found = [
+        final_points(POINTS[name], trials=trials, seed=4, backend=where)
+        for where in (None, HERE, CUDA)
+    ]
+    return len({b"".join(x.tobytes() for x in each) for each in found}) == 1
+
+
 def message(call: Any) -> str:
     """The message of the error that a call raises."""
     try:
@@ -195,6 +205,7 @@ def main() -> None:
             "counts in shared memory": counted(64, 170),
             "counts in the device's memory": counted(kernels.BINS + 1, 170),
             "points in rounds": scored("without replacement", ROUNDS),
+            "points": pointed("Poisson, clipped", ROUNDS),
             "a checkpoint that continues": resumed(),
         },
         "planted": planted(),

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.simulation.backends import Parallel, Pool
 from audit.simulation.blocks import (
     Block,
     Counts,
@@ -26,6 +27,7 @@ from audit.simulation.dimensions.dataset import Dataset
 from audit.simulation.dimensions.pair import NoisySGDPair
 from audit.simulation.dimensions.program import Program
 from audit.simulation.fingerprint import described
+from audit.simulation.scheduler import Drawn, spread
 
 _DIVERGED = (
     "step_size must be small enough for iterates to stay finite, "
@@ -44,6 +46,7 @@ def final_points(
     threads: int | None = None,
     progress: Progress | None = None,
     common_random_numbers: bool = False,
+    backend: Parallel | Pool | None = None,
 ) -> tuple[Floats, Floats]:
     """Return samples of what Noisy-SGD releases on both datasets of a pair.
 
@@ -67,6 +70,8 @@ def final_points(
         number of steps: for looking at how far a record moves a run. Such samples depend on each
         other. They must not be passed to `audit.estimation.audit_samples`, whose confidence holds
         for independent ones.
+    backend
+        Where blocks run, in place of threads; the points do not depend on it.
 
     Returns
     -------
@@ -78,7 +83,14 @@ def final_points(
     ValueError
         If ``pair`` is no `NoisySGDPair`, ``trials`` or ``threads`` is no whole number of at least
         1, ``seed`` is none of at least 0, or iterates grow beyond all doubles.
+    ConnectionError
+        If the cluster or the device of the backend is not there, or is lost.
     """
+    if backend is not None:
+        validate.instance(NoisySGDPair, pair=pair)
+        validate.instance(bool, common_random_numbers=common_random_numbers)
+        trials, seed, _ = checked_run(trials, seed, threads)
+        return _spread(FinalPoints(pair, trials, seed, common_random_numbers), backend, progress)
 
     def keep(points: Floats) -> Floats:
         return points
@@ -224,6 +236,85 @@ def _reduced(
 
     cut = cut_into_blocks(trials, steps * pair.dimension)
     run_in_threads(((side, block) for block in cut for side in (0, 1)), work, done, threads=threads)
+    return outputs
+
+
+@dataclass(frozen=True, eq=False)
+class FinalPoints:
+    """Released points in numbered blocks, an `audit.simulation.blocks.Samples`.
+
+    The blocks of the datasets take turns. A block returns its points, shape (trials, d).
+    """
+
+    pair: NoisySGDPair
+    trials: int
+    seed: int
+    common: bool
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """Nothing: points are not recorded."""
+        raise ValueError("points in d dimensions are not recorded: count their scores")
+
+    def __len__(self) -> int:
+        """How many blocks there are."""
+        return -(-self.trials // self._size) * 2
+
+    def work(self, number: int) -> int:
+        """How many steps of runs block ``number`` takes."""
+        return len(self.place(number)[1]) * self.pair.mechanism.steps
+
+    def size(self, number: int) -> int:
+        """How many points block ``number`` returns."""
+        return len(self.place(number)[1])
+
+    def values(self, number: int) -> Floats:
+        """Run block ``number``."""
+        side, block = self.place(number)
+        return block_points(self.pair.programs[side], block, self.seed, self._streams[side])
+
+    def device_work(self) -> DeviceWork:
+        """Return what a device draws."""
+        programs = zip(self.pair.programs, self._streams, strict=True)
+        first = self.place(0)[1]
+        return DeviceWork(
+            sides=tuple(_side(program, first, self.seed, stream) for program, stream in programs),
+            seed=self.seed,
+            parts=lambda number: (self.place(number),),
+            thresholds=None,
+            direction=None,
+            diverged=_DIVERGED,
+        )
+
+    def place(self, number: int) -> tuple[int, Block]:
+        """Return the dataset that block ``number`` is of, and its place there."""
+        inner, side = divmod(number, 2)
+        start = inner * self._size
+        return side, Block(inner, start, min(start + self._size, self.trials))
+
+    @property
+    def _streams(self) -> tuple[Stream, Stream]:
+        return (Stream.X, Stream.X) if self.common else STREAMS
+
+    @property
+    def _size(self) -> int:
+        return block_size(self.pair.mechanism.steps * self.pair.dimension)
+
+
+def _spread(
+    job: FinalPoints, backend: Parallel | Pool, progress: Progress | None
+) -> tuple[Floats, Floats]:
+    shape = (job.trials, job.pair.dimension)
+    outputs = (np.empty(shape), np.empty(shape))
+
+    def put(blocks: range, values: Floats) -> None:
+        at = 0
+        for number in blocks:
+            side, block = job.place(number)
+            outputs[side][block.start : block.stop] = values[at : at + len(block)]
+            at += len(block)
+
+    spread(job, Drawn(job), put, finished=(), backend=backend, progress=progress)
     return outputs
 
 

@@ -1,6 +1,7 @@
-"""One CUDA device of this machine, experimental: its speed is not measured yet.
+"""One CUDA device of this machine.
 
-A launch runs some thousand blocks at a time, and returns the bits that the processor would.
+Experimental: the kernels are tested in Numba's simulator and compile for a device, but have not run
+on one. A launch runs some thousand blocks at a time.
 """
 
 from __future__ import annotations
