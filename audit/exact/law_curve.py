@@ -203,8 +203,8 @@ class LawPair:
         return type_one, type_two
 
     @cached_property
-    def _table(self) -> tuple[Array, Array, Array]:
-        """Ratios that the laws take, with the logs of delta and of P(log p - log q <= c) there."""
+    def _places(self) -> Array:
+        """Ratios that the laws take, with something beyond the first and the last."""
         ratio = np.concatenate([self._ratio.ravel(), self._atom_ratio])
         held = np.unique(ratio[np.isfinite(ratio)])
         if held.size > _TABLE:
@@ -213,10 +213,21 @@ class LawPair:
         ends = np.concatenate([held[:1], held[-1:], self._atom_ratio])
         ends = ends[np.isfinite(ends)]
         ends = np.concatenate([ends * (1 + side) + side for side in (-_BESIDE, 0.0, _BESIDE)])
-        places = np.unique(np.concatenate([[-_LARGEST_EPSILON, _LARGEST_EPSILON], held, ends]))
-        return places, self.log_deltas(places)[0], self.log_errors(places)[0]
+        return np.unique(np.concatenate([[-_LARGEST_EPSILON, _LARGEST_EPSILON], held, ends]))
 
-    def epsilons(self, log_deltas: Array) -> Array:
+    @cached_property
+    def _delta_table(self) -> tuple[Array, Array]:
+        """Epsilons from 0, and the logs of delta there, falling whatever the rounding."""
+        places = self._places[self._places > 0]
+        places = np.concatenate([[0.0], places])
+        return places, np.minimum.accumulate(self.log_deltas(places)[0])
+
+    @cached_property
+    def _error_table(self) -> tuple[Array, Array]:
+        """Ratios c, and the logs of P(log p - log q <= c) there, rising whatever the rounding."""
+        return self._places, np.maximum.accumulate(self.log_errors(self._places)[0])
+
+    def epsilons(self, log_deltas: Array, near: Array | None = None) -> Array:
         """Return the roots epsilon of delta(epsilon) = e^log_delta, or 0 where it is negative.
 
         Parameters
@@ -224,13 +235,14 @@ class LawPair:
         log_deltas
             Shape (n,); epsilon is infinite where the logarithm is -inf, or where delta is reached
             nowhere.
+        near
+            Where the roots are looked for first.
         """
-        places, table = self._table[:2]
-        positive = places > 0
-        places = np.concatenate([[0.0], places[positive]])
-        zero = self.log_deltas(np.zeros(1))[0]
-        # falling, whatever the rounding
-        table = np.minimum.accumulate(np.concatenate([zero, table[positive]]))
+        if near is not None and np.all((near > 0) & np.isfinite(near) & np.isfinite(log_deltas)):
+            high = np.full(near.shape, _LARGEST_EPSILON)
+            roots = self._crossing(log_deltas, near, np.zeros(near.shape), high)
+            return np.where(roots < 0.5 * _LARGEST_EPSILON, roots, np.inf)
+        places, table = self._delta_table
         after = np.searchsorted(-table, -log_deltas, side="left")  # the first that is not above
         result = np.where(after == 0, 0.0, np.inf)
         wanted = (after > 0) & (after < places.size) & (log_deltas > -np.inf)
@@ -266,7 +278,7 @@ class LawPair:
                 long = point + (log_delta - goals) * np.exp(log_delta - scale)
             high = np.where(above | found, high, np.minimum(point, high))
             low = np.where(found, low, np.minimum(np.maximum(low, short), high))
-            tolerance = 1e-14 * np.maximum(1.0, high)
+            tolerance = 1e-14 * np.maximum(1.0, np.minimum(np.abs(point), high))
             with np.errstate(invalid="ignore"):
                 small = np.abs(newton) <= tolerance
             new = ~found & (small | (high - low <= tolerance))
@@ -350,8 +362,7 @@ class LawPair:
 
     def rough_thresholds(self, alphas: Array) -> Array:
         """Return c with P(log p - log q <= c) roughly alpha."""
-        places, _, table = self._table
-        table = np.maximum.accumulate(table)
+        places, table = self._error_table
         held = np.isfinite(table) & (np.abs(places) < _LARGEST_EPSILON)
         if not held.any():
             return np.zeros_like(alphas)
@@ -360,8 +371,7 @@ class LawPair:
 
     def _best_thresholds(self, log_alphas: Array, near: Array | None) -> tuple[Array, Array, Array]:
         """Return c on both sides of where P(log p - log q <= c) is alpha, and one between."""
-        places, _, table = self._table
-        table = np.maximum.accumulate(table)
+        places, table = self._error_table
         after = np.searchsorted(table, log_alphas, side="right")  # the first that is above
         low = places[np.maximum(after - 1, 0)]
         high = places[np.minimum(after, places.size - 1)]
@@ -734,11 +744,12 @@ class LawCurve(BracketedCurve):
         if not found.any():
             return lows, highs
         values, deltas = values[found], deltas[found]
-        gaps = np.abs(values - coarse.epsilons(logs[found]))
+        gaps = np.abs(values - coarse.epsilons(logs[found], near=values))
         least = np.maximum((deltas - lost_p) / (1 + rho), 0.0)
         most = (deltas + np.exp(np.minimum(values + shift, 700.0)) * lost_q) / (1 - rho)
         with np.errstate(divide="ignore"):
-            both = fine.epsilons(np.log(np.concatenate([least, np.minimum(most, 1.0)])))
+            ends = np.log(np.concatenate([least, np.minimum(most, 1.0)]))
+            both = fine.epsilons(ends, near=np.tile(values, 2))
         upper, lower = both[: least.size], both[least.size :]
         highs[found] = upper + shift + gaps
         lows[found] = np.where(most >= 1, 0.0, np.maximum(lower - shift - gaps, 0.0))
