@@ -36,7 +36,6 @@ ROOT = Path(__file__).resolve().parents[1]
 UNFINISHED = {
     "report",
     "scenario",
-    "simulation",
 }
 
 # Modules outside the rooms' lists of names that users import from.

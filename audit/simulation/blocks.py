@@ -1,4 +1,4 @@
-"""Numbered blocks of trials: their sizes, their random streams, and the threads that run them.
+"""Numbered blocks of trials: their sizes, random streams and threads.
 
 A block is a pure function of (process, seed, stream, block number). It follows that a run gives the
 same bits for any number of threads, that a longer run starts with the blocks of a shorter one, and
@@ -32,7 +32,7 @@ _STEPS = 2**25  # walk steps in a block, some 0.2 s: how long an interrupt has t
 
 
 class Stream(enum.IntEnum):
-    """The purpose of a block's random numbers; no two purposes share a stream."""
+    """Purpose of a block's random numbers; each purpose has its own stream."""
 
     X = 0
     X_PRIME = 1
@@ -40,7 +40,15 @@ class Stream(enum.IntEnum):
 
 @dataclass(frozen=True)
 class Block:
-    """Trials ``start`` to ``stop`` of a run, as block ``number`` of its stream."""
+    """Trials ``start`` to ``stop`` of a run, as block ``number`` of its stream.
+
+    Parameters
+    ----------
+    number : int
+        Number of the block, from 0.
+    start, stop : int
+        First trial, and the one after the last.
+    """
 
     number: int
     start: int
@@ -54,11 +62,36 @@ class Block:
 
         It is ``SeedSequence(seed).spawn(2)[stream].spawn(number + 1)[number]``, reached directly
         by its spawn key.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the run.
+        stream : Stream
+            Purpose of the random numbers.
+
+        Returns
+        -------
+        numpy.random.SeedSequence
+            The seed sequence.
         """
         return np.random.SeedSequence(seed, spawn_key=(int(stream), self.number))
 
     def generator(self, seed: int, stream: Stream) -> np.random.Generator:
-        """Return the block's own generator."""
+        """Return the block's own generator.
+
+        Parameters
+        ----------
+        seed : int
+            Seed of the run.
+        stream : Stream
+            Purpose of the random numbers.
+
+        Returns
+        -------
+        numpy.random.Generator
+            The generator.
+        """
         return np.random.Generator(np.random.SFC64(self.sequence(seed, stream)))
 
 
@@ -69,7 +102,28 @@ def block_size(steps: int, largest: int = _LARGEST) -> int:
 
 
 def cut_into_blocks(trials: int, steps: int, largest: int = _LARGEST) -> Iterator[Block]:
-    """Cut ``trials`` walks of ``steps`` steps into full blocks; the last one may be shorter."""
+    """Yield the blocks of ``trials`` walks of ``steps`` steps; the last one may be shorter.
+
+    Parameters
+    ----------
+    trials : int
+        Number of walks.
+    steps : int
+        Number of steps of a walk.
+    largest : int, optional
+        Largest number of trials in a block.
+
+    Yields
+    ------
+    Block
+        The blocks in order.
+
+    Examples
+    --------
+    >>> from audit.simulation import cut_into_blocks
+    >>> [len(block) for block in cut_into_blocks(10_000, 100, largest=4096)]
+    [4096, 4096, 1808]
+    """
     size = block_size(steps, largest)
     for number, start in enumerate(range(0, trials, size)):
         yield Block(number, start, min(start + size, trials))
@@ -180,6 +234,25 @@ def run_in_threads(
     ``done`` is called in the calling thread, in the order in which tasks end. Few tasks are
     pending at a time, so their number costs no memory. An exception, or an interrupt, lets the
     blocks that are running finish and drops the others.
+
+    Parameters
+    ----------
+    tasks : iterable of Task
+        Arguments of ``work``.
+    work : callable
+        Called in up to ``threads`` threads.
+    done : callable
+        Called with a task and its result, in the calling thread.
+    threads : int
+        Number of threads.
+
+    Examples
+    --------
+    >>> from audit.simulation import run_in_threads
+    >>> squares = {}
+    >>> run_in_threads(range(3), lambda x: x * x, squares.__setitem__, threads=2)
+    >>> sorted(squares.items())
+    [(0, 0), (1, 1), (2, 4)]
     """
     if threads == 1:
         for task in tasks:

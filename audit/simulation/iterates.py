@@ -51,45 +51,54 @@ def final_iterates(
 
     Parameters
     ----------
-    pair
+    pair : Construction
         The neighbouring pair (X, X').
-    trials
-        How many walks of each process.
-    seed
-        A whole number from 0. The same seed gives the same bits for any number of threads and on
-        any backend, and more trials leave the bits of full blocks of fewer trials as they are. The
-        samples of X and of X' have random streams of their own, so they are independent of each
-        other.
-    threads
-        How many threads; by default as many as the process may use cores.
-    progress
+    trials : int
+        Number of walks of each process.
+    seed : int
+        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
+        trials keep the bits of full blocks of fewer trials. The bits do not depend on the backend
+        either. X and X' have separate random streams, so their samples are independent.
+    threads : int, optional
+        Number of threads; defaults to the number of cores that the process may use.
+    progress : Progress, optional
         Called as ``progress(done, total)`` in the calling thread, at the beginning and after
         blocks, in walk steps (as if every walk took the longest path).
-    backend
-        Where blocks run, in place of threads.
-    folder
-        Where a long run keeps its finished blocks, 16 bytes a trial; the same call goes on from
-        them. It is not removed at the end. None keeps nothing, nor does a run of less than
-        ``record_every`` seconds.
-    record_every
-        Seconds from one file in the folder to the next, at least.
+    backend : Parallel, Pool, optional
+        Where blocks run, instead of threads.
+    folder : str, Path, optional
+        Folder where a long run records finished blocks, 16 bytes per trial; the same call resumes
+        from them. It is not removed at the end. None, or a run shorter than ``record_every``
+        seconds, records nothing.
+    record_every : float, default: 5.0
+        Minimal time between two files in the folder, in seconds.
 
     Returns
     -------
-    tuple
+    tuple of (ndarray, ndarray)
         ``(x, x_prime)``, each float64 of shape ``(trials,)``, in the unit of the state.
 
     Raises
     ------
     ValueError
-        If ``pair`` is no construction, ``trials`` or ``threads`` is no whole number of at least 1,
-        ``seed`` is none of at least 0, the samples do not fit into memory, or an update map returns
-        what is not a finite number; if the folder belongs to another configuration, is damaged or
-        in use, or workers run other versions of the software.
+        If an argument has the wrong type or is out of range, the samples do not fit into memory, or
+        an update map returns a number that is not finite; if the folder belongs to another
+        configuration, is damaged or in use, or workers run other versions of the software.
     ConnectionError
-        If the cluster is not there, or is lost.
+        If the cluster is missing or lost.
     OSError
         If the folder cannot be written to.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=4, dataset_size=2, batch_size=2, step_size=1.0, noise_std=0.5,
+    ...                    lipschitz=1.0)
+    >>> x, x_prime = audit.simulation.final_iterates(  # doctest: +SKIP
+    ...     audit.constructions.TwoSidedWalk(m), trials=10_000, seed=7
+    ... )
+    >>> x.shape  # doctest: +SKIP
+    (10000,)
     """
     validate.instance(Construction, pair=pair)
     trials, seed, threads = checked_run(trials, seed, threads)
@@ -115,11 +124,41 @@ def simulate(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> Floats:
-    """Return independent samples of the final iterate of one process, shape ``(trials,)``.
+    """Return independent samples of the final iterate of one process.
 
-    As `final_iterates`, which gives the samples of X from ``Stream.X`` and those of X' from
-    ``Stream.X_PRIME`` (bit by bit where its two walks have one length, as blocks are cut by the
+    See `final_iterates`, which takes the samples of X from ``Stream.X`` and those of X' from
+    ``Stream.X_PRIME`` (bit by bit if its two walks have equal length, since blocks are cut by the
     longer one).
+
+    Parameters
+    ----------
+    process : Process
+        A one-dimensional process.
+    trials : int
+        Number of walks.
+    seed : int
+        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
+        trials keep the bits of full blocks of fewer trials.
+    stream : Stream, default: Stream.X
+        Random stream of the samples.
+    threads : int, optional
+        Number of threads; defaults to the number of cores that the process may use.
+    progress : Progress, optional
+        Called as ``progress(done, total)`` in walk steps.
+
+    Returns
+    -------
+    ndarray
+        Samples in the unit of the state, shape ``(trials,)``.
+
+    Raises
+    ------
+    ValueError
+        If an argument is out of range, or an iterate is not finite.
+
+    Examples
+    --------
+    >>> x = audit.simulation.simulate(process, trials=10_000, seed=7)  # doctest: +SKIP
     """
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
@@ -159,7 +198,18 @@ class Iterates:
         return -(-self.trials // self._size) * len(self.parts)
 
     def work(self, number: int) -> int:
-        """How many walk steps block ``number`` takes, as if every walk took the longest path."""
+        """Return the number of walk steps of a block, as if every walk took the longest path.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+
+        Returns
+        -------
+        int
+            Number of steps.
+        """
         part, block = self.place(number)
         return len(block) * self._lengths[part]
 
@@ -278,7 +328,7 @@ def _put(job: Iterates, outputs: list[Floats], blocks: range, values: Floats) ->
 
 @dataclass(frozen=True, kw_only=True)
 class WalkCounts:
-    """How many final iterates of X and of X' are at or above each threshold.
+    """Counts of final iterates of X and of X' at or above each threshold.
 
     An `audit.simulation.blocks.Job`: its counts, added up over all blocks, are those that
     `audit.estimation.Summary` holds, of ``trials`` walks a side, and those of the samples
@@ -286,19 +336,19 @@ class WalkCounts:
 
     Parameters
     ----------
-    pair
+    pair : Construction
         The neighbouring pair (X, X').
-    thresholds
+    thresholds : tuple of float
         Distinct finite numbers, ascending, in the unit of the state; at most a million.
-    trials
-        How many walks of each process.
-    seed
-        A whole number from 0.
+    trials : int
+        Number of walks of each process.
+    seed : int
+        Integer of at least 0.
 
     Raises
     ------
     ValueError
-        If a parameter is not as said.
+        If a parameter is out of range.
     """
 
     pair: Construction
@@ -318,7 +368,7 @@ class WalkCounts:
 
     @property
     def description(self) -> Mapping[str, object]:
-        """Plain data that fix every count, seed included."""
+        """Return plain data that determine every count, including the seed."""
         return {
             "job": type(self).__name__,
             "construction": self.pair.name,
@@ -335,15 +385,50 @@ class WalkCounts:
         return -(-self.trials // self._size)
 
     def work(self, number: int) -> int:
-        """How many walk steps block ``number`` takes, as if every walk took the longest path."""
+        """Return the number of walk steps of a block, as if every walk took the longest path.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+
+        Returns
+        -------
+        int
+            Number of steps.
+        """
         return sum(self.side_work(number, side) for side in _SIDES)
 
     def counts(self, number: int) -> Counts:
-        """Run block ``number``; row 0 counts X and row 1 X', shape (2, thresholds)."""
+        """Run a block and return its counts.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+
+        Returns
+        -------
+        ndarray of int
+            Row 0 counts X and row 1 X', shape ``(2, thresholds)``.
+        """
         return np.stack([self.side_counts(number, side) for side in _SIDES])
 
     def side_counts(self, number: int, side: Stream) -> Counts:
-        """Return the row of `counts` of one process."""
+        """Return the row of `counts` of one process.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+        side : Stream
+            ``Stream.X`` or ``Stream.X_PRIME``.
+
+        Returns
+        -------
+        ndarray of int
+            Counts, shape ``(thresholds,)``.
+        """
         from audit.simulation import kernels  # imports Numba, so not before it is needed
 
         thresholds = np.array(self.thresholds)
@@ -353,7 +438,20 @@ class WalkCounts:
         return found
 
     def side_work(self, number: int, side: Stream) -> int:
-        """Return the part of `work` that one process takes."""
+        """Return the part of `work` of one process.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+        side : Stream
+            ``Stream.X`` or ``Stream.X_PRIME``.
+
+        Returns
+        -------
+        int
+            Number of steps.
+        """
         return len(self._block(number)) * self._lengths[side]
 
     def device_work(self) -> DeviceWork:
@@ -427,27 +525,42 @@ def count_thresholds(
     threads: int | None = None,
     progress: Progress | None = None,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Count the final iterates of X, and of X', that are at or above each threshold.
+    """Count the final iterates of X and of X' at or above each threshold.
 
-    The samples are those of `final_iterates` with the same seed, but none is kept, so memory does
-    not grow with ``trials``. Same counts for any number of threads.
+    The samples are those of `final_iterates` with the same seed, but none is stored, so memory does
+    not grow with ``trials``. The counts do not depend on the number of threads.
 
     Parameters
     ----------
-    pair, trials, seed, threads, progress
-        As in `final_iterates`.
-    thresholds
+    pair : Construction
+        The neighbouring pair (X, X').
+    thresholds : array_like
         Distinct finite numbers, ascending, in the unit of the state.
+    trials : int
+        Number of walks of each process.
+    seed : int
+        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
+        trials keep the bits of full blocks of fewer trials.
+    threads : int, optional
+        Number of threads; defaults to the number of cores that the process may use.
+    progress : Progress, optional
+        As in `final_iterates`.
 
     Returns
     -------
-    tuple
-        ``(first, second)``, each int64 of the shape of ``thresholds``.
+    tuple of (ndarray, ndarray)
+        Counts of X and of X', each int64 of the shape of ``thresholds``.
 
     Raises
     ------
     ValueError
         As `final_iterates` and `WalkCounts`.
+
+    Examples
+    --------
+    >>> first, second = audit.simulation.count_thresholds(  # doctest: +SKIP
+    ...     pair, thresholds=(0.0, 1.0), trials=10_000, seed=7
+    ... )
     """
     validate.instance(Construction, pair=pair)
     trials, seed, threads = checked_run(trials, seed, threads)

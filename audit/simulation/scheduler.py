@@ -43,25 +43,30 @@ def run_job(
     progress: Progress | None = None,
     record_every: float = 1.0,
 ) -> Counts:
-    """Run all blocks of a job and return the sum of their counts, shape that of one block.
+    """Run all blocks of a job and return the sum of their counts.
 
-    The counts are the same bits for every backend, number of workers and order of work, and
-    however often a run with a folder was killed and started again.
+    The counts are the same bits for every backend, number of workers and order of work, even if a
+    run with a folder was killed and restarted.
 
     Parameters
     ----------
-    job
+    job : Job
         Numbered blocks, at least one.
-    backend
-        Where they run: a `Parallel`, or the workers that `pool` has made ready.
-    folder
-        Where finished blocks are recorded; a run that finds its own records there goes on from
-        them. None keeps no records.
-    progress
-        Called in the calling thread with (finished walk steps, all walk steps): once at the
-        beginning, and when blocks finish.
-    record_every
-        Seconds from one record to the next, at least; 0 for a record whenever blocks finish.
+    backend : Parallel or Pool, optional
+        Where they run: a `Parallel`, or workers prepared by `pool`.
+    folder : str, Path, optional
+        Folder that records finished blocks; a run resumes from its own records there. None: no
+        records.
+    progress : Progress, optional
+        Called in the calling thread with (finished walk steps, total walk steps), once at the
+        beginning and when blocks finish.
+    record_every : float, default: 1.0
+        Minimal time between two records, in seconds; 0 for a record whenever blocks finish.
+
+    Returns
+    -------
+    ndarray of int
+        Sum of the counts, shape of those of one block.
 
     Raises
     ------
@@ -75,6 +80,15 @@ def run_job(
         If the folder cannot be written to (the disk is full); what was recorded stays.
     OverflowError
         If a sum of counts leaves the range of 64-bit integers.
+    RuntimeError
+        If blocks are missing at the end.
+
+    Examples
+    --------
+    >>> audit.simulation.run_job(  # doctest: +SKIP
+    ...     audit.simulation.WalkCounts(pair, (0.0, 1.0), trials=10_000, seed=7)
+    ... ).shape
+    (2, 2)
     """
     validate.integer(1, blocks=len(job))
     validate.nonnegative(record_every=record_every)

@@ -1,4 +1,4 @@
-"""What a backend is, and the registry of backends.
+"""The interface and the registry of backends.
 
 A backend is a context manager that takes a `Parallel` and yields a `Pool` of workers. It registers
 itself with the decorator `backend` in the file that defines it.
@@ -25,7 +25,7 @@ F = TypeVar("F", bound=Opener)
 
 
 class Kind(enum.Enum):
-    """What runs the blocks."""
+    """Kind of a backend, which runs the blocks."""
 
     THREADS = "threads"  # of this process: compiled loops let each other run
     LOKY = "loky"  # processes of this machine, through joblib
@@ -40,19 +40,19 @@ class Parallel:
 
     Parameters
     ----------
-    kind
+    kind : Kind, default: Kind.THREADS
         Threads, processes, a cluster, or a CUDA device.
-    workers
-        How many threads or processes; None is one for each core that this process may use. A
-        cluster and a CUDA device have their own number, so None there.
-    address
-        Of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
+    workers : int, optional
+        Number of threads or processes; defaults to one per core that the process may use. None for
+        clusters and CUDA devices, which have their own number.
+    address : str, optional
+        Address of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
         ``auto`` (Ray). None without a cluster.
 
     Raises
     ------
     ValueError
-        If ``workers`` or ``address`` does not go with the kind.
+        If ``workers`` or ``address`` is not allowed for the kind.
     """
 
     kind: Kind = Kind.THREADS
@@ -103,12 +103,21 @@ class Pool(Protocol):
 
     @property
     def workers(self) -> int:
-        """How many blocks run at the same time."""
+        """Number of blocks that run at the same time."""
 
     def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         """Call ``done`` in the calling thread with the answer to each task, in any order.
 
         Few tasks are under way at a time, so their number costs no memory.
+
+        Parameters
+        ----------
+        work : Work
+            Runs a range of blocks.
+        tasks : iterable of range
+            Ranges of blocks.
+        done : Done
+            Called with each answer.
 
         Raises
         ------
@@ -121,7 +130,29 @@ BACKENDS: dict[Kind, Opener] = {}  # filled by `backend`
 
 
 def backend(kind: Kind) -> Callable[[F], F]:
-    """Register the context manager that yields the workers of a `Parallel` of this kind."""
+    """Register the context manager that yields the workers of a `Parallel` of a kind.
+
+    Parameters
+    ----------
+    kind : Kind
+        The kind.
+
+    Returns
+    -------
+    callable
+        Decorator that returns its function unchanged.
+
+    Raises
+    ------
+    ValueError
+        If the kind has a backend already.
+
+    Examples
+    --------
+    >>> from audit.simulation.backends import BACKENDS, Kind
+    >>> Kind.THREADS in BACKENDS
+    True
+    """
 
     def register(opener: F) -> F:
         if kind in BACKENDS:
@@ -133,7 +164,19 @@ def backend(kind: Kind) -> Callable[[F], F]:
 
 
 def pool(where: Parallel) -> AbstractContextManager[Pool]:
-    """Return the workers, as a context; a cluster that is not there is an error within seconds.
+    """Return the workers as a context manager.
+
+    A missing cluster is an error within seconds.
+
+    Parameters
+    ----------
+    where : Parallel
+        The backend and its number of workers.
+
+    Returns
+    -------
+    AbstractContextManager
+        Context manager that yields the workers.
 
     Raises
     ------
@@ -141,6 +184,13 @@ def pool(where: Parallel) -> AbstractContextManager[Pool]:
         If the package that reaches the cluster is not installed.
     ConnectionError
         If the cluster cannot be reached or has no workers; later, if it is lost.
+
+    Examples
+    --------
+    >>> from audit.simulation import Kind, Parallel, pool
+    >>> with pool(Parallel(Kind.THREADS, workers=2)) as workers:
+    ...     workers.workers
+    2
     """
     return BACKENDS[where.kind](where)
 

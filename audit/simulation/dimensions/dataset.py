@@ -1,4 +1,4 @@
-"""Datasets: one row of numbers a record."""
+"""Datasets: one row of numbers per record."""
 
 from __future__ import annotations
 
@@ -14,20 +14,21 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, eq=False)
 class Dataset:
-    """The records' parameters, in the order of the records.
+    """Parameters of the records, in order.
 
     Parameters
     ----------
-    records
-        Shape (n, width), finite; the loss says what a row means. Copied, and read-only.
-    zeroed
-        The index, from 0, of a record whose loss is replaced by zero; its row is not used. None
-        where there is none.
+    records : Floats
+        Finite numbers, shape ``(n, width)``; the loss defines the meaning of a row. Copied and made
+        read-only.
+    zeroed : int, optional
+        Index, from 0, of a record whose loss is replaced by zero; its row is not used. None if
+        there is none.
 
     Raises
     ------
     ValueError
-        If ``records`` is no matrix of finite numbers, or ``zeroed`` is the index of none of them.
+        If ``records`` is not a matrix of finite numbers, or ``zeroed`` is out of range.
     """
 
     records: Floats
@@ -42,7 +43,25 @@ class Dataset:
         return int(self.records.shape[0])
 
     def replacing(self, index: int, record: ArrayLike) -> Dataset:
-        """Return the dataset with another record, shape (width,), at ``index``, from 0."""
+        """Return the dataset with another record at an index.
+
+        Parameters
+        ----------
+        index : int
+            Index of the record, from 0.
+        record : array_like
+            The new record, shape ``(width,)``.
+
+        Returns
+        -------
+        Dataset
+            The dataset.
+
+        Raises
+        ------
+        ValueError
+            If the index is out of range or the record has another width.
+        """
         self._check_index(index=index)
         row = validate.sample(record=record)
         if row.size != self.records.shape[1]:
@@ -54,7 +73,18 @@ class Dataset:
         return Dataset(records, self.zeroed)
 
     def zeroing(self, index: int) -> Dataset:
-        """Return the dataset whose record at ``index``, from 0, has the loss zero."""
+        """Return the dataset with the loss of one record replaced by zero.
+
+        Parameters
+        ----------
+        index : int
+            Index of the record, from 0.
+
+        Returns
+        -------
+        Dataset
+            The dataset.
+        """
         return Dataset(self.records, index)
 
     def _check_index(self, **named: int) -> None:

@@ -1,4 +1,4 @@
-"""Where the iterates live: the whole space, a ball, or a box, centred at the origin."""
+"""Domains of the iterates: the whole space, a ball, or a box, centred at the origin."""
 
 from __future__ import annotations
 
@@ -15,47 +15,102 @@ Floats = NDArray[np.float64]
 
 
 class Domain(ABC):
-    """A convex set that is symmetric about the origin, in any number of dimensions.
+    """Convex set that is symmetric about the origin, in any number of dimensions.
 
-    It is the set of the points whose Euclidean norm is at most ``radius`` and whose coordinates
-    are at most ``half_side`` in absolute value; either may be infinite.
+    It consists of the points whose Euclidean norm is at most ``radius`` and whose coordinates are
+    at most ``half_side`` in absolute value; either may be infinite.
     """
 
     @property
     def radius(self) -> float:
-        """The largest norm of a point, where that is the constraint."""
+        """Bound on the norm of a point; infinite if there is none."""
         return math.inf
 
     @property
     def half_side(self) -> float:
-        """The largest absolute coordinate, where that is the constraint."""
+        """Bound on the absolute coordinates; infinite if there is none."""
         return math.inf
 
     @abstractmethod
     def diameter_in(self, dimension: int) -> float:
-        """Return the largest distance of two points; infinite for the whole space."""
+        """Return the diameter of the domain.
+
+        Parameters
+        ----------
+        dimension : int
+            Number of coordinates d.
+
+        Returns
+        -------
+        float
+            Largest distance of two points; infinite for the whole space.
+        """
 
     @abstractmethod
     def project(self, points: Floats) -> Floats:
-        """Return the nearest points of the domain, for points of shape (..., d)."""
+        """Return the nearest points of the domain.
+
+        Parameters
+        ----------
+        points : ndarray
+            Points, shape ``(..., d)``.
+
+        Returns
+        -------
+        ndarray
+            Projections, shape of ``points``.
+        """
 
     @abstractmethod
     def farthest(self, centres: Floats) -> Floats:
-        """Return sup |x - a| over the domain, for each row a of ``centres``, shape (k, d)."""
+        """Return sup |x - a| over the domain for each centre a.
+
+        Parameters
+        ----------
+        centres : ndarray
+            Centres, shape ``(k, d)``.
+
+        Returns
+        -------
+        ndarray
+            Distances, shape ``(k,)``.
+        """
 
     @abstractmethod
     def support(self, directions: Floats) -> Floats:
-        """Return sup <u, x> over the domain, for each row u of ``directions``, shape (k, d)."""
+        """Return sup <u, x> over the domain for each direction u.
+
+        Parameters
+        ----------
+        directions : ndarray
+            Directions, shape ``(k, d)``.
+
+        Returns
+        -------
+        ndarray
+            Values of the support function, shape ``(k,)``.
+        """
 
     def contains(self, point: Floats) -> bool:
-        """Whether a point, shape (d,), lies in the domain."""
+        """Return whether a point is in the domain.
+
+        Parameters
+        ----------
+        point : ndarray
+            A point, shape ``(d,)``.
+
+        Returns
+        -------
+        bool
+            Whether it is.
+        """
         inside = np.linalg.norm(point) <= self.radius and np.all(np.abs(point) <= self.half_side)
         return bool(inside)
 
 
 @dataclass(frozen=True)
 class WholeSpace(Domain):
-    """No constraint."""
+    """The whole space: no constraint."""
 
     def diameter_in(self, dimension: int) -> float:
         """Infinite."""
@@ -76,7 +131,18 @@ class WholeSpace(Domain):
 
 @dataclass(frozen=True)
 class Ball(Domain):
-    """The Euclidean ball of a diameter above 0."""
+    """Euclidean ball.
+
+    Parameters
+    ----------
+    diameter : float
+        Diameter, above 0.
+
+    Raises
+    ------
+    ValueError
+        If ``diameter`` is not positive.
+    """
 
     diameter: float
 
@@ -112,7 +178,18 @@ class Ball(Domain):
 
 @dataclass(frozen=True)
 class Box(Domain):
-    """The cube [-side/2, side/2]^d, for a side above 0; its diameter is side sqrt(d)."""
+    """Cube [-side/2, side/2]^d, of diameter side sqrt(d).
+
+    Parameters
+    ----------
+    side : float
+        Side, above 0.
+
+    Raises
+    ------
+    ValueError
+        If ``side`` is not positive.
+    """
 
     side: float
 

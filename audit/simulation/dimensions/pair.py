@@ -1,4 +1,4 @@
-"""Two neighbouring datasets in d dimensions, and whether their losses are admissible.
+"""Neighbouring datasets in d dimensions, and the admissibility of their losses.
 
 Admissibility is checked for every record of both datasets and all over the domain. Where the
 supremum of a gradient has no closed form an upper bound is taken, so a pair that passes is
@@ -45,24 +45,24 @@ class NoisySGDPair:
 
     Parameters
     ----------
-    mechanism
-        The public parameters.
-    loss
-        What the records' numbers mean.
-    dataset, dataset_prime
-        The datasets of X and of X'. They differ in one record; under ``ZERO_OUT`` one of them has
-        it ``zeroed``, and the other has not.
-    domain
-        The convex set onto which iterates are projected; its diameter is the mechanism's.
-    start
-        The first iterate, shape (d,), or one number for all coordinates.
+    mechanism : NoisySGD
+        Public parameters of the run.
+    loss : Loss
+        Family of losses, which defines the meaning of the records.
+    dataset, dataset_prime : Dataset
+        Datasets of X and of X'. They differ in one record. Under ``ZERO_OUT`` one of them has it
+        ``zeroed``.
+    domain : Domain, optional
+        Convex set onto which iterates are projected; its diameter is the mechanism's.
+    start : array_like, default: 0.0
+        First iterate, shape ``(d,)``, or one number for all coordinates.
 
     Raises
     ------
     Inadmissible
-        If the losses break an assumption of the mechanism; the message names it.
+        If the losses violate an assumption of the mechanism; the message names it.
     ValueError
-        If the datasets are no neighbours, or sizes do not fit each other.
+        If the datasets are not neighbours, or sizes do not match.
     """
 
     mechanism: NoisySGD
@@ -89,17 +89,17 @@ class NoisySGDPair:
 
     @cached_property
     def dimension(self) -> int:
-        """The number of coordinates, d."""
+        """Number of coordinates, d."""
         return self.loss.dimension(self.dataset.records)
 
     @cached_property
     def differing(self) -> int:
-        """The index of the differing record, from 0."""
+        """Index of the differing record, from 0."""
         return int(differing_records(self.dataset, self.dataset_prime)[0])
 
     @cached_property
     def programs(self) -> tuple[Program, Program]:
-        """The tables of X and of X' for the compiled loop."""
+        """Tables of X and of X' for the compiled loop."""
         first, second = (
             compiled(self.mechanism, self.loss, dataset, self.domain, np.asarray(self.start))
             for dataset in (self.dataset, self.dataset_prime)

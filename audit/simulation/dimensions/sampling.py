@@ -48,43 +48,47 @@ def final_points(
     common_random_numbers: bool = False,
     backend: Parallel | Pool | None = None,
 ) -> tuple[Floats, Floats]:
-    """Return samples of what Noisy-SGD releases on both datasets of a pair.
+    """Return samples of the release of Noisy-SGD on both datasets of a pair.
 
     Parameters
     ----------
-    pair
+    pair : NoisySGDPair
         The neighbouring datasets.
-    trials
-        How many runs on each dataset.
-    seed
-        A whole number from 0. The same seed gives the same bits for any number of threads, and
-        more trials leave the bits of full blocks of fewer trials as they are. Runs on X and on X'
-        have random streams of their own, so they are independent of each other.
-    threads
-        How many threads; by default as many as the process may use cores.
-    progress
+    trials : int
+        Number of runs on each dataset.
+    seed : int
+        Integer of at least 0. The same seed gives the same bits for any number of threads, and more
+        trials keep the bits of full blocks of fewer trials. X and X' have separate random streams,
+        so their samples are independent.
+    threads : int, optional
+        Number of threads; defaults to the number of cores that the process may use.
+    progress : Progress, optional
         Called as ``progress(done, total)``, in steps of runs, in the calling thread, after each
         block.
-    common_random_numbers
-        Whether run i on X and run i on X' have the same noise, the same batches and the same
-        number of steps: for looking at how far a record moves a run. Such samples depend on each
-        other. They must not be passed to `audit.estimation.audit_samples`, whose confidence holds
-        for independent ones.
-    backend
+    common_random_numbers : bool, default: False
+        Whether run i on X and run i on X' share noise, batches and number of steps, to study how
+        far a record moves a run. Such samples depend on each other and must not be passed to
+        `audit.estimation.audit_samples`, which assumes independence.
+    backend : Parallel, Pool, optional
         Where blocks run, in place of threads; the points do not depend on it.
 
     Returns
     -------
-    tuple
+    tuple of (ndarray, ndarray)
         ``(x, x_prime)``, each float64 of shape ``(trials, d)``.
 
     Raises
     ------
     ValueError
-        If ``pair`` is no `NoisySGDPair`, ``trials`` or ``threads`` is no whole number of at least
-        1, ``seed`` is none of at least 0, or iterates grow beyond all doubles.
+        If an argument has the wrong type or is out of range, or iterates overflow.
     ConnectionError
         If the cluster or the device of the backend is not there, or is lost.
+
+    Examples
+    --------
+    >>> x, x_prime = audit.simulation.dimensions.final_points(  # doctest: +SKIP
+    ...     pair, trials=10_000, seed=7
+    ... )
     """
     if backend is not None:
         validate.instance(NoisySGDPair, pair=pair)
@@ -111,28 +115,44 @@ def scores(
     progress: Progress | None = None,
     common_random_numbers: bool = False,
 ) -> tuple[Floats, Floats]:
-    """Return scores of the points that `final_points` gives with the same seed, not the points.
+    """Return scores of the points that `final_points` gives with the same seed.
 
     Parameters
     ----------
-    score
-        A direction, shape (d,), for the inner product with it; or a function of points, shape
-        (m, d), that returns m finite numbers, one for each point by itself. It is called block by
-        block, in several threads.
-    pair, trials, seed, threads, progress, common_random_numbers
-        As for `final_points`.
+    pair : NoisySGDPair
+        The neighbouring datasets.
+    score : array_like or Score
+        A direction, shape ``(d,)``, for the inner product with it; or a function of points, shape
+        ``(m, d)``, that returns m finite numbers, one per point. It is called block by block, in
+        several threads.
+    trials : int
+        Number of runs on each dataset.
+    seed : int
+        As in `final_points`.
+    threads : int, optional
+        Number of threads; defaults to the number of cores that the process may use.
+    progress : Progress, optional
+        As in `final_points`.
+    common_random_numbers : bool, default: False
+        As in `final_points`.
 
     Returns
     -------
-    tuple
+    tuple of (ndarray, ndarray)
         ``(s, s_prime)``, each float64 of shape ``(trials,)``. They may be passed to
-        `audit.estimation.audit_samples` where ``common_random_numbers`` is False and the score was
-        chosen without a look at them.
+        `audit.estimation.audit_samples` if ``common_random_numbers`` is False and the score was
+        chosen without looking at them.
 
     Raises
     ------
     ValueError
-        As `final_points`, and if a direction or what a function returns is not as said.
+        As `final_points`, and if the direction or the output of the function is invalid.
+
+    Examples
+    --------
+    >>> s, s_prime = audit.simulation.dimensions.scores(  # doctest: +SKIP
+    ...     pair, [1.0, 0.0], trials=10_000, seed=7
+    ... )
     """
     validate.instance(NoisySGDPair, pair=pair)
     reduce = score if callable(score) else linear_score(checked_direction(pair, score))
@@ -320,7 +340,7 @@ def _spread(
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class LinearScoreCounts:
-    """How many runs on each dataset have <direction, point> at or above each threshold.
+    """Counts of runs on each dataset with <direction, point> at or above each threshold.
 
     An `audit.simulation.blocks.Job`. Thresholds and direction are fixed beforehand, so the counts
     of all blocks, added up, are those that `audit.estimation.Summary` holds: ``first`` is row 0,
@@ -329,21 +349,21 @@ class LinearScoreCounts:
 
     Parameters
     ----------
-    pair
+    pair : NoisySGDPair
         The neighbouring datasets.
-    direction
-        Shape (d,), not zero.
-    thresholds
+    direction : array_like
+        Direction, shape ``(d,)``, not zero.
+    thresholds : array_like
         Distinct finite numbers, ascending.
-    trials
-        How many runs on each dataset.
-    seed
-        A whole number from 0.
+    trials : int
+        Number of runs on each dataset.
+    seed : int
+        Integer of at least 0.
 
     Raises
     ------
     ValueError
-        If a parameter is not as said.
+        If a parameter is out of range.
     """
 
     pair: NoisySGDPair
@@ -385,11 +405,33 @@ class LinearScoreCounts:
         return -(-self.trials // self._size)
 
     def work(self, number: int) -> int:
-        """How often block ``number`` moves a coordinate, over both datasets."""
+        """Return how often a block moves a coordinate, over both datasets.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+
+        Returns
+        -------
+        int
+            Number of updates.
+        """
         return 2 * len(self._block(number)) * self.pair.mechanism.steps * self.pair.dimension
 
     def counts(self, number: int) -> Counts:
-        """Run block ``number`` on both datasets and return its counts, shape (2, thresholds)."""
+        """Run a block on both datasets and return its counts.
+
+        Parameters
+        ----------
+        number : int
+            Number of the block, from 0.
+
+        Returns
+        -------
+        ndarray of int
+            Counts, shape ``(2, thresholds)``.
+        """
         block = self._block(number)
         score = linear_score(np.asarray(self.direction))
         rows = [

@@ -1,4 +1,4 @@
-"""What every family of losses is: gradients, their bounds, and tables for the compiled loop."""
+"""The interface of losses: gradients, their bounds, and tables for the compiled loop."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Encoded(NamedTuple):
 
 @dataclass(frozen=True)
 class Loss(ABC):
-    """A family of losses f_i = l_i + r, one a record, on d-dimensional points.
+    """Family of losses f_i = l_i + r, one per record, on d-dimensional points.
 
     The regulariser r is shared by all records: its gradient is ``ridge * x``, coordinate by
     coordinate. A record whose loss is replaced by zero keeps it (l_i = 0). Bounds are suprema over
@@ -50,71 +50,192 @@ class Loss(ABC):
 
     @property
     def name(self) -> str:
-        """The family's name in messages."""
+        """Name of the family in messages."""
         return type(self).__name__
 
     @property
     def unclipped(self) -> Loss:
-        """The losses whose gradients these are, before any clipping."""
+        """Losses before any clipping."""
         return self
 
     @property
     def clip(self) -> float | None:
-        """The norm to which each record's gradient is clipped, or None."""
+        """Norm to which each record's gradient is clipped, or None."""
         return None
 
     @abstractmethod
     def dimension(self, records: Floats) -> int:
-        """Return d for ``records`` of shape (n, width), which are checked.
+        """Return the dimension of the losses of some records.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+
+        Returns
+        -------
+        int
+            Number of coordinates d.
 
         Raises
         ------
         ValueError
-            If the rows are no records of this family.
+            If the rows are not records of this family.
         """
 
     @abstractmethod
     def ridge(self, dimension: int) -> Floats:
-        """Return the regulariser's curvatures, shape (d,)."""
+        """Return the regulariser's curvatures.
+
+        Parameters
+        ----------
+        dimension : int
+            Number of coordinates d.
+
+        Returns
+        -------
+        ndarray
+            Curvatures, shape ``(d,)``.
+        """
 
     @abstractmethod
     def record_gradients(self, records: Floats, points: Floats) -> Floats:
-        """Return grad l_i, shape (m, n, d), at ``points`` of shape (m, d)."""
+        """Return the gradients of the l_i.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        points : ndarray
+            Points, shape ``(m, d)``.
+
+        Returns
+        -------
+        ndarray
+            Gradients, shape ``(m, n, d)``.
+        """
 
     @abstractmethod
     def gradient_norms(self, records: Floats, domain: Domain) -> Floats:
-        """Return a bound on |grad l_i| over the domain, shape (n,)."""
+        """Return a bound on |grad l_i| over the domain.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        domain : Domain
+            Domain of the iterates.
+
+        Returns
+        -------
+        ndarray
+            Bounds, shape ``(n,)``.
+        """
 
     @abstractmethod
     def gradient_differences(self, first: Floats, second: Floats, domain: Domain) -> Floats:
-        """Return a bound on |grad f_i - grad f'_i| over the domain, shape (n,), row against row.
+        """Return a bound on |grad f_i - grad f'_i| over the domain, row by row.
 
         Rows broadcast: either argument may have one row only.
+
+        Parameters
+        ----------
+        first, second : ndarray
+            Records, shape ``(n, width)`` or ``(1, width)``.
+        domain : Domain
+            Domain of the iterates.
+
+        Returns
+        -------
+        ndarray
+            Bounds, shape ``(n,)``.
         """
 
     @abstractmethod
     def curvatures(self, records: Floats, domain: Domain) -> tuple[float, float]:
-        """Return the least and the largest curvature of the losses f_i in any direction."""
+        """Return the least and the largest curvature of the losses f_i in any direction.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        domain : Domain
+            Domain of the iterates.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Least and largest curvature.
+        """
 
     @abstractmethod
     def variation(self, records: Floats, domain: Domain) -> float:
-        """Return a bound on |grad f_i(x) - grad f_i(y)| over two points of the domain."""
+        """Return a bound on |grad f_i(x) - grad f_i(y)| over two points of the domain.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        domain : Domain
+            Domain of the iterates.
+
+        Returns
+        -------
+        float
+            The bound.
+        """
 
     @abstractmethod
     def encoded(self, records: Floats) -> Encoded:
-        """Return the tables of the records for the compiled loop."""
+        """Return the tables of the records for the compiled loop.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+
+        Returns
+        -------
+        Encoded
+            The tables.
+        """
 
     def whole_gradient_norms(self, records: Floats, domain: Domain) -> Floats:
-        """Return a bound on |grad f_i| over the domain, the regulariser included, shape (n,)."""
+        """Return a bound on |grad f_i| over the domain, including the regulariser.
+
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        domain : Domain
+            Domain of the iterates.
+
+        Returns
+        -------
+        ndarray
+            Bounds, shape ``(n,)``.
+        """
         d = self.dimension(records)
         steepest = float(np.max(np.abs(self.ridge(d))))
         shared = steepest * float(domain.farthest(np.zeros((1, d)))[0]) if steepest else 0.0
         return self.gradient_norms(records, domain) + shared
 
     def gradients(self, records: Floats, points: Floats, zeroed: int | None = None) -> Floats:
-        """Return grad f_i, shape (m, n, d), at ``points`` of shape (m, d).
+        """Return the gradients of the f_i.
 
-        ``zeroed`` is the index of a record whose l_i is zero.
+        Parameters
+        ----------
+        records : ndarray
+            Records, shape ``(n, width)``.
+        points : ndarray
+            Points, shape ``(m, d)``.
+        zeroed : int, optional
+            Index of a record whose l_i is zero.
+
+        Returns
+        -------
+        ndarray
+            Gradients, shape ``(m, n, d)``.
         """
         found = self.record_gradients(records, points)
         if zeroed is not None:

@@ -1,4 +1,4 @@
-"""Losses whose gradients are clipped, one by one."""
+"""Losses with clipped gradients."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from audit.simulation.dimensions.losses.base import Encoded, Floats, Loss
 
 @dataclass(frozen=True)
 class Clipped(Loss):
-    """The losses of another family with each record's gradient clipped to a norm.
+    """Losses of another family with each record's gradient clipped to a norm.
 
     grad f_i becomes grad f_i min(1, norm/|grad f_i|), the regulariser included, before the mean
     over the batch is taken (Boninsegna 2023, Algorithm 1). A record whose loss is zero loses its
@@ -22,10 +22,15 @@ class Clipped(Loss):
 
     Parameters
     ----------
-    loss
-        The losses, not clipped themselves.
-    norm
-        The largest norm of a gradient, above 0.
+    loss : Loss
+        Losses, not clipped themselves.
+    norm : float
+        Largest norm of a gradient, above 0.
+
+    Raises
+    ------
+    ValueError
+        If the losses are clipped already or ``norm`` is not positive.
     """
 
     loss: Loss

@@ -13,17 +13,22 @@ from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Los
 
 @dataclass(frozen=True)
 class Huber(Loss):
-    """A function of |x - a_i| with gradient (x - a_i) min(curvature, cap/|x - a_i|).
+    """Huber losses: gradients (x - a_i) min(curvature, cap/|x - a_i|).
 
     A record is its centre a_i: d numbers. The losses are convex, smooth and Lipschitz; in one
     dimension they are those of the other records of `audit.constructions.ResetWalk`.
 
     Parameters
     ----------
-    curvature
-        Near the centre, above 0.
-    cap
-        The largest norm of a gradient, above 0.
+    curvature : float, default: 1.0
+        Curvature near the centre, above 0.
+    cap : float, default: 1.0
+        Largest norm of a gradient, above 0.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is not positive.
     """
 
     curvature: float = 1.0

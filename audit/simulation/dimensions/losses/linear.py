@@ -12,7 +12,7 @@ from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Los
 
 @dataclass(frozen=True)
 class Linear(Loss):
-    """f_i(x) = <g_i, x>. A record is its gradient g_i: d numbers."""
+    """Linear losses f_i(x) = <g_i, x>; a record is its gradient g_i: d numbers."""
 
     def dimension(self, records: Floats) -> int:
         """Return the width of the records."""

@@ -17,14 +17,19 @@ from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Los
 
 @dataclass(frozen=True)
 class Logistic(Loss):
-    """f_i(x) = log(1 + e^(-y_i <z_i, x>)) + (regularisation/2) |x|^2.
+    """Logistic losses f_i(x) = log(1 + e^(-y_i <z_i, x>)) + (regularisation/2) |x|^2.
 
     A record is its d features z_i and its label y_i, -1 or +1: d + 1 numbers (`rows`).
 
     Parameters
     ----------
-    regularisation
-        The curvature of the regulariser that all records share, at least 0.
+    regularisation : float, default: 0.0
+        Curvature of the regulariser shared by all records, at least 0.
+
+    Raises
+    ------
+    ValueError
+        If ``regularisation`` is negative.
     """
 
     regularisation: float = 0.0
@@ -34,7 +39,25 @@ class Logistic(Loss):
 
     @staticmethod
     def rows(features: ArrayLike, labels: ArrayLike) -> Floats:
-        """Return the records of features, shape (n, d), and labels, shape (n,)."""
+        """Return the records of features and labels.
+
+        Parameters
+        ----------
+        features : array_like
+            Features, shape ``(n, d)``.
+        labels : array_like
+            Labels, -1 or +1, shape ``(n,)``.
+
+        Returns
+        -------
+        ndarray
+            Records, shape ``(n, d + 1)``.
+
+        Raises
+        ------
+        ValueError
+            If the numbers of rows differ.
+        """
         z, y = matrix(features=features), validate.sample(labels=labels)
         if y.size != len(z):
             raise ValueError(f"labels must be one for each of {len(z)} rows, got {y.size} labels")

@@ -14,18 +14,23 @@ from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Los
 
 @dataclass(frozen=True)
 class Quadratic(Loss):
-    """f_i(x) = sum_j (curvature_j/2) (x_j - a_ij)^2. A record is its centre a_i: d numbers.
+    """Quadratic losses f_i(x) = sum_j (curvature_j/2) (x_j - a_ij)^2.
 
-    It is read as a regulariser that all records share, sum_j (curvature_j/2) x_j^2, and a linear
-    loss l_i of gradient -curvature a_i, as in `audit.constructions.QuadraticPair`: a Lipschitz
-    constant bounds l_i, and a record whose loss is zero keeps the regulariser.
+    A record is its centre a_i: d numbers. The loss is treated as a regulariser shared by all
+    records, sum_j (curvature_j/2) x_j^2, plus a linear loss l_i of gradient -curvature a_i, as in
+    `audit.constructions.QuadraticPair`: a Lipschitz constant bounds l_i, and a record whose loss is
+    zero keeps the regulariser.
 
     Parameters
     ----------
-    curvature
-        One number, or one for each coordinate. Other matrices that all records share become
-        diagonal in the coordinates of their eigenvectors, which changes neither the noise, nor a
-        ball, nor the whole space.
+    curvature : float or tuple of float, default: 1.0
+        One number, or one per coordinate. Other shared matrices become diagonal in the coordinates
+        of their eigenvectors, which changes neither the noise, nor a ball, nor the whole space.
+
+    Raises
+    ------
+    ValueError
+        If a curvature is out of range.
     """
 
     curvature: float | tuple[float, ...] = 1.0
