@@ -191,8 +191,8 @@ class OneRunAudit:
     With probability at least ``confidence`` over coins, mechanism and pilot split, every number
     that any method returns, for any argument, is right, provided that the canaries satisfy
     ``assumption``. For one number of guesses a claim is refuted if there are too many correct
-    guesses, and the true claims are refuted wrongly only together with the one that allows the
-    fewest. So asking for several deltas costs nothing; several numbers of guesses share the error.
+    guesses. Whenever any true claim is refuted, so is the true claim that allows the fewest correct
+    guesses. So asking for several deltas costs nothing; several numbers of guesses share the error.
 
     Attributes
     ----------
@@ -336,9 +336,9 @@ def audit_one_run(
     Parameters
     ----------
     scores : array_like
-        One score per canary, shape (n,), n >= 4, finite; a higher score makes inclusion more
-        likely. Scores may depend on the release in any way, but not otherwise on the coins. Several
-        runs with independent coins count as one run with all their canaries: shape (runs, n).
+        One score per canary, shape (n,), n >= 4, finite; high scores should indicate inclusion.
+        Scores may depend on the release in any way, but not otherwise on the coins. Several runs
+        with independent coins count as one run with all their canaries: shape (runs, n).
     coins : array_like
         Same shape; True or 1 if the canary was included. Each must be an independent fair coin.
     delta : float

@@ -37,7 +37,8 @@ class Audit:
     in advance. In that event every number that any method returns, for any argument, is right,
     because it is a minimum over these regions. One may therefore ask for any number of deltas,
     orders and Renyi orders. With a pilot split, deltas that were named in advance have their own
-    tests and tighter bounds.
+    tests and tighter bounds. Tests at order statistics have no regions; their bounds are the
+    hypotheses that no test rejects, and hold simultaneously too (`audit.estimation.two_rates`).
 
     All methods accept a float (and return a float) or an array (and return an array of the same
     shape). Without ``order`` they return the worse of the two orders of the pair.
