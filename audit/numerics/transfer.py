@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import log_density
@@ -44,7 +44,7 @@ class NoisyMap:
             for phi, weight in zip(self.maps, self.weights, strict=True)
             if weight > 0
         ]
-        return terms[0] if len(terms) == 1 else np.asarray(logsumexp(terms, axis=0))
+        return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
 
     def kernel(self, target: Array, source: Array) -> Array:
         """Density of landing at ``target`` from ``source``."""
@@ -60,7 +60,7 @@ class NoisyMap:
             for phi, weight in zip(self.maps, self.weights, strict=True)
             if weight > 0
         ]
-        return terms[0] if len(terms) == 1 else np.asarray(logsumexp(terms, axis=0))
+        return terms[0] if len(terms) == 1 else log_sum(np.stack(terms, axis=-1))
 
 
 @dataclass(frozen=True, eq=False)

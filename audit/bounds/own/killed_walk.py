@@ -119,12 +119,14 @@ class KilledWalk:
         result = (row @ alive).T.ravel()[:count]
         others = np.flatnonzero(distances != distances[0])
         first = int(others[0]) // size * size if others.size else count
-        for start in range(first, count, size):
-            state = alive[:, start // size]
-            rows = self.rows(distances[start : start + size], panels)
-            for i in range(rows.shape[0]):
-                result[start + i] = rows[i] @ state
-                state = operator @ state
+        # blocks of ``size`` numbers of steps, all blocks side by side
+        starts = np.arange(first, count, size)
+        states = np.ascontiguousarray(alive[:, starts // size])
+        for i in range(size if starts.size else 0):
+            at = starts[starts + i < count] + i
+            rows = self.rows(distances[at], panels)
+            result[at] = np.einsum("ij,ji->i", rows, states[:, : at.size])
+            states = operator @ states
         return np.asarray(result)
 
     def bounds(self, distances: Array) -> Array:
