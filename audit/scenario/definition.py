@@ -1,4 +1,4 @@
-"""What a scenario is: settings, and the confidence and seed of all their samples."""
+"""Scenarios: settings, with the confidence level and the seed of all their samples."""
 
 from __future__ import annotations
 
@@ -13,10 +13,31 @@ HERE = Parallel()  # threads of this process
 
 @dataclass(frozen=True, kw_only=True)
 class Scenario:
-    """A named list of settings, with the confidence and the seed of all its samples.
+    """Named list of settings, with the confidence level and the seed of all its samples.
 
-    ``bounds`` names the entries of `audit.bounds.CATALOGUE` that are held against the settings.
-    ``parallel`` says where blocks of samples run; no number depends on it.
+    Parameters
+    ----------
+    name, title : str
+        Short name for files, and title for readers.
+    summary, reference : str, default: ""
+        Description, and the publication that the scenario reproduces.
+    settings : tuple of Setting
+        Settings, at least one.
+    bounds : tuple of str
+        Ids of entries of `audit.bounds.CATALOGUE` to compare with the settings.
+    confidence : float
+        Confidence level of everything certified, in (0, 1).
+    seed : int
+        Integer of at least 0.
+    threads : int
+        Number of threads, at least 1.
+    parallel : Parallel, optional
+        Where blocks of samples run; no number depends on it.
+
+    Raises
+    ------
+    ValueError
+        If there is no setting, a bound is unknown, or a number is out of range.
     """
 
     name: str
@@ -43,7 +64,7 @@ class Scenario:
 
     @property
     def backend(self) -> Parallel:
-        """``parallel``, with ``threads`` workers where it names none on this machine."""
+        """``parallel``, with ``threads`` workers if it runs on this machine and names none."""
         here = self.parallel.kind in (Kind.THREADS, Kind.LOKY)
         if here and self.parallel.workers is None:
             return replace(self.parallel, workers=self.threads)

@@ -1,4 +1,4 @@
-"""The kinds of setting that a scenario can hold, each registered where it is defined."""
+"""Kinds of settings of a scenario, each registered where it is defined."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _Kind = TypeVar("_Kind", bound="type[Setting]")
 
 @dataclass(frozen=True, kw_only=True)
 class RunContext:
-    """What a scenario gives to each of its settings when it runs.
+    """What a scenario passes to each of its settings when it runs.
 
     Parameters
     ----------
-    seed
-        The setting's own seed.
-    confidence
-        The confidence level of everything that the setting certifies.
-    threads
-        Threads for exact laws and studies.
-    bounds
-        Ids of the catalogue's bounds that are held against the settings.
-    sampling
+    seed : int
+        Seed of the setting.
+    confidence : float
+        Confidence level of everything that the setting certifies.
+    threads : int
+        Number of threads for exact laws and studies.
+    bounds : tuple of str
+        Ids of the catalogue to compare with the settings.
+    sampling : Sampling or DrawnAhead
         Where samples are drawn.
-    progress
+    progress : Progress
         Where progress is shown.
     """
 
@@ -51,12 +51,14 @@ class RunContext:
 
 @dataclass(frozen=True, kw_only=True)
 class Setting(ABC):
-    """One setting of a scenario; a kind of setting is a subclass that registers itself.
+    """Setting of a scenario; each kind is a subclass that registers itself.
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
+    name, title : str
+        Short name for files, and texts for readers.
+    summary : str, default: ""
+        Short name for files, and texts for readers.
     """
 
     key: ClassVar[str]
@@ -67,32 +69,42 @@ class Setting(ABC):
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a setting of this kind, each with the hint of its value.
+        """Return the keys of a setting of this kind, with the hints of their values.
 
-        Unless a kind does otherwise it has one key, ``key``, with its own fields. ``title`` and
-        ``summary`` are keys of every setting.
+        By default a kind has one key, ``key``, with its own fields. ``title`` and ``summary`` are
+        keys of every setting.
+
+        Returns
+        -------
+        mapping of str to object
+            Hints by key.
         """
         return {cls.key: FieldsOf(cls, COMMON)}
 
     @classmethod
     def from_plain(cls, name: str, plain: Mapping[str, Any], folders: Sequence[Path] = ()) -> Self:
-        """Return the setting that a scenario file describes.
+        """Return the setting described by a scenario file.
 
-        Unless a kind does otherwise, its own fields stand in a mapping under its ``key``.
+        By default a kind's own fields are in a mapping under its ``key``.
 
         Parameters
         ----------
-        name
-            The setting's name.
-        plain
+        name : str
+            Name of the setting.
+        plain : mapping of str to object
             Its keys and values, as a YAML reader returns them.
-        folders
-            Where modules of the user are looked for, besides the current folder.
+        folders : sequence of Path, optional
+            Where modules of the user are searched for, besides the current folder.
+
+        Returns
+        -------
+        Self
+            The setting.
 
         Raises
         ------
         ValueError
-            If a key is unknown or missing, or a value is out of its range; the message begins with
+            If a key is unknown or missing, or a value is out of range; the message begins with
             ``settings.`` and the name.
         """
         values = known_keys(cls, name, plain)
@@ -103,23 +115,56 @@ class Setting(ABC):
         return setting
 
     def to_plain(self) -> dict[str, Any]:
-        """Return the keys and values of a scenario file; the inverse of `from_plain`."""
+        """Return the keys and values for a scenario file; the inverse of `from_plain`.
+
+        Returns
+        -------
+        dict of str to object
+            Plain data.
+        """
         own: dict[str, Any] = encode(self)
         del own["name"]
         return {"title": own.pop("title"), "summary": own.pop("summary"), self.key: own}
 
     @abstractmethod
     def run(self, context: RunContext) -> SettingResult:
-        """Compute the setting's result; its ``wall_seconds`` may be None."""
+        """Compute the setting's result; its ``wall_seconds`` may be None.
+
+        Parameters
+        ----------
+        context : RunContext
+            What the scenario passes to its settings.
+
+        Returns
+        -------
+        SettingResult
+            The result.
+        """
 
 
 def setting_kind(cls: _Kind) -> _Kind:
-    """Register a kind of setting by its ``key``, the key that selects it in a configuration.
+    """Register a kind of setting by its ``key``, as a class decorator.
+
+    Parameters
+    ----------
+    cls : type
+        A subclass of `Setting`.
+
+    Returns
+    -------
+    type
+        The class, unchanged.
 
     Raises
     ------
     ValueError
         If another kind has the key.
+
+    Examples
+    --------
+    >>> import audit
+    >>> "pair" in audit.scenario.KINDS
+    True
     """
     if KINDS.setdefault(cls.key, cls) is not cls:
         raise ValueError(f"key must be one that no other kind of setting has, got {cls.key!r}")

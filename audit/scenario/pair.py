@@ -1,4 +1,4 @@
-"""A setting that attacks one mechanism with a neighbouring pair."""
+"""Settings that attack one mechanism with a neighbouring pair."""
 
 from __future__ import annotations
 
@@ -21,14 +21,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """A worst-case search whose best pair joins a setting's other pairs.
+    """Worst-case search whose best pair is added to a setting's other pairs.
 
     Parameters
     ----------
-    delta
-        The search looks for the pair with the largest epsilon there.
-    evaluations
-        How many pairs it tries; it may end sooner, at a pair that reaches an upper bound.
+    delta : float
+        Delta at which the search maximises epsilon.
+    evaluations : int
+        Number of pairs to try; the search ends earlier if a pair attains an upper bound.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range.
     """
 
     delta: float
@@ -46,24 +51,29 @@ class PairSetting(Setting):
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
-    pair
-        The construction; its mechanism is the setting's. It is computed and sampled.
-    other_pairs
+    pair : Construction
+        Construction that is computed and sampled; its mechanism is that of the setting.
+    other_pairs : tuple of Construction, optional
         More constructions for the same mechanism, computed only.
-    deltas
-        Where epsilons are compared.
-    renyi_orders
-        Orders of the Renyi divergences.
-    trials
-        Samples of each of the two laws.
-    steps_shown
-        Numbers of steps of the figure of epsilon against T.
-    positions
+    deltas : tuple of float, optional
+        Deltas at which epsilons are compared.
+    renyi_orders : tuple of float, optional
+        Orders of Renyi divergences.
+    trials : int
+        Number of samples of each of the two laws.
+    steps_shown : tuple of int, optional
+        Numbers of steps in the figure of epsilon against T.
+    positions : tuple of int, optional
         Batches of the cycle, from 0, for whose records the leak is computed (cyclic batches).
-    search
-        The plan of a search whose best pair joins the other ones; None for no search.
+    search : SearchPlan, optional
+        Search whose best pair is added to the others.
+    name, title, summary : str
+        Short name for files, and texts for readers.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     key: ClassVar[str] = "pair"
@@ -90,7 +100,7 @@ class PairSetting(Setting):
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a setting of this kind, each with the hint of its value."""
+        """Return the keys of a setting of this kind, with the hints of their values."""
         hints = get_type_hints(cls)
         own = [field.name for field in dataclasses.fields(cls) if field.name not in COMMON]
         return {"mechanism": NoisySGD, **{field: hints[field] for field in own}}

@@ -1,4 +1,4 @@
-"""A run's folder: filled under another name, then renamed in one step."""
+"""Folders of runs, which are filled under a temporary name and renamed at the end."""
 
 from __future__ import annotations
 
@@ -11,19 +11,19 @@ from pathlib import Path
 
 
 class RunFolder:
-    """The folder of a run, which appears with everything in it or not at all.
+    """Folder of a run, which appears either complete or not at all.
 
     Parameters
     ----------
-    parent
-        Where run folders go; made if need be.
-    name
-        The folder's name; a number is appended if it is taken.
+    parent : Path
+        Parent folder, created if necessary.
+    name : str
+        Name of the folder; a number is appended if it is taken.
 
     Raises
     ------
     ValueError
-        If ``parent`` cannot be written to; checked at once, before hours of work.
+        If ``parent`` cannot be written to. This is checked at once, before hours of work.
     """
 
     def __init__(self, parent: Path, name: str) -> None:
@@ -35,9 +35,14 @@ class RunFolder:
 
     @contextlib.contextmanager
     def write(self) -> Iterator[Path]:
-        """Yield an empty folder to fill; on leaving without an error it gets its final name.
+        """Yield an empty folder to fill; without an error it gets its final name at the end.
 
-        The final place is `place` afterwards.
+        The final folder is `place` afterwards.
+
+        Yields
+        ------
+        Path
+            The temporary folder.
         """
         with _one_line_errors(self.parent):
             draft = Path(tempfile.mkdtemp(prefix=f".{self.name}-", dir=self.parent))

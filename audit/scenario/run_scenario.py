@@ -1,4 +1,4 @@
-"""Run a scenario: from its settings to a result."""
+"""Running a scenario."""
 
 from __future__ import annotations
 
@@ -32,22 +32,28 @@ def run(
 
     Parameters
     ----------
-    scenario
-        What to run.
-    progress
+    scenario : Scenario
+        The scenario.
+    progress : Progress, optional
         Where progress is shown; nowhere by default.
-    command
-        The command to note in the provenance.
-    sampling
-        The workers that draw samples, if they are ready already, and what long runs keep; by
-        default those of the scenario, and nothing.
-    finished
+    command : str, default: ""
+        Command to record in the provenance.
+    sampling : Sampling, optional
+        Workers that draw samples, if already started, and records of long runs; defaults to the
+        workers of the scenario and no records.
+    finished : callable, optional
         Called with the result of each setting as it ends.
 
     Returns
     -------
     Result
-        One value for each setting, and where the numbers come from; see `audit.results`.
+        One value per setting, and the provenance; see `audit.results`.
+
+    Examples
+    --------
+    >>> result = audit.scenario.run(scenario)  # doctest: +SKIP
+    >>> result.settings[0].name  # doctest: +SKIP
+    'full_batch'
     """
     started, clock = datetime.now(UTC), time.perf_counter()
     seeds = [setting_seed(scenario.seed, index) for index in range(len(scenario.settings))]

@@ -1,4 +1,4 @@
-"""Studies: questions other than one comparison at one delta, answered by code a scenario names.
+"""Studies: computations other than the comparison at one delta, by code that a scenario names.
 
 In a scenario file a study is ``study: {function: "module:function", <parameters>}``. The function
 is one of two things:
@@ -36,7 +36,7 @@ STUDIES: dict[str, Callable[..., Any]] = {}
 
 
 class Progress(Protocol):
-    """Takes (done, total) while a study runs."""
+    """Callable that takes (done, total) while a study runs."""
 
     def __call__(self, done: int, total: int, /) -> None:
         """Report the progress."""
@@ -44,16 +44,33 @@ class Progress(Protocol):
 
 
 def study(target: Target) -> Target:
-    """Register a class or function as a study, and check its shape where it is defined.
+    """Register a class or function as a study, and check its signature.
 
-    A scenario may also name a class or function that is not decorated; its shape is then checked
-    when the scenario is read.
+    A scenario may also name a class or function that is not decorated; its signature is then
+    checked when the scenario is read.
+
+    Parameters
+    ----------
+    target : type or callable
+        A frozen dataclass with a method ``find``, or a function of keyword parameters with type
+        hints.
+
+    Returns
+    -------
+    type or callable
+        The same object.
 
     Raises
     ------
     TypeError
         If it is neither a frozen dataclass with a method ``find``, nor a function whose parameters
         are keywords with type hints.
+
+    Examples
+    --------
+    >>> from audit.results import Findings
+    >>> @study  # doctest: +SKIP
+    ... def noise_of_steps(steps: int = 10) -> Findings: ...
     """
     parameters_of(target)
     STUDIES[f"{target.__module__}:{target.__qualname__}"] = target

@@ -1,4 +1,4 @@
-"""A setting that asks a study instead of comparing three numbers."""
+"""Settings that run a study."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class StudySetting(Setting):
-    """A study under a name.
+    """Study with a name.
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
-    study
+    study : Study
         The study, with its parameters.
+    name, title, summary : str
+        Short name for files, and texts for readers.
     """
 
     key: ClassVar[str] = "study"
@@ -59,7 +59,7 @@ class StudySetting(Setting):
         return {"title": self.title, "summary": self.summary, "study": study}
 
     def run(self, context: RunContext) -> StudyResult:
-        """Answer the study's question."""
+        """Run the study."""
         from audit.results import StudyResult
 
         findings = self.study.find(

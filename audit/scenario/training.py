@@ -1,4 +1,4 @@
-"""A training of the user's as a setting: run many times, and audited as it goes."""
+"""Settings that audit a user-defined training."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ if TYPE_CHECKING:
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class TrainingSetting(Setting):
-    """A training, what is claimed of it, and how it is audited: see `audit.training.run`.
+    """Training, its claims, and its audit; see `audit.training.run`.
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
-    design
-        The fields of `audit.training.Design`. The scenario's ``threads`` say how many trainings
-        run at a time.
-    folders
-        Where the module of the training is looked for.
+    design : Design
+        Fields of `audit.training.Design`. The scenario's ``threads`` is the number of simultaneous
+        trainings.
+    folders : tuple of Path, optional
+        Folders where the module of the training is searched for.
+    name, title, summary : str
+        Short name for files, and texts for readers.
     """
 
     key: ClassVar[str] = "training"
@@ -64,7 +64,7 @@ class TrainingSetting(Setting):
         }
 
     def run(self, context: RunContext) -> StudyResult:
-        """Train, certify, and judge the claims; a long run goes on where it was interrupted."""
+        """Train, certify, and judge the claims; an interrupted run resumes."""
         from audit.training import Processes, audited  # estimators take a while to import
 
         kept = context.sampling.folder

@@ -1,4 +1,4 @@
-"""A user-defined mechanism: a function that draws scores, or files of them."""
+"""User-defined mechanisms: a function that draws scores, or files of scores."""
 
 from __future__ import annotations
 
@@ -32,9 +32,21 @@ class DrawnScores:
     """Scores from ``package.module:function``, called as ``function(dataset, trials, seed)``.
 
     The function runs the mechanism ``trials`` times on dataset 0 or 1 of a neighbouring pair and
-    returns one number a run, shape (trials,), or several, shape (trials, d). Runs are independent,
-    all randomness comes from the seed, and the score of a run is fixed beforehand. The two datasets
-    get seeds of their own.
+    returns one number per run, shape ``(trials,)``, or several, shape ``(trials, d)``. Runs are
+    independent, all randomness comes from the seed, and the score of a run is fixed beforehand. The
+    two datasets get separate seeds.
+
+    Parameters
+    ----------
+    function : str
+        ``package.module:function``.
+    trials : int
+        Number of runs on each dataset.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
     """
 
     function: str
@@ -48,16 +60,26 @@ class DrawnScores:
 
     @property
     def described(self) -> str:
-        """Where the scores come from, in words."""
+        """Source of the scores, in words."""
         return self.function
 
     def draw(self, seed: int) -> tuple[Array, Array]:
         """Return scores of both datasets.
 
+        Parameters
+        ----------
+        seed : int
+            Seed of the draws.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Scores, shape ``(trials,)`` or ``(trials, d)`` each.
+
         Raises
         ------
         ValueError
-            If there is no such function, or what it returns is not finite numbers for each run.
+            If there is no such function, or it does not return finite numbers for each run.
         """
         sampler = load(self.function)
         if not callable(sampler):
@@ -83,30 +105,46 @@ class DrawnScores:
 
 @dataclass(frozen=True)
 class StoredScores:
-    """Scores from two files, .npy or .csv without a header: a row for each run."""
+    """Scores from two files, ``.npy`` or ``.csv`` without a header, with one row per run.
+
+    Parameters
+    ----------
+    scores, scores_prime : Path
+        Files of the two datasets.
+    """
 
     scores: Path
     scores_prime: Path
 
     @property
     def described(self) -> str:
-        """Where the scores come from, in words."""
+        """Source of the scores, in words."""
         return f"{self.scores} and {self.scores_prime}"
 
     def draw(self, seed: int) -> tuple[Array, Array]:
-        """Return the two samples; nothing is drawn.
+        """Return the two stored samples.
+
+        Parameters
+        ----------
+        seed : int
+            Ignored.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Scores, shape ``(trials,)`` or ``(trials, d)`` each.
 
         Raises
         ------
         ValueError
-            If a file cannot be read or holds anything but finite numbers.
+            If a file cannot be read or contains anything but finite numbers.
         """
         return read_scores("scores", self.scores), read_scores("scores_prime", self.scores_prime)
 
 
 @dataclass(frozen=True)
 class TableScores:
-    """Scores from one file with a column of membership, each row from a run of its own.
+    """Scores from one file with a membership column, each row from a separate run.
 
     See `audit.adapters.scores.read_table`. Dataset 0 is the one that holds the canary: its scores
     are those of members.
@@ -118,7 +156,7 @@ class TableScores:
 
     @property
     def described(self) -> str:
-        """Where the scores come from, in words."""
+        """Source of the scores, in words."""
         return f"{self.score!r} by {self.member!r} of {self.file}"
 
     def draw(self, seed: int) -> tuple[Array, Array]:
@@ -222,25 +260,30 @@ def _source(own: Any, trials: Any, where: str) -> DrawnScores | StoredScores | T
 @setting_kind
 @dataclass(frozen=True, kw_only=True)
 class UserMechanismSetting(Setting):
-    """Scores of a mechanism that the package knows nothing of, and what is claimed of it.
+    """Scores of a user-defined mechanism, and claims about it.
 
     Parameters
     ----------
-    name, title, summary
-        A short name for files, and words for people.
-    source
-        Where scores come from.
-    claims
-        What is claimed, one or more.
-    deltas
-        Where epsilons are certified; those of the claims by default.
-    columns
-        How several numbers a run become one score; `LinearScore` by default.
-    group_size
-        In how many records the two datasets differ. Claims are about one record.
-    favours
-        The dataset that high scores can only speak for, known beforehand: FORWARD for dataset 0,
-        REVERSE for dataset 1; either by default. It makes the bounds sharper.
+    source : DrawnScores, StoredScores or TableScores
+        Source of the scores.
+    claims : tuple of UserClaim
+        Claims, at least one.
+    deltas : tuple of float, optional
+        Deltas at which epsilon is certified; defaults to those of the claims.
+    columns : Columns, optional
+        How several numbers per run are combined into one score; `LinearScore` by default.
+    group_size : int, default: 1
+        Number of records in which the two datasets differ. Claims are about one record.
+    favours : Order, optional
+        Dataset that high scores can only support, known beforehand: FORWARD for dataset 0, REVERSE
+        for dataset 1; None for either. It gives tighter bounds.
+    name, title, summary : str
+        Short name for files, and texts for readers.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range, or claims share a name.
     """
 
     key: ClassVar[str] = "own"
@@ -261,12 +304,12 @@ class UserMechanismSetting(Setting):
 
     @property
     def all_deltas(self) -> tuple[float, ...]:
-        """The deltas at which epsilon is certified, the largest first."""
+        """Deltas at which epsilon is certified, the largest first."""
         return tuple(sorted({*self.deltas, *_deltas(self.claims)}, reverse=True))
 
     @classmethod
     def keys(cls) -> Mapping[str, Any]:
-        """Return the keys of a setting of this kind, each with the hint of its value."""
+        """Return the keys of a setting of this kind, with the hints of their values."""
         hints = get_type_hints(cls)
         own = [field.name for field in dataclasses.fields(cls) if field.name not in COMMON]
         values = {field: hints[field] for field in own if field != "source"}
