@@ -1,4 +1,4 @@
-"""The choices of a mechanism that everything covers unless it says otherwise."""
+"""Choices of a mechanism that all parts of the package support by default."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of what the package computes cleverly.
+"""Slow, obvious twins of the package's fast computations.
 
 Laws on a fine uniform grid with an atom at each end (Simpson's rule, one matrix a step), and
 divergences by sorting the cells of that grid by their likelihood ratio.

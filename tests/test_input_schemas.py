@@ -1,4 +1,4 @@
-"""Schemas of what people write: whatever `decode` takes fits them, and slips do not."""
+"""Schemas of input files: they accept what `decode` accepts, and refuse mistakes."""
 
 from __future__ import annotations
 

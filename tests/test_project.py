@@ -1,4 +1,4 @@
-"""What surrounds the package: addresses, versions, workflows and forms agree with each other."""
+"""Addresses, versions, workflows and issue forms agree with each other."""
 
 from __future__ import annotations
 

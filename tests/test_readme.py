@@ -1,4 +1,4 @@
-"""Every code block of the README runs, and says what it promises."""
+"""Every code block of the README runs and prints what it promises."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Choices of a mechanism are refused by all that was not examined for them."""
+"""Parts of the package refuse choices of a mechanism that they do not support."""
 
 from __future__ import annotations
 

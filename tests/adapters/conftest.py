@@ -1,4 +1,4 @@
-"""Tests against other packages themselves, in ``real``: for ``make test-adapters`` alone."""
+"""Tests in ``real`` need the other packages; only ``make test-adapters`` runs them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The jax-privacy adapter where jax-privacy is not installed, and what its auditor said once."""
+"""The jax-privacy adapter without jax-privacy, on recorded output of its auditor."""
 
 from __future__ import annotations
 

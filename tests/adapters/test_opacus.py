@@ -1,4 +1,4 @@
-"""The Opacus adapter where Opacus is not installed: histories, loaders' facts, recorded claims."""
+"""The Opacus adapter without Opacus: histories, properties of loaders, recorded claims."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of scores with a column of membership: every format, and slips in one line."""
+"""Files of scores with a column of membership: every format, and one-line errors."""
 
 from __future__ import annotations
 

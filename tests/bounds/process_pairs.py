@@ -1,4 +1,4 @@
-"""Pairs of processes made by hand, and random mechanisms, to hold bounds against exact laws."""
+"""Hand-made pairs of processes and random mechanisms, to compare bounds with exact laws."""
 
 from __future__ import annotations
 

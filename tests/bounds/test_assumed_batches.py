@@ -1,4 +1,4 @@
-"""An accountant's number beside the privacy under the batches that are really drawn."""
+"""An accountant's number compared with the privacy under the batches actually drawn."""
 
 from __future__ import annotations
 

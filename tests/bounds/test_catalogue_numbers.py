@@ -1,4 +1,4 @@
-"""Numbers of the catalogue of statements that no other test holds, and the status of each entry."""
+"""Numbers of the catalogue that no other test checks, and the status of each entry."""
 
 import math
 

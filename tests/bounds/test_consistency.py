@@ -1,4 +1,4 @@
-"""Bounds move as they must with noise, steps, domain and data, and agree where they coincide."""
+"""Bounds are monotone in noise, steps, domain and data, and agree where they should."""
 
 import dataclasses
 import math

@@ -1,4 +1,4 @@
-"""The example for users: an accountant that is right, and the same with half the sensitivity."""
+"""The example for users: a correct accountant, and the same with half the sensitivity."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The outcome in every format, from judgements made by hand."""
+"""Every output format, from hand-made judgements."""
 
 from __future__ import annotations
 

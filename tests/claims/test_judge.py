@@ -1,4 +1,4 @@
-"""The judge: what it refutes, what it cannot, and what it says then."""
+"""The judge: what it refutes, what it does not, and its messages."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The value lock: numbers change on purpose only."""
+"""The value lock: changed numbers fail until they are accepted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brackets where little is left of 1: the bound stays below the truth, however the last bit falls.
+"""Brackets near 1: bounds stay below the true value under any rounding.
 
 An error of 1e-16 in a delta next to 1 is 1e-7 in mu, so a bracket that ignores its conditioning is
 right or wrong by luck, which differs between instruction sets. Truths come from 60 digits.

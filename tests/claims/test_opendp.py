@@ -1,4 +1,4 @@
-"""Records of the OpenDP deployments registry: what a claim knows, and nothing invented."""
+"""Records of the OpenDP deployments registry contain what the claim states, and nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Pairs of users that hang, end or crash their process, or eat memory, beside sound claims."""
+"""User-defined pairs that hang, exit, crash or exhaust memory leave other claims alone."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Witnesses: files that come back the same, and refutations computed again in two ways."""
+"""Witnesses: files round-trip, and refutations are recomputed in two ways."""
 
 from __future__ import annotations
 

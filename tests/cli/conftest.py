@@ -1,4 +1,4 @@
-"""Commands in the process of the tests, which is quicker than one process each."""
+"""Run commands in the test process, which is faster than one process each."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The status of ``audit-check`` where code of users ends, hangs or takes the process."""
+"""The exit status of ``audit-check`` when user code exits, hangs or kills its process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The console command as a person meets it: in a process of its own."""
+"""The console command in a separate process, as users run it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``audit-check`` command, run in this process unless the process itself is the point."""
+"""The ``audit-check`` command, in this process unless a test needs a separate one."""
 
 from __future__ import annotations
 

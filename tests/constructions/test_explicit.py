@@ -1,4 +1,4 @@
-"""Explicit distributions: what they are for a mechanism, and what they refuse."""
+"""Explicit distributions: their laws and their refusals."""
 
 from __future__ import annotations
 

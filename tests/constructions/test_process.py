@@ -1,4 +1,4 @@
-"""Processes: what they hold together and what they refuse."""
+"""Processes: their parts and their refusals."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Layers of compositions: heavy tails on grids of their own, and what has a closed form."""
+"""Layers of compositions: heavy tails on separate grids, and closed forms."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What the best fixed plan needs to refute a wrong claim, told beforehand how wrong it is."""
+"""Trials that the best fixed plan needs to refute a claim whose error is known beforehand."""
 
 from __future__ import annotations
 

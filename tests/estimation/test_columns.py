@@ -1,4 +1,4 @@
-"""Columns made into one score: what is chosen, that it is paid for, and what goes wrong unpaid."""
+"""Columns combined into one score: the choice, its cost in error, and the effect of no cost."""
 
 from __future__ import annotations
 

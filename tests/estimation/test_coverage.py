@@ -1,4 +1,4 @@
-"""Every statement of an audit is right together, as often as its confidence says.
+"""All statements of an audit hold simultaneously at the stated confidence.
 
 Each check allows the stated error and three standard errors. An estimator that errs exactly at
 its stated rate fails one check with probability 0.3% at most (the binomial tail, skew included),

@@ -1,4 +1,4 @@
-"""Group privacy: the scaled claim is sound and attained, and what a pair says of one record."""
+"""Group privacy: the scaled claim is sound and attained, and bounds for one record."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How much of the truth is certified. Medians over fixed seeds; full sizes are measured apart.
+"""The certified share of the true value: medians over fixed seeds, at small sizes.
 
 The thresholds leave room of about three standard errors of the median, so a fresh set of seeds
 would fail one of these checks with probability well under 1%.

@@ -1,4 +1,4 @@
-"""Scores: exact where laws are known, and learned ones that cannot meet what trained them."""
+"""Scores: exact for known laws; learned ones never certify on their training samples."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The pair of a composition of runs: what the judge asks of it."""
+"""The pair of a composition of runs: the quantities that the judge needs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Brackets at many places at a time: each is the one that is asked for alone."""
+"""Brackets of many queries at once equal those of single queries."""
 
 from __future__ import annotations
 

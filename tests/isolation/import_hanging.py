@@ -1,4 +1,4 @@
-"""A module that takes for ever to import."""
+"""A module whose import never ends."""
 
 while True:
     pass

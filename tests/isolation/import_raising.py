@@ -1,3 +1,3 @@
-"""A module that raises what nobody catches."""
+"""A module that raises an uncaught exception when imported."""
 
 raise BaseException("no module\nof yours")

@@ -1,4 +1,4 @@
-"""Functions of users in processes of their own: what they may do, and what is left of it."""
+"""User functions in worker processes: limits, failures and clean-up."""
 
 from __future__ import annotations
 

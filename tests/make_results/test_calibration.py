@@ -1,4 +1,4 @@
-"""The harness itself: it lets honest estimators pass, catches planted ones, and resumes."""
+"""The harness passes valid estimators, catches planted mistakes, and resumes."""
 
 from __future__ import annotations
 

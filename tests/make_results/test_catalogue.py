@@ -1,4 +1,4 @@
-"""The table of the catalogue: every statement has its row, and its numbers come out again."""
+"""The table of the catalogue: every statement has a row, and its numbers are reproduced."""
 
 from __future__ import annotations
 

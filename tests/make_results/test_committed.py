@@ -1,4 +1,4 @@
-"""The committed results: a sample of their numbers comes out again from what is stored."""
+"""The committed results: a sample of their numbers is reproduced from stored data."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The committed audits of trainings come out again from the recorded scores."""
+"""The committed audits of trainings are reproduced from the recorded scores."""
 
 from __future__ import annotations
 

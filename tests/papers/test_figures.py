@@ -1,4 +1,4 @@
-"""The papers' figures: what they say is checked, and what is false in them is found."""
+"""The papers' figures: true statements hold, false ones are refuted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hölder constants on Iris: gradients, estimates and what is said of them."""
+"""Hölder constants on Iris: gradients, estimates and statements."""
 
 from __future__ import annotations
 

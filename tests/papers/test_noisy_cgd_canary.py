@@ -1,4 +1,4 @@
-"""The black-box audit of a training: a right one stands, broken ones do not."""
+"""The black-box audit of a training: correct ones are consistent, mistakes are refuted."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a reader of a drawn figure would stumble over: words over words, or off the canvas."""
+"""Find defects of drawn figures: text over text, or outside the canvas."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""No words over words, none off the canvas, and axes that can be read, in every kind of figure."""
+"""Figures of every kind have no overlapping text, none outside the canvas, and readable axes."""
 
 from __future__ import annotations
 

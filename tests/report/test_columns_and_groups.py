@@ -1,4 +1,4 @@
-"""What a report says of several numbers a run, and of datasets that differ in several records."""
+"""Reports of audits with several numbers a run, and of datasets that differ in several records."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What only some settings have: the leak of each record, user-defined mechanisms, Renyi curves."""
+"""Tables of some settings only: loss of each record, user-defined mechanisms, Renyi curves."""
 
 from __future__ import annotations
 

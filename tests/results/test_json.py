@@ -1,4 +1,4 @@
-"""Results as JSON: what is written can be read, and fits the schema that ships."""
+"""Results as JSON: round trips, and agreement with the shipped schema."""
 
 from __future__ import annotations
 

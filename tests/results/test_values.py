@@ -1,4 +1,4 @@
-"""Numbers, findings and rows refuse what no run can produce, and keep what it can."""
+"""Numbers, findings and rows refuse values that no run can produce."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A scenario that runs in seconds, with every part of a big one."""
+"""A scenario that runs in seconds and has every part of a large one."""
 
 from __future__ import annotations
 

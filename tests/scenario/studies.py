@@ -1,4 +1,4 @@
-"""Studies for tests: found by name as those of the package are."""
+"""Studies for tests, found by name like those of the package."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Exact laws, simulation and estimation, three rooms that share no code, tell one story."""
+"""Exact laws, simulation and estimation share no code and agree."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One run as a setting: what is certified, what is assumed, and slips in one line."""
+"""One run as a setting: certified bounds, assumptions, and one-line errors."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The burn-in time of the figure of epsilon against T, and whose it is."""
+"""The burn-in time in the figure of epsilon against T, and its source."""
 
 from __future__ import annotations
 

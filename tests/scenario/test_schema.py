@@ -1,4 +1,4 @@
-"""The JSON Schema of scenario files says what the reader says, and follows it."""
+"""The JSON Schema of scenario files agrees with the reader."""
 
 from __future__ import annotations
 

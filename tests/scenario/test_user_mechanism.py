@@ -1,4 +1,4 @@
-"""A user-defined mechanism: true bounds, mistakes that are caught, and slips in one line."""
+"""A user-defined mechanism: true bounds, caught mistakes, and one-line errors."""
 
 from __future__ import annotations
 

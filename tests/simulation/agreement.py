@@ -1,4 +1,4 @@
-"""Compiled walks against exact laws: thirty settings, and errors planted to be found.
+"""Compiled walks against exact laws: thirty settings, and planted errors.
 
 ``python -m tests.simulation.agreement`` takes 10^7 walks of each process, and 10^8 normals;
 ``pytest`` takes fewer. Random numbers have fixed seeds; over their choice, a right sampler fails

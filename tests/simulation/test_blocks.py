@@ -1,4 +1,4 @@
-"""Blocks, streams and threads: the same bits however the work is spread."""
+"""Blocks, streams and threads: the same bits for any distribution of the work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Descriptions that tell jobs apart, and are the same in every process."""
+"""Descriptions of jobs are distinct, and equal in every process."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Planned numbers of trainings: right to a factor of two, in simulations of the audit itself."""
+"""Planned numbers of trainings are right to a factor of two in simulated audits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Audits of trainings: right ones stand, broken ones are refuted, failures name their trial."""
+"""Audits of trainings: correct ones are consistent, mistakes are refuted, failures are named."""
 
 from __future__ import annotations
 

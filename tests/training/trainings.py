@@ -1,4 +1,4 @@
-"""Trainings that tests audit: DP-SGD on a small regression, right, wrong and ill-behaved.
+"""Trainings that tests audit: DP-SGD on a small regression, correct, wrong and crashing.
 
 Ten records, linear regression in two dimensions, gradients clipped to norm 1, two batches in turn.
 The canary is an eleventh record in the first batch, far out, so that its clipped gradient has norm

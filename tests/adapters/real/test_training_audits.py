@@ -1,4 +1,4 @@
-"""Audits of trainings beside jax-privacy's auditor, on the very same scores."""
+"""Audits of trainings compared with jax-privacy's auditor on the same scores."""
 
 from __future__ import annotations
 

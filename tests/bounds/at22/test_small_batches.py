@@ -1,4 +1,4 @@
-"""Altschuler and Talwar's bounds for sampled batches: what is refuted, and what remains."""
+"""Altschuler and Talwar's bounds for sampled batches: refuted and corrected versions."""
 
 import math
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Chien and Li (2025): fresh shuffles in every epoch, and the limit of vanishing Hoelder order."""
+"""Chien and Li (2025): fresh shuffles in every epoch, and the limit of vanishing Hölder order."""
 
 import dataclasses
 

@@ -1,4 +1,4 @@
-"""What the recursion meets in closed form: against exact laws from two starts, and by hand."""
+"""Closed forms in the recursion, against exact laws from two starts and hand calculations."""
 
 from __future__ import annotations
 

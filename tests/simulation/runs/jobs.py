@@ -1,4 +1,4 @@
-"""Small jobs that runs are tested with."""
+"""Small jobs for tests of runs."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Folders of records: taken up again, refused, damaged."""
+"""Folders of records: resumed, refused, damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The ``audit`` command: killed, damaged, finished somewhere else, and what it says of it."""
+"""The ``audit`` command: killed, damaged or finished elsewhere, and its messages."""
 
 from __future__ import annotations
 

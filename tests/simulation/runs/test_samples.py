@@ -1,4 +1,4 @@
-"""Samples on any backend, kept on the disk, taken up again, refused, damaged."""
+"""Samples on any backend: stored, resumed, refused, damaged."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The package's own jobs, run every way."""
+"""The package's jobs on every backend."""
 
 from __future__ import annotations
 
