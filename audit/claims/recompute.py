@@ -1354,7 +1354,7 @@ def _best_event(nodes: Nodes, quantity: _Quantity, draws: int) -> tuple[float, f
     few, many = _unlucky(np.clip(p[cut], 0, 1), draws), _lucky(np.clip(q[cut], 0, 1), draws)
     planned = quantity.by_event(lower_limit(few, draws), upper_limit(many, draws))
     best = int(np.argmax(planned))
-    # just above the ratio of the first node that is out, so that nothing hangs on its rounding
+    # just above the ratio of the first excluded node, so that its rounding does not matter
     middle = float(level[cut[best]] + level[cut[best] + 1]) / 2
     threshold = middle if math.isfinite(middle) else float(level[cut[best]]) - 1e-9
     return threshold, float(planned[best])
@@ -1362,15 +1362,15 @@ def _best_event(nodes: Nodes, quantity: _Quantity, draws: int) -> tuple[float, f
 
 @dataclass(frozen=True)
 class Ladder:
-    """Rising ``levels`` of a variable W, and by how much e^W rises from each level to the next."""
+    """Ascending ``levels`` of a variable W, and the increase of e^W from each level to the next."""
 
     levels: Array
     rises: Array
 
     def mean_at_least(self, hits: Array, draws: int) -> float:
-        """Return a lower limit of E[e^W] from how many draws had W above each level.
+        """Return a lower limit of E[e^W] from the numbers of draws with W above each level.
 
-        e^W is at least the sum of the rises at the levels below W; the levels share the error.
+        e^W is at least the sum of the increases at the levels below W; the levels share the error.
         """
         if self.levels.size == 0:
             return 0.0
@@ -1394,9 +1394,9 @@ def ladder(values: Array, log_masses: Array) -> Ladder:
 
 @dataclass(frozen=True, eq=False)
 class _Mean:
-    """Draws from a proposal, each with the log W of its weighed value, whose mean is bounded below.
+    """Draws from a proposal, with the log W of their weighted values, whose mean is bounded below.
 
-    The mean of e^W under the proposal is that of the quantity's rising function under P.
+    The mean of e^W under the proposal is that of the quantity's increasing function under P.
     """
 
     draw: Draw
@@ -1411,7 +1411,7 @@ class _Mean:
         return ladder(self.values, self.log_masses)
 
     def planned(self, count: int) -> float:
-        """Return the mean that so many draws may be expected to prove."""
+        """Return the mean that this many draws are expected to certify."""
         masses = np.exp(self.log_masses)
         rates = np.array([np.sum(masses[self.values > level]) for level in self.ladder.levels])
         return self.ladder.mean_at_least(_unlucky(np.minimum(rates, 1.0), count), count)
@@ -1420,9 +1420,10 @@ class _Mean:
 def _means(
     pair: Plain, name: str, quantity: _Quantity, nodes: Nodes, draw: Draw, ratio: Ratio
 ) -> list[_Mean]:
-    """Return the ways to bound the mean of the rising function under P, with or without importance.
+    """Return the ways to bound the mean of the increasing function under P.
 
-    Importance sampling draws from a normal law around what the mean consists of.
+    One of them may use importance sampling, from a normal law around the region that determines the
+    mean.
     """
     least = quantity.least
     if least is None:
@@ -1452,17 +1453,17 @@ def _means(
         lambda state: log_value(ratio(state)) + log_factor(state),
         values + log_factor(nodes.x),
         nodes.log_p - log_factor(nodes.x),
-        f"draws of N({mean:.4g}, {std:.3g}^2), weighed by formula",
+        f"draws of N({mean:.4g}, {std:.3g}^2), weighted by formula",
     )
     return [plain, weighed]
 
 
 def _by_draws(pair: Plain, swap: bool, quantity: _Quantity, nodes: Nodes, seed: int) -> Way:
-    """Show a number by draws, in the first way that may be expected to show it.
+    """Bound a number by draws, in the first way that is expected to confirm it.
 
-    In this order, with more and more draws: one event counted under both laws; the mean under P of
-    a function of log p - log q, where that is a formula; the same by importance sampling. The way
-    and its event follow from ``nodes`` alone, so nothing is chosen after looking at draws.
+    In this order, with increasing numbers of draws: one event counted under both laws; the mean
+    under P of a function of log p - log q, if that has a formula; the same by importance sampling.
+    The way and its event depend on ``nodes`` only, so nothing is chosen after looking at draws.
     """
     names = ("second", "first") if swap else ("first", "second")
     closed = closed_ratio(pair, swap)
@@ -1508,7 +1509,7 @@ def _length(path: Plain) -> int:
 
 
 def _hits(draw: Draw, ratio: Ratio, levels: Array, rng: np.random.Generator, count: int) -> Array:
-    """Count how many draws have a ratio above each level."""
+    """Count the draws with a ratio above each level."""
     hits = np.zeros(levels.size)
     done = 0
     while done < count:

@@ -41,7 +41,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="audit-report",
-        description="Join stored runs and sweeps into one report, from their results alone.",
+        description="Join stored runs and sweeps into one report, without running anything again.",
     )
     parser.add_argument(
         "runs",
@@ -54,15 +54,15 @@ def _parser() -> argparse.ArgumentParser:
         "--output",
         type=Path,
         default=Path("results/joined"),
-        help="the folder for the report (default: %(default)s)",
+        help="folder for the report (default: %(default)s)",
     )
     parser.add_argument(
-        "--full", action="store_true", help="draw each run's own report again, too, in its folder"
+        "--full", action="store_true", help="also write each run's own report again, in its folder"
     )
     parser.add_argument(
         "--latex",
         action="store_true",
-        help="write results.tex, too, and with --full each run's report.tex",
+        help="also write results.tex and, with --full, each run's report.tex",
     )
     parser.add_argument(
         "--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of result.json"

@@ -117,7 +117,7 @@ def choose_bets(
 
     Returns
     -------
-    A table of shape (claims, COLUMNS); claims that the past says nothing against get no bet.
+    A table of shape (claims, COLUMNS); claims without evidence against them in the past get no bet.
     """
     n = first.size
     bets = np.zeros((ratios.size, COLUMNS))

@@ -98,9 +98,9 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
 
 
 def _plain_run(process: Process, panels: Panels) -> _Run | None:
-    """Return the step of a short interval that a process repeats, its start and how often.
+    """Return the repeated step of a short interval, its start and the number of repetitions.
 
-    None where there is more to it.
+    None for any other process.
     """
     if panels.nodes.size + 2 > LARGEST_DENSE or len(process.paths) > 1 or process.memories > 1:
         return None
@@ -132,9 +132,9 @@ def _plain_states(runs: tuple[_Run, _Run], panels: Panels) -> list[State]:
             moved = matrices @ moved
         left >>= 1
         matrices = matrices @ matrices
-        # how far apart the runs from both ends of the interval are, in total variation
+        # total variation distance of the runs from both ends of the interval
         apart = 0.5 * float(np.max(np.abs(matrices[..., 0] - matrices[..., -1]).sum(axis=1)))
-        if apart < 0.3:  # every application leaves so much of the starting place
+        if apart < 0.3:  # share of the starting point's effect that each application leaves
             left = min(left, math.ceil(math.log(_FORGOTTEN) / math.log(max(apart, _FORGOTTEN))))
             break
     for _ in range(left):

@@ -186,9 +186,9 @@ def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
     return Chart(
         name="evidence",
         title="Evidence against the claims",
-        caption="The e-value of each claim after so many pairs of trainings, one with the canary "
-        "and one without it. A claim is refuted once its e-value and those of all smaller claims "
-        "have reached the line.",
+        caption="The e-value of each claim against the number of pairs of trainings, one with and "
+        "one without the canary. A claim is refuted once its e-value and those of all smaller "
+        "claims have reached the line.",
         x_label="pairs of trainings",
         y_label="e-value (logarithm to base 10)",
         series=(

@@ -24,9 +24,9 @@ Array = NDArray[np.float64]
 ASSUMED = {
     Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",
     Canaries.INDEPENDENT: (
-        "These numbers assume that canaries are independent: what is seen of one depends on its "
-        "own coin and on noise of its own, and on no other's. For a mechanism of which that is not "
-        "true they are no bounds."
+        "These numbers assume that canaries are independent: the score of a canary depends on its "
+        "own coin and its own noise only. For a mechanism without this property they are not "
+        "bounds."
     ),
 }
 
