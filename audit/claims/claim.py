@@ -478,9 +478,8 @@ class Claim:
     ...     ),
     ...     statement=EpsilonDelta(((2.0, 1e-5),)),
     ... )
-    >>> from audit.claims.judge import judge
-    >>> judge(claim).verdict.value
-    'refuted'
+    >>> claim.expected.value
+    'consistent'
     """
 
     id: str
