@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 import time
@@ -30,10 +31,11 @@ WORDS = [
 ]
 
 
-def start(output: Path, *words: str) -> subprocess.Popen[str]:
+def start(output: Path, *words: str, pause: float = 0.0) -> subprocess.Popen[str]:
     return subprocess.Popen(
         [sys.executable, "-m", "tests.simulation.runs.command", f"output={output}", *WORDS, *words],
         cwd=ROOT,
+        env={**os.environ, "PAUSE": str(pause)},
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
@@ -46,7 +48,7 @@ def kept(output: Path) -> list[Path]:
 
 def kill(output: Path, files: int) -> None:
     """Start the command, and kill it once it keeps so many files."""
-    process = start(output)
+    process = start(output, pause=0.1)
     while len(kept(output)) < files and process.poll() is None:
         time.sleep(0.002)
     process.kill()
