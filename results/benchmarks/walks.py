@@ -194,7 +194,7 @@ def _threads() -> list[Measured]:
 
     def counted(threads: int) -> object:
         return simulation.count_thresholds(
-            pair, thresholds=np.linspace(-0.4, 0.4, 64), trials=4 * TRIALS, seed=1, threads=threads
+            pair, thresholds=np.linspace(-0.4, 0.4, 64), trials=16 * TRIALS, seed=1, threads=threads
         )
 
     calls = {"one": lambda: counted(1), "two": lambda: counted(2)}
