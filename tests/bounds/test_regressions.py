@@ -38,7 +38,7 @@ def test_the_worst_place_of_a_schedule_need_not_be_the_last(id, batching):
 
 
 def test_schedules_without_a_worst_place_take_no_allocations():
-    with pytest.raises(ValueError, match="shifts must be given beside allocations where step"):
+    with pytest.raises(ValueError, match="shifts must be given with allocations if step"):
         bounds.evaluate("fmtt18.theorem_22", UNEVEN, allocations=(0.0, 0.1, 0.0, 0.1))
 
 
