@@ -235,7 +235,8 @@ def set_out(words: Words, lane: int, rules: Rules, steps: int, order: Indices) -
 @compiled_inline
 def set_gradients(
     words: Words,
-    lanes: tuple[int, int],
+    first_lane: int,
+    last_lane: int,
     shape: Shape,
     rules: Rules,
     vectors: Floats,
@@ -260,8 +261,8 @@ def set_gradients(
 ) -> None:
     """Draw the batches of a step, and set g to the sums of their gradients at x.
 
-    In each lane from the first of ``lanes`` up to the second whose run takes the step. ``tally``
-    holds zeros, before and after. Little of it is in functions of its own: each time that an array
+    In each lane from ``first_lane`` up to ``last_lane`` whose run takes the step. ``tally`` holds
+    zeros, before and after. Little of it is in functions of its own: each time that an array
     is handed to one with a loop, Numba counts the references to it, in time for three normals.
     """
     d = x.shape[1]
@@ -269,7 +270,7 @@ def set_gradients(
     plain = shape.family == _AFFINE and shape.clip == math.inf
     place = step % rules.epoch
     fixed = step % (first.size - 1) if rules.batches == FIXED else 0
-    for lane in range(lanes[0], lanes[1]):
+    for lane in range(first_lane, last_lane):
         if not begins[lane] <= step < ends[lane]:
             continue
         if rules.batches == FIXED:
@@ -375,8 +376,9 @@ def fill(words: Words, p: Program, normals: Floats, out: Floats) -> None:
             scale, std = scales[step], stds[step]
             row = step % (first.size - 1) if rules.summed else 0
             if not rules.summed:
+                lane = np.int64(0)  # not a literal, for which it would be compiled once more
                 set_gradients(
-                    words, (0, live), shape, rules, vectors, present, ridge, kind, first, kinds,
+                    words, lane, live, shape, rules, vectors, present, ridge, kind, first, kinds,
                     counts, step, begins, ends, order, slots, places, starts, members, tally, met,
                     x, g,
                 )  # fmt: skip

@@ -324,7 +324,7 @@ def run(p: Any, task: Any, room: Any) -> None:
             taken = begins[lane] <= step < ends[lane]
             if taken and not rules.summed:
                 set_gradients(
-                    words, (lane, lane + 1), p.shape, rules, p.vectors, p.present, ridge, p.kind,
+                    words, lane, lane + 1, p.shape, rules, p.vectors, p.present, ridge, p.kind,
                     p.first, p.kinds, p.counts, step, begins, ends, order, slots, places, starts,
                     members, tally, met, x, g,
                 )  # fmt: skip
