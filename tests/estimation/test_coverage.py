@@ -4,6 +4,8 @@ Each check allows the stated error and three standard errors. An estimator that 
 its stated rate fails one check with probability 0.3% at most (the binomial tail, skew included),
 and one of all 15 with less than 5%. Seeds are fixed, so a pass stays a pass; and the certificates
 are conservative (they err at .07 at most where .1 is allowed), so the real chance is far smaller.
+The rates themselves are in results/calibration, from 10,000 audits a cell: here a gross error is
+found at each change of the code.
 """
 
 from __future__ import annotations
@@ -36,7 +38,7 @@ from .audited_laws import (
 
 CONFIDENCE = 0.9
 ERROR = 1 - CONFIDENCE
-REPEATS = 200
+REPEATS = 100
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)
