@@ -26,7 +26,7 @@ LONG = (
     "test_extending.py",
     "claims/test_judge.py",
     "scenario/test_run_scenario.py",
-    "simulation/runs/test_kills.py",
+    "estimation/test_coverage.py",
 )
 
 
