@@ -110,7 +110,7 @@ def tell(runs: Sequence[Run], output: Path) -> int:
     words = joined.shown(runs)
     if words:
         print(words)
-    print(joined.conclusion(runs))
+    print(*joined.conclusion(runs))
     print(f"Report: {output / 'index.html'}")
     return BROKEN_RUNS if any(run.error is not None for run in runs) else 0
 

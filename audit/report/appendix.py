@@ -29,8 +29,9 @@ def sections(result: Result) -> tuple[Section, ...]:
             ident="evidence",
             title="Counts and confidence",
             parts=(confidence, counted) if counted else (confidence,),
+            folded=True,
         ),
-        Section(ident="provenance", title="Provenance", parts=(provenance(result),)),
+        Section(ident="provenance", title="Provenance", parts=(provenance(result),), folded=True),
     )
 
 

@@ -1,4 +1,4 @@
-"""The conclusion of a report: one sentence, computed from its numbers."""
+"""The conclusion of a report: a few sentences, computed from its numbers."""
 
 from __future__ import annotations
 
@@ -12,17 +12,44 @@ from audit.results import AtDelta, BoundRow, Result, SettingResult, Value, Verdi
 _NAMED = 2  # refuted bounds that the conclusion names
 
 
-def conclusion(result: Result) -> str:
-    """Return the one sentence that the report begins with."""
+def conclusion(result: Result) -> tuple[str, ...]:
+    """Return the sentences that a report begins with.
+
+    The first one is the finding, with refutations before all else; then follow the refuted claims
+    by name, how tight the claims are, and what samples certify.
+    """
     settings = result.settings
     compared = queries.compared(settings)
-    clauses = _statements(settings)
-    if compared or not clauses:
-        clauses.append(_judgement(list(queries.judged(settings)), settings))
-    clauses += _tightness(compared)
-    clauses += _sampling([row for setting in compared for row in setting.deltas])
-    clauses += refuted_elsewhere(settings)
-    return f"{capitalized('; '.join(clauses))}."
+    statements, claims = queries.statements(settings), list(queries.judged(settings))
+    wrong = [one for one in statements if one.verdict is Verdict.REFUTED]
+    refuted = [claim for claim in claims if claim.bound.verdict is Verdict.REFUTED]
+    findings = refuted_elsewhere(settings)
+    if statements:
+        findings.insert(0 if wrong else len(findings), _statements(statements))
+    if compared or not statements:
+        findings.insert(0 if refuted else len(findings), _judgement(claims, settings))
+    named = [_claimed_and_certain(claim, settings) for claim in refuted]
+    named += [_expected_and_found(one, settings) for one in wrong]
+    return sentences(
+        [
+            "; ".join(findings),
+            *_first_few(named),
+            *_tightness(compared),
+            *_sampling([row for setting in compared for row in setting.deltas]),
+        ]
+    )
+
+
+def _first_few(named: Sequence[str]) -> list[str]:
+    if not named:
+        return []
+    more = f"; and {len(named) - _NAMED} more" if len(named) > _NAMED else ""
+    return ["refuted: " + "; ".join(named[:_NAMED]) + more]
+
+
+def sentences(clauses: Sequence[str]) -> tuple[str, ...]:
+    """Return each clause as a sentence."""
+    return tuple(f"{capitalized(clause)}." for clause in clauses)
 
 
 def refuted_elsewhere(settings: Sequence[SettingResult]) -> list[str]:
@@ -46,22 +73,17 @@ def _verb(count: int) -> str:
     return "is" if count == 1 else "are"
 
 
-def _statements(settings: Sequence[SettingResult]) -> list[str]:
-    """Return the outcome of the statements of studies, the refuted ones by name."""
-    found = queries.statements(settings)
-    if not found:
-        return []
-    wrong = [one for one in found if one.verdict is Verdict.REFUTED]
+def _statements(found: Sequence[StudyStatement]) -> str:
+    """Return the outcome of the statements of studies."""
+    wrong = sum(one.verdict is Verdict.REFUTED for one in found)
     unclear = sum(one.verdict is Verdict.INCONCLUSIVE for one in found)
     all_of_them = "the one statement" if len(found) == 1 else f"{len(found)} statements"
-    clauses = []
-    if wrong:
-        named = "; ".join(_expected_and_found(one, settings) for one in wrong[:_NAMED])
-        more = f"; and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-        clauses.append(f"{len(wrong)} of {all_of_them} {_verb(len(wrong))} refuted ({named}{more})")
-    if unclear:
-        clauses.append(f"{unclear} of {all_of_them} {_verb(unclear)} inconclusive")
-    return clauses or [_none_refuted(found, all_of_them)]
+    clauses = [
+        f"{number_of} of {all_of_them} {_verb(number_of)} {outcome}"
+        for number_of, outcome in ((wrong, "refuted"), (unclear, "inconclusive"))
+        if number_of
+    ]
+    return "; ".join(clauses) or _none_refuted(found, all_of_them)
 
 
 def _none_refuted(found: Sequence[StudyStatement], all_of_them: str) -> str:
@@ -85,30 +107,25 @@ def _value(value: Value) -> str:
     return value if isinstance(value, str) else number(value, 4)
 
 
-def _judgement(claims: list[Claim], settings: Sequence[SettingResult]) -> str:
+def _judgement(claims: Sequence[Claim], settings: Sequence[SettingResult]) -> str:
     if not claims:
         return "no claimed upper bound applies"
-    wrong = [claim for claim in claims if claim.bound.verdict is Verdict.REFUTED]
+    wrong = sum(claim.bound.verdict is Verdict.REFUTED for claim in claims)
+    if wrong:
+        return f"{wrong} of {len(claims)} claimed upper bounds {_verb(wrong)} refuted"
     known = all(row.exact for setting in queries.compared(settings) for row in setting.deltas)
     evidence = "the exact laws" if known else "the evidence"
-    if not wrong:
-        if any(claim.bound.verdict is not Verdict.CONSISTENT for claim in claims):
-            return f"none of the {len(claims)} claimed upper bounds is refuted by {evidence}"
-        every = (
-            "the one claimed upper bound is"
-            if len(claims) == 1
-            else f"all {len(claims)} claimed upper bounds are"
-        )
-        return f"{every} consistent with {evidence}"
-    named = [
+    if any(claim.bound.verdict is not Verdict.CONSISTENT for claim in claims):
+        return f"none of the {len(claims)} claimed upper bounds is refuted by {evidence}"
+    if len(claims) == 1:
+        return f"the one claimed upper bound is consistent with {evidence}"
+    return f"all {len(claims)} claimed upper bounds are consistent with {evidence}"
+
+
+def _claimed_and_certain(claim: Claim, settings: Sequence[SettingResult]) -> str:
+    return (
         f"{_quoted(claim.bound.id)} claims {number(claim.epsilon, 4, Rounding.UP)} "
         f"where {_certain_value(claim.row)}{_where(claim, settings)}"
-        for claim in wrong[:_NAMED]
-    ]
-    more = f", and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-    return (
-        f"{len(wrong)} of {len(claims)} claimed upper bounds {_verb(len(wrong))} refuted "
-        f"({', '.join(named)}{more})"
     )
 
 
@@ -143,10 +160,13 @@ def _tightness(settings: Sequence[ComparedResult]) -> list[str]:
     least, most = min(known), max(known)
     rows = [row for setting in settings for row in setting.deltas]
     pair = " of the strongest pair" if any(queries.strongest(row)[1] for row in rows) else ""
-    text = f"the tightest that stands is {ratio(least[0])} times the exact value{pair} ({least[1]})"
-    if len(known) > 1 and ratio(least[0]) != ratio(most[0]):
-        text += f", and {ratio(most[0])} times where the gap is widest (“{most[2]}”)"
-    return [text]
+    of = f"the exact value{pair}"
+    if len(known) == 1 or ratio(least[0]) == ratio(most[0]):
+        return [f"the tightest claim that stands is {ratio(least[0])} times {of} ({least[1]})"]
+    return [
+        f"the tightest claim that stands is {ratio(least[0])} ({least[1]}) to "
+        f"{ratio(most[0])} (“{most[2]}”) times {of}"
+    ]
 
 
 def _best(row: AtDelta) -> BoundRow | None:

@@ -14,6 +14,7 @@ from typing import ClassVar
 from audit.report.number_format import MISSING
 from audit.results import Verdict
 
+_SHORT = 6  # sections that need no table of contents beside them
 _PHONE, _GAP = 43, 2  # letters across a phone, and between two columns
 
 
@@ -140,27 +141,37 @@ Part = Table | Gallery | Text
 
 @dataclass(frozen=True, kw_only=True)
 class Section:
-    """A titled part of the report; ``ident`` is its anchor."""
+    """A titled part of the report that folds; ``ident`` is its anchor.
+
+    ``folded`` sections are closed when the page opens.
+    """
 
     ident: str
     title: str
     parts: tuple[Part, ...]
+    folded: bool = False
 
 
 @dataclass(frozen=True, kw_only=True)
 class Document:
-    """A report: title, one sentence, one table, one figure, then the sections.
+    """A report: title, finding, one figure, one table, then the sections.
 
-    ``statements`` is a second table of the first screen, where studies stand beside comparisons.
+    The first sentence of ``conclusion`` is the finding. ``statements`` is a second table of the
+    first screen, where studies stand beside comparisons.
     """
 
     title: str
     subtitle: str
-    conclusion: str
+    conclusion: tuple[str, ...]
     summary: Table
     overview: Gallery
     sections: tuple[Section, ...]
     statements: Table | None = None
+
+    @property
+    def long(self) -> bool:
+        """Whether the table of contents stays in view."""
+        return len(self.sections) > _SHORT
 
     @property
     def pictures(self) -> tuple[Picture, ...]:

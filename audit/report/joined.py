@@ -10,7 +10,7 @@ from pathlib import Path
 
 from audit import validate
 from audit.report import joined_rows, queries
-from audit.report.conclusion import refuted_elsewhere
+from audit.report.conclusion import refuted_elsewhere, sentences
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import sweep
 from audit.report.joined_rows import EpsilonRow, FailedRun, epsilon_rows, failed_runs
@@ -79,32 +79,35 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
     )
 
 
-def conclusion(runs: Sequence[Run]) -> str:
-    """Return the one sentence that the report begins with."""
-    errors = len(failed_runs(runs))
-    clauses = [f"{_many(len(runs) - errors, 'result')} and {_many(errors, 'error')}"]
+def conclusion(runs: Sequence[Run]) -> tuple[str, ...]:
+    """Return the sentences that the report begins with: what is refuted or failed, then the rest."""
     rows = epsilon_rows(runs)
     settings = [setting for run in runs if run.result for setting in run.result.settings]
     verdicts = [one.verdict for one in queries.statements(settings)]
     wrong, own = _refuted_ids(rows), _refuted_user_claims(rows)
-    elsewhere = refuted_elsewhere(settings)
-    if wrong:
-        clauses.append(f"refuted somewhere: {', '.join(wrong)}")
-    clauses += elsewhere
+    refuted = refuted_elsewhere(settings)
     if own:
-        clauses.append(_user_claims_refuted(own))
+        refuted.insert(0, _user_claims_refuted(own))
+    if wrong:
+        refuted.insert(0, f"refuted in at least one run: {', '.join(wrong)}")
+    of_studies = f"of {_many(len(verdicts), 'statement')} of studies {_counts(verdicts)}"
+    if Verdict.REFUTED in verdicts:
+        refuted.append(of_studies)
     standing = [
         (found, row.bound.id)
         for row in rows
         if row.bound is not None and (found := _tightness(row)) is not None
     ]
-    if standing and not (wrong or own or elsewhere or Verdict.REFUTED in verdicts):
-        clauses.append("no claim is refuted")
+    errors = len(failed_runs(runs))
+    ended = f"{_many(len(runs) - errors, 'result')} and {_many(errors, 'error')}"
+    clauses = [*refuted, *([ended] if errors else [])]
     if standing:
+        if not refuted:
+            clauses.append("no claim is refuted")
         clauses.append(f"the tightest claim that stands is {_least_to_largest(standing)}")
-    if verdicts:
-        clauses.append(f"of {_many(len(verdicts), 'statement')} of studies {_counts(verdicts)}")
-    return "; ".join(clauses) + "."
+    if verdicts and Verdict.REFUTED not in verdicts:
+        clauses.append(of_studies)
+    return sentences(clauses if errors else [*clauses, ended])
 
 
 def table(runs: Sequence[Run]) -> Table:

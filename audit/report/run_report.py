@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from audit.report import appendix, queries, setting_section, setting_tables, study_section
 from audit.report.conclusion import conclusion
 from audit.report.document import Document, Gallery, Section, Table
 from audit.report.figures import sandwich
 from audit.report.figures.style import Look, looks
 from audit.results import Result, SettingResult, StudyResult
+
+_OPEN = 4  # settings; where there are more, the reader opens those of interest
 
 
 def build(result: Result) -> Document:
@@ -18,8 +22,10 @@ def build(result: Result) -> Document:
 
     def section(setting: SettingResult, stem: str) -> Section:
         if isinstance(setting, StudyResult):
-            return study_section.section(setting, stem, first_shown=stem == shown_stem)
-        return setting_section.section(setting, stem, bound_looks)
+            made = study_section.section(setting, stem, first_shown=stem == shown_stem)
+        else:
+            made = setting_section.section(setting, stem, bound_looks)
+        return replace(made, folded=len(settings) > _OPEN)
 
     summary, *more = summaries(result)
     scenario = result.scenario

@@ -102,7 +102,7 @@ def summary(settings: Sequence[tuple[ComparedResult, str]]) -> Table:
         for bound in shown_claims(row.bounds, row.best)
     ]
     return Table(
-        caption="Epsilon: what samples certify, what the pair has, and what is claimed"
+        caption="Epsilon: certified lower bound, exact value and tightest claim"
         + _caption_of_strongest([setting for setting, _ in settings]),
         columns=(
             Column(label="Setting"),

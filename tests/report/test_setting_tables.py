@@ -74,8 +74,8 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
 
 
 def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
-    assert "for some records" not in conclusion(example())
-    assert "for some records fmtt18.theorem_23 is refuted" in conclusion(with_positions(2.0, 1.5))
+    assert "for some records" not in conclusion(example())[0]
+    assert "for some records fmtt18.theorem_23 is refuted" in conclusion(with_positions(2.0, 1.5))[0].lower()
     assert "Refuted at some record: fmtt18.theorem_23." in positions.caption(by_record(2.0, 1.5))
 
 
@@ -99,14 +99,15 @@ def test_renyi_curves_say_how_tight_and_what_is_refuted() -> None:
 
 
 def test_a_claim_refuted_at_one_order_is_in_the_first_sentence(tmp_path: Path) -> None:
-    assert "Renyi" not in conclusion(example())
+    assert "Renyi" not in conclusion(example())[0]
     first, second, third = pair_settings()[0].renyi
     refuted = replace(second.bounds[0], verdict=Verdict.REFUTED)
     second = replace(second, bounds=(refuted, *second.bounds[1:]))
     made = with_setting(example(), 0, renyi=(first, second, third))
     clause = "as a bound on a Renyi divergence bsa24.theorem_4_1 is refuted"
-    assert clause in conclusion(made)
-    assert clause in joined.conclusion([report.Run(tmp_path, "", made, None)])
+    assert clause in conclusion(made)[0]
+    joint = joined.conclusion([report.Run(tmp_path, "", made, None)])
+    assert clause in " ".join(joint).replace("As", "as")
 
 
 def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None:
@@ -119,8 +120,8 @@ def test_no_exact_value_is_claimed_where_samples_are_all(tmp_path: Path) -> None
     assert "loose: not refuted" in page
     assert "mine:run" in page
     assert "Exact epsilon in both orders" not in page
-    first = conclusion(made)
-    assert "tight claims 1.500 where samples certify 2.000 at δ = 0.01" in first
+    first = " ".join(conclusion(made))
+    assert "Refuted: tight claims 1.500 where samples certify 2.000 at δ = 0.01" in first
     assert "exact" not in first
     assert "exact" not in sandwich.caption([own])
     assert queries.tightest(own.deltas[0].bounds) == own.deltas[0].bounds[1]
