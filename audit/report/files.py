@@ -18,6 +18,13 @@ def write(result: Result, folder: Path) -> tuple[Path, ...]:
 
     The same result gives the same bytes. Everything is drawn before the first file is written.
 
+    Parameters
+    ----------
+    result : Result
+        Result of a scenario.
+    folder : Path
+        Folder to write into.
+
     Returns
     -------
     tuple of Path
@@ -27,6 +34,10 @@ def write(result: Result, folder: Path) -> tuple[Path, ...]:
     ------
     ValueError
         In one line, if ``folder`` cannot be written to.
+
+    Examples
+    --------
+    >>> audit.report.write(result, Path("report"))  # doctest: +SKIP
     """
     document = run_report.build(result)
     contents = {"report.html": html(document), "report.md": markdown(document)}
@@ -36,12 +47,29 @@ def write(result: Result, folder: Path) -> tuple[Path, ...]:
 def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
     """Write ``index.html``, ``index.md``, ``results.csv``, ``results.json`` and ``figures/``.
 
-    Links go to the runs' own reports where they have one. The same runs give the same bytes.
+    Links point to the runs' own reports if they exist. The same runs give the same bytes.
+
+    Parameters
+    ----------
+    runs : sequence of Run
+        The runs, at least one.
+    folder : Path
+        Folder to write into.
+
+    Returns
+    -------
+    tuple of Path
+        The files written.
 
     Raises
     ------
     ValueError
         If there is no run, or ``folder`` cannot be written to.
+
+    Examples
+    --------
+    >>> runs = audit.report.gather([Path("results")])  # doctest: +SKIP
+    >>> audit.report.write_joined(runs, Path("joined"))  # doctest: +SKIP
     """
     document, found = joined.build(runs, Path(folder)), rows(runs)
     contents = {

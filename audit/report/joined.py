@@ -80,7 +80,7 @@ def build(runs: Sequence[Run], folder: Path) -> Document:
 
 
 def conclusion(runs: Sequence[Run]) -> tuple[str, ...]:
-    """Return the sentences that the report begins with: what is refuted or failed, then the rest."""
+    """Return the sentences that the report begins with, refutations and errors first."""
     rows = epsilon_rows(runs)
     settings = [setting for run in runs if run.result for setting in run.result.settings]
     verdicts = [one.verdict for one in queries.statements(settings)]

@@ -17,7 +17,19 @@ DONE, ERROR = "done", "error"
 
 @dataclass(frozen=True)
 class Run:
-    """One run: its folder, the command that made it, and a result or an error, never both."""
+    """One run: its folder, its command, and either a result or an error.
+
+    Attributes
+    ----------
+    folder : Path
+        Folder of the run.
+    command : str
+        Command that started the run.
+    result : Result or None
+        Result; None if the run failed.
+    error : str or None
+        Error in one line; None if the run succeeded.
+    """
 
     folder: Path
     command: str
@@ -26,7 +38,7 @@ class Run:
 
     @property
     def name(self) -> str:
-        """The folder's name."""
+        """Name of the folder."""
         return self.folder.name
 
 
@@ -42,11 +54,25 @@ class RunStatus:
 def load(folder: Path) -> Result:
     """Return the result stored in ``folder``.
 
+    Parameters
+    ----------
+    folder : Path
+        Folder of a run.
+
+    Returns
+    -------
+    Result
+        The result.
+
     Raises
     ------
     ValueError
         In one line, if the folder has no readable ``result.json``, or if that is no result of the
         version that this package writes.
+
+    Examples
+    --------
+    >>> audit.report.load(Path("results/runs/drifted_walk"))  # doctest: +SKIP
     """
     path = Path(folder) / RESULT
     try:
@@ -71,8 +97,22 @@ def status(error: str | None, command: str) -> str:
 def gather(places: Sequence[Path]) -> tuple[Run, ...]:
     """Return the runs in the given folders, in order, each once.
 
-    A place is a run's folder, or a folder of runs such as a sweep's. A place without any run, a
-    run that failed and a result that cannot be read are runs with an error.
+    A place without a run, a failed run and an unreadable result are runs with an error.
+
+    Parameters
+    ----------
+    places : sequence of Path
+        Folders of runs, or folders that contain them, such as a sweep's.
+
+    Returns
+    -------
+    tuple of Run
+        The runs.
+
+    Examples
+    --------
+    >>> len(audit.report.gather([Path("results/runs")]))  # doctest: +SKIP
+    12
     """
     found: dict[Path, Run] = {}
     for place in places:

@@ -259,7 +259,12 @@ def test_a_table_that_fits_a_phone_is_no_stack_of_cards() -> None:
     assert not table("1e-5", verdict=True).fits
     for one, kind in ((table("1"), "scrolling"), (table("1", note="n"), "stacked")):
         document = Document(
-            title="t", subtitle="s", conclusion=("c",), summary=one, overview=Gallery(()), sections=()
+            title="t",
+            subtitle="s",
+            conclusion=("c",),
+            summary=one,
+            overview=Gallery(()),
+            sections=(),
         )
         assert f'<div class="{kind}"' in render.html(document).decode("utf-8")
 

@@ -75,7 +75,10 @@ def test_the_leak_of_each_record_in_words_and_rows() -> None:
 
 def test_a_claim_refuted_for_one_record_is_in_the_first_sentence() -> None:
     assert "for some records" not in conclusion(example())[0]
-    assert "for some records fmtt18.theorem_23 is refuted" in conclusion(with_positions(2.0, 1.5))[0].lower()
+    assert (
+        "for some records fmtt18.theorem_23 is refuted"
+        in conclusion(with_positions(2.0, 1.5))[0].lower()
+    )
     assert "Refuted at some record: fmtt18.theorem_23." in positions.caption(by_record(2.0, 1.5))
 
 
