@@ -15,7 +15,7 @@ from numba import cuda
 
 from audit.simulation import run_job
 from audit.simulation.backends import Kind, Parallel, pool
-from audit.simulation.backends.cuda import device
+from audit.simulation.backends.cuda import _joined, device
 
 from .cuda_ptx import sums_of_products
 from .runs.jobs import Normals
@@ -70,6 +70,19 @@ def test_refusals_say_what_to_use(found: dict[str, Any]) -> None:
         "diverged": "ValueError: update map must return finite numbers, got walks that grow beyond "
         "all doubles",
     }
+
+
+@pytest.mark.parametrize(
+    ("tasks", "launches"),
+    [
+        ([range(1), range(1, 3), range(3, 4)], [range(3), range(3, 4)]),
+        ([range(7)], [range(3), range(3, 6), range(6, 7)]),
+        ([range(2), range(5, 7), range(7, 9)], [range(2), range(5, 8), range(8, 9)]),
+        ([], []),
+    ],
+)
+def test_launches_hold_what_the_memory_holds(tasks: list[range], launches: list[range]) -> None:
+    assert list(_joined(tasks, 3)) == launches
 
 
 def test_jobs_of_other_types_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -376,9 +376,9 @@ def fill(words: Words, p: Program, normals: Floats, out: Floats) -> None:
             scale, std = scales[step], stds[step]
             row = step % (first.size - 1) if rules.summed else 0
             if not rules.summed:
-                lane = np.int64(0)  # not a literal, for which it would be compiled once more
+                none = int(np.int64(0))  # no literal, for which it would be compiled once more
                 set_gradients(
-                    words, lane, live, shape, rules, vectors, present, ridge, kind, first, kinds,
+                    words, none, live, shape, rules, vectors, present, ridge, kind, first, kinds,
                     counts, step, begins, ends, order, slots, places, starts, members, tally, met,
                     x, g,
                 )  # fmt: skip

@@ -75,12 +75,19 @@ class _Cuda:
 
 
 def _joined(tasks: Iterable[range], most: int) -> Iterator[range]:
-    """Join tasks that follow each other, up to so many blocks, or one task if it has more."""
+    """Join tasks that follow each other, and cut those of more than ``most`` blocks."""
     held = range(0)
     for task in tasks:
-        if held and (held.stop != task.start or len(held) + len(task) > most):
-            yield held
-            held = range(0)
-        held = range(held.start, task.stop) if held else task
+        left = task
+        while left:
+            if held and held.stop != left.start:
+                yield held
+                held = range(0)
+            room = most - len(held)
+            held = range(held.start if held else left.start, left[:room].stop)
+            left = left[room:]
+            if len(held) == most:
+                yield held
+                held = range(0)
     if held:
         yield held
