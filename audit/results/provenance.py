@@ -10,7 +10,7 @@ from pathlib import Path
 import audit
 from audit.results.result import Environment
 
-_PACKAGES = ("numpy", "scipy", "numba", "statsmodels", "matplotlib", "hydra-core")
+_PACKAGES = ("numpy", "scipy", "numba", "matplotlib", "hydra-core")
 
 
 def package_version() -> str:

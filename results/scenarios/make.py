@@ -29,7 +29,7 @@ SCENARIOS = Path(__file__).resolve().parents[2] / "scenarios"
 # Longer than any shipped scenario takes on two cores; beyond it a run is broken.
 LONGEST = 1200.0
 _MARK = "run.json"
-_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn", "statsmodels")
+_LIBRARIES = ("numpy", "scipy", "numba", "scikit-learn")
 _DRAWN_LATER = ("cli", "report")  # rooms of the package that no result depends on
 _OK, _WRONG, _BROKEN_INPUT = 0, 1, 2
 
