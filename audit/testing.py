@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from audit import validate
 from audit.claims import (
@@ -18,7 +18,7 @@ from audit.claims import (
     Renyi,
     Verdict,
 )
-from audit.claims.claimed_numbers import epsilon_of, renyi_of
+from audit.claims.claimed_numbers import divergence_of, epsilon_of
 from audit.claims.user_code import number_of
 from audit.claims.wording import line
 from audit.curves import PrivacyCurve
@@ -47,14 +47,15 @@ def assert_bound_holds(
     ----------
     bound : str, float, PrivacyCurve or callable
         The claim about ``mechanism``: an id of `audit.bounds.CATALOGUE`, one epsilon for all
-        ``deltas``, a privacy curve, or a function that takes (mechanism, delta) and returns
-        epsilon.
+        ``deltas``, a privacy curve, or a function. With ``deltas`` the function takes
+        (mechanism, delta) and returns epsilon; with ``orders`` it takes (mechanism, order) and
+        returns a Renyi divergence.
     mechanism : NoisySGD
         The mechanism.
     deltas : sequence of float, optional
         The deltas, in [0, 1), at which the bound is tested.
     orders : sequence of float, optional
-        The Renyi orders, above 1, at which an id or a curve is tested.
+        The Renyi orders, above 1, at which an id, a curve or a function is tested.
     options : mapping of str to float, optional
         Free parameters of a bound of the catalogue, by name.
     loose_by : float, optional
@@ -107,6 +108,9 @@ def assert_bound_holds(
     from audit.claims.judge import judge  # imported late: it needs every room of the package
 
     validate.instance(NoisySGD, mechanism=mechanism)
+    for places, values in (("deltas", deltas), ("orders", orders)):
+        if not isinstance(values, Iterable):
+            raise validate.fail(places, "a sequence of numbers", values)
     for delta in deltas:
         validate.half_open_unit(delta=delta)
     for alpha in orders:
@@ -148,14 +152,20 @@ def _claims(
     if isinstance(bound, str):
         statement = CatalogueBound(bound, options, deltas, orders)
         return (Claim(id="bound", mechanism=mechanism, statement=statement),)
-    if orders and not isinstance(bound, PrivacyCurve):
-        raise ValueError(f"orders must be left out unless bound is an id or a curve, got {orders}")
+    is_function = callable(bound) and not isinstance(bound, PrivacyCurve)
+    if orders and deltas and is_function:
+        raise ValueError(
+            "deltas or orders must be given for a function, got both: it returns epsilon at a "
+            "delta, or a Renyi divergence at an order"
+        )
+    if orders and not callable(bound) and not isinstance(bound, PrivacyCurve):
+        raise ValueError(f"orders must be left out if bound is a number, got {orders}")
     found: list[EpsilonDelta | Renyi] = []
     if deltas:
         found.append(EpsilonDelta(tuple((_epsilon(bound, mechanism, d), d) for d in deltas)))
     if orders:
-        assert isinstance(bound, PrivacyCurve)  # checked above
-        claimed = [(a, renyi_of(bound, a)) for a in orders]
+        assert not isinstance(bound, float)  # checked above
+        claimed = [(a, divergence_of(_divergence(bound, mechanism, a), a)) for a in orders]
         found.append(Renyi(tuple((a, number.value + number.slack) for a, number in claimed)))
     return tuple(Claim(id="bound", mechanism=mechanism, statement=s) for s in found)
 
@@ -177,6 +187,17 @@ def _epsilon(
         raise validate.fail("bound", f"at least 0 at delta {delta:g}", number.value)
     computed = callable(bound) or isinstance(bound, PrivacyCurve)
     return number.value + number.slack if computed else number.value
+
+
+def _divergence(
+    bound: PrivacyCurve | Callable[[NoisySGD, float], float], mechanism: NoisySGD, alpha: float
+) -> float:
+    if isinstance(bound, PrivacyCurve):
+        return float(bound.renyi(alpha))
+    value = number_of(bound(mechanism, alpha), "bound", f" at order {alpha:g}")
+    if math.isnan(value) or value < 0:
+        raise validate.fail("bound", f"at least 0 at order {alpha:g}", value)
+    return value
 
 
 def _name(bound: Bound) -> str:

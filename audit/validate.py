@@ -11,6 +11,7 @@ ValueError: noise_std must be a positive finite number, got -1.0
 
 from __future__ import annotations
 
+import enum
 import math
 from collections.abc import Sequence
 from numbers import Integral, Real
@@ -179,7 +180,22 @@ def instance(kind: type, **named: Any) -> None:
     """Require instances of ``kind``."""
     for name, value in named.items():
         if not isinstance(value, kind):
-            raise fail(name, with_article(kind.__name__), value)
+            refused = fail(name, with_article(kind.__name__), value)
+            raise ValueError(f"{refused}{_member(kind, value)}")
+
+
+def _member(kind: type, value: object) -> str:
+    """Return a hint at the member of an enumeration that a string spells.
+
+    >>> _member(Verdict := enum.Enum("Verdict", {"NOT_TRIED": "not tried"}), "not tried")
+    '; write Verdict.NOT_TRIED'
+    """
+    if not issubclass(kind, enum.Enum) or not isinstance(value, str):
+        return ""
+    spelt = value.upper().replace(" ", "_")
+    known = [one.name for one in kind if spelt in (one.name, str(one.value).upper())]
+    known = known or [one.name for one in kind]
+    return f"; write {' or '.join(f'{kind.__name__}.{name}' for name in known)}"
 
 
 def real_numbers(**named: ArrayLike) -> ArrayLike:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import math
 from fractions import Fraction
 
@@ -94,6 +95,24 @@ def test_choices_and_kinds() -> None:
     validate.instance(bool, convex=False)
     with pytest.raises(ValueError, match=r"^convex must be a bool, got 1$"):
         validate.instance(bool, convex=1)
+
+
+def test_a_string_that_spells_a_member_is_told_its_name() -> None:
+    class Colour(enum.Enum):
+        DARK_RED = "dark red"
+        BLUE = "blue"
+
+    for given, hint in (
+        ("dark red", "Colour.DARK_RED"),
+        ("dark_red", "Colour.DARK_RED"),
+        ("BLUE", "Colour.BLUE"),
+        ("green", "Colour.DARK_RED or Colour.BLUE"),
+    ):
+        message = f"paint must be a Colour, got '{given}'; write {hint}"
+        with pytest.raises(ValueError, match=f"^{message}$"):
+            validate.instance(Colour, paint=given)
+    with pytest.raises(ValueError, match=r"^paint must be a Colour, got 3$"):
+        validate.instance(Colour, paint=3)
 
 
 @pytest.mark.parametrize(

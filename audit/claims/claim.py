@@ -155,13 +155,17 @@ class CallableBound(_UpperBound):
     ----------
     target : str
         The function, ``package.module:function``. It is called as ``function(mechanism, delta)``
-        and returns epsilon.
-    deltas : tuple of float
+        and returns epsilon or, with ``orders``, as ``function(mechanism, order)`` and returns a
+        Renyi divergence.
+    deltas : tuple of float, optional
         The deltas at which epsilon is claimed.
+    orders : tuple of float, optional
+        The orders at which a Renyi divergence is claimed, instead of ``deltas``.
     """
 
     target: str
-    deltas: tuple[float, ...]
+    deltas: tuple[float, ...] = ()
+    orders: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True)

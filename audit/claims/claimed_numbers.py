@@ -24,9 +24,8 @@ from audit.claims.claim import (
 )
 from audit.claims.library_objects import ACCOUNTANTS, ask_accountant
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
-from audit.claims.user_code import epsilon_function
+from audit.claims.user_code import claimed_function
 from audit.constructions.explicit import ExplicitPair
-from audit.curves.base import PrivacyCurve
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD
 
@@ -112,12 +111,7 @@ def epsilon_of(epsilon: Callable[[float], float], delta: float) -> ClaimedNumber
     return ClaimedNumber(EpsilonAtDelta(delta), value, _epsilon_error(epsilon, delta, value))
 
 
-def renyi_of(curve: PrivacyCurve, alpha: float) -> ClaimedNumber:
-    """Return the Renyi divergence that a computed curve claims, with its numerical error."""
-    return _divergence(float(curve.renyi(alpha)), alpha)
-
-
-def _divergence(value: float, alpha: float) -> ClaimedNumber:
+def divergence_of(value: float, alpha: float) -> ClaimedNumber:
     """Return a computed Renyi divergence with its numerical error."""
     if not math.isfinite(value):
         return ClaimedNumber(RenyiAtOrder(alpha), value)
@@ -202,7 +196,7 @@ def _of_bound(
             raise ClaimsNothing(f"{statement.id} is a rate without constants, which is not judged")
         curve = entry.evaluate(mechanism, **statement.options)
         epsilons = [epsilon_of(curve.epsilon, delta) for delta in statement.deltas]
-        divergences = [renyi_of(curve, alpha) for alpha in statement.orders]
+        divergences = [divergence_of(float(curve.renyi(a)), a) for a in statement.orders]
     except bounds.NotApplicable as error:
         raise ClaimsNothing(str(error)) from None
     except (TypeError, ValueError) as error:
@@ -214,11 +208,17 @@ def _of_callable(statement: CallableBound, claim: Claim, workers: Workers) -> li
     subject = claim.pair if claim.mechanism is None else claim.mechanism
     if not isinstance(subject, NoisySGD | Composition | ExplicitPair):
         raise BadClaim("mechanism or laws must be given for a callable, got neither")
-    if not statement.deltas:
-        raise BadClaim("deltas must be given for a callable, got none")
+    if bool(statement.deltas) == bool(statement.orders):
+        got = "both" if statement.deltas else "neither"
+        raise BadClaim(f"either deltas or orders must be given for a callable, got {got}")
+    argument = "delta" if statement.deltas else "order"
     try:
-        with epsilon_function(statement.target, subject, claim.budget, workers) as epsilon:
-            return [epsilon_of(epsilon, delta) for delta in statement.deltas]
+        with claimed_function(
+            statement.target, subject, argument, claim.budget, workers
+        ) as function:
+            if statement.deltas:
+                return [epsilon_of(function, delta) for delta in statement.deltas]
+            return [divergence_of(function(alpha), alpha) for alpha in statement.orders]
     except UserCodeError as error:
         raise BadClaim(str(error)) from None
 
@@ -240,7 +240,7 @@ def _of_accountant(
     epsilons = dict(zip(asked, found.epsilons, strict=True))
     return [
         *(epsilon_of(epsilons.__getitem__, delta) for delta in statement.deltas),
-        *map(_divergence, found.divergences, statement.orders),
+        *map(divergence_of, found.divergences, statement.orders),
     ]
 
 

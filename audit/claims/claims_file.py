@@ -428,16 +428,24 @@ class BoundClaim:
 
 @dataclass(frozen=True)
 class CallableClaim:
-    """``callable: package.module:function`` and ``deltas``."""
+    """``callable: package.module:function`` and either ``deltas`` or ``orders``."""
 
     callable: str
-    deltas: tuple[float, ...]
+    deltas: tuple[float, ...] = ()
+    orders: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not TARGET.fullmatch(self.callable):
             raise validate.fail("callable", "package.module:function", self.callable)
         for delta in self.deltas:
             validate.half_open_unit(deltas=delta)
+        for order in self.orders:
+            validate.above_one(orders=order)
+        if self.deltas and self.orders:
+            raise ValueError(
+                "a callable must be given deltas or orders, got both: it returns epsilon at a "
+                "delta, or a Renyi divergence at an order"
+            )
 
 
 @dataclass(frozen=True)
@@ -505,7 +513,7 @@ FORMS = {
         ("alpha", "beta"),
     ),
     "bound": Form(BoundClaim, lambda w: CatalogueBound(w.bound, w.options, w.deltas, w.orders)),
-    "callable": Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas)),
+    "callable": Form(CallableClaim, lambda w: CallableBound(w.callable, w.deltas, w.orders)),
     "accountant": Form(
         AccountantClaim, lambda w: AccountantBound(w.accountant, w.deltas, w.orders)
     ),
@@ -539,7 +547,8 @@ def _read_statement(found: Fields, location: Location) -> Statement:
     for key, node in written.items():
         if isinstance(node, ListNode):
             yaml_tree.items(key, node)
-    if first in ("bound", "accountant") and "deltas" not in written and "orders" not in written:
+    at_places = first in ("bound", "callable", "accountant")
+    if at_places and "deltas" not in written and "orders" not in written:
         raise broken(
             location, f"a claim of {validate.with_article(first)} needs 'deltas' or 'orders'"
         )

@@ -77,6 +77,11 @@ class Judgement:
     message: str = ""
     seconds: float = 0.0
 
+    def __str__(self) -> str:
+        from audit.claims.wording import line  # which describes judgements
+
+        return line(self)
+
     @property
     def where(self) -> str:
         """Where the claim is tightest: ``"delta 1e-05"``, ``"order 4"`` or ``"alpha 0.05"``."""

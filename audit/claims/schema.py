@@ -213,6 +213,7 @@ def _of_claim(schemas: InputSchemas, common: Mapping[str, Any]) -> dict[str, Any
             *forms,
             *({"if": _holds(key), "then": _nothing(keys)} for key, keys in excluded),
             *({"if": {"required": [key]}, "then": somewhere} for key in at_either),
+            {"if": {"required": ["callable"]}, "then": {"not": {"required": ["deltas", "orders"]}}},
             {"if": {"required": ["bound"]}, "then": {"allOf": _of_options()}},
         ],
     }

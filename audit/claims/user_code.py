@@ -37,12 +37,17 @@ def limits(budget: Budget) -> Limits:
 
 
 @contextlib.contextmanager
-def epsilon_function(
-    target: str, subject: NoisySGD | Composition | ExplicitPair, budget: Budget, workers: Workers
+def claimed_function(
+    target: str,
+    subject: NoisySGD | Composition | ExplicitPair,
+    argument: str,
+    budget: Budget,
+    workers: Workers,
 ) -> Iterator[Callable[[float], float]]:
-    """Yield epsilon as a function of delta, computed by ``target(subject, delta)``.
+    """Yield a function of one number, ``target(subject, number)``.
 
-    The subject is a mechanism or, for claims without one, explicit laws.
+    The subject is a mechanism or, for claims without one, explicit laws. ``argument`` names the
+    number in messages: "delta" or "order".
 
     Raises
     ------
@@ -54,14 +59,14 @@ def epsilon_function(
     is_mechanism = isinstance(subject, NoisySGD | Composition)
     plain = encode(subject) if isinstance(subject, NoisySGD | Composition) else encode_pair(subject)
     with workers.function(
-        target, task=f"{__name__}:epsilon", limits=limits(budget), name="callable"
+        target, task=f"{__name__}:value", limits=limits(budget), name="callable"
     ) as function:
 
-        def asked(delta: float) -> float:
+        def asked(at: float) -> float:
             try:
-                return float(function(target, plain, is_mechanism, delta))
+                return float(function(target, plain, is_mechanism, at))
             except UserCodeError as error:
-                raise UserCodeError(tidy(f"{error}, at delta {delta:g}")) from None
+                raise UserCodeError(tidy(f"{error}, at {argument} {at:g}")) from None
 
         yield asked
 
@@ -99,14 +104,14 @@ def mechanism_of(plain: Any) -> NoisySGD | Composition:
 # runs in the worker
 
 
-def epsilon(
-    function: Any, target: str, subject: Mapping[str, Any], is_mechanism: bool, delta: float
+def value(
+    function: Any, target: str, subject: Mapping[str, Any], is_mechanism: bool, at: float
 ) -> float:
-    """Return the value of a user function for a mechanism, or for explicit laws, and delta."""
+    """Return the value of a user function for a mechanism, or for explicit laws, and a number."""
     if not callable(function):
         raise UserCodeError(f"{target} must be a function, got {validate.shown(function)}")
     if is_mechanism:
-        return number_of(function(mechanism_of(subject), delta), target)
+        return number_of(function(mechanism_of(subject), at), target)
     from audit.constructions import decode_any_pair
 
-    return number_of(function(decode_any_pair(subject, None), delta), target)
+    return number_of(function(decode_any_pair(subject, None), at), target)

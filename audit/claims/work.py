@@ -58,9 +58,7 @@ def quantities_of(statement: Statement) -> Iterator[Quantity]:
             yield EpsilonAtDelta(statement.delta)
         case NotRenyi():
             yield RenyiAtOrder(statement.alpha)
-        case CallableBound():
-            yield from (EpsilonAtDelta(delta) for delta in statement.deltas)
-        case CatalogueBound() | AccountantBound():
+        case CallableBound() | CatalogueBound() | AccountantBound():
             yield from (EpsilonAtDelta(delta) for delta in statement.deltas)
             yield from (RenyiAtOrder(alpha) for alpha in statement.orders)
 

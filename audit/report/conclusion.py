@@ -97,9 +97,8 @@ def _none_refuted(found: Sequence[StudyStatement], all_of_them: str) -> str:
 
 def _expected_and_found(one: StudyStatement, settings: Sequence[SettingResult]) -> str:
     statement = one.statement
-    text = (
-        f"{statement.claim}: expected {_value(statement.expected)}, found {_value(statement.found)}"
-    )
+    found = queries.found(statement, _value)
+    text = f"{statement.claim}: expected {_value(statement.expected)}, found {found}"
     return f"{text}, in “{queries.title(one.study)}”" if len(settings) > 1 else text
 
 

@@ -222,7 +222,7 @@ class StatementRow:
         one = self.statement
         return (
             f"{self.verdict.value}: {one.claim} ({one.citation}): expected "
-            f"{_in_words(one.expected)}, found {_in_words(one.found)} "
+            f"{_in_words(one.expected)}, found {queries.found(one, _in_words)} "
             f"({self.origin.run}, {self.origin.setting})"
         )
 

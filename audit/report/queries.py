@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from audit.results import (
@@ -15,6 +15,7 @@ from audit.results import (
     Statement,
     StudyResult,
     UserMechanismResult,
+    Value,
     Verdict,
 )
 
@@ -85,6 +86,20 @@ def statements(settings: Sequence[SettingResult]) -> list[StudyStatement]:
         for study in studies(settings)
         for one in study.findings.statements
     ]
+
+
+def found(statement: Statement, write: Callable[[Value], str]) -> str:
+    """Return what was found, written so that it differs from the value that it refutes.
+
+    An audit that stops as soon as a claim is refuted finds barely more than the claim.
+    """
+    text = write(statement.found)
+    numbers = isinstance(statement.expected, float) and isinstance(statement.found, float)
+    if statement.verdict is not Verdict.REFUTED or not numbers:
+        return text
+    if text != write(statement.expected):
+        return text
+    return f"{'<' if statement.found < statement.expected else '>'} {text}"  # type: ignore[operator]
 
 
 def judged(settings: Sequence[SettingResult]) -> Iterator[Claim]:

@@ -10,7 +10,7 @@ from audit.report.document import Cell, Column, Gallery, Part, Picture, Section,
 from audit.report.figures import charts
 from audit.report.number_format import Rounding, number, plain
 from audit.report.queries import StudyStatement
-from audit.results import FoundTable, StudyResult, Value, Verdict
+from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
 
 _DIGITS = 6
 _MOST_FIRST = 12  # statements that the first screen shows one by one
@@ -79,7 +79,7 @@ def _statement_row(one: StudyStatement, stem: str) -> tuple[Cell, ...]:
             target=f"setting-{stem}",
         ),
         value_cell(one.statement.expected),
-        value_cell(one.statement.found),
+        _found_cell(one.statement),
         Cell.verdict(one.verdict),
     )
 
@@ -122,7 +122,7 @@ def _statements(study: StudyResult) -> Table:
             (
                 Cell(text=one.claim, note=one.citation),
                 value_cell(one.expected),
-                value_cell(one.found),
+                _found_cell(one),
                 _error_cell(one.error),
                 Cell.verdict(one.verdict),
             )
@@ -170,6 +170,11 @@ def value_cell(value: Value) -> Cell:
     if isinstance(value, int) or _ends_within(value):
         return Cell.number(plain(value), value)
     return Cell.number(number(value, _DIGITS), value)
+
+
+def _found_cell(one: Statement) -> Cell:
+    cell = value_cell(one.found)
+    return replace(cell, text=queries.found(one, lambda value: value_cell(value).text))
 
 
 def _ends_within(value: float) -> bool:

@@ -137,7 +137,7 @@ def _show_statements(console: Console, result: Result) -> None:
             one.study.name,
             one.statement.claim,
             _value(one.statement.expected),
-            _value(one.statement.found),
+            queries.found(one.statement, _value),
             one.verdict.value,
         )
     console.print(table, markup=False)

@@ -49,6 +49,7 @@ def only(folder: Path, body: str) -> c.Claim:
             c.CatalogueBound("fmtt18.theorem_23", {"index": 3}, (1e-5,)),
         ),
         ("callable: a.b:f\ndeltas: [1e-5, 1e-6]", c.CallableBound("a.b:f", (1e-5, 1e-6))),
+        ("callable: a.b:f\norders: [2, 8]", c.CallableBound("a.b:f", orders=(2.0, 8.0))),
         ("not_renyi: {order: 100, value: .0056}", c.NotRenyi(100.0, 0.0056)),
         ("not_private: {epsilon: 1, delta: 1e-5}", c.NotPrivate(1.0, 1e-5)),
     ],
@@ -298,7 +299,13 @@ GOOD = "- {id: good, mu: 2}\n"
             "unknown key 'tau' in options",
         ),
         ("- {id: x, callable: os.system, deltas: [.1]}", 1, "callable must be package.module:func"),
-        ("- {id: x, callable: 'a:f'}", 1, "deltas must be given for a CallableClaim, got nothing"),
+        ("- {id: x, callable: 'a:f'}", 1, "a claim of a callable needs 'deltas' or 'orders'"),
+        (
+            "- {id: x, callable: 'a:f', deltas: [.1], orders: [2]}",
+            1,
+            "a callable must be given deltas or orders, got both",
+        ),
+        ("- {id: x, callable: 'a:f', orders: [1]}", 1, "orders must be a finite number above 1"),
         (
             "- {id: x, callable: 'a:f', deltas: []}",
             1,

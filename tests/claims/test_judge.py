@@ -86,6 +86,14 @@ def whole(mechanism, delta):
     return bounds.evaluate("bsa24.theorem_4_1", mechanism).epsilon(delta)
 
 
+def divergence(mechanism, order):
+    return GAUSSIAN.renyi(order)
+
+
+def less(mechanism, order):
+    return 0.999 * GAUSSIAN.renyi(order)
+
+
 def broken(mechanism, delta):
     raise RuntimeError("no\nnumber")
 
@@ -478,6 +486,18 @@ def test_a_callable_is_judged():
         statement = CallableBound(f"{__name__}:{name}", (1e-5, 1e-3))
         judged = judge(claimed(statement, pair=TWO_SIDED))
         assert judged.verdict is verdict
+
+
+def test_a_callable_claims_renyi_divergences():
+    for name, verdict in (("divergence", Verdict.CONSISTENT), ("less", Verdict.REFUTED)):
+        statement = CallableBound(f"{__name__}:{name}", orders=(2.0, 8.0))
+        judged = judge(claimed(statement, pair=TWO_SIDED))
+        assert judged.verdict is verdict, judged
+        assert judged.quantity.name == "Renyi divergence"
+    statement = CallableBound(f"{__name__}:broken", orders=(2.0,))
+    assert judge(claimed(statement, pair=TWO_SIDED)).message.endswith(", at order 2")
+    for statement in (CallableBound("a:f"), CallableBound("a:f", (0.1,), (2.0,))):
+        assert "either deltas or orders must be given" in judge(claimed(statement)).message
 
 
 def test_claims_that_a_mechanism_is_not_private():

@@ -82,6 +82,21 @@ def test_a_bound_of_the_catalogue() -> None:
     )
 
 
+def test_a_function_of_the_order_claims_a_renyi_divergence() -> None:
+    """One step is a Gaussian mechanism, whose divergence alpha mu^2/2 a pair reaches."""
+
+    def halved(mechanism: NoisySGD, alpha: float) -> float:
+        return exact(mechanism, alpha) / 2
+
+    def exact(mechanism: NoisySGD, alpha: float) -> float:
+        return alpha / (2 * mechanism.noise_multiplier**2)
+
+    judgement = assert_bound_holds(exact, ONE_STEP, orders=(2.0, 8.0), loose_by=1.001)
+    assert "consistent" in str(judgement)
+    with pytest.raises(AssertionError, match="'halved' refuted: certified Renyi divergence"):
+        assert_bound_holds(halved, ONE_STEP, orders=(2.0, 8.0))
+
+
 def test_what_says_nothing_does_not_pass() -> None:
     with pytest.raises(
         AssertionError, match=r"not applicable, expected consistent: bsa24\.theorem_4_2"
@@ -100,7 +115,19 @@ def test_what_says_nothing_does_not_pass() -> None:
         (lambda: assert_bound_holds(1.0, ONE_STEP, deltas=(2.0,)), r"delta must be in \[0, 1\)"),
         (
             lambda: assert_bound_holds(1.0, ONE_STEP, orders=(4.0,)),
-            "orders must be left out unless",
+            "orders must be left out if bound is a number",
+        ),
+        (
+            lambda: assert_bound_holds(lambda m, at: 1.0, ONE_STEP, deltas=DELTAS, orders=(4.0,)),
+            "deltas or orders must be given for a function, got both",
+        ),
+        (
+            lambda: assert_bound_holds(lambda m, alpha: -1.0, ONE_STEP, orders=(4.0,)),
+            r"bound must be at least 0 at order 4, got -1\.0",
+        ),
+        (
+            lambda: assert_bound_holds(1.0, ONE_STEP, deltas=1e-5),  # type: ignore[arg-type]
+            "deltas must be a sequence of numbers, got 1e-05",
         ),
         (
             lambda: assert_bound_holds(1.0, ONE_STEP, deltas=DELTAS, options={"tau": 1}),

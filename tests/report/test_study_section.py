@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -12,10 +13,11 @@ import pytest
 import rich.console
 
 from audit import report
-from audit.report import joined_rows, study_section, terminal
+from audit.report import joined_rows, queries, study_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
-from audit.results import Findings, Result, StudyResult, Verdict
+from audit.report.number_format import plain
+from audit.results import Findings, Result, Statement, StudyResult, Verdict
 
 from .example import mixed, pair_settings, result, study
 from .html_page import Page, numbers_in, numbers_of
@@ -212,3 +214,17 @@ def test_a_refuted_claim_is_never_the_one_that_stands_on_a_terminal(
     assert "3.129" in shown  # the ratio of the tightest claim that stands
     assert "0.9555" not in shown  # and not of the refuted one below it
     assert "refuted:" in shown
+
+
+def test_what_refutes_a_claim_is_never_written_as_the_claim() -> None:
+    """An audit that stops early certifies barely more than the claim, in the same digits."""
+    barely = math.nextafter(2.32, 3)
+    for found, verdict, text in (
+        (barely, Verdict.REFUTED, "> 2.32"),
+        (2.32, Verdict.REFUTED, "> 2.32"),
+        (math.nextafter(2.32, 2), Verdict.REFUTED, "< 2.32"),
+        (barely, Verdict.CONSISTENT, "2.32"),
+        (2.4, Verdict.REFUTED, "2.4"),
+    ):
+        statement = Statement(claim="a", citation="b", expected=2.32, found=found, verdict=verdict)
+        assert queries.found(statement, plain) == text
