@@ -9,7 +9,7 @@ STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 ADAPTERS := .venv-adapters
 
-.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results wheel docs clean
+.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results zoo wheel docs clean
 
 install: $(STAMP)
 
@@ -59,6 +59,11 @@ results: $(DEV)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/catalogue/make.py
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/claims/make.py
 
+# Released libraries with known privacy bugs, each release in an environment of its own; an
+# interrupted run resumes. `make zoo CASE=name` runs one case.
+zoo: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/zoo/make.py $(CASE)
+
 # The documentation site in docs/_site; a warning, such as a broken link, is an error.
 docs: $(VENV)/.installed-docs
 	rm -rf docs/_site docs/reference/generated
@@ -91,7 +96,7 @@ wheel:
 	PYTHON=$(PYTHON) .ci/wheel
 
 clean:
-	rm -rf $(VENV) $(ADAPTERS) .venv-floors build dist
+	rm -rf $(VENV) $(ADAPTERS) .venv-floors .venv-zoo build dist
 
 $(STAMP): pyproject.toml
 	@$(PYTHON) -c 'import sys; ok = (3, 11) <= sys.version_info[:2] < (3, 14); sys.exit(0 if ok else "Python 3.11, 3.12 or 3.13 is needed; name one: make PYTHON=python3.12")'

@@ -25,6 +25,7 @@ from audit.claims.work import in_threads, quantities_of, work_order
 from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
+from audit.curves import Order
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
@@ -237,6 +238,11 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
     if closest.refutes:  # the number is exceeded, as claimed
         return Verdict.CONSISTENT, f"a pair exceeds it: {numbers}"
     assert claim.mechanism is not None or claim.pair is not None
+    if claim.mechanism is None:
+        law = closest.known.law()  # the laws are all that the claim is about
+        high = max(quantity.bracket(law, order)[1] for order in Order)
+        if high < claimed - closest.number.slack:
+            return Verdict.REFUTED, f"the laws have {quantity.name} at most {high:.6g}{place}"
     upper = _least_upper_bound(claim.mechanism, closest.number)
     if upper is not None and upper[1] < claimed:
         return (

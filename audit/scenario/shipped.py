@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 FIRST_LINE = "# @package _global_"  # of every scenario file; tells Hydra where its keys belong
-_OTHERS = ("claims", "found")
+_OTHERS = ("claims", "found", "zoo")
 
 
 def scenarios_folder() -> Path:
@@ -25,8 +25,8 @@ def scenario_files(folder: Path | None = None) -> Mapping[str, Path]:
     Parameters
     ----------
     folder
-        A folder of scenarios; by default the shipped one. Its folders ``claims`` and ``found`` hold
-        files of other kinds.
+        A folder of scenarios; by default the shipped one. Its folders ``claims``, ``found`` and
+        ``zoo`` hold files of other kinds.
     """
     folder = scenarios_folder() if folder is None else folder
     files = {file.relative_to(folder): file for file in sorted(folder.rglob("*.yaml"))}

@@ -34,6 +34,7 @@ from audit.claims.recompute import recompute
 from audit.claims.work import work_order
 from audit.constructions import HolderForm, HolderPair, TwoSidedWalk, decode_any_pair
 from audit.constructions.explicit import Finite, Repeated
+from audit.constructions.explicit_laws import Laplace
 from audit.curves import GaussianCurve, Order
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
@@ -520,6 +521,22 @@ def test_claims_that_a_mechanism_is_not_private():
     gap = judge(claimed(NotPrivate(0.999 * upper, 1e-5), walled, pair=TWO_SIDED))
     assert gap.verdict is Verdict.INCONCLUSIVE
     assert gap.message.startswith("the pair tried does not exceed it")
+
+
+def test_explicit_laws_refute_a_claim_that_they_are_not_private():
+    """The laws are all that such a claim is about; both orders must be below it."""
+    biased = Finite((0.5, 0.5), (0.25, 0.75))  # epsilon is log 2 forward, log 1.5 in reverse
+    laplace = Laplace(sensitivity=1.0, scale=2.0)
+    for pair, at in ((laplace, 0.5), (biased, math.log(2.0))):
+        for factor, verdict in ((1.001, Verdict.REFUTED), (0.999, Verdict.CONSISTENT)):
+            statement = NotPrivate(factor * at, 0.0)
+            judged = judge(Claim(id="laws", mechanism=None, statement=statement, pair=pair))
+            assert judged.verdict is verdict
+            assert judged.witness is None
+    beyond = Claim(id="laws", mechanism=None, statement=NotPrivate(0.6, 0.0), pair=laplace)
+    assert judge(beyond).message == "the laws have epsilon at most 0.5 at delta 0"
+    exact = replace(beyond, statement=NotPrivate(0.5, 0.0))
+    assert judge(exact).verdict is not Verdict.REFUTED
 
 
 def test_a_planted_violation_is_found_and_sound_bounds_are_not_refuted():

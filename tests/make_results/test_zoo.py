@@ -1,0 +1,241 @@
+"""The harness of the zoo, on tiny packages with and without a bug; nothing is downloaded."""
+
+from __future__ import annotations
+
+import csv
+import shutil
+import zipfile
+from pathlib import Path
+
+import pytest
+import yaml
+
+from audit.claims import check_file
+from results.zoo import make
+from results.zoo.cases import Case, read_all
+from results.zoo.environments import environment
+
+# Adds Laplace noise for sensitivity 1; the bug halves its scale.
+_PROGRAM = """
+import json
+from importlib.metadata import version
+
+import numpy as np
+import tinydp
+
+rng = np.random.default_rng(1)
+x, x_prime = (tinydp.release(value, 1.0, rng.laplace(size=400)) for value in (1.0, 0.0))
+np.save("x.npy", x)
+np.save("x_prime.npy", x_prime)
+claims = [
+    {"id": "scale", "laws": {"laplace": {"sensitivity": 1, "scale": tinydp.scale(1.0)}},
+     "epsilon": 1.0, "delta": 0},
+    {"id": "sampled", "samples": {"x": "x.npy", "x_prime": "x_prime.npy", "favours": "forward"},
+     "epsilon": 1.0, "delta": 0},
+]
+with open("claims.json", "w") as file:
+    json.dump({"version": version("tinydp"), "claims": claims}, file)
+"""
+_PACKAGE = """
+def scale(epsilon):
+    return {factor} / epsilon
+
+def release(value, epsilon, noise):
+    return value + scale(epsilon) * noise
+"""
+
+
+def wheel(folder: Path, version: str, factor: float) -> None:
+    """Write a wheel of the package ``tinydp``."""
+    info = f"tinydp-{version}.dist-info"
+    files = {
+        "tinydp.py": _PACKAGE.format(factor=factor),
+        f"{info}/METADATA": f"Metadata-Version: 2.1\nName: tinydp\nVersion: {version}\n",
+        f"{info}/WHEEL": "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n",
+    }
+    record = "".join(f"{name},,\n" for name in (*files, f"{info}/RECORD"))
+    folder.mkdir(exist_ok=True)
+    with zipfile.ZipFile(folder / f"tinydp-{version}-py3-none-any.whl", "w") as archive:
+        for name, text in {**files, f"{info}/RECORD": record}.items():
+            archive.writestr(name, text)
+
+
+def numpy_of_this_environment() -> str:
+    """Return the folder from which programs import NumPy; nothing else is taken from it."""
+    import numpy
+
+    return str(Path(numpy.__file__).parents[1])
+
+
+class Zoo:
+    """A folder of cases; environments are shared between tests."""
+
+    def __init__(self, place: Path, environments: Path) -> None:
+        self.place, self.environments = place, environments
+        self.cases, self.results = place / "cases", place / "results"
+
+    def case(self, releases: dict[str, dict[str, str]], *, program: str = _PROGRAM) -> None:
+        """Write the case ``halved`` with the expected verdicts of each release."""
+        folder = self.cases / "halved"
+        folder.mkdir(parents=True, exist_ok=True)
+        case = {
+            "title": "tinydp adds too little noise",
+            "package": "tinydp",
+            "upstream": ["https://example.org/tinydp/issues/1"],
+            "requires": [],
+            "releases": {version: {"expected": told} for version, told in releases.items()},
+        }
+        (folder / "case.yaml").write_text(yaml.safe_dump(case, sort_keys=False), encoding="utf-8")
+        path = f"import sys; sys.path.append({numpy_of_this_environment()!r})\n"
+        (folder / "program.py").write_text(path + program, encoding="utf-8")
+        (folder / "README.md").write_text("# tinydp\n", encoding="utf-8")
+
+    def run(self, *words: str) -> int:
+        """Run the program of the zoo on these cases."""
+        options = {"--cases": self.cases, "--results": self.results, "--work": self.place / "work"}
+        options["--environments"] = self.environments
+        return make.main([*words, *(str(part) for pair in options.items() for part in pair)])
+
+    def rows(self) -> list[dict[str, str]]:
+        """The rows of the table."""
+        with (self.results / "zoo.csv").open(encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("zoo")
+    wheel(folder / "wheels", "1.0", 0.2)
+    wheel(folder / "wheels", "1.1", 1.0)
+    return folder
+
+
+@pytest.fixture
+def zoo(shared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Zoo:
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(shared / "wheels"))
+    monkeypatch.setenv("PIP_CONFIG_FILE", "/dev/null")
+    return Zoo(tmp_path, shared / "environments")
+
+
+BUGGY = {"scale": "refuted", "sampled": "refuted"}
+FIXED = {"scale": "consistent", "sampled": "consistent"}
+
+
+def test_a_bug_is_refuted_and_the_fixed_release_is_not(
+    zoo: Zoo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zoo.case({"1.0": BUGGY, "1.1": FIXED})
+    assert zoo.run() == 0
+    assert [(row["version"], row["claim"], row["verdict"]) for row in zoo.rows()] == [
+        ("1.0", "scale", "refuted"),
+        ("1.0", "sampled", "refuted"),
+        ("1.1", "scale", "consistent"),
+        ("1.1", "sampled", "consistent"),
+    ]
+    assert "ok   halved: tinydp 1.0: scale: refuted: certified" in capsys.readouterr().out
+    exact, sampled = zoo.rows()[:2]
+    assert float(exact["certified"]) == pytest.approx(5.0)
+    assert 1.0 < float(sampled["certified"]) < 5.0
+
+    # claims files, samples and witnesses stand for themselves
+    shutil.rmtree(zoo.place / "work")
+    again = check_file(zoo.results / "halved" / "tinydp-1.0.claims.yaml", error=0.001)
+    assert [one.verdict.value for one in again] == ["refuted", "refuted"]
+    assert (zoo.results / "halved" / "tinydp-1.0.scale.witness.json").is_file()
+    text = (zoo.results / "zoo.md").read_text(encoding="utf-8")
+    assert "| refuted | 1 | 5 | epsilon at delta 0 | [exact](halved/" in text
+
+
+def test_an_expectation_that_is_not_met_fails(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.case({"1.1": {**FIXED, "sampled": "refuted"}})
+    assert zoo.run() == 1
+    told = capsys.readouterr().out
+    assert "FAIL halved: tinydp 1.1: sampled: consistent (expected refuted): the samples" in told
+    assert "2 claims: 2 consistent; 1 as expected, 1 not, 0 skipped" in told
+
+
+def test_what_cannot_be_installed_is_skipped_with_the_reason(
+    zoo: Zoo, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zoo.case({"0.9": BUGGY, "1.0": BUGGY})
+    assert zoo.run() == 0
+    skipped = zoo.rows()[0]
+    assert (skipped["version"], skipped["verdict"]) == ("0.9", "skipped")
+    assert skipped["reason"] == "No matching distribution found for tinydp==0.9"
+    assert "2 as expected, 0 not, 2 skipped" in capsys.readouterr().out
+
+
+def test_a_finished_program_is_kept_until_it_changes(zoo: Zoo) -> None:
+    zoo.case({"1.0": BUGGY})
+    work = zoo.place / "work" / "halved" / "1.0"
+    assert zoo.run() == 0
+    (work / "output.txt").write_text("kept")
+    assert zoo.run() == 0
+    assert (work / "output.txt").read_text() == "kept"
+    assert zoo.run("--fresh") == 0
+    assert not (work / "output.txt").read_text()
+    (work / "output.txt").write_text("kept")
+    zoo.case({"1.0": BUGGY}, program=_PROGRAM + "print('again')\n")
+    assert zoo.run() == 0
+    assert (work / "output.txt").read_text() == "again\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "reason"),
+    [
+        ("raise SystemExit('no such API')", "the program ended with status 1: no such API"),
+        ("pass", "the program wrote no claims.json: "),
+        (
+            _PROGRAM.replace('version("tinydp")', '"2.0"'),
+            "the program must run 1.0, it ran 2.0",
+        ),
+        (
+            _PROGRAM.replace('"id": "scale"', '"id": "scales"'),
+            "the program must make the claims sampled, scale, it made scales, sampled",
+        ),
+        (
+            _PROGRAM.replace('"delta": 0}', '"delta": 2}'),
+            "delta must be",
+        ),
+    ],
+)
+def test_a_broken_program_fails_and_says_why(zoo: Zoo, program: str, reason: str) -> None:
+    zoo.case({"1.0": BUGGY}, program=program)
+    assert zoo.run() == 1
+    assert {row["verdict"] for row in zoo.rows()} == {"error"}
+    assert reason in zoo.rows()[0]["reason"]
+
+
+def test_an_unknown_case_is_refused(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
+    zoo.case({"1.0": BUGGY})
+    assert zoo.run("halve") == 2
+    assert "case must be one of halved, got 'halve'" in capsys.readouterr().err
+
+
+def test_the_judge_is_not_visible_from_the_environment(zoo: Zoo) -> None:
+    place = environment(zoo.environments, (), "tinydp", "1.0")
+    assert place.package.name == "tinydp-1.0"
+    assert "numpy" not in "".join(str(file) for file in place.python.parents[1].rglob("*"))
+
+
+COMMITTED = read_all(make.ROOT / "scenarios" / "zoo")
+
+
+@pytest.mark.parametrize("case", COMMITTED, ids=lambda case: case.name)
+def test_committed_verdicts_are_the_expected_ones(case: Case) -> None:
+    """Each case has its rows in the table; its claims are judged again without the package."""
+    with (make.HERE / "zoo.csv").open(encoding="utf-8") as file:
+        rows = [row for row in csv.DictReader(file) if row["case"] == case.name]
+    expected = {
+        (version, claim, verdict.value)
+        for version, release in case.releases.items()
+        for claim, verdict in release.expected.items()
+    }
+    assert {(row["version"], row["claim"], row["expected"]) for row in rows} == expected
+    for row in rows:
+        assert row["verdict"] in (row["expected"], "skipped")
+    for version in {row["version"] for row in rows if row["verdict"] != "skipped"}:
+        name = f"{case.package}-{version}.claims.yaml"
+        found = check_file(make.HERE / case.name / name, error=0.001)
+        assert [one.message for one in found if not one.as_expected] == []
