@@ -17,7 +17,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betainccinv, betaincinv, betaln, ndtr, ndtri
+from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, ndtr, ndtri
 
 from audit import validate
 
@@ -35,6 +35,9 @@ _CLOSE = 2.0**-20
 # so many standard deviations leaves the cube of it.
 _LARGE, _LARGEST_LOG = 1000.0, 20.0
 _SMALL_STEP, _MOST_STEPS = 1e-5, 20
+# A quantile is confirmed where its probability is the error to 8 digits; else it is bracketed by
+# so many halvings, which reach the next doubles.
+_AGREEMENT, _HALVINGS = 1e-8, 64
 # Normal scores below this have a tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
 # Corners with lower scores of the first rate rarely attain the minimum.
@@ -154,40 +157,68 @@ def clopper_pearson(
 def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return `rate_lower` for numbers that are known to be in range."""
     k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    inside = np.maximum(k, _TINY)  # the value at 0 is set below
-    limit = np.where(k == 0, 0.0, _lower_quantile(inside, n - k + 1, error))
-    return np.where(np.isnan(limit), 0.0, limit)  # the inverse fails for errors below 1e-130
+    inside = np.where(k == 0, 1.0, k)  # the limit at 0 is known
+    return np.where(k == 0, 0.0, _lower_quantile(inside, n - k + 1, error))
 
 
 def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return `rate_upper` for numbers that are known to be in range."""
     k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    inside = np.maximum(n - k, _TINY)
-    limit = np.where(k == n, 1.0, _upper_quantile(k + 1, inside, error))
-    return np.where(np.isnan(limit), 1.0, limit)
+    inside = np.where(k == n, 1.0, n - k)
+    return np.where(k == n, 1.0, _upper_quantile(k + 1, inside, error))
 
 
 def _lower_quantile(a: Array, b: Array, error: ArrayLike) -> Array:
-    """Return where the beta distribution function is ``error``: SciPy's inverse, or its root."""
+    """Return where the beta distribution function is ``error``, or a number just below."""
     a, b, e = np.broadcast_arrays(a, b, np.asarray(error, dtype=np.float64))
     large = (np.minimum(a, b) >= _LARGE) & (np.abs(np.log(e)) < _LARGEST_LOG)
-    if not large.any():
-        return np.asarray(betaincinv(a, b, e))
     result = np.empty(a.shape)
-    result[large] = _quantile_of_large(a[large], b[large], e[large])
+    if large.any():
+        with np.errstate(divide="ignore", invalid="ignore"):
+            result[large] = _quantile_of_large(a[large], b[large], e[large])
     result[~large] = betaincinv(a[~large], b[~large], e[~large])
+    wrong = _disagrees(betainc(a, b, result), e)
+    if wrong.any():
+        result[wrong] = _around_quantile(a[wrong], b[wrong], e[wrong], upper=False)[0]
     return result
 
 
 def _upper_quantile(a: Array, b: Array, error: ArrayLike) -> Array:
-    """Return where the beta law has ``error`` above."""
+    """Return where the beta law has ``error`` above, or a number just above."""
     a, b, e = np.broadcast_arrays(a, b, np.asarray(error, dtype=np.float64))
     # one less the quantile of the mirrored law loses digits where the quantile is close to 1
     mirrored = 20 * a >= b
     result = np.empty(a.shape)
-    result[mirrored] = 1 - _lower_quantile(b[mirrored], a[mirrored], e[mirrored])
-    result[~mirrored] = betainccinv(a[~mirrored], b[~mirrored], e[~mirrored])
+    other = _lower_quantile(b[mirrored], a[mirrored], e[mirrored])
+    rest = 1 - other
+    result[mirrored] = np.where(1 - rest > other, np.nextafter(rest, 2.0), rest)
+    a, b, e = a[~mirrored], b[~mirrored], e[~mirrored]
+    direct = betainccinv(a, b, e)
+    wrong = _disagrees(betaincc(a, b, direct), e)
+    if wrong.any():
+        direct[wrong] = _around_quantile(a[wrong], b[wrong], e[wrong], upper=True)[1]
+    result[~mirrored] = direct
     return result
+
+
+def _disagrees(probability: ArrayLike, error: Array) -> NDArray[np.bool_]:
+    """Return where a probability is not ``error``; NaN is not."""
+    return np.asarray(~(np.abs(np.asarray(probability) / error - 1) <= _AGREEMENT))
+
+
+def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:
+    """Bracket quantiles by bisection of their logarithms.
+
+    SciPy's inverses return 1.49e-8 for quantiles below it where one parameter is 1e3 and the other
+    above 1e10, and are off by 1e-7 beside 1, where doubles are too far apart.
+    """
+    low, high = np.zeros(a.shape), np.ones(a.shape)
+    for _ in range(_HALVINGS):
+        middle = np.sqrt(np.maximum(low, _TINY)) * np.sqrt(high)
+        # NaN moves the end that is not returned
+        below = ~(betaincc(a, b, middle) <= error) if upper else betainc(a, b, middle) <= error
+        low, high = np.where(below, middle, low), np.where(below, high, middle)
+    return low, high
 
 
 def _quantile_of_large(a: Array, b: Array, error: Array) -> Array:

@@ -92,6 +92,40 @@ def test_limits_of_large_counts_have_their_error(count: int, total: int, error: 
     assert 1 - upper == pytest.approx(lower, rel=1e-12, abs=1e-16)
 
 
+@pytest.mark.parametrize(
+    ("count", "total", "error"),
+    [(1000, 10**12, 1e-12), (1000, 10**13, 1.9e-9), (999, 10**10, 1e-15), (20, 10**14, 1e-30)],
+)
+def test_limits_of_rare_events_have_their_error(count: int, total: int, error: float) -> None:
+    """SciPy's inverses return 1.49e-8 for the first two lower limits and fail for others."""
+    lower = float(rate_lower(count, total, error))
+    upper = float(rate_upper(count, total, error))
+    assert 1 - _binomial_at_most(count - 1, total, lower) == pytest.approx(error, rel=1e-6)
+    assert _binomial_at_most(count, total, upper) == pytest.approx(error, rel=1e-6)
+    assert 0 < lower < count / total < upper < 1
+
+
+def test_no_limit_is_on_the_wrong_side_of_the_doubles_beside_one() -> None:
+    # P(X <= 1) is 1 - u^2 for two trials; 1 - u has few digits here
+    for error in (1e-15, 1e-12, 3e-9):
+        upper = mpmath.mpf(float(rate_upper(1, 2, error)))
+        assert 1 - upper**2 <= error
+    for total in (10**9, 10**12):
+        lower = mpmath.mpf(float(rate_lower(total, total, 0.025)))
+        assert total * mpmath.log(lower) <= mpmath.log(0.025) * (1 - 1e-8)
+
+
+def _binomial_at_most(count: int, total: int, rate: float) -> mpmath.mpf:
+    """Sum the probabilities of 0 to ``count`` successes, in 60 digits."""
+    with mpmath.workdps(60):
+        p = mpmath.mpf(rate)
+        term = total_probability = mpmath.exp(total * mpmath.log1p(-p))
+        for k in range(count):
+            term *= (total - k) * p / ((k + 1) * (1 - p))
+            total_probability += term
+        return total_probability
+
+
 def _beta_probability(a: int, b: int, x: float) -> float:
     """Return the distribution function by x^a (1 - x)^b / (a B(a, b)) 2F1(a + b, 1; a + 1; x)."""
     with mpmath.workdps(40):
