@@ -107,10 +107,6 @@ def make_workplace(place: Path, blocks: Iterable[Block]) -> Path:
     accountant = place / "example_accountant.py"
     if not accountant.exists():
         shutil.copy(ROOT / "scenarios" / "claims" / accountant.name, accountant)
-    (place / "claims").mkdir()
-    for file in (accountant, place / "accountant.claims.yaml"):
-        if file.exists():
-            shutil.copy(file, place / "claims")
     return place
 
 

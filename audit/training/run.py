@@ -78,6 +78,19 @@ class TrainingAudit:
     wall_seconds: float
     processes: int
 
+    def __str__(self) -> str:
+        """Return a line for each claim, and the notes where a verdict is inconclusive."""
+        lines = []
+        for one in self.findings.statements:
+            claimed, certified = f"{float(one.expected):g}", f"{float(one.found):g}"
+            barely = one.verdict is Verdict.REFUTED and certified == claimed
+            lines.append(
+                f"{one.verdict.value}: {one.claim}: certified {'more than ' * barely}{certified}, "
+                f"claimed {claimed}, {self.trainings} trainings"
+            )
+        notes = self.findings.notes if self.verdict is Verdict.INCONCLUSIVE else ()
+        return "\n".join((*lines, *notes))
+
     def epsilon_lower(self, delta: float) -> float:
         """Return the certified lower bound on epsilon at a delta of the claims.
 
