@@ -100,6 +100,9 @@ def test_an_early_stop_ends_at_the_pair_that_refutes() -> None:
     assert found.verdict is Verdict.REFUTED
     assert found.trainings < 400
     assert found.epsilon_lower(DELTA) == CLAIM.epsilon
+    printed = f"certified more than {CLAIM.epsilon:g}, claimed {CLAIM.epsilon:g}"
+    assert str(found).startswith("refuted: ")
+    assert printed in str(found)
     # two fewer trainings would not have done
     one_less = audited(trials=found.trainings - 2, **broken)
     assert one_less.verdict is not Verdict.REFUTED
@@ -123,6 +126,7 @@ def test_a_claim_that_so_few_trainings_cannot_refute_is_inconclusive() -> None:
     turned = audited("wrong_sign", claims=[UserClaim("small", 0.5, DELTA)])
     assert turned.verdict is Verdict.INCONCLUSIVE
     assert any("return minus the score" in note for note in turned.findings.notes)
+    assert "return minus the score" in str(turned)
 
 
 @pytest.mark.parametrize(
