@@ -259,7 +259,7 @@ def test_a_sweep_outlives_its_broken_runs(tmp_path: Path) -> None:
     done = audit(*SWEPT, steps, "sweep=mine", "-m", folder=tmp_path)
     assert done.returncode == 1, done.stderr
     assert done.stderr == ""
-    assert "2 results and 1 error;" in done.stdout
+    assert "2 results and 1 error." in done.stdout
     folders = sorted(path for path in (tmp_path / "mine").iterdir() if path.name[0] == "q")
     stored = [json.loads((f / "status.json").read_text(encoding="utf-8")) for f in folders]
     assert sorted(one["status"] for one in stored) == ["done", "done", "error"]

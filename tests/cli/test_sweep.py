@@ -59,7 +59,7 @@ def test_a_hundred_configurations_with_three_broken_ones(
     broken = audit.join(tmp_path / "mine")
     assert broken  # the command ends with status 1
     told = capsys.readouterr().out
-    assert "97 results and 3 errors; " in told
+    assert "97 results and 3 errors. " in told
     assert len([line for line in told.splitlines() if line.startswith("done: ")]) == 97
     content = json.loads((tmp_path / "mine" / "results.json").read_text(encoding="utf-8"))
     assert (content["results"], content["errors"]) == (97, 3)
