@@ -111,6 +111,21 @@ def test_empty_panels_stay_empty() -> None:
     assert state.log_atoms[1] == -np.inf
 
 
+@pytest.mark.parametrize("times", [1, 63, 64, 1024, 1025])
+def test_moving_by_squares_goes_as_far_as_moving_step_by_step(times: int) -> None:
+    """Beyond 100 steps the law is stationary, and the rest of the steps is skipped."""
+    panels = Panels.covering(-1.0, 1.0, 1.0, 12)
+    step = NoisyMap((lambda x: 0.5 * x + 0.3,), (1.0,), 1.0)
+    operator = DenseOperator.of(step, panels, (False, False))
+    masses = np.zeros(panels.nodes.size + 2)
+    masses[0] = 1.0
+    found = operator.moved(masses, times, lambda left: left > 1)
+    expected = masses
+    for _ in range(times):
+        expected = operator.matrix @ expected
+    np.testing.assert_allclose(found, expected, rtol=1e-12)
+
+
 def test_mixtures() -> None:
     states = [first_step(SHIFT, PANELS, s) for s in (-1.0, 1.0)]
     mixed = mixture(states, [0.25, 0.75])

@@ -80,6 +80,18 @@ def test_grid_composition_of_gaussians_brackets_the_closed_form(mu, times, gauss
     assert np.all(total.delta(epsilons) <= high)
 
 
+def test_losses_outside_the_window_are_counted(monkeypatch):
+    """A window that leaves out up to 1e-3 on either side, where they are not negligible."""
+    monkeypatch.setattr("audit.bounds.accounting.composition._LOG_TAIL", math.log(1e3))
+    step, total = SubsampledGaussian(1.0, 0.1), GaussianCurve(1.0)
+    grid = _Grid.choose(step, 100, None, None, 1 << 16)
+    curve = _compose_on_grid(step, 100, [], grid, RenyiCurve.linear(0.5))
+    assert 1e-5 < curve.rounding < 1e-2
+    for delta in (0.3, 0.1, 1e-2, 4e-3):
+        low, high = curve.epsilon_bracket(delta)
+        assert low <= total.epsilon(delta) <= high
+
+
 def test_everything_sampled_reduces_to_the_gaussian():
     curve = compose(SubsampledGaussian(1.0, 0.3), 50, 2.0)
     assert isinstance(curve, GaussianCurve)
