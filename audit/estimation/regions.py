@@ -172,12 +172,13 @@ def _lower_quantile(a: Array, b: Array, error: ArrayLike) -> Array:
     """Return where the beta distribution function is ``error``, or a number just below."""
     a, b, e = np.broadcast_arrays(a, b, np.asarray(error, dtype=np.float64))
     large = (np.minimum(a, b) >= _LARGE) & (np.abs(np.log(e)) < _LARGEST_LOG)
-    result = np.empty(a.shape)
+    result, wrong = np.empty(a.shape), np.zeros(a.shape, dtype=bool)
     if large.any():
         with np.errstate(divide="ignore", invalid="ignore"):
-            result[large] = _quantile_of_large(a[large], b[large], e[large])
-    result[~large] = betaincinv(a[~large], b[~large], e[~large])
-    wrong = _disagrees(betainc(a, b, result), e)
+            result[large], wrong[large] = _quantile_of_large(a[large], b[large], e[large])
+    a_small, b_small, e_small = a[~large], b[~large], e[~large]
+    result[~large] = betaincinv(a_small, b_small, e_small)
+    wrong[~large] = _disagrees(betainc(a_small, b_small, result[~large]), e_small)
     if wrong.any():
         result[wrong] = _around_quantile(a[wrong], b[wrong], e[wrong], upper=False)[0]
     return result
@@ -221,8 +222,11 @@ def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[
     return low, high
 
 
-def _quantile_of_large(a: Array, b: Array, error: Array) -> Array:
-    """Return beta quantiles for large parameters, by Halley's method on the log probability.
+def _quantile_of_large(a: Array, b: Array, error: Array) -> tuple[Array, NDArray[np.bool_]]:
+    """Return beta quantiles for large parameters, and where the iteration did not converge.
+
+    Halley's method solves for the log probability, so a last step that is small against the
+    standard deviation means that the probability agrees with the error.
 
     It begins at the expansion of Cornish and Fisher (1938), which is off by some 1e-5 standard
     deviations: one step, rarely two, reaches the rounding of the distribution function. SciPy's
@@ -246,10 +250,12 @@ def _quantile_of_large(a: Array, b: Array, error: Array) -> Array:
         step = -np.log(probability / error[todo]) / ratio
         step /= 1 + step * ((p - 1) / at - (q - 1) / (1 - at) - ratio) / 2
         x[todo] = at + step
-        todo = todo[np.abs(step) > _SMALL_STEP * std[todo]]
+        todo = todo[~(np.abs(step) <= _SMALL_STEP * std[todo])]  # NaN stays
         if todo.size == 0:
             break
-    return x
+    failed = np.zeros(x.shape, dtype=bool)
+    failed[todo] = True
+    return x, failed
 
 
 def _checked(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> tuple[Array, Array, Array]:

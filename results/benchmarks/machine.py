@@ -15,7 +15,7 @@ from scipy.special import ndtr
 
 from results.benchmarks.timing import median_seconds
 
-YARDSTICK = 0.04
+YARDSTICK = 0.0165
 """Seconds of `yardstick` on the machine for which limits of times are written down."""
 
 _NEITHER = "neither AVX-512 nor AVX2"
