@@ -383,30 +383,46 @@ def _compose_on_grid(
     grid: _Grid,
     moments: RenyiCurve,
 ) -> PLDCurve:
-    def folded(discretise: Callable[..., _HalfGrid]) -> tuple[LossDistribution, float, float]:
-        one = discretise(step, grid.interval, grid.step_points)
-        extras = [
-            discretise(law, grid.interval, points)
-            for law, points in zip(laws, grid.extra_points, strict=True)
-        ]
-        infinite = -math.expm1(times * math.log1p(-one.infinite_mass))
-        infinite += sum(extra.infinite_mass for extra in extras)
-        masses, clipped = _fold(one, extras, times, grid.first, grid.size)
-        outside = _outside(one, extras, times, grid.interval, grid.window)
-        return LossDistribution(grid.interval, grid.first, masses, infinite), clipped, outside
-
-    def lower() -> tuple[LossDistribution, float]:
-        law, clipped, outside = folded(optimistic_grid)
-        return law, transform_error + clipped + outside
-
     # a transform of modulus near 1 has an error of some units in the last place, times the power
     transform_error = 4 * np.finfo(float).eps * (times + 64)
-    upper, _, above = folded(pessimistic_grid)
+    upper, _, above = _folded(step, times, laws, grid, pessimistic_grid)
     rounding = transform_error + above
     return PLDCurve(
         upper=upper,
         rounding=rounding,
         moments=moments,
-        lower=lower,
+        lower=functools.partial(_lower_twin, step, times, laws, grid, transform_error),
         floor=max(CERTIFIED_FLOOR, 10 * rounding),
     )
+
+
+def _lower_twin(
+    step: SubsampledGaussian,
+    times: int,
+    laws: list[SubsampledGaussian],
+    grid: _Grid,
+    transform_error: float,
+) -> tuple[LossDistribution, float]:
+    """Return the law with losses rounded down, and the error of its probabilities."""
+    law, clipped, outside = _folded(step, times, laws, grid, optimistic_grid)
+    return law, transform_error + clipped + outside
+
+
+def _folded(
+    step: SubsampledGaussian,
+    times: int,
+    laws: list[SubsampledGaussian],
+    grid: _Grid,
+    discretise: Callable[..., _HalfGrid],
+) -> tuple[LossDistribution, float, float]:
+    """Return the composed law on the grid, the mass clipped from it and the mass outside."""
+    one = discretise(step, grid.interval, grid.step_points)
+    extras = [
+        discretise(law, grid.interval, points)
+        for law, points in zip(laws, grid.extra_points, strict=True)
+    ]
+    infinite = -math.expm1(times * math.log1p(-one.infinite_mass))
+    infinite += sum(extra.infinite_mass for extra in extras)
+    masses, clipped = _fold(one, extras, times, grid.first, grid.size)
+    outside = _outside(one, extras, times, grid.interval, grid.window)
+    return LossDistribution(grid.interval, grid.first, masses, infinite), clipped, outside

@@ -1,4 +1,5 @@
 import math
+import pickle
 
 import mpmath
 import numpy as np
@@ -190,6 +191,12 @@ def test_extremes_neither_overflow_nor_give_nan(rate, mu, times, gaussian_mu):
     assert np.all((deltas >= 0) & (deltas <= 1))
     betas = np.asarray(curve.beta([0.0, 0.3, 1.0]))
     assert np.all((betas >= 0) & (betas <= [1, 0.7 + 1e-12, 1e-12]))
+
+
+def test_a_curve_reaches_other_processes():
+    curve = compose(SubsampledGaussian(rate=0.1, mu=1.0), 10)
+    copy = pickle.loads(pickle.dumps(curve))
+    assert copy.epsilon_bracket(1e-3) == curve.epsilon_bracket(1e-3)
 
 
 def test_refuses_bad_counts():
