@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+import time
 from pathlib import Path
 
 import pytest
 
 from tests import kernels
+from tests.ended import ended
+
+__all__ = ["ended"]  # a fixture of all rooms
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 
@@ -17,16 +20,16 @@ RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 # one core busy and the other one waiting.
 LONG = (
     "test_docs.py",
+    "scenario/test_shipped.py",
+    "estimation/test_coverage.py",
     "bounds/test_soundness.py",
     "exact/test_values.py",
     "simulation/runs/test_command.py",
-    "scenario/test_shipped.py",
     "cli/test_audit.py",
     "exact/test_brackets.py",
     "test_extending.py",
     "claims/test_judge.py",
     "scenario/test_run_scenario.py",
-    "estimation/test_coverage.py",
 )
 
 
@@ -52,10 +55,20 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ["NUMBA_CACHE_DIR"] = tempfile.mkdtemp(prefix="worker-", dir=os.environ[RUN])
 
 
-@pytest.fixture(scope="module", autouse=True)
-def shared_kernels() -> Iterator[None]:
-    """Take over what other workers have compiled, and publish what this one has."""
+_EVERY = 2.0  # seconds
+_exchanged = 0.0
+
+
+@pytest.hookimpl(tryfirst=True)  # before fixtures, which compile too
+def pytest_runtest_setup() -> None:
+    """Publish what this worker has compiled, and take over what others have, every few tests.
+
+    Between tests nothing compiles, so functions are whole.
+    """
+    global _exchanged
+    if time.monotonic() - _exchanged < _EVERY:
+        return
     own, shared = Path(os.environ["NUMBA_CACHE_DIR"]), Path(os.environ[RUN], "shared")
-    kernels.take_over(shared, own)
-    yield
     kernels.publish(own, shared)
+    kernels.take_over(shared, own)
+    _exchanged = time.monotonic()

@@ -2,8 +2,8 @@
 
 Numba's cache has one index for each function. Two processes that compile different signatures of
 it at once may give both the same file, and then one runs the code of the other. So each worker of
-pytest-xdist has a folder of its own, and between files of tests it takes over what other workers
-have published: whole functions, each published once and never changed.
+pytest-xdist has a folder of its own, and between tests it takes over what other workers have
+published: whole functions, each published once and never changed.
 """
 
 from __future__ import annotations

@@ -7,11 +7,13 @@ import json
 import os
 import pkgutil
 import re
+import shlex
 import signal
 import socket
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from types import ModuleType
 
@@ -22,6 +24,7 @@ import yaml
 import audit.claims
 from tests import blocks
 from tests.blocks import BIN, ROOT, SHORT, Command, shell
+from tests.ended import Ended
 
 DOCS = ROOT / "docs"
 PAGES = sorted(
@@ -67,6 +70,13 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
+def forget_modules() -> None:
+    """Forget the modules that pages show: another test may have imported one of the same name."""
+    shown = {Path(b.file).stem for b in ALL if b.file is not None and b.file.endswith(".py")}
+    for module in (*shown, "example_accountant"):
+        sys.modules.pop(module, None)
+
+
 @pytest.mark.parametrize("page", PAGES, ids=name)
 def test_the_languages_are_known(page: Path) -> None:
     assert {block.language for block in BLOCKS[page]} <= LANGUAGES
@@ -76,16 +86,31 @@ def test_the_languages_are_known(page: Path) -> None:
 def test_the_python_runs(page: Path, workplace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(workplace)
     monkeypatch.syspath_prepend(str(workplace))
-    shown = {Path(b.file).stem for b in ALL if b.file is not None and b.file.endswith(".py")}
-    for module in shown:  # another page's test may have imported a file of this name
-        sys.modules.pop(module, None)
+    forget_modules()
     with blocks.registries_kept():
         blocks.run_python(BLOCKS[page], page)
 
 
 @pytest.mark.parametrize("command", commands(), ids=lambda c: c.line[:60])
-def test_the_commands_run(command: Command, workplace: Path) -> None:
-    blocks.run_command(command, workplace)
+def test_the_commands_run(
+    command: Command,
+    workplace: Path,
+    ended: Callable[..., Ended],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """In this process where that is possible; the README's are processes of their own."""
+    line = blocks.quick(command)
+    main = blocks.main_of(line)
+    if main is None:
+        blocks.run_command(command, workplace)
+        return
+    monkeypatch.chdir(workplace)
+    monkeypatch.setenv("COLUMNS", "160")
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    forget_modules()
+    with blocks.registries_kept():
+        done = ended(main, *shlex.split(line)[1:])
+    blocks.ended_well(command, done)
 
 
 def test_the_lines_for_dask_run(workplace: Path) -> None:

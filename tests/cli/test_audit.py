@@ -16,8 +16,7 @@ import yaml
 from audit.cli.audit import main
 from audit.cli.scenarios import named_scenarios
 from audit.scenario.shipped import scenario_names
-
-from .conftest import Ended
+from tests.ended import Ended
 
 SMALL = [
     "~settings.sampled",

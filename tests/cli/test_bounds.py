@@ -14,8 +14,7 @@ import pytest
 
 from audit import bounds
 from audit.cli.bounds import main
-
-from .conftest import Ended
+from tests.ended import Ended
 
 Command = Callable[..., Ended]
 

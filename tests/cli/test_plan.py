@@ -12,8 +12,7 @@ import pytest
 from audit.cli.plan import main
 from audit.curves import PureCurve
 from audit.estimation import plan
-
-from .conftest import Ended
+from tests.ended import Ended
 
 Command = Callable[..., Ended]
 RESPONSE = ["law=randomised_response", "pure_epsilon=1", "delta=0", "confidence=0.95"]

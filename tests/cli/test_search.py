@@ -11,8 +11,7 @@ import pytest
 from audit import NoisySGD
 from audit.cli.search import main
 from audit.search import read_found
-
-from .conftest import Ended
+from tests.ended import Ended
 
 Command = Callable[..., Ended]
 
