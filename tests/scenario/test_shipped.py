@@ -49,6 +49,12 @@ SHORTER = {
         "settings.proof.study.auxiliary_trials=2000",
         "settings.proof.study.steps_shown=[]",
     ],
+    "batch_samplers": [
+        "settings.one_epoch.study.noise_multipliers=[0.7,1.0]",
+        "settings.one_epoch.study.numbers_of_batches=[10,30]",
+        "settings.ten_epochs.study.noise_multipliers=[0.7,1.0]",
+        "settings.ten_epochs.study.numbers_of_batches=[10,30]",
+    ],
     "at22_lower_bound": [
         "~settings.paper",
         "~settings.sampled",
