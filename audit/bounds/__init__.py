@@ -32,6 +32,7 @@ from audit.bounds import at22
 from audit.bounds import cl25
 from audit.bounds import survey
 from audit.bounds import bsa24
+from audit.bounds import recent
 from audit.bounds import all_iterates
 from audit.bounds import own
 # isort: on
@@ -70,6 +71,7 @@ __all__ = [
     "evaluate",
     "fmtt18",
     "own",
+    "recent",
     "survey",
     "table",
     "tightest",

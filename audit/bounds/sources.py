@@ -161,4 +161,24 @@ FS25 = Source(
     "Privacy amplification by random allocation",
     arxiv="2502.08202",
 )
+KONG24 = Source(
+    ("Kong, Weiwei", "Ribero, Monica"),
+    2024,
+    "Privacy of the last iterate in cyclically-sampled DP-SGD on nonconvex composite losses",
+    arxiv="2407.05237",
+)
+SUN24 = Source(
+    ("Sun, Yan", "Shen, Li", "Tao, Dacheng"),
+    2024,
+    "Convergent Differential Privacy Analysis for General Federated Learning: the f-DP Perspective",
+    arxiv="2408.15621",
+)
+LIANG26 = Source(
+    ("Liang, Hao", "Zhang, Wanrong", "He, Xinlei", "Wu, Kaishun", "Xing, Hong"),
+    2026,
+    "An Improved Privacy and Utility Analysis of Differentially Private SGD with Bounded Domain "
+    "and Smooth Losses",
+    venue="AAAI Conference on Artificial Intelligence",
+    arxiv="2502.17772",
+)
 OWN = Source(("this package",), 2026, "Upper bounds by couplings")

@@ -14,7 +14,7 @@ from results.catalogue.rows import rows
 
 FOLDER = Path(__file__).resolve().parent
 CLAIMS = FOLDER.parents[1] / "scenarios" / "claims"
-FILES = ("published.claims.yaml", "own.claims.yaml", "accounting.claims.yaml")
+FILES = ("published.claims.yaml", "own.claims.yaml", "accounting.claims.yaml", "recent.claims.yaml")
 SIDE = "statements.yaml"
 _ERROR = 0.01
 _BROKEN_INPUT = 2

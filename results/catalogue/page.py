@@ -25,6 +25,9 @@ _PAPERS = {
     "cl25": "Chien, Li (2025): convergent privacy loss without convexity and smoothness",
     "survey": "Boninsegna: a survey",
     "bsa24": "Bok, Su, Altschuler (2024): Shifted Interpolation for Differential Privacy",
+    "kong24": "Kong, Ribero (2024): the last iterate of cyclic batches",
+    "sun24": "Sun, Shen, Tao (2024): convergent privacy of federated learning",
+    "liang26": "Liang, Zhang, He, Wu, Xing (2026): bounded domains and smooth losses",
     "own": "Proven in this package",
     "accounting": "Accountants of clipped DP-SGD: all iterates, whatever the losses",
 }
@@ -39,6 +42,7 @@ ratio just above 1 is printed with enough digits to show it. Consistent means no
 pair named, which is no proof. `AllIterates` is the pair that accountants compose, computed as its
 bound is. The claims are those of
 [published.claims.yaml](../../scenarios/claims/published.claims.yaml),
+[recent.claims.yaml](../../scenarios/claims/recent.claims.yaml),
 [own.claims.yaml](../../scenarios/claims/own.claims.yaml) and
 [accounting.claims.yaml](../../scenarios/claims/accounting.claims.yaml);
 [catalogue.csv](catalogue.csv) has the full rows: the text of each statement, and the mechanism at

@@ -83,6 +83,7 @@ HOLDS = {
         "theorem_4_8 theorem_4_9 theorem_4_10 proposition_5_1 corollary_5_2 corollary_5_4 "
         "mcsherry_talwar table_1_renyi"
     ),
+    "kong24": "theorem_2_2",
 }
 REFUTED = {
     "fmtt18": (
@@ -94,6 +95,8 @@ REFUTED = {
         "advanced_composition_shortcut section_iii_a section_vii_a section_vi_a section_vi_a_last "
         "theorem_vii_2_literal"
     ),
+    "sun24": "theorem_3_a theorem_4",
+    "liang26": "theorem_3_4 theorem_3_4_saturated",
 }
 CORRECTED = {
     "fmtt18": (
@@ -103,6 +106,7 @@ CORRECTED = {
     "at22": "sampled_gaussian eq_5_4",
     "cl25": "theorem_3_1_gaussian output_perturbation_corrected",
     "survey": "section_vi_a_corrected",
+    "liang26": "theorem_3_4_corrected",
 }
 UNPROVEN = {
     "at22": "b_2_both_orders b_3_both_orders eq_5_7 eq_5_7_corrected",

@@ -1,0 +1,10 @@
+"""Papers after the five that the other folders hold, one module a paper."""
+
+# The order of these imports is the order of the catalogue.
+# isort: off
+from audit.bounds.recent import kong24
+from audit.bounds.recent import sun24
+from audit.bounds.recent import liang26
+# isort: on
+
+__all__ = ["kong24", "liang26", "sun24"]

@@ -1,0 +1,144 @@
+"""Kong and Ribero (2024), Sun et al. (2024) and Liang et al. (2026): formulas and witnesses."""
+
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+
+from audit import Batching, NoisySGD, bounds, exact
+from audit.constructions import DriftedWalk, QuadraticPair, TwoSidedWalk
+
+FIGURE_1 = NoisySGD(  # of Liang et al. (2026)
+    steps=1,
+    dataset_size=8,
+    batch_size=2,
+    step_size=0.2,
+    noise_std=4.0,
+    lipschitz=2.0,
+    smoothness=1.0,
+    diameter=1.0,
+    convex=False,
+    batching=Batching.WITHOUT_REPLACEMENT,
+)
+CLIENTS = NoisySGD(
+    steps=1,
+    dataset_size=20,
+    batch_size=20,
+    step_size=0.1,
+    noise_std=math.sqrt(5),
+    lipschitz=10.0,
+    smoothness=1.0,
+    convex=False,
+)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 50, 200])
+@pytest.mark.parametrize("diameter", [0.01, 1.0, 20.0])
+def test_theorem_3_4_is_what_the_authors_plot(steps, diameter):
+    """Their script minimises over beta numerically; here the minimum has a closed form."""
+    alpha, c, sigma, n, b, eta, smooth = 1.1, 2.0, 4.0, 8, 2, 0.2, 1.0
+    res = minimize_scalar(
+        lambda beta: (
+            2 * alpha * c**2 / (beta * n * b * sigma**2)
+            + alpha * (1 + eta * smooth) ** 2 * diameter**2 / (2 * eta**2 * sigma**2 * (1 - beta))
+        ),
+        bounds=(1e-12, 1 - 1e-12),
+        method="bounded",
+        options={"xatol": 1e-12},
+    )
+    plotted = min(2 * alpha * c**2 / (n * b * sigma**2) * steps, res.fun)
+    m = replace(FIGURE_1, steps=steps, diameter=diameter)
+    assert bounds.evaluate("liang26.theorem_3_4", m).renyi(alpha) == pytest.approx(plotted)
+
+
+def test_kong_and_ribero_in_the_figure_of_liang_et_al():
+    alpha, c, sigma, b, eta, smooth, weak = 1.1, 2.0, 4.0, 2, 0.2, 1.0, 1.0
+    growth = np.sqrt(1 + 2 * eta * weak * (1 + weak / 2 / (smooth + weak)))
+    plotted = alpha / (2 * sigma**2) * (growth + 2 * eta * c / b) ** 2 / eta**2
+    m = replace(FIGURE_1, batching=Batching.CYCLIC)
+    assert bounds.evaluate("kong24.theorem_2_2", m).renyi(alpha) == pytest.approx(plotted)
+
+
+def test_updates_of_weakly_convex_losses_expand_by_no_more_than_that():
+    for weak in (0.0, 0.3, 1.0, 4.0):
+        for step in (0.1, 0.7, 1.0):
+            eta = step / (1.0 + weak)
+            slopes = 1 - eta * np.linspace(-weak, 1.0, 1001)
+            claimed = 1 + 2 * eta * weak * (1 + weak / (2 * (1 + weak)))
+            assert np.max(slopes**2) <= claimed * (1 + 1e-12)
+    # above 1/(M + m) it is too small
+    assert (1 + 1.5) ** 2 > 1 + 2 * 1.5 * 1.0 * 1.25
+
+
+@pytest.mark.parametrize(("alpha", "value"), [(16.0, 0.60823), (32.0, 2.57033)])
+def test_averaging_over_batches_is_no_bound(alpha, value):
+    m = replace(FIGURE_1, diameter=100.0)
+    low, _ = exact.curve(DriftedWalk(m, drift=0.4)).renyi_bracket(alpha)
+    assert low == pytest.approx(value, abs=5e-6)
+    assert low > bounds.evaluate("liang26.theorem_3_4", m).renyi(alpha)
+
+
+@pytest.mark.parametrize("steps", [1, 5, 20])
+def test_nor_is_it_in_the_last_step_alone(steps):
+    m = replace(
+        FIGURE_1,
+        steps=steps,
+        dataset_size=50,
+        batch_size=5,
+        step_size=0.1,
+        noise_std=0.04,
+        lipschitz=1.0,
+        diameter=0.012,
+    )
+    low, high = exact.curve(DriftedWalk(m, drift=-0.1, start=0.006)).renyi_bracket(2.0)
+    assert low > 1.9 * bounds.evaluate("liang26.theorem_3_4_saturated", m).renyi(2.0)
+    assert high < bounds.evaluate("liang26.theorem_3_4_corrected", m).renyi(2.0)
+
+
+def test_federated_rounds_compose():
+    """Linear losses reach sqrt(T) rounds; the claim is what repulsive quadratics have."""
+    for steps in (1, 2, 5, 100):
+        m = replace(CLIENTS, steps=steps)
+        c = 1.1
+        printed = (2 * 0.1 * 10 / (math.sqrt(20) * 1.0)) * math.sqrt(
+            (c + 1) / (c - 1) * (c**steps - 1) / (c**steps + 1)
+        )
+        claimed = bounds.evaluate("sun24.theorem_3_a", m)
+        assert claimed.mu == pytest.approx(printed)
+        unbounded = replace(m, lipschitz=None, gradient_sensitivity=20.0)
+        quadratic = exact.curve(QuadraticPair(unbounded, curvature=-1.0)).epsilon_bracket(1e-5)
+        assert quadratic == pytest.approx([claimed.epsilon(1e-5)] * 2, rel=1e-9)
+        linear = exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5)[0]
+        assert (linear > claimed.epsilon(1e-5) * (1 + 1e-9)) is (steps > 1)
+
+
+def test_the_proximal_bound_fails_in_one_round():
+    for weight in (1.5, 5.0, 10.0):
+        claimed = bounds.evaluate("sun24.theorem_4", CLIENTS, proximal=weight)
+        ratio = weight / (weight - 1)
+        printed = (2 * 10 / (math.sqrt(20) * weight)) * math.sqrt(2 * weight - 1)
+        assert claimed.mu == pytest.approx(printed * (1 - 2 / (ratio + 1)))
+    one_round = 2 * 0.1 * 10 / math.sqrt(20)
+    assert one_round / claimed.mu == pytest.approx(math.sqrt(2 * 10 - 1))
+
+
+def test_the_proximal_weight_has_a_range():
+    with pytest.raises(ValueError, match=r"proximal must be above 1 \(M\) and below 11"):
+        bounds.evaluate("sun24.theorem_4", CLIENTS, proximal=0.9)
+
+
+def test_clipped_gradients_are_as_smooth_as_the_gradients():
+    """What the corrected Theorem 3.4 uses: clipping is a projection."""
+    random = np.random.default_rng(3)
+    matrix = random.normal(size=(4, 4))
+    matrix = (matrix + matrix.T) / np.linalg.norm(matrix + matrix.T, 2)  # 1-smooth, not convex
+
+    def clipped(x):
+        gradient = x @ matrix
+        return gradient / np.maximum(1, np.linalg.norm(gradient, axis=1, keepdims=True))
+
+    x, y = 3 * random.normal(size=(2, 2000, 4))
+    moved = np.linalg.norm(clipped(x) - clipped(y), axis=1)
+    assert np.all(moved <= np.linalg.norm(x - y, axis=1) * (1 + 1e-12))
