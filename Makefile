@@ -8,6 +8,8 @@ BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 DEV := $(VENV)/.installed-dev
 ADAPTERS := .venv-adapters
+# Tests start many processes, which share compiled bytecode.
+export PYTHONDONTWRITEBYTECODE :=
 
 .PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results zoo wheel docs clean
 

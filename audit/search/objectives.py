@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,13 +22,15 @@ Bracket = tuple[float, float]
 ExactCurve = LawCurve | GaussianPairCurve
 
 
-class Objective(Protocol):
+class Objective(ABC):
     """A measure of how distinguishable two laws are; a larger value means less privacy."""
 
     @property
+    @abstractmethod
     def tail(self) -> float:
         """Number of standard deviations of an unbounded side that matter."""
 
+    @abstractmethod
     def quick(self, log_p: Array, log_q: Array) -> float:
         """Return the objective from coarse laws.
 
@@ -43,6 +45,7 @@ class Objective(Protocol):
             The approximate value.
         """
 
+    @abstractmethod
     def bracket(self, curve: ExactCurve) -> Bracket:
         """Return an error bracket of the objective.
 
@@ -59,6 +62,7 @@ class Objective(Protocol):
             The upper end.
         """
 
+    @abstractmethod
     def claimed(self, bound: PrivacyCurve) -> float:
         """Return the largest objective that an upper bound allows.
 
@@ -75,7 +79,7 @@ class Objective(Protocol):
 
 
 @dataclass(frozen=True)
-class Epsilon:
+class Epsilon(Objective):
     """Maximise epsilon at ``delta``, for the worse order of the pair.
 
     Parameters
@@ -100,55 +104,20 @@ class Epsilon:
         return _tail_of(self.delta)
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return epsilon from coarse laws.
-
-        Parameters
-        ----------
-        log_p, log_q : numpy.ndarray
-            Log masses of the two laws in the same cells.
-
-        Returns
-        -------
-        float
-            The approximate value.
-        """
+        """Return epsilon from coarse laws."""
         return max(_epsilon(log_p, log_q, self.delta), _epsilon(log_q, log_p, self.delta))
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of epsilon.
-
-        Parameters
-        ----------
-        curve : LawCurve or GaussianPairCurve
-            The exact curve of a pair.
-
-        Returns
-        -------
-        low : float
-            The lower end.
-        high : float
-            The upper end.
-        """
+        """Return an error bracket of epsilon."""
         return curve.epsilon_bracket(self.delta)
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return epsilon that an upper bound allows.
-
-        Parameters
-        ----------
-        bound : PrivacyCurve
-            The bound.
-
-        Returns
-        -------
-        float
-            The value.
-        """
+        """Return epsilon that an upper bound allows."""
         return bound.epsilon(self.delta)
 
 
 @dataclass(frozen=True)
-class RenyiDivergence:
+class RenyiDivergence(Objective):
     """Maximise the Renyi divergence of order ``alpha``, for the worse order of the pair.
 
     Parameters
@@ -173,18 +142,7 @@ class RenyiDivergence:
         return TAIL
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the Renyi divergence from coarse laws.
-
-        Parameters
-        ----------
-        log_p, log_q : numpy.ndarray
-            Log masses of the two laws in the same cells.
-
-        Returns
-        -------
-        float
-            The approximate value.
-        """
+        """Return the Renyi divergence from coarse laws."""
         return max(self._divergence(log_p, log_q), self._divergence(log_q, log_p))
 
     def _divergence(self, log_p: Array, log_q: Array) -> float:
@@ -195,40 +153,16 @@ class RenyiDivergence:
         return float(logsumexp(terms)) / (self.alpha - 1)
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of the Renyi divergence.
-
-        Parameters
-        ----------
-        curve : LawCurve or GaussianPairCurve
-            The exact curve of a pair.
-
-        Returns
-        -------
-        low : float
-            The lower end.
-        high : float
-            The upper end.
-        """
+        """Return an error bracket of the Renyi divergence."""
         return curve.renyi_bracket(self.alpha)
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the Renyi divergence that an upper bound allows.
-
-        Parameters
-        ----------
-        bound : PrivacyCurve
-            The bound.
-
-        Returns
-        -------
-        float
-            The value.
-        """
+        """Return the Renyi divergence that an upper bound allows."""
         return bound.renyi(self.alpha)
 
 
 @dataclass(frozen=True)
-class ClaimedEpsilon:
+class ClaimedEpsilon(Objective):
     """Maximise the ratio of epsilon to a claim, over several deltas; above 1 refutes the claim.
 
     Parameters
@@ -260,53 +194,18 @@ class ClaimedEpsilon:
         return _tail_of(min(self.deltas))
 
     def quick(self, log_p: Array, log_q: Array) -> float:
-        """Return the largest ratio from coarse laws.
-
-        Parameters
-        ----------
-        log_p, log_q : numpy.ndarray
-            Log masses of the two laws in the same cells.
-
-        Returns
-        -------
-        float
-            The approximate value.
-        """
+        """Return the largest ratio from coarse laws."""
         return max(Epsilon(d).quick(log_p, log_q) / self.claim(d) for d in self.deltas)
 
     def bracket(self, curve: ExactCurve) -> Bracket:
-        """Return an error bracket of the largest ratio.
-
-        Parameters
-        ----------
-        curve : LawCurve or GaussianPairCurve
-            The exact curve of a pair.
-
-        Returns
-        -------
-        low : float
-            The lower end.
-        high : float
-            The upper end.
-        """
+        """Return an error bracket of the largest ratio."""
         brackets = [curve.epsilon_bracket(d) for d in self.deltas]
         claims = [self.claim(d) for d in self.deltas]
         low = max(b[0] / c for b, c in zip(brackets, claims, strict=True))
         return low, max(b[1] / c for b, c in zip(brackets, claims, strict=True))
 
     def claimed(self, bound: PrivacyCurve) -> float:
-        """Return the largest ratio that an upper bound allows.
-
-        Parameters
-        ----------
-        bound : PrivacyCurve
-            The bound.
-
-        Returns
-        -------
-        float
-            The value.
-        """
+        """Return the largest ratio that an upper bound allows."""
         return max(bound.epsilon(d) / self.claim(d) for d in self.deltas)
 
 
