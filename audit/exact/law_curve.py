@@ -23,6 +23,7 @@ from audit.exact.law import Law
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import LogInterpolants, gauss_legendre
 from audit.numerics.roots import decreasing_root
+from audit.numerics.turning_points import TurningPoints, turning_points
 
 Array = NDArray[np.float64]
 
@@ -49,7 +50,8 @@ _THRESHOLD_WIDTH = 1e-9
 class LawPair:
     """Two laws P and Q on the same panels, in one order."""
 
-    def __init__(self, first: Law, second: Law) -> None:
+    def __init__(self, first: Law, second: Law, mirror: LawPair | None = None) -> None:
+        self._mirror = mirror  # the same laws in the other order
         if first.panels is not second.panels:
             raise ValueError("the two laws must be on the same panels")
         self.panels = first.panels
@@ -63,13 +65,47 @@ class LawPair:
         return LogInterpolants(np.stack([self.log_p, self.log_q]))
 
     @cached_property
-    def _ratio(self) -> Array:
-        """Log p - log q at the ends and nodes of every panel, shape (panels, order + 2)."""
-        count = len(self.log_p)
-        ends = self._interpolants(np.arange(count), np.tile([-1.0, 1.0], (count, 1)))
-        sides = _log_ratio(ends[0], ends[1])
+    def turning(self) -> TurningPoints:
+        """Where the log-likelihood ratio turns between nodes and ends of panels."""
+        if self._mirror is not None:
+            return self._mirror.turning
+        return turning_points(self._interpolants)
+
+    @cached_property
+    def unseen(self) -> float:
+        """Bound on what a wrong set may gain where rounding hides where the ratio turns."""
+        own, logs = self.turning.hidden_panels, self.turning.hidden_logs
+        half = 0.5 * np.diff(self.panels.edges)[own]
+        return float(np.sum(half * np.exp(logs[0 if self._mirror is None else 1])))
+
+    @cached_property
+    def _profile(self) -> tuple[Array, Array]:
+        """Places on every panel between which the ratio is monotone, and log p - log q there.
+
+        These are the ends, the nodes and where the ratio turns, rising; shape (panels, places). The
+        upper end repeats on panels where the ratio turns less often than on others.
+        """
+        nodes, _ = gauss_legendre(self.panels.order)
+        panels, places = self.turning.panels, self.turning.places
+        count = np.bincount(panels, minlength=len(self.log_p))
+        between = np.ones((count.size, 2 + int(count.max(initial=0))))
+        between[:, 0] = -1.0
+        between[panels, 2 + np.arange(panels.size) - (np.cumsum(count) - count)[panels]] = places
+        ratio = _log_ratio(*self._interpolants(np.arange(count.size), between))
+        lost = ~np.isfinite(ratio)  # an interpolant may dip below zero
+        lost[:, :2] = False
+        between, ratio = np.where(lost, 1.0, between), np.where(lost, ratio[:, 1:2], ratio)
+        sites = np.concatenate([np.tile(nodes, (count.size, 1)), between], axis=1)
+        rank = np.argsort(sites, axis=1)
         inner = _log_ratio(self.log_p, self.log_q)
-        return np.concatenate([sides[:, :1], inner, sides[:, 1:]], axis=1)
+        return (
+            np.take_along_axis(sites, rank, axis=1),
+            np.take_along_axis(np.concatenate([inner, ratio], axis=1), rank, axis=1),
+        )
+
+    @property
+    def _ratio(self) -> Array:
+        return self._profile[1]
 
     @cached_property
     def _ratio_range(self) -> tuple[Array, Array]:
@@ -158,7 +194,9 @@ class LawPair:
         masses_p, masses_q = self._log_masses
         rows, panels = np.nonzero(near)
         logs = self.log_p[panels] + self.log_weights[panels]
-        inner = _excess(logs, self._ratio[panels, 1:-1], epsilons[rows, None])
+        inner = _excess(
+            logs, _log_ratio(self.log_p[panels], self.log_q[panels]), epsilons[rows, None]
+        )
         total = _gather(total, rows, log_sum(inner))
         total_q = _gather(total_q, rows, masses_q[panels])
         rows, panels = np.nonzero((highest > e) & ~far & ~near)
@@ -477,7 +515,6 @@ class LawPair:
         if panels.size == 0:
             return
         nodes, weights = gauss_legendre(self.panels.order)
-        places = np.concatenate([[-1.0], nodes, [1.0]])
         gaps = np.nan_to_num(self._ratio[panels], nan=-np.inf) - ratios[:, None]
         above = gaps > 0
         rows, k = np.nonzero(above[:, 1:] != above[:, :-1])
@@ -488,7 +525,9 @@ class LawPair:
             value = np.nan_to_num(_log_ratio(log_p, log_q), nan=-np.inf) - ratios[rows]
             return np.asarray(sign * np.clip(value, -1e300, 1e300))
 
-        cuts = decreasing_root(gap, places[k], places[k + 1], xtol=1e-15)
+        sites = self._profile[0][panels[rows]]
+        sides = (np.take_along_axis(sites, k[:, None] + j, axis=1)[:, 0] for j in (0, 1))
+        cuts = decreasing_root(gap, *sides, xtol=1e-15)
         # the ends of all pieces, panel by panel
         count = np.bincount(rows, minlength=panels.size) + 1
         owner = np.repeat(np.arange(panels.size), count)
@@ -647,6 +686,9 @@ class LawCurve(BracketedCurve):
       geometric, so the fine value is far closer to the truth than to the coarse value);
     - the relative rounding error rho of either law: (1 +- rho) on every probability, which changes
       epsilon by log((1 + rho)/(1 - rho)) and delta by a factor 1 +- rho;
+    - what the likelihood ratio varies by between places where it is known to be monotone
+      (`audit.numerics.turning_points`): a part of rho where it is small, else as much as a wrong
+      set may gain there;
     - the mass lost from a truncated line, which bounds the error of an event's probability.
 
     Attributes
@@ -668,16 +710,25 @@ class LawCurve(BracketedCurve):
         x, y = self.coarse
         pairs = {
             (Order.FORWARD, True): LawPair(self.first, self.second),
-            (Order.REVERSE, True): LawPair(self.second, self.first),
             (Order.FORWARD, False): LawPair(x, y),
-            (Order.REVERSE, False): LawPair(y, x),
         }
+        for fine, (one, other) in ((True, (self.first, self.second)), (False, (x, y))):
+            pairs[Order.REVERSE, fine] = LawPair(other, one, pairs[Order.FORWARD, fine])
         object.__setattr__(self, "_pairs", pairs)
 
     @property
     def relative_error(self) -> float:
         """Bound on the relative rounding error of either law."""
         return max(self.first.relative_error, self.second.relative_error)
+
+    @cached_property
+    def _error(self) -> float:
+        """Bound on the relative error of either law that may decide which set is the best.
+
+        What the log-likelihood ratio varies by unseen counts as an error of a law.
+        """
+        slacks = [self._pairs[Order.FORWARD, fine].turning.slack for fine in (True, False)]
+        return self.relative_error + max(slacks)
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return a bracket of epsilon at ``delta``."""
@@ -729,7 +780,7 @@ class LawCurve(BracketedCurve):
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of epsilon at many deltas."""
-        rho = self.relative_error
+        rho = self._error
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
@@ -745,7 +796,7 @@ class LawCurve(BracketedCurve):
             return lows, highs
         values, deltas = values[found], deltas[found]
         gaps = np.abs(values - coarse.epsilons(logs[found], near=values))
-        least = np.maximum((deltas - lost_p) / (1 + rho), 0.0)
+        least = np.maximum((deltas - lost_p - self._unseen(order)[0]) / (1 + rho), 0.0)
         most = (deltas + np.exp(np.minimum(values + shift, 700.0)) * lost_q) / (1 - rho)
         with np.errstate(divide="ignore"):
             ends = np.log(np.concatenate([least, np.minimum(most, 1.0)]))
@@ -788,13 +839,13 @@ class LawCurve(BracketedCurve):
 
     def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
         """Return whether the power at each type I error may exceed a number, by a line."""
-        rho = self.relative_error
+        rho = self._error
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         moved = (alphas + lost_p) / (1 - rho)
         ratios = fine.rough_thresholds(moved)
         values, others = (pair.line(ratios, moved) for pair in (fine, coarse))
-        gaps = np.abs(values - others) + 8 * _UNIT_ROUNDOFF
+        gaps = np.abs(values - others) + 8 * _UNIT_ROUNDOFF + self._unseen(order)[1]
         return 1 - (np.maximum(values, 0.0) * (1 - rho) - lost_q - gaps) > powers
 
     def _beta_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
@@ -803,11 +854,12 @@ class LawCurve(BracketedCurve):
         ``alphas`` move by the errors of the laws, so that a bracket is as wide as the slope of
         the tradeoff function demands: it is steep near alpha = 0.
         """
-        rho = self.relative_error
+        rho = self._error
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         values, _, c = fine.betas(alphas)
         gaps = np.abs(values - coarse.betas(alphas, near=c)[0]) + 8 * _UNIT_ROUNDOFF
+        gaps += self._unseen(order)[1]
         most = fine.betas((alphas - lost_p) / (1 + rho), near=c)[1]
         least = fine.betas((alphas + lost_p) / (1 - rho), near=c)[0]
         lows, highs = least * (1 - rho) - lost_q - gaps, most * (1 + rho) + lost_q + gaps
@@ -817,9 +869,14 @@ class LawCurve(BracketedCurve):
         lost = self.first.lost_mass, self.second.lost_mass
         return lost if order is Order.FORWARD else (lost[1], lost[0])
 
+    def _unseen(self, order: Order) -> tuple[float, float]:
+        """Bounds on what wrong sets may gain, in terms of the first and of the second law."""
+        first, second = (max(self._pairs[o, fine].unseen for fine in (True, False)) for o in Order)
+        return (first, second) if order is Order.FORWARD else (second, first)
+
     def _pure_bracket(self, order: Order) -> Bracket:
         """Return (low, high) around epsilon at delta = 0, open above where mass was lost."""
-        rho = self.relative_error
+        rho = self._error
         lost = max(self._lost(order))
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         value = fine.largest_ratio(lost)
@@ -828,14 +885,14 @@ class LawCurve(BracketedCurve):
         return max(value - error, 0.0), max(value, 0.0) + error if complete else math.inf
 
     def _delta_brackets(self, epsilons: Array, order: Order) -> tuple[Array, Array]:
-        rho = self.relative_error
+        rho = self._error
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         moved = np.concatenate([epsilons, epsilons - shift, epsilons + shift])
         at, above, below = np.split(np.exp(fine.log_deltas(moved)[0]), 3)
         gaps = np.abs(at - np.exp(coarse.log_deltas(epsilons)[0]))
-        highs = (1 + rho) * above + lost_p + gaps
+        highs = (1 + rho) * above + lost_p + gaps + self._unseen(order)[0]
         lows = (1 - rho) * below - gaps - np.exp(np.minimum(epsilons, 700.0)) * lost_q
         return np.maximum(lows, 0.0), np.minimum(highs, 1.0)
 

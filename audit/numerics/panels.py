@@ -62,6 +62,14 @@ class LogInterpolants:
     ----------
     logs
         The logarithms, shape (..., functions, n); -inf where a function vanishes.
+
+    Attributes
+    ----------
+    factors
+        What is left of the functions at the nodes, of which the largest is 1; shape of ``logs``.
+    slopes, tops
+        Of the logarithm of what was divided by, ``tops + slopes * x`` on [-1, 1], shape (...,
+        functions).
     """
 
     def __init__(self, logs: Array) -> None:
@@ -72,10 +80,10 @@ class LogInterpolants:
         run = np.diff(nodes[ends], axis=-1)[..., 0]
         with np.errstate(invalid="ignore"):  # of functions that vanish everywhere
             rise = np.diff(np.take_along_axis(logs, ends, axis=-1), axis=-1)[..., 0]
-            self._slopes = np.where(some & (run > 0), rise / np.where(run > 0, run, 1.0), 0.0)
-            tilted = logs - self._slopes[..., None] * nodes
-        self._tops = tilted.max(axis=-1)
-        self._factors = np.exp(tilted - np.where(some, self._tops, 0.0)[..., None])
+            self.slopes = np.where(some & (run > 0), rise / np.where(run > 0, run, 1.0), 0.0)
+            tilted = logs - self.slopes[..., None] * nodes
+        self.tops = tilted.max(axis=-1)
+        self.factors = np.exp(tilted - np.where(some, self.tops, 0.0)[..., None])
 
     def __call__(self, functions: NDArray[np.intp], points: Array) -> Array:
         """Return logarithms, shape (..., s, k).
@@ -87,17 +95,17 @@ class LogInterpolants:
         points
             Where in [-1, 1] each of them is taken, shape (s, k).
         """
-        order = self._factors.shape[-1]
+        order = self.factors.shape[-1]
         nodes, _ = gauss_legendre(order)
         gaps = points[..., None] - nodes
         hit = gaps == 0
         terms = _barycentric_weights(order) / np.where(hit, 1.0, gaps)
-        factors = self._factors[..., functions, :]
+        factors = self.factors[..., functions, :]
         values = (terms @ factors[..., None])[..., 0] / terms.sum(axis=-1)
         if hit.any():
             at_node = (hit @ factors[..., None])[..., 0]
             values = np.where(hit.any(axis=-1), at_node, values)
-        tops, slopes = self._tops[..., functions, None], self._slopes[..., functions, None]
+        tops, slopes = self.tops[..., functions, None], self.slopes[..., functions, None]
         # an interpolant may dip below zero only where the function is lost in rounding
         with np.errstate(divide="ignore"):
             return np.asarray(np.log(np.maximum(values, 0.0)) + tops + slopes * points)

@@ -155,10 +155,12 @@ def _steps(job: Blocks, blocks: range) -> int:
 
 def _check_software(here: dict[str, str], there: dict[str, str]) -> None:
     for name, version in here.items():
-        if there[name] != version:
+        # a worker of an older version may name less
+        other = there.get(name, "none")
+        if other != version:
             raise ValueError(
-                f"{name} must be the same version on all workers, "
-                f"got {there[name]} there and {version} here"
+                f"{name} must be the same version on all workers, got {other} there and "
+                f"{version} here"
             )
 
 

@@ -180,7 +180,10 @@ def _step_curve(rate: float, mu: float) -> PrivacyCurve:
 def _many_step_epsilons(rate: float, mu: float) -> tuple[Array, Array]:
     largest = mu * (mu / 2 + 12)  # delta is below 1e-30 there
     epsilons = largest * np.geomspace(1e-6, 1, _STEP_EPSILONS)
-    return epsilons, np.asarray(_step_curve(rate, mu).delta(epsilons))
+    deltas = np.asarray(_step_curve(rate, mu).delta(epsilons))
+    for kept in (epsilons, deltas):
+        kept.setflags(write=False)
+    return epsilons, deltas
 
 
 @bound(

@@ -6,7 +6,7 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from audit import Relation, bounds, exact
-from audit.bounds.survey import AdvancedComposition, tail_bound
+from audit.bounds.survey import AdvancedComposition, accountants, tail_bound
 from audit.constructions import BiasedWalk, TwoSidedWalk
 from tests.bounds.survey.settings import mechanism, poisson, sampled
 
@@ -152,3 +152,9 @@ def test_wbk19_agrees_with_a_library():
         assert np.all(ours >= np.asarray(exact_step.renyi(orders)) * (1 - 1e-9))
     zeroed = dataclasses.replace(m, relation=Relation.ZERO_OUT)
     assert bounds.evaluate("survey.subsampled_rdp_wbk19", zeroed).renyi(2.0) == ours[0]
+
+
+def test_what_is_kept_between_calls_cannot_be_changed():
+    for kept in accountants._many_step_epsilons(0.1, 1.0):
+        with pytest.raises(ValueError, match="read-only"):
+            kept[0] = 0.0

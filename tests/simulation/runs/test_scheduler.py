@@ -194,6 +194,24 @@ def test_a_worker_with_other_software_is_refused(monkeypatch: pytest.MonkeyPatch
         run_job(Normals())
 
 
+def test_a_worker_that_does_not_name_its_random_numbers_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Versions before streams were numbered left them out."""
+
+    def older(*given: Any) -> Any:
+        there = answer(*given)
+        named = {name: v for name, v in there.software.items() if name != "random numbers"}
+        return there._replace(software=named)
+
+    monkeypatch.setattr("audit.simulation.backends.threads.answer", older)
+    with pytest.raises(
+        ValueError,
+        match=r"^random numbers must be the same version on all workers, got none there and stream",
+    ):
+        run_job(Normals())
+
+
 def test_an_answer_that_does_not_come_back_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     real = scheduler.tasks
     monkeypatch.setattr(scheduler, "tasks", lambda *given: itertools.islice(real(*given), 5))
