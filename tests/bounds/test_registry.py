@@ -116,6 +116,7 @@ ORDER = (
     "accounting.shuffled",
     "accounting.truncated_poisson",
     "own.forgetting",
+    "own.adaptive_shifts",
     "own.coupling",
 )
 """Of bounds that tie, `best` names the first: the order is part of the answers."""

@@ -1,6 +1,6 @@
-"""The bounds of this package against exact laws: a grid of 200 settings, and 1,000 short runs.
+"""The bounds of this package against exact laws: a grid of 200 settings, and 2,000 short runs.
 
-    python -m tests.bounds.own.soundness [grid|random] [first] [last]
+    python -m tests.bounds.own.soundness [grid|random|sampled] [first] [last]
 
 prints one line for each violation and a summary. The low ends of the laws' brackets are compared,
 so that errors of the laws can hide a violation and never feign one.
@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from audit import NoisySGD, Order, bounds, exact
+from audit import Batching, NoisySGD, Order, Relation, bounds, exact
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -176,17 +176,79 @@ def check_random(count: int, seed: int) -> list[str]:
     return wrong
 
 
+def sampled_mechanism(random: np.random.Generator) -> NoisySGD:
+    """Return a random short run on batches without replacement, weird regimes included."""
+    while True:
+        n = int(random.choice([1, 2, 2, 3, 4, 5, 10, 50, 1000]))
+        b = int(random.choice([1, 2, max(n // 10, 1), max(n // 2, 1), max(n - 1, 1)]))
+        eta = float(random.choice([1.0, 0.1]))
+        smoothness = float(random.choice([0.5, 1.0, 1.0, 1.99, 2.0])) / eta
+        strong = float(random.choice([0, 0, 0, 0.05, 0.5, 0.99])) * min(smoothness, 1 / eta)
+        noise = float(10 ** random.uniform(-2, 0.5))
+        gradient = float(10 ** random.uniform(-1, 1.2)) * noise * b / eta / 2
+        relation = Relation.REPLACE_ONE if random.random() < 0.8 else Relation.ZERO_OUT
+        m = NoisySGD(
+            steps=int(random.choice([1, 1, 2, 2, 3, 3, 4, 6, 10, 20])),
+            dataset_size=n,
+            batch_size=min(b, n),
+            step_size=eta,
+            noise_std=noise / eta,
+            smoothness=smoothness,
+            strong_convexity=strong,
+            lipschitz=gradient if strong == 0 else None,
+            gradient_sensitivity=2 * gradient if strong > 0 else None,
+            diameter=1.0 if strong == 0 or random.random() < 0.8 else None,
+            batching=Batching.WITHOUT_REPLACEMENT,
+            relation=relation,
+        )
+        if "own.adaptive_shifts" in bounds.applicable(m):
+            return m
+
+
+def sampled_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
+    """Return a random run on batches without replacement, and a pair whose law is computed."""
+    while True:
+        m = sampled_mechanism(random)
+        try:
+            pair = random_pair(m, random)
+            exact.curve(pair, resolutions=COARSE)
+        except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
+            continue
+        return m, pair
+
+
+def check_sampled(count: int, seed: int) -> list[str]:
+    """Check short runs on batches without replacement."""
+    random = np.random.default_rng(seed)
+    wrong = []
+    for place in range(count):
+        m, pair = sampled_run(random)
+        scale = m.sensitivity * math.sqrt(m.steps) / m.batch_size / m.noise_std
+        epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
+        curves = {
+            "own.adaptive_shifts": bounds.evaluate("own.adaptive_shifts", m),
+            "own.coupling": bounds.evaluate("own.coupling", m, distances=24, weights=240),
+        }
+        wrong += check(curves, [pair], (0.0, 0.01, epsilon, 0.3 * epsilon))[0]
+        if place % 20 == 19:
+            print(f"{place + 1} sampled runs, {len(wrong)} violations", flush=True)
+    return wrong
+
+
 def main() -> None:
-    """Run one part, or both."""
-    part = sys.argv[1] if len(sys.argv) > 1 else "both"
+    """Run one part, or all."""
+    part = sys.argv[1] if len(sys.argv) > 1 else "all"
     numbers = [int(word) for word in sys.argv[2:]]
     wrong: list[str] = []
-    if part in ("grid", "both"):
+    if part in ("grid", "all"):
         first, last = numbers if numbers else (0, len(settings()))
         wrong += check_grid(first, last)
-    if part in ("random", "both"):
+    if part in ("random", "all"):
         count, seed = numbers if numbers else (1000, 20261)
         wrong += check_random(count, seed)
+    if part in ("sampled", "all"):
+        count, seed = numbers if numbers else (1000, 20262)
+        wrong += check_sampled(count, seed)
     print("\n".join(wrong))
     print(f"{len(wrong)} violations")
 

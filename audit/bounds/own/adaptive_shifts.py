@@ -1,0 +1,305 @@
+"""Shifts that follow the batches: a Renyi bound for sampled batches, by dynamic programming.
+
+Let alpha > 1, a = (alpha - 1)/(2 s^2), and let W_k(r) be the supremum of
+
+    integral of P^alpha Q^(1 - alpha) = exp((alpha - 1) D_alpha(P || Q))
+
+over all pairs of k-step runs of the class of `audit.bounds.own.run` on batches drawn without
+replacement (p = b/n), in either order, from starts at most r apart. Set U_0(0) = 1 and
+U_0(r) = infinity for r > 0; (x)_+ is max(x, 0), and distances above D count as D.
+
+Theorem. W_k(r) <= U_k(r)^alpha, and so D_alpha <= alpha/(alpha - 1) log U_T(0), where
+
+    U_(k+1)(r) = (1 - p) A(c r) + p A(c r + v),
+    A(rho) = min over z >= 0 of exp(a (rho - z)_+^2) U_k(z).
+
+The run decides in each step, knowing the batch and the distance r, which part rho - z of the
+distance it pays for now; the rest waits, and costs nothing if it leaves through the wall.
+
+Proof. For positive measures, integral of P^alpha Q^(1 - alpha) falls in Q, is convex and
+homogeneous of degree 1 in (P, Q), and so at most the sum (or integral) over the parts of P = sum
+P_i and Q >= sum Q_i. Call this (*). By induction U_k rises in r, and A in rho.
+
+- One step with means m, m' at most rho apart. Let z >= 0 and let d be m - m', shortened to length z
+  if it is longer. Pair the point y ~ N(m, s^2 I) with y - d, whose density is read from
+  N(m', s^2 I): the means m - d and m' are at most (rho - z)_+ apart. After the projection the two
+  are at most min(z, D) apart. By (*), integrated over y, the remaining runs from there give
+
+      W <= exp(alpha (alpha - 1) (rho - z)_+^2/(2 s^2)) U_k(z)^alpha
+         = [exp(a (rho - z)_+^2) U_k(z)]^alpha.
+
+- The batch. Draw a set R of b - 1 of the other records and one more of them, j; the batch is R and
+  j with probability 1 - p and R and the differing record with probability p. Both runs share R and
+  j, by (*). So P = (1 - p) P_0 + p P_1 and Q = (1 - p) Q_0 + p Q_1, where 1 marks the record. Means
+  are at most c r apart for P_0 and Q_0, and c r + v for P_1 and Q_1 and for P_1 and Q_0, since v
+  bounds the change when any record of a batch is replaced by another one. Let A = A(c r),
+  B = A(c r + v) >= A, and U = (1 - p) A + p B. Pair P_0 with the share (1 - p) A/U <= 1 - p of Q_0.
+  The rest of Q_0 and Q_1 have the mass 1 - (1 - p) A/U = p B/U together: pair P_1 with them in
+  proportion, at the ratio B/U of masses. By (*)
+
+      W <= (1 - p) (A/U)^(1 - alpha) A^alpha + p (B/U)^(1 - alpha) B^alpha = U^alpha.
+
+From distance 0 a step is also a composition with C_p(G(v/s)), so that U_(k+1)(0) <=
+exp(m/alpha) U_k(0) with m its log-moment (alpha - 1) D_alpha.
+
+Several steps at once. With q steps that pay X <= c^q r in all, spread in proportion to c^(q - i)
+over the steps i, whatever the batches are, and K meetings, the distance at the end is at most
+c^q r - X + K v. So
+
+    U_(k+q)(r) <= exp(a X^2/(1 + c^2 + ... + c^(2 (q - 1)))) E U_k(c^q r - X + K v), K ~ Bin(q, p).
+
+Long before the end single steps would gain nothing.
+
+Numbers. Distances are rounded up to a grid, which is finer near 0; every grid and every policy
+gives a bound. Between orders the log-moment, which is convex in alpha, is read as a chord. For a
+run of T steps every k <= T gives the bound U_k(min(D, the largest distance after T - k steps)).
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.bounds.accounting.shift_allocation import geometric
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.assumptions import WITHOUT_REPLACEMENT
+from audit.bounds.own.run import ASSUMPTIONS, Run
+from audit.bounds.registry import Status, bound
+from audit.bounds.sources import OWN
+from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import RenyiCurve
+from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
+Integers = NDArray[np.int64]
+
+_GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
+_FINEST = 8  # distances per v or s, the smaller one, near 0
+_RELATIVE = 24  # distances per unit of log distance
+_COARSEST = 96  # distances up to the top, at least
+_MERGE = 8  # steps merged into one per steps to go
+_MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
+_MOST_ROUNDS = 250
+_SETTLED = 1e-4  # relative change of the log-moments from the largest distance
+_UNEVEN = 1e-12  # relative slack of distances on the grid
+_INFLATION = 1e-11  # relative, for the rounding of all rounds
+_DEVIATIONS = np.concatenate(
+    [[-8.0, -4.0], np.linspace(-3, 3, 13), [4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0]]
+)
+_SMALLEST = 1e-30  # chance of more meetings that are counted as the largest distance
+
+
+@dataclass(frozen=True, eq=False)
+class AdaptiveShifts:
+    """The recursion for U_k on a grid of distances, for several orders at once.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    gaps : ndarray
+        Values of alpha - 1.
+    """
+
+    run: Run
+    gaps: Array
+
+    @functools.cached_property
+    def rows(self) -> Array:
+        """Distances from 0 to the largest one that occurs."""
+        run = self.run
+        top = float(run.tracked(run.steps))
+        finest = min(run.shift, run.noise, top) / _FINEST
+        rows = [0.0]
+        while rows[-1] < top:
+            rows.append(rows[-1] + min(max(finest, rows[-1] / _RELATIVE), top / _COARSEST))
+        rows[-1] = top
+        return np.array(rows)
+
+    @functools.cached_property
+    def _prices(self) -> Array:
+        """Price a/s^2 of the square of a distance, by order."""
+        return self.gaps / (2 * self.run.noise**2)
+
+    @functools.cached_property
+    def _costs(self) -> tuple[Array, Array]:
+        """(rho - z)_+^2 from each row to each row, without and with the record."""
+        rows, run = self.rows, self.run
+        starts = run.contraction * rows * (1 + _UNEVEN)
+        rest = np.maximum(starts[:, None] - rows, 0.0) ** 2
+        met = np.maximum(starts[:, None] + run.shift - rows, 0.0) ** 2
+        met[:, -1] = 0.0  # no larger distance occurs
+        return rest, met
+
+    @functools.cached_property
+    def _composed(self) -> Array:
+        """Log-moment of a step's composition over alpha, by order."""
+        step = SubsampledGaussian(self.run.rate, self.run.ratio)
+        moments = [step.log_moment(1.0 + float(gap)) for gap in self.gaps]
+        return np.asarray(moments) * (1 + 1e-9) / (1 + self.gaps)
+
+    def _cheapest(self, values: Array, squares: Array, price: float) -> Array:
+        """Return the smallest price of a square plus value, from each row."""
+        return np.asarray(np.min(price * squares + values, axis=1))
+
+    def step(self, values: Array) -> Array:
+        """Return log U_(k+1) from log U_k, both of shape (orders, rows)."""
+        rest, met = self._costs
+        result = np.empty_like(values)
+        rate = self.run.rate
+        log_out, log_in = math.log1p(-rate) if rate < 1 else -math.inf, math.log(rate)
+        for i, price in enumerate(self._prices):
+            without = self._cheapest(values[i], rest, price)
+            result[i] = np.logaddexp(
+                log_out + without, log_in + self._cheapest(values[i], met, price)
+            )
+        result[:, 0] = np.minimum(result[:, 0], self._composed + values[:, 0])
+        return result
+
+    def steps(self, values: Array, count: int) -> Array:
+        """Return log U_(k+count) from log U_k, the batches of these steps taken as they come."""
+        rows, run = self.rows, self.run
+        chances, places = self._arrivals(count)
+        # E U_k from each row, by the largest term
+        with np.errstate(divide="ignore"):
+            reached = values[:, places] + np.log(chances)
+        largest = reached.max(axis=2, keepdims=True)
+        finite = np.where(np.isfinite(largest), largest, 0.0)
+        with np.errstate(divide="ignore", over="ignore"):
+            mean = finite[..., 0] + np.log(np.exp(reached - finite).sum(axis=2))
+        log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+        starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
+        squares = np.maximum(starts[:, None] - rows, 0.0) ** 2 / float(geometric(2 * log_c, count))
+        return np.stack(
+            [self._cheapest(v, squares, price) for v, price in zip(mean, self._prices, strict=True)]
+        )
+
+    def _arrivals(self, count: int) -> tuple[Array, Integers]:
+        """Chances of some numbers of meetings, and the row that each reaches from each row.
+
+        Numbers in between are rounded up.
+        """
+        from scipy.stats import binom  # slow to import
+
+        rows, run = self.rows, self.run
+        most = int(min(count, binom.isf(_SMALLEST, count, run.rate), rows[-1] // run.shift + 1))
+        middle, spread = count * run.rate, math.sqrt(count * run.rate * (1 - run.rate))
+        near = np.ceil(middle + spread * _DEVIATIONS)
+        numbers = np.unique(np.append(near[(near >= 0) & (near < most)], most))
+        below = np.append(-1.0, numbers[:-1])
+        # the tail on the smaller side has no cancellation
+        chances = np.where(
+            below < middle,
+            binom.cdf(numbers, count, run.rate) - binom.cdf(below, count, run.rate),
+            binom.sf(below, count, run.rate) - binom.sf(numbers, count, run.rate),
+        )
+        chances[-1] = binom.sf(below[-1], count, run.rate)
+        ends = rows[:, None] + numbers * run.shift
+        places = np.searchsorted(rows * (1 + _UNEVEN), ends)
+        if most < count:
+            places[:, -1] = rows.size - 1
+        return chances * (1 + 1e-9), np.minimum(places, rows.size - 1)
+
+    def _merged(self, covered: int) -> int:
+        """Return how many steps come next, with ``covered`` to go."""
+        run = self.run
+        arrivals = _MOST_ARRIVALS * self.rows[-1] / (run.rate * run.shift)
+        count = min(covered // _MERGE, int(arrivals), run.steps - covered)
+        if run.gap > 0:
+            count = min(count, int(0.25 / run.gap))
+        return max(count, 1)
+
+    @functools.cached_property
+    def moments(self) -> Array:
+        """Upper bounds on (alpha - 1) D_alpha of the whole run, by order."""
+        run, rows = self.run, self.rows
+        values = np.full((self.gaps.size, rows.size), np.inf)
+        values[:, 0] = 0.0
+        best = np.full(self.gaps.size, np.inf)
+        covered = 0
+        for _ in range(_MOST_ROUNDS):
+            count = self._merged(covered)
+            before = values[:, -1]
+            values = self.step(values) if count == 1 else self.steps(values, count)
+            covered += count
+            start = float(run.tracked(run.steps - covered))
+            place = min(int(np.searchsorted(rows, start)), rows.size - 1)
+            best = np.minimum(best, values[:, place])
+            if covered == run.steps:
+                break
+            settled = np.isfinite(before) & (values[:, -1] >= (1 - _SETTLED) * before)
+            if place == rows.size - 1 and np.all(settled):
+                break
+        return np.asarray((1 + self.gaps) * (best * (1 + _INFLATION) + _INFLATION))
+
+
+@dataclass(frozen=True, eq=False)
+class _Divergence:
+    """D_alpha from log-moments at some orders, by chords of a function that is convex in alpha."""
+
+    gaps: Array
+    moments: Array
+
+    def __call__(self, alpha: Array) -> Array:
+        gap = np.maximum(alpha - 1, self.gaps[0])
+        place = np.clip(np.searchsorted(self.gaps, gap), 1, self.gaps.size - 1)
+        low, high = self.gaps[place - 1], self.gaps[place]
+        first, second = self.moments[place - 1], self.moments[place]
+        share = np.clip((gap - low) / (high - low), 0.0, 1.0)
+        with np.errstate(invalid="ignore"):
+            moment = np.where(share < 1, (1 - share) * first, 0.0)
+            moment = moment + np.where(share > 0, share * second, 0.0)
+        return np.asarray(moment * (1 + 1e-12) / gap)
+
+
+def adaptive_shifts_curve(run: Run) -> RenyiCurve:
+    """Return the curve of a run on sampled batches."""
+    moments = AdaptiveShifts(run, _GAPS).moments
+    some = np.isfinite(moments)
+    highest = 1 + float(_GAPS[some][-1])
+    return RenyiCurve(
+        _Divergence(_GAPS, moments),
+        lowest=1 + float(_GAPS[0]),
+        highest=highest,
+        search=(float(_GAPS[0]), highest - 1),
+    )
+
+
+@bound(
+    id="own.adaptive_shifts",
+    source=OWN.at("shifts that follow the batches"),
+    statement=(
+        "convex losses, batches without replacement, bounded domain or contracting steps: D_alpha "
+        "<= alpha/(alpha - 1) log U_T(0), U_(k+1)(r) = (1 - p) A(c r) + p A(c r + v), A(rho) = "
+        "min over z of exp((alpha - 1) (rho - z)_+^2/(2 s^2)) U_k(min(z, D))"
+    ),
+    assumes=(WITHOUT_REPLACEMENT, *ASSUMPTIONS),
+    status=Status.OWN,
+)
+def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
+    """Return D_alpha <= alpha/(alpha - 1) log U_T(0), from the best shifts knowing the batches.
+
+    In each step, the part of the distance between the two iterates that is shifted away, and paid
+    for, depends on the distance and on whether the batch holds the record. U_k is computed on a
+    grid of distances that are rounded up; s = eta sigma, v = eta S/b with S the sensitivity of the
+    whole family, and p = b/n.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD
+        Public parameters of the run.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=400, dataset_size=1000, batch_size=100, step_size=1.0,
+    ...                    noise_std=0.05, lipschitz=12.5, smoothness=1.0, diameter=1.0,
+    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
+    >>> bool(audit.bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < 140)
+    True
+    """
+    return adaptive_shifts_curve(Run.of(mechanism))

@@ -1,0 +1,213 @@
+"""Shifts that follow the batches: the lemma, the recursion against twins, values, exact laws."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+
+import numpy as np
+import pytest
+
+from audit import Batching, NoisySGD, bounds
+from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.own.adaptive_shifts import AdaptiveShifts, adaptive_shifts_curve
+from audit.bounds.own.run import Run
+from audit.constructions import QuadraticPair
+from tests.bounds.own.soundness import check, mechanism, sampled_run
+
+GAPS = np.array([0.05, 0.5, 3.0])
+RUN = Run(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
+
+
+def on_the_map(strength: float, time: float, noise: float) -> NoisySGD:
+    """Batches of a tenth of 1000 records; see results/map."""
+    apart = strength * noise**2
+    return NoisySGD(
+        steps=max(1, round(time / apart)),
+        dataset_size=1000,
+        batch_size=100,
+        step_size=1.0,
+        noise_std=noise,
+        lipschitz=500 * apart,
+        smoothness=1.0,
+        diameter=1.0,
+        batching=Batching.WITHOUT_REPLACEMENT,
+    )
+
+
+# --- the lemma, on spaces of a few points ---
+
+
+def moment(p, q, alpha):
+    return float(np.sum(p**alpha * q ** (1 - alpha)))
+
+
+def batch_gap(random, crossed):
+    """Right side less left side of the lemma of the batch, for random laws on four points."""
+    p0, p1, q0, q1 = random.dirichlet(np.full(4, 0.7), size=4) + 1e-9
+    rate, alpha = float(random.uniform(0.05, 0.95)), 1 + float(np.exp(random.uniform(-2, 2)))
+    left = moment((1 - rate) * p0 + rate * p1, (1 - rate) * q0 + rate * q1, alpha)
+    first = moment(p0, q0, alpha) ** (1 / alpha)
+    second = moment(p1, q1, alpha)
+    if crossed:
+        second = max(second, moment(p1, q0, alpha))
+    second = max(first, second ** (1 / alpha))
+    return math.log((1 - rate) * first + rate * second) - math.log(left) / alpha
+
+
+def test_the_lemma_of_the_batch_by_brute_force():
+    random = np.random.default_rng(1)
+    assert min(batch_gap(random, crossed=True) for _ in range(500)) >= -1e-9
+
+
+def test_a_record_that_is_not_paired_with_batches_without_it_breaks_the_lemma():
+    random = np.random.default_rng(1)
+    assert min(batch_gap(random, crossed=False) for _ in range(500)) < -0.01
+
+
+# --- the recursion ---
+
+
+def plain_step(shifts, log_values, gap):
+    """Return log U_(k+1) by plain loops over the rows."""
+    run, rows = shifts.run, shifts.rows
+    price = gap / (2 * run.noise**2)
+
+    def cheapest(distance):
+        return min(
+            value + price * max(distance - z, 0.0) ** 2
+            for z, value in zip(rows, log_values, strict=True)
+        )
+
+    def cost(distance):
+        free = [log_values[-1]] if distance >= rows[-1] else []
+        return min([cheapest(distance), *free])
+
+    c = run.contraction
+    result = [
+        np.logaddexp(
+            math.log1p(-run.rate) + cost(c * r), math.log(run.rate) + cost(c * r + run.shift)
+        )
+        for r in rows
+    ]
+    step = SubsampledGaussian(run.rate, run.ratio)
+    result[0] = min(result[0], log_values[0] + step.log_moment(1 + gap) / (1 + gap))
+    return np.array(result)
+
+
+def test_steps_agree_with_plain_loops():
+    shifts = AdaptiveShifts(RUN, GAPS)
+    values = np.full((GAPS.size, shifts.rows.size), np.inf)
+    values[:, 0] = 0.0
+    for _ in range(3):
+        found = shifts.step(values)
+        for i, gap in enumerate(GAPS):
+            expected = plain_step(shifts, values[i], gap)
+            # the log-moment of composition is raised by 1e-9
+            assert found[i] == pytest.approx(expected, rel=3e-9)
+        values = found
+
+
+def test_merged_steps_agree_with_all_patterns_of_batches():
+    """Five steps that pay their share whatever comes, over all 2^5 patterns of batches."""
+    shifts = AdaptiveShifts(dataclasses.replace(RUN, shift=0.05), GAPS)
+    rows, run, count = shifts.rows, shifts.run, 5
+    values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
+    found = shifts.steps(values, count)
+    kept = run.contraction**count
+    spread = sum(run.contraction ** (2 * k) for k in range(count))
+    for i, gap in [(0, GAPS[0]), (2, GAPS[2])]:
+        price = gap / (2 * run.noise**2)
+        for row in (20, rows.size - 1):
+            start = rows[row]
+            options = []
+            for end in rows[::2]:
+                paid = max(kept * start - end, 0.0)
+                mean = 0.0
+                for pattern in itertools.product((0, 1), repeat=count):
+                    met = sum(pattern)
+                    chance = run.rate**met * (1 - run.rate) ** (count - met)
+                    place = np.searchsorted(rows * (1 + 1e-12), end + met * run.shift)
+                    mean += chance * math.exp(values[i, min(place, rows.size - 1)])
+                options.append(price * paid**2 / spread + math.log(mean))
+            assert found[i, row] <= min(options) * (1 + 1e-6)
+            assert found[i, row] == pytest.approx(min(options), rel=0.02)
+
+
+def test_one_step_is_the_subsampled_gaussian():
+    run = dataclasses.replace(RUN, steps=1)
+    moments = AdaptiveShifts(run, GAPS).moments
+    step = SubsampledGaussian(run.rate, run.ratio)
+    expected = [step.log_moment(1 + gap) for gap in GAPS]
+    assert moments == pytest.approx(expected, rel=1e-6)
+    assert np.all(moments >= expected)
+
+
+@pytest.mark.parametrize("rate", [1e-6, 1 - 1e-6])
+def test_rates_at_the_ends(rate):
+    run = Run(steps=200, noise=0.1, shift=0.05, gap=0.0, diameter=1.0, period=1, rate=rate)
+    epsilon = adaptive_shifts_curve(run).epsilon(1e-5)
+    # with every batch: moves to distance 0 at the end over k steps, from D and k v
+    always = min((1 + 0.05 * k) ** 2 / k for k in range(1, 201)) / 0.1**2
+    assert epsilon < 0.5 if rate < 0.5 else epsilon >= 0.9 * always / 2
+
+
+def test_longer_runs_cost_no_less_until_they_settle():
+    values = [
+        adaptive_shifts_curve(dataclasses.replace(RUN, steps=steps)).epsilon(1e-5)
+        for steps in (1, 2, 5, 20, 1000, 10**6)
+    ]
+    assert np.all(np.diff(values) > -1e-2)
+    assert values[-1] == pytest.approx(values[-2], rel=1e-3)
+
+
+# --- values ---
+
+
+def test_strong_pushes_on_the_map():
+    """Where the best bound of the papers is 2300, 293 and 177."""
+    for place, most in (((100, 3, 0.01), 860), ((10, 10, 0.05), 147), ((10, 100, 0.01), 60)):
+        curve = bounds.evaluate("own.adaptive_shifts", on_the_map(*place))
+        assert curve.epsilon(1e-5) < most
+    found = bounds.best(on_the_map(10, 0.1, 0.2), delta=1e-5)
+    assert found.compared["own.adaptive_shifts"] > found.epsilon  # weak pushes are not its field
+
+
+def test_other_batches_are_refused():
+    with pytest.raises(bounds.NotApplicable, match="batches sampled without replacement"):
+        bounds.evaluate("own.adaptive_shifts", mechanism(1.0, 0.2, 3))
+
+
+# --- soundness ---
+
+
+def test_short_runs_are_not_below_exact_laws():
+    """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
+    random = np.random.default_rng(5)
+    wrong = []
+    for _ in range(4):
+        m, pair = sampled_run(random)
+        curves = {"own.adaptive_shifts": bounds.evaluate("own.adaptive_shifts", m)}
+        wrong += check(curves, [pair], (0.0, 0.2))[0]
+    assert not wrong, "\n".join(wrong)
+
+
+def test_a_rate_that_is_too_small_is_found_below():
+    m = NoisySGD(
+        steps=2,
+        dataset_size=2,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=0.2,
+        lipschitz=0.5,
+        smoothness=1.0,
+        diameter=4.0,
+        batching=Batching.WITHOUT_REPLACEMENT,
+    )
+    right = Run.of(m)
+    pair = QuadraticPair(m, 0.0, 0.5)
+    epsilons = (4.0, 8.0)
+    wrong = adaptive_shifts_curve(dataclasses.replace(right, rate=0.05))
+    assert check({"planted": wrong}, [pair], epsilons)[0]
+    assert not check({"right": adaptive_shifts_curve(right)}, [pair], epsilons)[0]
