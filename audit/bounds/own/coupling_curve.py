@@ -66,7 +66,8 @@ Closed forms bound H_k without a grid's rounding (`ClosedForms`). Two couplings 
 last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <= H_j(R, .) with
 R = min(c^(k-j) r + tracked, D), the largest distance after k - j steps with shared noise.
 
-- Parallel moves to distance 0 at the end: a Gaussian tradeoff function (`parallel`).
+- Parallel moves to distance 0 at the end: a Gaussian tradeoff function, of the parameter of a taut
+  string (`audit.bounds.own.parallel_moves`).
 - Reflection at one weight, with composition: with Y from the second starting point and the first
   dataset's updates, E_g(X || X') <= TV(X, Y) + E_g(Y || X') <= h_j(R) + delta_(f_j)(log g), as in
   `audit.bounds.own.forgetting`.
@@ -86,11 +87,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.bounds.accounting.composition import compose
-from audit.bounds.accounting.shift_allocation import LipschitzShifts, Meetings, geometric, smallest
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.recursion import Grid, coupling_profiles, steps_to_merge, stretches
+from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
+from audit.bounds.own.recursion import Grid, coupling_profiles, layouts, steps_to_merge
 from audit.bounds.own.run import Run
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -114,6 +115,7 @@ _PER_LOSS = 0.15  # spacing of weights, in standard deviations of a stretch's pr
 _RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
 _LARGEST_RANGE = 300.0
 _WIDTH = 0.15  # noise of merged steps, in units of the top
+_WIDEST_CYCLE = 1.0  # noise of a whole cycle that is merged, likewise
 _LEAST_ROUNDS = 50
 _MOST_ROUNDS = 2000
 _LOST = 6.0  # range of the grid on an unbounded domain, in deviations of the stationary distance
@@ -161,19 +163,12 @@ class ClosedForms:
 
     def _parallel(self, covered: int) -> Array:
         """Return the parameter of parallel moves to distance 0 at the end, from each distance."""
-        run = self.run
-        lengths = np.unique(np.rint(np.geomspace(1, covered, _SHIFTS)))
+        period = self.run.period
+        # the best lengths begin just after a use of the record
+        cycles = np.unique(np.rint(np.geomspace(1, max(covered / period, 1), _SHIFTS)))
+        lengths = np.unique(np.append(np.minimum(cycles * period, covered), covered))
         starts = np.stack([self._grown(covered - int(length)) for length in lengths], axis=1)
-        if run.period > 1:
-            problem = LipschitzShifts(
-                Meetings(run.steps, run.period, (run.steps - 1) % run.period), run.shift, -run.gap
-            )
-            squares = problem.costs(np.broadcast_to(lengths, starts.shape), starts)
-        else:
-            log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
-            total = np.exp(log_c * lengths) * starts + run.shift * geometric(log_c, lengths)
-            squares = total**2 / geometric(2 * log_c, lengths)
-        return np.asarray(np.sqrt(squares.min(axis=1)) / run.noise)
+        return np.asarray(np.sqrt(cyclic_squares(self.run, lengths, starts).min(axis=1)))
 
     @cached_property
     def _distances(self) -> Array:
@@ -237,7 +232,7 @@ class Table:
             self.run,
             self.lengths,
             self.grid,
-            stretches(self.run, self.merged),
+            layouts(self.run, self.merged, _WIDEST_CYCLE * self.grid.top),
             _MOST_ROUNDS,
             ClosedForms(self.run, self.grid).before,
         )
@@ -301,24 +296,8 @@ class TableCurve(PrivacyCurve):
 
 
 def shifts_curve(run: Run) -> GaussianCurve:
-    """Return the bound by parallel moves alone, over the last k steps, at the best k.
-
-    Where every step meets the record the moves of `Stretch.parallel` to distance 0 are the best
-    ones; they give Theorem 4.2 of Bok, Su and Altschuler (2024) for k = T, and composition for
-    c = 1. Else the shifts of Chien and Li (2025, equation (11)) are taken.
-    """
-    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
-    position = (run.steps - 1) % run.period
-    problem = LipschitzShifts(Meetings(run.steps, run.period, position), run.shift, -run.gap)
-
-    def cost(lengths: Array) -> Array:
-        start = run.tracked(run.steps - lengths)
-        if run.period > 1:
-            return problem.costs(lengths, start)
-        total = np.exp(log_c * lengths) * start + run.shift * geometric(log_c, lengths)
-        return np.asarray(total**2 / geometric(2 * log_c, lengths))
-
-    return GaussianCurve(math.sqrt(smallest(cost, run.steps)[0]) / run.noise)
+    """Return the bound by parallel moves alone, over the last k steps, at the best k."""
+    return GaussianCurve(least_mu(run))
 
 
 def reach(run: Run) -> tuple[float, bool]:
@@ -343,7 +322,7 @@ def grid_of(
     top, open_end = reach(run)
     largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
-        losses = [s.parallel(0.0, 0.0) for s in stretches(run, merged)]
+        losses = [s.parallel(0.0, 0.0) for s in layouts(run, merged, 0.0)[0]]
         wanted = largest / (_PER_LOSS * max(losses))
         weights = int(min(max(wanted, _FEWEST), _MOST))
     return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)

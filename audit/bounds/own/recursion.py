@@ -21,20 +21,20 @@ s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). These options of one step remain:
   and the cost of having met at z. This increases with the distance, so the larger walk bounds the
   charge.
 
-A stretch that meets the record every l-th step, at the end of each period, is merged for c = 1. The
-shifts up to a step must not exceed r and what the record has added before: their sums are a path
-under a staircase, and the least sum of squares is that of the taut string: the lower convex hull
-of its ends and of the corners of the staircase, each just before a meeting. (Composition over the
-last of these steps costs no more than over all of them: from distance 0 in the middle of the best
-path, smaller shifts suffice.)
+A stretch of whole cycles uses the record every l-th step, at the end of each period. The shifts up
+to a step must not exceed c^i r and what the record has added before: their weighted sums are a path
+under a staircase, and the least sum of squares is that of a taut string
+(`audit.bounds.own.parallel_moves`), here to the distance z at the end. In the reflection, v' is the
+distance that the record adds by the end of the stretch. (Composition over the last of these steps
+costs no more than over all of them: from distance 0 in the middle of the best path, smaller shifts
+suffice.)
 """
 
 from __future__ import annotations
 
-import itertools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -45,6 +45,7 @@ from audit.bounds.accounting.composition import pessimistic_grid
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, reflect, reflect_merged, split, weigh
+from audit.bounds.own.parallel_moves import taut_string
 from audit.bounds.own.run import Run
 from audit.numerics.normal import gaussian_delta
 
@@ -99,25 +100,17 @@ class Stretch:
             return 0.0
         if self.period == 1 or self.meetings == 0:
             return total / self.noise
-        one = self.shift / self.meetings
-        corners = [
-            (j * self.period - 1.0, start + (j - 1) * one) for j in range(1, self.meetings + 1)
-        ]
-        return _taut(corners, (float(self.count), total)) * math.sqrt(self.count) / self.noise
-
-
-def _taut(corners: list[tuple[float, float]], end: tuple[float, float]) -> float:
-    """Return the root of the sum of squared rises per step of the taut string from (0, 0)."""
-    hull = [(0.0, 0.0)]
-    for x, y in [*corners, end]:
-        while len(hull) > 1:
-            (x0, y0), (x1, y1) = hull[-2:]
-            if (y1 - y0) * (x - x0) < (y - y0) * (x1 - x0):
-                break
-            hull.pop()
-        hull.append((x, y))
-    rises = ((y1 - y0) ** 2 / (x1 - x0) for (x0, y0), (x1, y1) in itertools.pairwise(hull))
-    return math.sqrt(sum(rises))
+        # the end of the stretch and what is just before each use, as shares of all the noise
+        log_c = math.log(self.contraction) / self.count
+        cycle, noise = log_c * self.period, float(geometric(2 * log_c, self.count))
+        one = self.shift / float(geometric(cycle, self.meetings))
+        points = []
+        for j in range(1, self.meetings + 1):
+            done = j * self.period - 1
+            kept = math.exp(2 * log_c * (self.count - done)) * float(geometric(2 * log_c, done))
+            pushed = math.exp(cycle * (self.meetings - j + 1)) * float(geometric(cycle, j - 1))
+            points.append((kept / noise, self.contraction * start + one * pushed))
+        return math.sqrt(taut_string([*points, (1.0, total)])) / self.noise
 
 
 def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
@@ -143,22 +136,36 @@ def steps_to_merge(run: Run, width: float, rounds: int) -> int:
     return count
 
 
-def stretches(run: Run, merged: int) -> tuple[Stretch, ...]:
-    """Return the repeated stretches, from the last step of the run backward."""
+def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], ...]:
+    """Return the sequences of stretches to choose from in a round, from the last step backward.
+
+    All cover the same steps. A cycle of cyclic batches that is longer than ``merged`` steps is
+    divided into the step with the record and the others; and it is one stretch unless its noise is
+    above ``widest``, since moves over a whole cycle cost less and are rounded once.
+    """
     length = run.period
     if length == 1:
-        return (_repeated(run, merged, run.shift, 1),)
-    if merged >= length and run.gap == 0:
-        n = merged // length
-        noise = run.noise * math.sqrt(n * length)
-        return (Stretch(n * length, 1.0, n * run.shift, noise, meetings=n, period=length),)
+        return ((_repeated(run, merged, run.shift, 1),),)
+    whole = _cycles(run, max(merged // length, 1))
+    if merged >= length:
+        return ((whole,),)
     idle = length - 1
     parts = -(-idle // merged)
     counts = [(idle + k) // parts for k in range(parts)]
-    return (
+    divided = (
         _repeated(run, 1, run.shift, 1),
         *(_repeated(run, count, 0.0, 0) for count in counts),
     )
+    small = whole.noise <= widest and run.gap * length < 1
+    return (divided, (whole,)) if small else (divided,)
+
+
+def _cycles(run: Run, cycles: int) -> Stretch:
+    """Merge whole cycles, each of which ends with the record."""
+    once = _repeated(run, cycles * run.period, 0.0, cycles)
+    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    shift = run.shift * float(geometric(log_c * run.period, cycles))
+    return replace(once, shift=shift, period=run.period)
 
 
 @dataclass(frozen=True, eq=False)
@@ -408,35 +415,51 @@ def coupling_profiles(
     run: Run,
     lengths: Sequence[int],
     grid: Grid,
-    round_of: tuple[Stretch, ...],
+    choices: tuple[tuple[Stretch, ...], ...],
     most_rounds: int,
     known: Callable[[int], Array],
 ) -> tuple[Array, ...]:
     """Return upper bounds on delta at the grid's weights, for runs of each of the ``lengths``.
 
-    Stretches are laid from the last step backward, so that one recursion serves all lengths T. With
-    k steps covered, the two iterates before them are at most as far apart as `Run.tracked` says of
-    T - k steps, so that every k up to T gives a bound; a run of fewer steps than the stretches
-    cover is bounded by theirs (its first steps may be added, with constant updates). Each round is
+    Rounds of stretches are laid from the last step backward, so that one recursion serves all
+    lengths T; the bound of a round is the smallest of its ``choices``. With k steps covered, the
+    two iterates before them are at most as far apart as `Run.tracked` says of T - k steps, so that
+    every k up to T gives a bound; a run of fewer steps than the stretches cover is bounded by
+    theirs (its first steps may be added, with constant updates). After each stretch the bound is
     met with what is ``known`` of H_k, by k, on the same grid. A length is done when all its steps
     are covered, when the start no longer matters, or after ``most_rounds``.
     """
-    steps = [Step(grid, stretch) for stretch in round_of]
+    first, *others = [[Step(grid, stretch) for stretch in choice] for choice in choices]
     best = {length: np.ones(grid.count + 1) for length in lengths}
     left = set(lengths)
-    values = steps[0].last()
-    covered, place, rounds = steps[0].stretch.count, 0, 0
+    values: Array | None = None
+    covered, rounds = 0, 0
     while True:
-        for length in sorted(left):
-            row = grid.row_above(float(run.tracked(max(length - covered, 0))))
-            best[length] = np.minimum(best[length], values[row])
-            apart = float(np.max(values[row] - values[0] * (1 + _CONVERGED)))
-            if covered >= length or rounds >= most_rounds or apart <= 1e-13:
-                left.remove(length)
-        if not left:
-            return tuple(best[length] for length in lengths)
-        place = (place + 1) % len(steps)
-        rounds += place == 0
-        values = steps[place].before(values)
-        covered += steps[place].stretch.count
-        values = np.minimum(values, known(covered))
+        begun, done = values, covered
+        for step in first:
+            values = _after(values, covered, [step], known)
+            covered += step.stretch.count
+            if step is first[-1]:
+                values = np.minimum.reduce(
+                    [values, *(_after(begun, done, o, known) for o in others)]
+                )
+                rounds += 1
+            for length in sorted(left):
+                row = grid.row_above(float(run.tracked(max(length - covered, 0))))
+                best[length] = np.minimum(best[length], values[row])
+                apart = float(np.max(values[row] - values[0] * (1 + _CONVERGED)))
+                if covered >= length or rounds > most_rounds or apart <= 1e-13:
+                    left.remove(length)
+            if not left:
+                return tuple(best[length] for length in lengths)
+
+
+def _after(
+    values: Array | None, covered: int, steps: Sequence[Step], known: Callable[[int], Array]
+) -> Array:
+    """Return the bound with more stretches before what ``values`` bounds, None for no step."""
+    for step in steps:
+        covered += step.stretch.count
+        values = step.last() if values is None else np.minimum(step.before(values), known(covered))
+    assert values is not None  # there is a stretch
+    return values

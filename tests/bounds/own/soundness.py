@@ -1,6 +1,8 @@
 """The bounds of this package against exact laws: a grid of 200 settings, and 2,000 short runs.
 
-    python -m tests.bounds.own.soundness [grid|random|sampled] [first] [last]
+Parallel moves are compared with published allocations on 3,000 runs with cyclic batches besides.
+
+    python -m tests.bounds.own.soundness [grid|random|sampled|moves] [first] [last]
 
 prints one line for each violation and a summary. The low ends of the laws' brackets are compared,
 so that errors of the laws can hide a violation and never feign one.
@@ -17,6 +19,8 @@ from typing import Any
 import numpy as np
 
 from audit import Batching, NoisySGD, Order, Relation, bounds, exact
+from audit.bounds.own.coupling_curve import shifts_curve
+from audit.bounds.own.run import Run
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -235,6 +239,53 @@ def check_sampled(count: int, seed: int) -> list[str]:
     return wrong
 
 
+def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
+    """Return a random mechanism with whole cycles, which may contract, in a domain or without."""
+    b, batches = int(random.integers(1, 4)), int(random.integers(1, 13))
+    eta, gap = float(random.choice([0.1, 0.5, 1.0])), float(10 ** random.uniform(-5, -0.01))
+    smoothness = float(random.choice([1.0, 1 / eta, 1.999 / eta]))
+    strong = min(gap / eta, smoothness) if random.random() < 0.7 else 0.0
+    domain = float(10 ** random.uniform(-1, 1.5)) if strong == 0 or random.random() < 0.3 else None
+    return NoisySGD(
+        steps=batches * int(random.integers(1, 40)),
+        dataset_size=b * batches,
+        batch_size=b,
+        step_size=eta,
+        noise_std=float(10 ** random.uniform(-1.5, 1)),
+        lipschitz=0.5,
+        smoothness=smoothness,
+        strong_convexity=strong,
+        diameter=domain,
+        batching=Batching.CYCLIC,
+    )
+
+
+def check_moves(count: int, seed: int) -> list[str]:
+    """Compare parallel moves with published allocations, and with exact laws of short runs."""
+    random, wrong, gains = np.random.default_rng(seed), [], {"cl25.theorem_a_1": 1.0}
+    for _ in range(3 * count):
+        m = cyclic_mechanism(random)
+        mu = shifts_curve(Run.of(m)).mu
+        others = {"cl25.theorem_a_1": math.sqrt(bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0))}
+        for id in ("bsa24.theorem_4_4", "bsa24.theorem_4_5", "bsa24.theorem_4_6"):
+            if id in bounds.applicable(m):
+                others[id] = bounds.evaluate(id, m).mu
+        for id, other in others.items():
+            gains[id] = max(gains.get(id, 1.0), other / mu)
+            if mu > other * (1 + 1e-9):
+                wrong.append(f"moves: mu {mu} above {other} of {id} for {m}")
+    print(f"{3 * count} runs, largest gains over published allocations: {gains}", flush=True)
+    for _ in range(count):
+        while True:
+            m, pair = short_run(random)
+            if m.batching in (Batching.FULL, Batching.CYCLIC):
+                break
+        curve = shifts_curve(Run.of(m))
+        wrong += check({"moves": curve}, [pair], (0.5 * curve.mu, 3 * curve.mu))[0]
+    print(f"{count} short runs, {len(wrong)} violations", flush=True)
+    return wrong
+
+
 def main() -> None:
     """Run one part, or all."""
     part = sys.argv[1] if len(sys.argv) > 1 else "all"
@@ -249,6 +300,9 @@ def main() -> None:
     if part in ("sampled", "all"):
         count, seed = numbers if numbers else (1000, 20262)
         wrong += check_sampled(count, seed)
+    if part in ("moves", "all"):
+        count, seed = numbers if numbers else (1000, 20263)
+        wrong += check_moves(count, seed)
     print("\n".join(wrong))
     print(f"{len(wrong)} violations")
 

@@ -13,7 +13,7 @@ from scipy.integrate import quad
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.kernels import PADDING, mirror, split, weigh
-from audit.bounds.own.recursion import Grid, Step, Stretch, stretches
+from audit.bounds.own.recursion import Grid, Step, Stretch, layouts
 from audit.bounds.own.run import Run
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
@@ -206,7 +206,7 @@ def test_merged_shifts_are_the_cheapest():
         ]
         assert cycles.parallel(start, end) == pytest.approx(math.sqrt(min(feasible)), rel=1e-5)
     run = Run(60, 0.1, 0.02, 0.05, 1.0, 1, 1.0)
-    [merged] = stretches(run, 5)
+    [[merged]] = layouts(run, 5, 1.0)
     c = 0.95
     assert merged.contraction == pytest.approx(c**5)
     assert merged.shift == pytest.approx(0.02 * sum(c**k for k in range(5)))
