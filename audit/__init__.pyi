@@ -18,6 +18,7 @@ from .curves import Order as Order
 from .mechanism import Batching as Batching
 from .mechanism import Composition as Composition
 from .mechanism import Divisor as Divisor
+from .mechanism import Losses as Losses
 from .mechanism import NoisySGD as NoisySGD
 from .mechanism import Relation as Relation
 from .mechanism import Release as Release

@@ -9,9 +9,12 @@ from functools import partial
 
 from audit.constructions import (
     BiasedWalk,
+    ChangingPair,
     Construction,
     CyclicQuadraticPair,
     DriftedWalk,
+    Phase,
+    PiecewiseLinear,
     QuadraticPair,
     ResetWalk,
     TwoSidedWalk,
@@ -19,8 +22,8 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import ExplicitPair, ExponentialMechanism
 from audit.constructions.explicit_laws import AllIterates
-from audit.constructions.gradient_limits import others_range
-from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
+from audit.constructions.gradient_limits import others_range, record_pushes
+from audit.mechanism import Batching, Composition, Losses, NoisySGD, Relation, Release
 from audit.search.found_pairs import shipped
 
 Make = Callable[[], Construction]
@@ -32,6 +35,10 @@ _MOST_KINDS = 20_000
 _SHARES = (1.0, 0.5, 0.25)
 # ... and drifts in multiples of the one that crosses the domain once.
 _CROSSINGS = (1.5, 1.0, 0.75, 0.5, 2.0, 3.0)
+
+# A drift toward one end that grows before the end of the run, found by a search at v D/s^2 = 0.1:
+# the time before the end as a share of (D/s)^2 steps, and the drift of a step in units of s^2/D.
+_GROWING = ((0.64, 0.4), (0.32, 1.3), (0.16, 3.2), (0.08, 5.4), (0.04, 7.8), (0.02, 9.6))
 
 
 def candidate_pairs(mechanism: NoisySGD | Composition) -> Iterator[Construction | ExplicitPair]:
@@ -78,6 +85,8 @@ def _attempts(m: NoisySGD) -> Iterator[Make]:
         yield partial(DriftedWalk, m, drift=drift, position=0)
     yield from _drifted(m, half)
     yield from _contracting(m)
+    if m.losses is Losses.CHANGING:
+        yield partial(_growing_drift, m)
     if m.batching is Batching.CYCLIC:
         low, high = others_range(m)
         if math.isfinite(high):
@@ -118,6 +127,24 @@ def _drifted(m: NoisySGD, half: float | None) -> Iterator[Make]:
             if low <= sign * drift / scale <= high:
                 for start in (0.0,) if half is None else (-sign * half, 0.0):
                     yield partial(DriftedWalk, m, drift=sign * drift, start=start)
+
+
+def _growing_drift(m: NoisySGD) -> ChangingPair:
+    """Return a pair whose other records push ever more towards the left end."""
+    if m.diameter is None or m.dataset_size == 1:
+        raise ValueError("needs a bounded domain and other records")
+    eta, (low, high) = m.constant_step_size, others_range(m)
+    spread = m.step_std**2 / m.diameter
+    share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
+    pushes = [PiecewiseLinear.constant(-push) for push in record_pushes(m)]
+    phases, left = [], m.steps
+    times = [round(time * (m.diameter / m.step_std) ** 2) for time, _ in _GROWING] + [0]
+    for end, drift in zip(times, (0.0, *(drift for _, drift in _GROWING)), strict=True):
+        if end < left:
+            gradient = min(max(drift * spread / (eta * share), -high), -low)
+            phases.append(Phase(left - end, PiecewiseLinear.constant(gradient), *pushes))
+            left = end
+    return ChangingPair(m, tuple(phases), start=m.diameter / 2)
 
 
 def _contracting(m: NoisySGD) -> Iterator[Make]:

@@ -2,6 +2,7 @@
 
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import batched_process
+from audit.constructions.changing import ChangingPair, Phase
 from audit.constructions.cycles import CyclicQuadraticPair, WallPinnedWalk
 from audit.constructions.gradients import GradientPair
 from audit.constructions.holder import HolderForm, HolderPair
@@ -31,6 +32,7 @@ from audit.constructions.walks import BiasedWalk, DriftedWalk, TwoSidedWalk
 __all__ = [
     "Affine",
     "BiasedWalk",
+    "ChangingPair",
     "Construction",
     "CyclicQuadraticPair",
     "DependentStep",
@@ -41,6 +43,7 @@ __all__ = [
     "Inadmissible",
     "LatticeWalk",
     "Mapped",
+    "Phase",
     "PiecewiseLinear",
     "PolynomialUpdate",
     "PowerUpdate",

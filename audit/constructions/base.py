@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from audit import validate
 from audit.constructions.process import Process
-from audit.mechanism import Choice, NoisySGD
+from audit.mechanism import Choice, Losses, NoisySGD
 
 
 class Inadmissible(ValueError):
@@ -25,8 +25,9 @@ class Construction(ABC):
 
     A subclass that checks its own parameters calls ``super().__post_init__()`` first. This refuses
     choices of the mechanism that are neither covered by default
-    (`audit.mechanism.COVERED_BY_DEFAULT`) nor listed in ``covers``. Files refer to a construction
-    by ``kind``, its class name; see `audit.constructions.registry`.
+    (`audit.mechanism.COVERED_BY_DEFAULT`) nor listed in ``covers``. ``Losses.CHANGING`` needs no
+    listing: a pair of fixed losses is one of changing losses. Files refer to a construction by
+    ``kind``, its class name; see `audit.constructions.registry`.
 
     Parameters
     ----------
@@ -54,7 +55,8 @@ class Construction(ABC):
 
     def __post_init__(self) -> None:
         validate.instance(NoisySGD, mechanism=self.mechanism)
-        refusal = self.mechanism.uncovered(self.covers)
+        # fixed losses are a special case of changing ones
+        refusal = self.mechanism.uncovered((*self.covers, Losses.CHANGING))
         if refusal is not None:
             raise Inadmissible(f"{self.name} {refusal}")
 

@@ -9,7 +9,7 @@ from audit import validate
 from audit.constructions.epochs import StepMaker, epoch_steps
 from audit.constructions.process import Path, Process, Segment, Step, Wall, split
 from audit.constructions.sampling import BatchUpdate, sampled_step
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Losses, NoisySGD, Relation, Release
 
 _EPOCHS = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)  # new batches in every epoch
 
@@ -110,7 +110,7 @@ def cyclic_process(
 
 def _check_covered(mechanism: NoisySGD) -> None:
     # the updates define the neighbours
-    refusal = mechanism.uncovered((*SAMPLERS, *Relation))
+    refusal = mechanism.uncovered((*SAMPLERS, *Relation, Losses.CHANGING))
     if refusal is not None:
         raise ValueError(f"this process {refusal}")
 

@@ -63,7 +63,7 @@ def construction(cls: _Class) -> _Class:
     --------
     >>> import audit
     >>> sorted(audit.constructions.kinds())[:2]
-    ['BiasedWalk', 'CyclicQuadraticPair']
+    ['BiasedWalk', 'ChangingPair']
     """
     if not dataclasses.is_dataclass(cls) or codec.kind_of(cls) != cls.__name__:
         raise validate.fail("construction", "a dataclass derived from Construction", cls)

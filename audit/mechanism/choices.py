@@ -1,4 +1,4 @@
-"""The choices of a mechanism: batching, adjacency, release and divisor."""
+"""The choices of a mechanism: batching, adjacency, release, divisor and losses."""
 
 from __future__ import annotations
 
@@ -131,7 +131,25 @@ class Divisor(enum.Enum):
     ACTUAL = "actual"
 
 
-Choice = Batching | Relation | Release | Divisor
+class Losses(enum.Enum):
+    """Whether the loss of a record is the same in every step.
+
+    Attributes
+    ----------
+    FIXED
+        One dataset for the whole run: a record has the same loss whenever it is used.
+    CHANGING
+        Each step uses losses of its own, chosen before the run: a stream of data, a curriculum,
+        fresh augmentations. Each of them meets the assumptions, and both datasets share all of them
+        except for the differing record's. A bound for changing losses holds for fixed ones; a lower
+        bound for changing losses says nothing about fixed ones.
+    """
+
+    FIXED = "fixed"
+    CHANGING = "changing"
+
+
+Choice = Batching | Relation | Release | Divisor | Losses
 
 COVERED_BY_DEFAULT: frozenset[Choice] = frozenset(
     {
@@ -147,6 +165,7 @@ COVERED_BY_DEFAULT: frozenset[Choice] = frozenset(
         Release.RANDOM_SKIP,
         Release.EXPONENTIAL_MECHANISM,
         Divisor.NOMINAL,
+        Losses.FIXED,
     }
 )
 """Choices that every bound, construction and kernel either supports or refuses explicitly.

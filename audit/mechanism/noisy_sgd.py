@@ -28,6 +28,7 @@ from audit.mechanism.choices import (
     Batching,
     Choice,
     Divisor,
+    Losses,
     Relation,
     Release,
 )
@@ -95,6 +96,8 @@ class NoisySGD:
         Probability q with which a (truncated) Poisson batch includes a record, for rates where q n
         is not a whole number; ``batch_size`` is then the divisor only. Requires the release of all
         iterates. Defaults to b/n.
+    losses : Losses, default: Losses.FIXED
+        Whether a record has the same loss in every step.
 
     Raises
     ------
@@ -130,6 +133,7 @@ class NoisySGD:
     max_batch_size: int | None = None
     participations: int = 1
     poisson_rate: float | None = None
+    losses: Losses = Losses.FIXED
 
     shorthands: ClassVar[Mapping[str, Any]] = MappingProxyType({"step_size": StepSchedule})
 
@@ -153,6 +157,7 @@ class NoisySGD:
         validate.instance(Relation, relation=self.relation)
         validate.instance(Release, release=self.release)
         validate.instance(Divisor, divisor=self.divisor)
+        validate.instance(Losses, losses=self.losses)
         self._check_batches()
         self._check_losses()
 
@@ -240,7 +245,7 @@ class NoisySGD:
             A reason such as ``"needs another release, got release='all iterates'"``; None if every
             choice is covered.
         """
-        for name in ("batching", "relation", "release", "divisor"):
+        for name in ("batching", "relation", "release", "divisor", "losses"):
             choice = getattr(self, name)
             if choice not in COVERED_BY_DEFAULT and choice not in also:
                 return f"needs another {name}, got {name}={choice.value!r}"

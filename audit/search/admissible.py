@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from audit.constructions.base import Construction, Inadmissible
 from audit.constructions.process import DependentStep, Path, Process, Step
 from audit.constructions.updates import UpdateMap
-from audit.mechanism import Batching, NoisySGD, Relation
+from audit.mechanism import Batching, Losses, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
@@ -35,7 +35,8 @@ def check_admissible(pair: Construction) -> None:
     steps with the same noise and the same probabilities of batches. An update of batch size b moves
     the state by at most eta L. Updates of the two datasets differ by at most eta S/b, and only in
     steps that can contain the record. Slopes lie in [1 - eta M, 1 - eta m] (up to 1 + eta M for
-    losses that need not be convex).
+    losses that need not be convex). Fixed losses give the same updates in all steps that use a
+    batch with the same step size.
 
     Parameters
     ----------
@@ -70,6 +71,7 @@ def check_admissible(pair: Construction) -> None:
         if len(one) != len(other) or one.probability != other.probability:
             raise Inadmissible("the processes must have the same paths")
         positions = set()
+        taken: dict[tuple[int, float], tuple[Step, Step]] = {}
         memories = {0: 1.0}  # and their probabilities
         for position, eta, a, b in _together(m, one, other):
             if (a, b) not in seen:
@@ -77,6 +79,8 @@ def check_admissible(pair: Construction) -> None:
                 _check_step(m, eta, a, b, memories, grid)
             if a.maps != b.maps:
                 positions.add(position)
+            batch = position if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) else 0
+            _check_fixed(m, taken.setdefault((batch, eta), (a, b)), (a, b))
             memories = _after(a if isinstance(a, DependentStep) else b, memories)
         if m.batching in (Batching.CYCLIC, Batching.SHUFFLED) and len(positions) > 1:
             raise Inadmissible(f"one batch of the cycle holds the record, got {len(positions)}")
@@ -96,6 +100,17 @@ def _together(m: NoisySGD, one: Path, other: Path) -> Iterator[tuple[int, float,
                 at = begun + repeat * period + k
                 yield at % length, float(m.step_sizes[at]), a, b
         begun += len(first)
+
+
+def _check_fixed(m: NoisySGD, before: tuple[Step, Step], now: tuple[Step, Step]) -> None:
+    """Refuse other updates than before from the same batch, if losses are fixed."""
+    # epochs with new batches have steps that depend on the epoch so far
+    new_batches = (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)
+    if m.losses is Losses.FIXED and m.batching not in new_batches and before != now:
+        raise Inadmissible(
+            "fixed losses must give the same updates whenever a batch is used, "
+            "got updates that change over time"
+        )
 
 
 def _after(step: Step, memories: dict[int, float]) -> dict[int, float]:

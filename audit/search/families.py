@@ -16,7 +16,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.constructions import GradientPair, PiecewiseLinear
+from audit.constructions import Construction, GradientPair, PiecewiseLinear
 from audit.constructions.batches import cycle_length
 from audit.constructions.epochs import MOST_FOLLOWED
 from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
@@ -149,14 +149,14 @@ class Family:
             "drift": (1 + math.copysign(min(share, 1.0), gradient)) / 2,
             "start": (1 + start / self._half) / 2,
         }
-        return np.clip([known[name] for name in self.names(0)], 0, 1)
+        return np.clip([known.get(name, self._neutral(name)) for name in self.names(0)], 0, 1)
 
     @property
     def _unit(self) -> float:
         """The gradient that moves a step by s^2/D."""
         return self._eta * self.mechanism.noise_std**2 / (2 * self._half)
 
-    def pair(self, point: Array, stage: int) -> GradientPair:
+    def pair(self, point: Array, stage: int) -> Construction:
         """Return the pair at a point of the unit cube of ``stage``.
 
         Raises

@@ -22,11 +22,12 @@ from audit.constructions import (
     Inadmissible,
     QuadraticPair,
 )
-from audit.mechanism import Batching, NoisySGD
+from audit.mechanism import Batching, Losses, NoisySGD
 from audit.search.admissible import check_admissible
+from audit.search.changing_families import all_families
 from audit.search.clock import Clock, OutOfTime
 from audit.search.evaluation import fine_law, quick_value
-from audit.search.families import Family, families
+from audit.search.families import Family
 from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tightest_bound
 
 Array = NDArray[np.float64]
@@ -83,9 +84,9 @@ def worst_case(
     """Search the admissible pairs of a mechanism for the one that is easiest to distinguish.
 
     Every family of `audit.search.families` is sampled and then refined: first in drift and start
-    alone, then with curvature, then with free shapes. The order of the pairs depends on ``seed``
-    only, and the budget ends the search. With ``evaluations`` alone the result is the same on every
-    machine.
+    alone, then with curvature, then with free shapes. If losses change, so does the drift. The
+    order of the pairs depends on ``seed`` only, and the budget ends the search. With
+    ``evaluations`` alone the result is the same on every machine.
 
     Parameters
     ----------
@@ -134,7 +135,7 @@ def worst_case(
     elif evaluations is None:
         raise ValueError("budget or evaluations must be given, got neither")
     validate.integer(0, seed=seed)
-    refusal = mechanism.uncovered(GradientPair.covers)
+    refusal = mechanism.uncovered((*GradientPair.covers, Losses.CHANGING))
     if refusal is not None:
         raise ValueError(f"the search {refusal}")
     if delta is not None and objective is None:
@@ -151,7 +152,7 @@ def worst_case(
             evaluator.value(pair)
         if _is_tight(mechanism, evaluator):
             raise _Finished
-        members = list(families(mechanism))
+        members = list(all_families(mechanism))
         for family in members[: 1 if hints else 0]:
             points = np.array([family.locate(*hint) for hint in hints])
             _refined(family, 0, [], points, evaluator)

@@ -75,7 +75,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
             "settings.paper.pair.strat must be left out of a BiasedWalk, got 5; did you mean",
         ),
         (["bounds=[at22.theorm_3_1]"], "bounds[0] must be the id of a bound in the catalogue, got"),
-        (["settings.paper.pair.kind=Walk"], "kind must be one of BiasedWalk, CyclicQuadraticPair,"),
+        (["settings.paper.pair.kind=Walk"], "kind must be one of BiasedWalk, ChangingPair,"),
         (
             ["settings.paper.pair.drift=0.1"],
             "settings.paper.pair.drift must be left out of a BiasedWalk, got 0.1",

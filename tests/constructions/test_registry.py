@@ -14,12 +14,14 @@ import audit
 from audit import constructions, validate
 from audit.constructions import (
     BiasedWalk,
+    ChangingPair,
     Construction,
     DriftedWalk,
     GradientPair,
     HolderForm,
     HolderPair,
     Inadmissible,
+    Phase,
     PiecewiseLinear,
     Process,
     ResetWalk,
@@ -65,6 +67,7 @@ CLIPPED = audit.NoisySGD(
     convex=False,
     batching=audit.Batching.WITHOUT_REPLACEMENT,
 )
+CHANGING = dataclasses.replace(M, losses=audit.Losses.CHANGING)
 LINE = PiecewiseLinear((-1.0, 1.0), (-1.0, 1.0), (0.0, 0.0))
 
 PAIRS = [
@@ -77,6 +80,7 @@ PAIRS = [
     constructions.CyclicQuadraticPair(M),
     GradientPair(M, others=LINE, record=PiecewiseLinear.constant(1.0)),
     GradientPair(M, others_after=LINE),
+    ChangingPair(CHANGING, (Phase(3, LINE), Phase(1, record=PiecewiseLinear.constant(1.0)))),
     HolderPair(HOLDER, scale=0.5, form=HolderForm.SIGNED),
     constructions.LatticeWalk(CLIPPED, spacing=9.0, down=2),
 ]
@@ -121,10 +125,10 @@ def test_short_spellings() -> None:
 @pytest.mark.parametrize(
     ("kind", "parameters", "message"),
     [
-        ("Walk", {}, "pair.kind must be one of BiasedWalk, Cyclic"),
+        ("Walk", {}, "pair.kind must be one of BiasedWalk, Changing"),
         ("TwoSideWalk", {}, "got 'TwoSideWalk'; did you mean 'TwoSidedWalk'?"),
-        ("AuxiliaryWalk", {}, "pair.kind must be one of BiasedWalk, Cyclic"),
-        (None, {}, "pair.kind must be one of BiasedWalk, Cyclic"),
+        ("AuxiliaryWalk", {}, "pair.kind must be one of BiasedWalk, Changing"),
+        (None, {}, "pair.kind must be one of BiasedWalk, Changing"),
         (
             "TwoSidedWalk",
             {"drift": 0.1},

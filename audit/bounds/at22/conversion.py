@@ -18,7 +18,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import AT22
 from audit.curves.base import PrivacyCurve
 from audit.curves.tails import TailCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -173,6 +173,7 @@ def bun_steinke(*, rho: float, delta: float) -> float:
     ),
     assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def conversion(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound (B.1) converted by Lemma 2.5 at the best order: rho + 2 sqrt(rho log(1/delta)).

@@ -26,7 +26,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import AT22
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
 """Assumptions of a contractive noisy iteration that releases its last iterate."""
@@ -41,6 +41,7 @@ CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
     ),
     assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
@@ -76,6 +77,7 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     assumes=(FIXED_ORDER, *CONVEX_ITERATION, CONSTANT_STEP_SIZE),
     status=Status.CORRECTED,
     record_scope=RecordScope.INDEX,
+    covers=(Losses.CHANGING,),
 )
 def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Batches in fixed order, any number of steps (equation (5.4), with its constant).
@@ -112,6 +114,7 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     ),
     status=Status.AS_PRINTED,
     record_scope=RecordScope.INDEX,
+    covers=(Losses.CHANGING,),
 )
 def theorem_5_6(
     mechanism: NoisySGD, *, index: int | None = None, length: int | None = None

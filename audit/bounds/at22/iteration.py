@@ -20,7 +20,7 @@ from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import AT22
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -35,6 +35,7 @@ Array = NDArray[np.float64]
     assumes=(FIXED_SIZE, *CONVEX_ITERATION),
     status=Status.AS_PRINTED,
     other_runs=("shifts", "allocations"),
+    covers=(Losses.CHANGING,),
 )
 def proposition_2_17(
     mechanism: NoisySGD,
@@ -77,6 +78,7 @@ def proposition_2_17(
     assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
     status=Status.AS_PRINTED,
     other_runs=("shifts", "allocations", "distance"),
+    covers=(Losses.CHANGING,),
 )
 def proposition_3_2(
     mechanism: NoisySGD,
@@ -121,6 +123,7 @@ def proposition_3_2(
     assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
     status=Status.AS_PRINTED,
     other_runs=("shifts", "allocations", "distance"),
+    covers=(Losses.CHANGING,),
 )
 def proposition_5_4(
     mechanism: NoisySGD,

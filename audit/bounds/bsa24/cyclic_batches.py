@@ -35,7 +35,7 @@ from audit.bounds.sources import BSA24
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD, Release
+from audit.mechanism import Losses, NoisySGD, Release
 
 Array = NDArray[np.float64]
 
@@ -94,7 +94,7 @@ _STRONGLY_CONVEX = (
     statement="cyclic batches, composition: mu-GDP with mu = (L/(b sigma)) sqrt(E)",
     assumes=(LAST_OR_ALL_ITERATES, CYCLIC, WHOLE_EPOCHS),
     status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
+    covers=(Losses.CHANGING, Release.ALL_ITERATES),
 )
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).
@@ -118,6 +118,7 @@ def _old_epochs(gap: float, length: int) -> float:
     ),
     assumes=_STRONGLY_CONVEX,
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, cyclic batches (Theorem 4.5).
@@ -150,6 +151,7 @@ def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
         ENOUGH_EPOCHS,
     ),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
     """Convex losses on a bounded domain, cyclic batches (Theorem 4.6).

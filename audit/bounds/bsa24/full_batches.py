@@ -30,7 +30,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import NoisySGD, Relation, Release
+from audit.mechanism import Losses, NoisySGD, Relation, Release
 
 
 def crossing_time(mechanism: NoisySGD, batch: int) -> float:
@@ -75,7 +75,7 @@ ENOUGH_STEPS = Assumption(
     statement="full batches, composition: mu-GDP with mu = (L/(n sigma)) sqrt(t)",
     assumes=(LAST_OR_ALL_ITERATES, FULL_BATCHES),
     status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
+    covers=(Losses.CHANGING, Relation.ADD_REMOVE, Release.ALL_ITERATES),
 )
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for full batches (Theorem 4.1): G(S sqrt(t)/(n sigma)).
@@ -103,6 +103,7 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
         CONSTANT_STEP_SIZE,
     ),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, full batches (Theorem 4.2).
@@ -137,6 +138,7 @@ def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
         ENOUGH_STEPS,
     ),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
     """Convex losses on a bounded domain, full batches (Theorem 4.3).

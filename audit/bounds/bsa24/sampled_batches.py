@@ -36,7 +36,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import NoisySGD, Release
+from audit.mechanism import Losses, NoisySGD, Release
 
 Array = NDArray[np.float64]
 
@@ -270,7 +270,7 @@ TWO_STEPS = Assumption(
     ),
     assumes=(LAST_OR_ALL_ITERATES, WITHOUT_REPLACEMENT),
     status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
+    covers=(Losses.CHANGING, Release.ALL_ITERATES),
 )
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for batches drawn without replacement (Theorem 4.8).
@@ -300,6 +300,7 @@ def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
         TWO_STEPS,
     ),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
@@ -354,6 +355,7 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
         CONSTANT_STEP_SIZE,
     ),
     status=Status.AS_PRINTED,
+    covers=(Losses.CHANGING,),
 )
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Convex losses on a bounded domain, batches drawn without replacement (Theorem 4.10).

@@ -24,7 +24,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 
 def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
@@ -205,6 +205,7 @@ def _given_shifts(
     assumes=(LAST_ITERATE, FULL_BATCHES, SMOOTH, UNCLIPPED, CONSTANT_STEP_SIZE),
     status=Status.AS_PRINTED,
     other_runs=("shifts",),
+    covers=(Losses.CHANGING,),
 )
 def theorem_3_3(
     mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None

@@ -41,6 +41,7 @@ from audit.bounds.sources import CL25
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
+from audit.mechanism import Losses as LossesInTime
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
@@ -117,6 +118,7 @@ FULL_BATCH_STEPS = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
     ),
     assumes=(*FULL_BATCH_STEPS, SMOOTH),
     status=Status.AS_PRINTED,
+    covers=(LossesInTime.CHANGING,),
 )
 def theorem_3_1(
     mechanism: NoisySGD,
@@ -166,6 +168,7 @@ def theorem_3_1(
     ),
     assumes=(*FULL_BATCH_STEPS, SMOOTH),
     status=Status.CORRECTED,
+    covers=(LossesInTime.CHANGING,),
 )
 def theorem_3_1_gaussian(
     mechanism: NoisySGD,

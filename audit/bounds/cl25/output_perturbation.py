@@ -24,7 +24,7 @@ from audit.bounds.sources import CL25
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 LAST_STEP_BOUNDED = Assumption(
     "a bound on the last update: smoothness, holder, lipschitz or clip_norm",
@@ -75,6 +75,7 @@ def _last_distance(mechanism: NoisySGD) -> float:
     ),
     assumes=(*FULL_BATCH_STEPS, BOUNDED_DOMAIN, LAST_STEP_BOUNDED),
     status=Status.CORRECTED,
+    covers=(Losses.CHANGING,),
 )
 def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """G(min(c D + s, D + 2 eta K)/sigma) with s = 2 eta K/n, from the last step only.

@@ -39,7 +39,7 @@ from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
 
@@ -330,6 +330,7 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
     ),
     assumes=ASSUMPTIONS,
     status=Status.OWN,
+    covers=(Losses.CHANGING,),
 )
 def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     """Return delta(eps) <= delta_(f_m)(eps) + beta_m, at the best m.
