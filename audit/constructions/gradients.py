@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 import math
 from dataclasses import dataclass
@@ -99,6 +100,7 @@ class GradientPair(Construction):
     def _update(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
         b = self.mechanism.batch_size
 
+        @functools.cache  # batches of a cycle are much the same
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
             lines = [(-eta * (count + holds_record) / b, self.shared)]
             if count:

@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, ClassVar
 
@@ -141,7 +142,8 @@ class PiecewiseLinear(UpdateMap):
     def __post_init__(self) -> None:
         for name in ("points", "values", "slopes"):
             numbers = tuple(float(number) for number in getattr(self, name))
-            validate.finite(**{f"{name}_{i}": number for i, number in enumerate(numbers)})
+            if not all(map(math.isfinite, numbers)):
+                validate.finite(**{f"{name}_{i}": number for i, number in enumerate(numbers)})
             object.__setattr__(self, name, numbers)
         if not self.points or len(self.points) != len(self.values) or len(self.slopes) != 2:
             raise ValueError(
@@ -213,16 +215,22 @@ class PiecewiseLinear(UpdateMap):
         values = np.sum([weight * line(points) for weight, line in weighted], axis=0)
         left = math.fsum(weight * line.slopes[0] for weight, line in weighted)
         right = math.fsum(weight * line.slopes[1] for weight, line in weighted)
-        return PiecewiseLinear(tuple(points), tuple(values), (left, right))
+        return PiecewiseLinear(tuple(points.tolist()), tuple(values.tolist()), (left, right))
+
+    @cached_property
+    def _table(self) -> tuple[Array, Array]:
+        return np.array(self.points), np.array(self.values)
 
     def __call__(self, x: Array) -> Array:
         """Apply the map elementwise to an array of states."""
         states = np.asarray(x, dtype=np.float64)
-        inside = np.interp(states, self.points, self.values)
+        result = np.interp(states, *self._table)
         left, right = self.slopes
-        below = np.minimum(states - self.points[0], 0.0)
-        above = np.maximum(states - self.points[-1], 0.0)
-        return np.asarray(inside + left * below + right * above)
+        if left:
+            result = result + left * np.minimum(states - self.points[0], 0.0)
+        if right:
+            result = result + right * np.maximum(states - self.points[-1], 0.0)
+        return np.asarray(result)
 
     @property
     def kinks(self) -> tuple[float, ...]:
@@ -249,8 +257,9 @@ class PiecewiseLinear(UpdateMap):
         tuple of (float, float)
             Least and largest slope.
         """
-        inner = np.diff(self.values) / np.diff(self.points)
-        slopes = [self.slopes[0], *inner.tolist(), self.slopes[1]]
+        pairs = itertools.pairwise(zip(self.points, self.values, strict=True))
+        inner = [(after[1] - before[1]) / (after[0] - before[0]) for before, after in pairs]
+        slopes = [self.slopes[0], *inner, self.slopes[1]]
         ends = [-math.inf, *self.points, math.inf]
         met = [
             s for s, a, b in zip(slopes, ends[:-1], ends[1:], strict=True) if a < high and b > low
@@ -270,8 +279,8 @@ class PiecewiseLinear(UpdateMap):
         tuple of (float, float)
             Least and largest value; may be infinite.
         """
-        bends = [x for x in self.points if low <= x <= high]
-        values = [float(v) for v in self(np.array(bends))]
+        bends = zip(self.points, self.values, strict=True)
+        values = [value for x, value in bends if low <= x <= high]
         for end, slope, sign in ((low, self.slopes[0], -1.0), (high, self.slopes[1], 1.0)):
             if math.isfinite(end):
                 values.append(float(self(np.array(end))))

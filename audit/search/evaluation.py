@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from audit import exact
 from audit.constructions.base import Construction
-from audit.constructions.process import Process, Wall
 from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.from_pair import TAIL, laws_after
 from audit.exact.noise_reach import LARGEST_REACH, push_apart
@@ -22,25 +21,17 @@ from audit.exact.propagation import (
     Resolution,
     domain_panels,
     laws_on,
-    squaring_pays,
 )
 from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import Panels, gauss_legendre, interpolate
-from audit.numerics.transfer import (
-    DenseOperator,
-    NoisyMap,
-    State,
-    first_step,
-    masses_of,
-    state_of,
-)
+from audit.numerics.transfer import State
 from audit.search.clock import Clock
 from audit.search.families import families
 from audit.search.objectives import Epsilon, Objective
+from audit.search.quick_laws import quick_states
 
 Array = NDArray[np.float64]
-_Run = tuple[NoisyMap, float, int]  # the step, where it starts, and how often
 
 # Three to four nodes per standard deviation: an error of about 1e-5, in milliseconds. Certificates
 # are computed from finer laws.
@@ -54,7 +45,6 @@ _TYPICAL_DELTA = 1e-5
 _PER_KERNEL, _PER_PRODUCT, _REACHED_NODES = 2e-8, 4e-10, 100
 _SAME_MASS = 1e-3
 _CURVE_PER_QUICK = 12.0  # times that a curve's four laws take as long, work for work
-_FORGOTTEN = 1e-15  # of the starting place: less than what squarings round
 _MOST_STEPS = 10_000  # most steps of a candidate that are computed one by one
 
 
@@ -76,10 +66,8 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         if closed is not None:
             return objective.bracket(closed)[0]
     panels = domain_panels(processes, COARSE, objective.tail)
-    plain = [_plain_run(process, panels) for process in processes]
-    if plain[0] is not None and plain[1] is not None:
-        clock.check()
-        states = _plain_states((plain[0], plain[1]), panels)
+    states = quick_states(processes, panels, clock.check)
+    if states is not None:
         value = objective.quick(*_log_masses(states, panels))
         if math.isfinite(value):
             return value
@@ -95,51 +83,6 @@ def quick_value(pair: Construction, objective: Objective, clock: Clock = _ENDLES
         ]
         value = objective.quick(*_log_masses([law.state for law in laws], panels))
     return value
-
-
-def _plain_run(process: Process, panels: Panels) -> _Run | None:
-    """Return the repeated step of a short interval, its start and the number of repetitions.
-
-    None for any other process.
-    """
-    if panels.nodes.size + 2 > LARGEST_DENSE or len(process.paths) > 1 or process.memories > 1:
-        return None
-    [path] = process.paths
-    steps = process.distinct_steps()
-    walls = process.lower_wall, process.upper_wall
-    finite = math.isfinite(process.lower) and math.isfinite(process.upper)
-    if len(steps) > 1 or len(path) < 2 or Wall.ABSORB in walls or not finite:
-        return None
-    [step] = steps
-    return NoisyMap(step.maps, step.weights, step.noise_std), process.start, len(path)
-
-
-def _plain_states(runs: tuple[_Run, _Run], panels: Panels) -> list[State]:
-    """Return the states of two runs of one length, whose matrices are squared side by side.
-
-    As `audit.exact.propagation`, but columns need not be scaled at every squaring: quick values are
-    less accurate than what that changes.
-    """
-    (_, _, steps), _ = runs
-    masses = [
-        masses_of(first_step(step, panels, start), panels)[:, None] for step, start, _ in runs
-    ]
-    operators = [DenseOperator.of(step, panels, (False, False)).matrix for step, _, _ in runs]
-    moved, matrices = np.stack(masses), np.stack(operators)
-    left = steps - 1
-    while squaring_pays(left, matrices.shape[-1]):
-        if left & 1:
-            moved = matrices @ moved
-        left >>= 1
-        matrices = matrices @ matrices
-        # total variation distance of the runs from both ends of the interval
-        apart = 0.5 * float(np.max(np.abs(matrices[..., 0] - matrices[..., -1]).sum(axis=1)))
-        if apart < 0.3:  # share of the starting point's effect that each application leaves
-            left = min(left, math.ceil(math.log(_FORGOTTEN) / math.log(max(apart, _FORGOTTEN))))
-            break
-    for _ in range(left):
-        moved = matrices @ moved
-    return [state_of(each[:, 0] / each.sum(), panels) for each in moved]
 
 
 def fine_law(
