@@ -32,8 +32,8 @@ from audit.bounds import at22
 from audit.bounds import cl25
 from audit.bounds import survey
 from audit.bounds import bsa24
-from audit.bounds import recent
 from audit.bounds import all_iterates
+from audit.bounds import recent
 from audit.bounds import own
 # isort: on
 

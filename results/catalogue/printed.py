@@ -12,7 +12,9 @@ from audit import exact
 from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import DriftedWalk
-from audit.curves import Order
+from audit.curves import GaussianCurve, Order
+from audit.dominating.matrix_mechanism import MatrixMechanism, Participation
+from audit.dominating.random_allocation import random_allocation
 from audit.isolation import search_in
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenarios_folder
@@ -24,6 +26,10 @@ _AT22 = (
 _CL25 = "Chien, Li (2025), "
 _SURVEY = "Boninsegna (2023), "
 _BSA24 = "Bok, Su, Altschuler (2024), Shifted Interpolation for Differential Privacy, "
+_FS25 = "Feldman, Shenfeld (2025), Privacy amplification by random allocation, "
+_SUN24 = "Sun, Shen, Tao (2024), Convergent Differential Privacy Analysis, "
+_LIANG26 = "Liang, Zhang, He, Wu, Xing (2026), An Improved Privacy and Utility Analysis, "
+_DP_ACCOUNTING = "google/differential-privacy, "
 _COLUMNS = ("composition", "Renyi", "ours")
 
 
@@ -67,6 +73,12 @@ def printed() -> tuple[Printed, ...]:
         _noise_split(),
         _shifts_of_an_epoch(),
         _last_epoch(),
+        _price_of_allocation(),
+        _addition_over_epochs(),
+        _averaged_batches(),
+        _proximal_factor(),
+        _marginal_accounting(),
+        _effective_sensitivity(),
     )
 
 
@@ -257,4 +269,111 @@ def _last_epoch() -> Printed:
         expected=steps_left / (epochs - place + 1),
         found=steps_left / (batches - place + 1),
         tolerance=0.0,
+    )
+
+
+def _price_of_allocation() -> Printed:
+    """One over the probability that Poisson batches of rate 1/t use a record, for many steps."""
+    return Printed(
+        id="fs25.section_1_1",
+        citation=f"{_FS25}section 1.1, on Theorem 4.3",
+        statement="what one allocation costs over Poisson batches, at most (t to infinity)",
+        expected=1.6,
+        found=1 / -math.expm1(-1),
+        tolerance=0.05,
+    )
+
+
+def _addition_over_epochs() -> Printed:
+    """One constant for ten epochs, where each has its own (z = .5, t = 2)."""
+    noise, length, epochs, delta = 0.5, 2, 10, 1e-5
+    shift = (1 - 1 / length) / (2 * noise**2)
+    of_means = GaussianCurve(math.sqrt(epochs / length) / noise).epsilon(delta)
+    pair = random_allocation(noise, steps_per_epoch=length, steps=length * epochs)
+    certified, _ = pair.epsilon_bracket(delta, order=Order.REVERSE)
+    return Printed(
+        id="fs25.code.addition",
+        citation="code of Feldman and Shenfeld (2025), random_allocation 1.0.4, "
+        "allocation_epsilon_direct_add",
+        statement=(
+            "epsilon of addition alone at delta = 1e-5 over 10 epochs of allocations to 1 of 2 "
+            "steps (z = .5): (1 - 1/t)/(2 z^2) is added once, not for each epoch"
+        ),
+        expected=of_means + shift,
+        found=certified,
+        tolerance=1e-9,
+        upper=True,
+    )
+
+
+def _averaged_batches() -> Printed:
+    """Share b/n of the divergence of a step, against two sampled normal laws (order 16)."""
+    # X: mean +1/2 with probability 1/4, else 0; the others differ as one record of size 2C does
+    found = sampled_gaussian_renyi(16.0, 0.25, 2.0, order=Order.FORWARD)
+    return Printed(
+        id="liang26.theorem_3_4.sampled",
+        citation=f"{_LIANG26}Theorem 3.4, first term",
+        statement=(
+            "the Renyi divergence of order 16 of one step (n = 8, b = 2, C = 2, sigma = 4) against "
+            "the mean over batches; here of the sampled Gaussian mechanism"
+        ),
+        expected=16 * 2 * 4 / (8 * 2 * 16),
+        found=float(found),
+        tolerance=1e-9,
+        upper=True,
+    )
+
+
+def _proximal_factor() -> Printed:
+    """Compare Table 1 with Theorem 4: the factor is under the root in one, not in the other."""
+    weight, smoothness, rounds = 5.0, 1.0, 1
+    ratio = (weight / (weight - smoothness)) ** rounds
+    root = math.sqrt((2 * weight - smoothness) / smoothness)
+    return Printed(
+        id="sun24.table_1.noisy_fedprox",
+        citation=f"{_SUN24}Theorem 4 beside one round of the Gaussian mechanism",
+        statement=(
+            "mu of one round over 2V/(sqrt(m) a sigma) for a = 5, M = 1; the factor "
+            "(r^T-1)/(r^T+1) should be under the root"
+        ),
+        expected=root * (ratio - 1) / (ratio + 1),
+        found=1.0,
+        tolerance=1e-12,
+        upper=True,
+    )
+
+
+def _two_releases() -> GaussianCurve:
+    """Return the exact curve of (f + Z_1, f/2 + Z_2) with unit noises and sensitivity 1."""
+    return GaussianCurve(math.hypot(1.0, 0.5))
+
+
+def _marginal_accounting() -> Printed:
+    return Printed(
+        id="dp_accounting.issue_428",
+        citation=f"{_DP_ACCOUNTING}issue 428",
+        statement=(
+            "the epsilon of one output (delta = 1e-5, sigma = 1) as a bound on two outputs of "
+            "which the second is half the first, with independent noises"
+        ),
+        expected=GaussianCurve(1.0).epsilon(1e-5),
+        found=_two_releases().epsilon(1e-5),
+        tolerance=1e-9,
+        upper=True,
+    )
+
+
+def _effective_sensitivity() -> Printed:
+    """Take the column (1, 1/2) as a strategy: normal vectors differ by their distance alone."""
+    matrix = MatrixMechanism(np.array([[1.0], [0.5]]), 1.0, Participation.single())
+    return Printed(
+        id="dp_accounting.pull_430",
+        citation=f"{_DP_ACCOUNTING}pull request 430",
+        statement=(
+            "sensitivity times the norm of (1, c) is exact for outputs coupled by factors c with "
+            "independent noises (c = 1/2)"
+        ),
+        expected=math.sqrt(1.25),
+        found=matrix.sensitivity().high,
+        tolerance=1e-9,
     )

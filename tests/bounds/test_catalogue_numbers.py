@@ -84,6 +84,7 @@ HOLDS = {
         "mcsherry_talwar table_1_renyi"
     ),
     "kong24": "theorem_2_2",
+    "fs25": "theorem_4_1 theorem_4_3 theorem_4_4",
 }
 REFUTED = {
     "fmtt18": (

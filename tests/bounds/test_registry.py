@@ -103,18 +103,21 @@ ORDER = (
     "bsa24.corollary_5_2",
     "bsa24.corollary_5_4",
     "bsa24.mcsherry_talwar",
-    "kong24.theorem_2_2",
-    "sun24.theorem_3_a",
-    "sun24.theorem_4",
-    "liang26.theorem_3_4",
-    "liang26.theorem_3_4_saturated",
-    "liang26.theorem_3_4_corrected",
     "accounting.full_batch",
     "accounting.poisson",
     "accounting.actual_divisor",
     "accounting.random_allocation",
     "accounting.shuffled",
     "accounting.truncated_poisson",
+    "kong24.theorem_2_2",
+    "sun24.theorem_3_a",
+    "sun24.theorem_4",
+    "fs25.theorem_4_3",
+    "fs25.theorem_4_4",
+    "fs25.theorem_4_1",
+    "liang26.theorem_3_4",
+    "liang26.theorem_3_4_saturated",
+    "liang26.theorem_3_4_corrected",
     "own.forgetting",
     "own.adaptive_shifts",
     "own.coupling",
@@ -128,7 +131,7 @@ def test_entries_come_in_the_order_of_the_papers():
 
 def test_entries_say_what_they_are():
     papers = {id.split(".")[0] for id in bounds.CATALOGUE}
-    recent = {"kong24", "sun24", "liang26"}
+    recent = {"kong24", "sun24", "fs25", "liang26"}
     assert papers == {"fmtt18", "at22", "cl25", "survey", "bsa24", *recent, "accounting", "own"}
     for id, entry in bounds.CATALOGUE.items():
         assert entry.id == id
