@@ -8,6 +8,7 @@ import math
 from dataclasses import dataclass
 from typing import ClassVar
 
+from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
 from audit.constructions.batches import (
     SAMPLERS,
@@ -56,6 +57,10 @@ class GradientPair(Construction):
     others_after : PiecewiseLinear, optional
         For cyclic batches, the gradient of other records in batches after the record's; defaults to
         ``others``.
+    others_by_batch : tuple of (int, PiecewiseLinear), optional
+        For cyclic batches, instead of ``others`` and ``others_after``: gradients of the other
+        records, each with the number of consecutive batches that it holds for, in the order of the
+        cycle.
 
     Raises
     ------
@@ -72,6 +77,7 @@ class GradientPair(Construction):
     start: float = 0.0
     position: int | None = None
     others_after: PiecewiseLinear | None = None
+    others_by_batch: tuple[tuple[int, PiecewiseLinear], ...] = ()
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
@@ -89,13 +95,23 @@ class GradientPair(Construction):
 
     def _process(self, record: PiecewiseLinear, present: bool = True) -> Process:
         m = self.mechanism
-        update = self._update(record, self.others)
-        if self.others_after is None:
+        if self.others_after is None and not self.others_by_batch:
+            update = self._update(record, self.others)
             return batched_process(m, self.start, update, self.position, present)
         position = last_position(m) if self.position is None else self.position
-        after = self._update(record, self.others_after)
-        updates = [update if k <= position else after for k in range(cycle_length(m))]
+        updates = [
+            update
+            for count, others in self._runs(position)
+            for update in [self._update(record, others)] * count
+        ]
         return cyclic_process(m, self.start, updates, position)
+
+    def _runs(self, position: int) -> tuple[tuple[int, PiecewiseLinear], ...]:
+        """Return the gradients of the other records over a cycle, with numbers of batches."""
+        if self.others_by_batch or self.others_after is None:
+            return self.others_by_batch
+        rest = cycle_length(self.mechanism) - position - 1
+        return ((position + 1, self.others), (rest, self.others_after))
 
     def _update(self, record: PiecewiseLinear, others: PiecewiseLinear) -> BatchUpdate:
         b = self.mechanism.batch_size
@@ -121,18 +137,10 @@ def check_gradients(pair: GradientPair) -> None:
         own["others"] = pair.others
         if pair.others_after is not None:
             own["others_after"] = pair.others_after
+        own |= {f"others_by_batch[{i}]": line for i, (_, line) in enumerate(pair.others_by_batch)}
     elif pair.others != ZERO:
         raise Inadmissible(f"{pair.name} needs others to be zero if dataset_size=1")
-    if pair.others_after is not None and m.batching is not Batching.CYCLIC:
-        raise Inadmissible(
-            f"{pair.name} needs batching='cyclic' if others_after is given, "
-            f"got batching={m.batching.value!r}"
-        )
-    if pair.others_after is not None and not both_hold_record(m):
-        raise Inadmissible(
-            f"{pair.name} needs both datasets to hold the record if others_after is given, "
-            f"got relation={m.relation.value!r}"
-        )
+    _check_cycle(pair)
     check_removable(pair.name, m, pair.shared != ZERO)
     if m.relation is not Relation.REPLACE_ONE and pair.record_prime != ZERO:
         raise Inadmissible(
@@ -141,6 +149,34 @@ def check_gradients(pair: GradientPair) -> None:
     _check_slopes(pair, own, low, high)
     _check_bounds(pair, own, low, high)
     _check_sensitivity(pair, own, low, high)
+
+
+def _check_cycle(pair: GradientPair) -> None:
+    """Check what is given for the batches of a cycle."""
+    m = pair.mechanism
+    given = [name for name in ("others_after", "others_by_batch") if getattr(pair, name)]
+    for name in given:
+        if m.batching is not Batching.CYCLIC:
+            raise Inadmissible(
+                f"{pair.name} needs batching='cyclic' if {name} is given, "
+                f"got batching={m.batching.value!r}"
+            )
+        if not both_hold_record(m):
+            raise Inadmissible(
+                f"{pair.name} needs both datasets to hold the record if {name} is given, "
+                f"got relation={m.relation.value!r}"
+            )
+    if "others_by_batch" not in given:
+        return
+    if pair.others != ZERO or pair.others_after is not None:
+        raise ValueError("others and others_after must not be given beside others_by_batch")
+    counts = [count for count, _ in pair.others_by_batch]
+    validate.integer(1, **{f"others_by_batch[{i}][0]": count for i, count in enumerate(counts)})
+    if sum(counts) != cycle_length(m):
+        raise ValueError(
+            f"others_by_batch must be for the {cycle_length(m)} batches of a cycle, "
+            f"got {sum(counts)}"
+        )
 
 
 def _check_slopes(

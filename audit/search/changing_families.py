@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from audit.constructions import ChangingPair, Construction, GradientPair, Phase
 from audit.constructions.changing import refusal
 from audit.mechanism import Batching, NoisySGD
-from audit.search.families import Family, families
+from audit.search.families import KICKS, Family, families
 
 Array = NDArray[np.float64]
 
@@ -44,7 +44,8 @@ class ChangingFamily(Family):
     @cached_property
     def stages(self) -> tuple[tuple[str, ...], ...]:
         """Names of the coordinates that each stage adds."""
-        first, later = super().stages[0], range(1, len(self.lengths))
+        first = tuple(name for name in super().stages[0] if name not in KICKS)
+        later = range(1, len(self.lengths))
         if "drift" not in first or not later:
             return first, (), ()
         return (*first, "trend"), tuple(f"change {k}" for k in later), ()

@@ -3,13 +3,15 @@
 Coordinates come in stages, each of which adds freedom to the previous one: the shared drift and the
 start point; then curvature, its centre and the push of the differing record; then free shapes of
 all gradients. A point of an earlier stage is a point of the later stages with neutral coordinates
-appended.
+appended. For cyclic batches the drifts of the record's batch, and of the batches next to it, belong
+to the first stage.
 """
 
 from __future__ import annotations
 
+import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -17,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.constructions import Construction, GradientPair, PiecewiseLinear
-from audit.constructions.batches import cycle_length
+from audit.constructions.batches import cycle_length, last_position
 from audit.constructions.epochs import MOST_FOLLOWED
 from audit.constructions.gradient_limits import both_hold_record, others_range, record_pushes
 from audit.constructions.gradients import ZERO
@@ -27,6 +29,16 @@ Array = NDArray[np.float64]
 
 _CELLS = 6  # parts of the domain; the others' gradient has one slope in each
 _STRONGEST_DRIFT = 10.0  # drift per step, in standard deviations of its noise
+_STRONGEST_KICK = 12.0  # difference of a batch's drift from that of the other batches, likewise
+_SMALLEST_KICK = 0.1  # below, kicks are on a linear scale
+KICKS = ("own kick", "kick before", "kick after")
+# Cycles that are good where pushes are weak or strong: drift, kick of the record's batch and of the
+# one before, in standard deviations of a step's noise, and start in half diameters. The kicks are
+# there and back; or all batches drift to a wall, which the record's batch leaves.
+_CYCLES = (
+    *((d, k, -k, 0.0) for k in (1.0, 2.0, 4.0, 8.0) for d in (0.03, 0.13, 0.5)),
+    *((d, -d - k, 0.0, -1.0) for k in (2.0, 8.0) for d in (3.0, 10.0)),
+)
 _WEAKEST = 1e-4  # smallest value of a coordinate on a logarithmic scale
 
 
@@ -37,7 +49,7 @@ def _log_scale(u: float) -> float:
 
 @dataclass(frozen=True)
 class Family:
-    """Pairs with one kind of other records (for cyclic batches: one before and one after).
+    """Pairs with one kind of other records; for cyclic batches, with a drift for each batch.
 
     Attributes
     ----------
@@ -60,11 +72,12 @@ class Family:
             first.append("drift")
         if m.diameter is not None:
             first.append("start")
+            if not alone and self._cycle > 1:
+                # of the record's batch, and of the batches next to it
+                first += KICKS[: self._cycle]
         second = [] if alone else ["curvature", "centre", "split"]
         if m.strong_convexity > 0 or (self._only_sensitivity and both_hold_record(m)):
             second.append("regulariser")
-        if m.batching is Batching.CYCLIC and cycle_length(m) > 1:
-            second += ["later drift", "later curvature"]
         third = [] if alone or m.diameter is None else [f"slope {k}" for k in range(_CELLS)]
         if m.diameter is not None and m.gradient_sensitivity is None:
             third += ["record tilt", "other tilt"]
@@ -80,7 +93,18 @@ class Family:
 
     def _neutral(self, name: str) -> float:
         signed = not self.mechanism.convex and ("curvature" in name or "slope" in name)
-        return 0.5 if signed or name in ("drift", "start", "centre", "split") else 0.0
+        middle = ("drift", "start", "centre", "split", *KICKS)
+        return 0.5 if signed or name in middle else 0.0
+
+    @cached_property
+    def _cycle(self) -> int:
+        """Number of batches of a cycle whose other records may differ; 1 for no cycle."""
+        return cycle_length(self.mechanism) if self.mechanism.batching is Batching.CYCLIC else 1
+
+    @property
+    def has_kicks(self) -> bool:
+        """Whether batches of a cycle have drifts of their own."""
+        return any(name in KICKS for name in self.names(0))
 
     def _slope(self, u: dict[str, float], name: str) -> float:
         """Return a share of the steepest slope; non-convex losses may have negative curvature."""
@@ -169,22 +193,80 @@ class Family:
         centre = (2 * u.get("centre", 0.5) - 1) * self._half
         floor, regulariser = self._regulariser(u)
         record, record_prime, shift = self._records(u, floor)
-        others = self._others(u, "drift", "curvature", centre, floor, shift)
-        later = None
-        if u.get("later drift", 0.0) > 0 or u.get("later curvature", 0.0) > 0:
-            # zero means "as before", so that earlier stages are part of this one
-            drift = "later drift" if u["later drift"] > 0 else "drift"
-            later = self._others(u, drift, "later curvature", centre, floor, shift)
+        start = (2 * u.get("start", 0.5) - 1) * self._half if m.diameter is not None else 0.0
+
+        def others(kick: float) -> PiecewiseLinear:
+            return self._others(u, "drift", "curvature", centre, floor, shift, kick)
+
+        kicks = [self._kick(u[name]) for name in KICKS if name in u]
+        kicked = any(kicks)
         return GradientPair(
             m,
-            others=others,
+            others=ZERO if kicked else others(0.0),
             record=record,
             record_prime=record_prime,
             shared=regulariser,
-            start=(2 * u.get("start", 0.5) - 1) * self._half if m.diameter is not None else 0.0,
+            start=start,
             position=self.position,
-            others_after=later,
+            others_by_batch=self._by_batch(kicks, others) if kicked else (),
         )
+
+    def _kick(self, u: float) -> float:
+        """Map [0, 1] to differences of gradients between batches, with a fine resolution near 0."""
+        end, unit = self._kicks
+        t = 2 * u - 1
+        return math.copysign(min(unit * math.sinh(abs(t) * math.asinh(end / unit)), end), t)
+
+    @cached_property
+    def _kicks(self) -> tuple[float, float]:
+        """Largest kick that is worth trying, and the scale below which kicks are linear."""
+        low, high = self._drifts
+        noise = self.mechanism.noise_std
+        return min(_STRONGEST_KICK * noise, high - low), _SMALLEST_KICK * noise
+
+    def _by_batch(
+        self, kicks: list[float], others: Callable[[float], PiecewiseLinear]
+    ) -> tuple[tuple[int, PiecewiseLinear], ...]:
+        """Return the others' gradients over a cycle, with numbers of batches."""
+        record = last_position(self.mechanism) if self.position is None else self.position
+        lines = [others(0.0)] * self._cycle
+        for kick, at in zip(kicks, (record, record - 1, record + 1), strict=False):
+            lines[at % self._cycle] = others(kick)
+        return tuple((len(list(same)), line) for line, same in itertools.groupby(lines))
+
+    def corners(self) -> Array:
+        """Return initial points of the first stage.
+
+        The ends and the middle of each coordinate, as optima are often at an end: the strongest
+        drift, a start at the wall. The batches of a cycle are alike there. Where they may differ,
+        there are also cycles with a strong push before the record's batch and back in it, and a
+        push to a wall that the record's batch leaves.
+        """
+        names = self.names(0)
+        plain = [name for name in names if name not in KICKS]
+        points = [
+            [at.get(name, 0.5) for name in names]
+            for values in itertools.product((0.0, 0.5, 1.0), repeat=len(plain))
+            for at in [dict(zip(plain, values, strict=True))]
+        ]
+        if not self.has_kicks:
+            return np.array(points)
+        signs = (1.0,) if self.mechanism.relation is Relation.REPLACE_ONE else (1.0, -1.0)
+        noise = self.mechanism.noise_std
+        for sign, shape in itertools.product(signs, _CYCLES):
+            drift, own, before, start = (sign * value for value in shape)
+            known = {"own kick": own * noise, "kick before": before * noise}
+            kicks = {name: self._kicked(size) for name, size in known.items()}
+            base = dict(zip(names, self.locate(drift * noise, start * self._half), strict=True))
+            points.append([{**base, **kicks}[name] for name in names])
+        # what is beyond the largest drift or kick may come to the same
+        return np.array(list(dict.fromkeys(map(tuple, points))))
+
+    def _kicked(self, size: float) -> float:
+        """Return the coordinate of a kick: the inverse of `_kick`."""
+        end, unit = self._kicks
+        share = math.asinh(abs(size) / unit) / math.asinh(end / unit) if end > 0 else 0.0
+        return (1 + math.copysign(min(share, 1.0), size)) / 2
 
     def _regulariser(self, u: dict[str, float]) -> tuple[float, PiecewiseLinear]:
         least = self.mechanism.strong_convexity
@@ -202,11 +284,12 @@ class Family:
         centre: float,
         floor: float,
         shift: float,
+        kick: float = 0.0,
     ) -> PiecewiseLinear:
         if self._alone:
             return ZERO
         low, high = self._allowed(shift)
-        constant = min(max(self._drift(u.get(drift, 0.5)), low), high)
+        constant = min(max(self._drift(u.get(drift, 0.5)) + kick, low), high)
         room = self._steepest - floor
         slope = room * self._slope(u, curvature)
         more = [room * self._slope(u, f"slope {k}") for k in range(_CELLS)]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -153,10 +152,11 @@ def worst_case(
         if _is_tight(mechanism, evaluator):
             raise _Finished
         members = list(all_families(mechanism))
-        for family in members[: 1 if hints else 0]:
-            points = np.array([family.locate(*hint) for hint in hints])
-            _refined(family, 0, [], points, evaluator)
-        _explore(members, evaluator, seed)
+        first = np.array([members[0].locate(*hint) for hint in hints])
+        if hints and not members[0].has_kicks:
+            _refined(members[0], 0, [], first, evaluator)
+            first = first[:0]
+        _explore(members, evaluator, seed, first)
     found = evaluator.certified()
     if found is None:
         raise ValueError(
@@ -296,10 +296,11 @@ def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:
     return found is not None and found.bracket[1] >= bound[0] * (1 - _REACHED)
 
 
-def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
+def _explore(members: list[Family], evaluator: _Evaluator, seed: int, first: Array) -> None:
     """Sample and refine, stage by stage, then again from other points until the budget is spent.
 
-    All families are tried in drift and start; only the best of them continue to later stages.
+    All families are tried in drift and start; only the best of them continue to later stages. The
+    points ``first`` of the first family are tried before all others.
     """
     sequence = np.random.SeedSequence(seed)
     for round_ in range(10**6):
@@ -314,6 +315,8 @@ def _explore(members: list[Family], evaluator: _Evaluator, seed: int) -> None:
                     continue
                 inherited = [np.concatenate([p.point, family.neutral(stage)]) for p in own[:2]]
                 points = _sampled(family, stage, round_, sequence.spawn(1)[0])
+                if first.size:
+                    points, first = np.concatenate([first, points]), first[:0]
                 ranked += _refined(family, stage, inherited, points, evaluator)
             ranked.sort(key=lambda optimum: -optimum.value)
 
@@ -337,9 +340,9 @@ def _sampled(family: Family, stage: int, round_: int, sequence: np.random.SeedSe
     points = np.asarray(sobol.random(count))
     if stage or round_:
         return points
-    # optima are often at an end: the strongest drift, a start at the wall
-    corners = itertools.product((0.0, 0.5, 1.0), repeat=dimension)
-    return np.concatenate([np.array(list(corners)), points])
+    corners = family.corners()
+    # there is no room for random points beside those that are known to be good
+    return corners if family.has_kicks else np.concatenate([corners, points])
 
 
 def _refined(
@@ -362,7 +365,10 @@ def _refined(
         return outside - value if math.isfinite(value) else outside
 
     losses = [(loss(point), tuple(point)) for point in points]
-    starts = [*inherited, *(np.array(point) for _, point in sorted(losses)[: 2 if stage else 3])]
+    starts = [
+        *inherited,
+        *(np.array(point) for _, point in sorted(losses)[: 2 if stage or family.has_kicks else 3]),
+    ]
     results = []
     for start in starts:
         if start.size == 0:

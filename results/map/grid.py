@@ -109,10 +109,10 @@ class Lower:
     lower, lower_high
         The bracket of the found pair's epsilon.
     pair
-        Its construction.
+        Its construction; "by batch" if the batches of a cycle have drifts of their own.
     drift, start, curvature
-        Of the other records: in s^2/D a step, positive to the right; where the walks start; the
-        curvature.
+        Of the other records, in most batches of a cycle: in s^2/D a step, positive to the right;
+        where the walks start; the curvature.
     evaluations, seconds
         Of the search.
     """

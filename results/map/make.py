@@ -81,7 +81,7 @@ def lower(point: Point, hint: Lower | None = None, known: Place | None = None) -
     return Lower(
         lower=found.bracket[0],
         lower_high=found.bracket[1],
-        pair=found.construction.name,
+        pair=_name(found),
         drift=drift,
         start=start,
         curvature=curvature,
@@ -149,14 +149,22 @@ def _smallest(compared: Mapping[str, float]) -> Upper:
     )
 
 
+def _name(found: Found) -> str:
+    """Name of the pair's construction, and whether batches have drifts of their own."""
+    pair = found.construction
+    return f"{pair.name}{' by batch' * bool(getattr(pair, 'others_by_batch', ()))}"
+
+
 def _shape(found: Found, point: Point) -> tuple[float, float, float]:
     """Drift (in s^2/D a step, positive to the right), start, and the others' curvature."""
     pair = found.construction
     if not isinstance(pair, GradientPair):
         return 0.0, 0.0, getattr(pair, "curvature", 0.0)
     half = 0.5 if point.mechanism.diameter is None else point.mechanism.diameter / 2
-    slopes = pair.others.slope_range(-half, half)
-    gradient = float(pair.others(np.array(pair.start)))
+    # of a cycle whose batches differ, the others of most batches
+    others = max(pair.others_by_batch, default=(0, pair.others), key=lambda run: run[0])[1]
+    slopes = others.slope_range(-half, half)
+    gradient = float(others(np.array(pair.start)))
     return -gradient / point.noise**2, pair.start, slopes[1] + pair.shared.slopes[0]
 
 

@@ -13,6 +13,7 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
 )
+from audit.constructions.gradients import ZERO
 
 M = NoisySGD(
     steps=12,
@@ -104,3 +105,40 @@ def test_refusals():
         )
     with pytest.raises(ValueError, match="start must be in the domain"):
         GradientPair(M, start=1.5)
+
+
+CYCLIC = dataclasses.replace(M, batching=Batching.CYCLIC, batch_size=1)
+
+
+def test_the_others_of_each_batch():
+    left, right, record = constant(0.4), constant(-0.9), constant(-1.0)
+    one = GradientPair(CYCLIC, record=record, others=left, others_after=right, position=1)
+    same = GradientPair(CYCLIC, record=record, others_by_batch=((2, left), (2, right)), position=1)
+    assert one.processes() == same.processes()
+    # batches in the order of the cycle, whatever batch holds the record
+    first = dataclasses.replace(same, position=0).processes()[0].paths[0].steps()
+    shifts = [float(step.maps[0](np.array(0.0))) for step in first][:4]
+    assert shifts == pytest.approx([0.5, -0.2, 0.45, 0.45])
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "message"),
+    [
+        ({"others_by_batch": ((3, constant(0.5)),)}, ValueError, "for the 4 batches .* got 3"),
+        ({"others_by_batch": ((0, ZERO), (4, ZERO))}, ValueError, r"\[0\]\[0\] must be .* got 0"),
+        (
+            {"others_by_batch": ((4, constant(0.5)),), "others": constant(0.1)},
+            ValueError,
+            "others and others_after must not be given beside others_by_batch",
+        ),
+        (
+            {"others_by_batch": ((3, ZERO), (1, constant(1.5)))},
+            Inadmissible,
+            r"needs others_by_batch\[1\] in \[-1, 1\]",
+        ),
+        ({"mechanism": M, "others_by_batch": ((1, ZERO),)}, Inadmissible, "batching='cyclic' if"),
+    ],
+)
+def test_refusals_of_the_others_of_each_batch(changes, error, message):
+    with pytest.raises(error, match=message):
+        GradientPair(**{"mechanism": CYCLIC, **changes})

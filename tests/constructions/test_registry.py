@@ -80,6 +80,7 @@ PAIRS = [
     constructions.CyclicQuadraticPair(M),
     GradientPair(M, others=LINE, record=PiecewiseLinear.constant(1.0)),
     GradientPair(M, others_after=LINE),
+    GradientPair(M, others_by_batch=((1, LINE), (3, PiecewiseLinear.constant(0.5)))),
     ChangingPair(CHANGING, (Phase(3, LINE), Phase(1, record=PiecewiseLinear.constant(1.0)))),
     HolderPair(HOLDER, scale=0.5, form=HolderForm.SIGNED),
     constructions.LatticeWalk(CLIPPED, spacing=9.0, down=2),

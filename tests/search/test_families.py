@@ -96,6 +96,28 @@ def test_positions_of_a_cycle():
     assert [f.position for f in families(FULL)] == [None]
 
 
+def test_batches_of_a_cycle_have_drifts_of_their_own():
+    long = dataclasses.replace(CYCLIC, dataset_size=12)
+    for position in (0, 3, 5):
+        family = Family(long, position)
+        point = dict.fromkeys(family.names(0), 0.5) | {"own kick": 0.9, "kick before": 0.2}
+        pair = family.pair(np.array(list(point.values())), 0)
+        pushes = [float(line(0.0)) for n, line in pair.others_by_batch for _ in range(n)]
+        assert np.flatnonzero(pushes).tolist() == sorted({position, (position - 1) % 6})
+        assert pushes[position] > 0 > pushes[position - 1]
+    # two batches: the one before the record's is the one after
+    assert "kick after" not in Family(dataclasses.replace(CYCLIC, batch_size=3)).names(0)
+
+
+def test_initial_points_hold_every_shape_once_and_the_hints_are_points():
+    family = next(families(CYCLIC))
+    corners = family.corners()
+    assert len(np.unique(corners, axis=0)) == len(corners) > 9 + 12
+    zeroed = dataclasses.replace(CYCLIC, relation=Relation.ZERO_OUT)
+    assert len(Family(zeroed).corners()) > 9 + 24  # a mirror image is another pair
+    assert family.locate(0.1, 0.2).size == len(family.names(0)) == 5
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
@@ -131,7 +153,8 @@ def test_a_record_that_is_met_too_often_is_found():
 
 
 def test_a_record_in_every_batch_of_a_cycle_is_found():
-    pair = next(families(CYCLIC)).pair(np.full(2, 0.7), 0)
+    family = next(families(CYCLIC))
+    pair = family.pair(np.full(len(family.names(0)), 0.7), 0)
     check_admissible(pair)
     steady = [
         Process(p.start, (Path(1.0, (Segment((list(p.paths[0].steps())[2],), 6),)),), -1, 1)

@@ -7,6 +7,8 @@ import pytest
 from audit import Batching, NoisySGD, Relation, Release, bounds, exact
 from audit.constructions import (
     BiasedWalk,
+    GradientPair,
+    PiecewiseLinear,
     QuadraticPair,
     TwoSidedWalk,
 )
@@ -16,8 +18,10 @@ from audit.search import (
     Epsilon,
     RenyiDivergence,
     check_admissible,
+    read_found,
     tightest_bound,
     worst_case,
+    write_found,
 )
 from tests.choices import RELATIONS
 from tests.search.cases import DELTA, mechanism, search
@@ -127,6 +131,41 @@ def test_other_batches_and_relations_stay_below_their_bounds():
             plain = BiasedWalk if relation is Relation.ZERO_OUT else TwoSidedWalk
             # quick values rank candidates to 1e-3
             assert found.bracket[0] >= exact.curve(plain(m)).epsilon(DELTA) * 0.998
+
+
+def test_cyclic_batches_with_drifts_of_their_own(tmp_path):
+    """Weak pushes over a long run: a push before the record's batch and back in it."""
+    v = 10 * 0.1 * 0.05**2
+    m = NoisySGD(
+        steps=4000,
+        dataset_size=1000,
+        batch_size=100,
+        step_size=1.0,
+        noise_std=0.05,
+        lipschitz=50 * v,
+        smoothness=1.0,
+        diameter=1.0,
+        batching=Batching.CYCLIC,
+    )
+    drifts = ((3, -1.4), (4, -2.3), (1, 5.5), (1, 35.3), (1, -41.2))  # in s^2
+    known = GradientPair(
+        m,
+        record=PiecewiseLinear.constant(-50 * v),
+        record_prime=PiecewiseLinear.constant(50 * v),
+        others_by_batch=tuple(
+            (count, PiecewiseLinear.constant(-drift * 0.05**2)) for count, drift in drifts
+        ),
+    )
+    assert exact.curve(known).epsilon(DELTA) == pytest.approx(0.2318, abs=5e-4)
+    found = search(m, 150)
+    assert found.bracket[0] >= 0.2312  # 0.19897 with one drift for all batches
+    assert found.bracket[1] <= bounds.best(m, delta=DELTA).epsilon
+    # anyone can recompute the witness
+    path = tmp_path / "pair.yaml"
+    write_found(found, Epsilon(DELTA), path)
+    assert read_found(path).recomputed() == found.bracket
+    constant = GradientPair(m, record=known.record, record_prime=known.record_prime)
+    assert exact.curve(constant).epsilon(DELTA) < 0.2
 
 
 def test_other_objectives():
