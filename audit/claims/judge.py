@@ -168,6 +168,43 @@ def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
     return (error / max(sampled, 1),) * len(claims)
 
 
+def judge_numbers(
+    claim: Claim, numbers: Sequence[ClaimedNumber], *, batches: range | None, shared: Shared
+) -> Judgement:
+    """Judge the numbers that a statement claims for the mechanism of a claim.
+
+    Like `judge` without samples, for a statement that was evaluated before.
+
+    Parameters
+    ----------
+    claim : Claim
+        The claim, whose statement is not evaluated; its citation must be given.
+    numbers : sequence of ClaimedNumber
+        The finite numbers that it claims, at least one.
+    batches : range or None
+        Batches of the cycle that may hold the differing record; None for any.
+    shared : Shared
+        Resources shared with other claims.
+
+    Returns
+    -------
+    Judgement
+        The verdict; errors of the evidence are raised.
+    """
+    mechanism = claim.mechanism
+    assert mechanism is not None
+    if claim.pair is None:
+        candidates = _fitting(mechanism, batches, shared.pairs)
+    else:
+        assert not isinstance(claim.pair, UserPair)
+        candidates = shared.pairs.alone(claim.pair)
+
+    def search(number: ClaimedNumber) -> KnownPair | None:
+        return _found(claim, number, batches, shared.pairs)
+
+    return _by_pairs(claim, tuple(numbers), candidates, search, error=0.5, shared=shared)
+
+
 def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
     if isinstance(claim.pair, UserPair):
         return judge_apart(
@@ -176,13 +213,31 @@ def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
     numbers = claimed_numbers(claim, shared.workers)
     if claim.samples is not None:
         return judge_by_samples(claim, claim.samples, numbers, error)
+    candidates = _candidates(claim, shared.pairs)
+
+    def search(number: ClaimedNumber) -> KnownPair | None:
+        return _searched(claim, number, shared.pairs)
+
+    return _by_pairs(claim, numbers, candidates, search, error=error, shared=shared)
+
+
+def _by_pairs(
+    claim: Claim,
+    numbers: tuple[ClaimedNumber, ...],
+    candidates: Candidates,
+    search: Callable[[ClaimedNumber], KnownPair | None],
+    *,
+    error: float,
+    shared: Shared,
+) -> Judgement:
+    """Return the verdict that the candidates and the search give."""
     found = evidence(
-        _candidates(claim, shared.pairs),
+        candidates,
         numbers,
         claim.budget,
         error=error,
         exhaustive=shared.exhaustive,
-        search=lambda number: _searched(claim, number, shared.pairs),
+        search=search,
         always_search=claim.search is not None,
     )
     if found.fault is not None and not found.refuted:
@@ -294,6 +349,13 @@ def _candidates(claim: Claim, known: KnownPairs) -> Candidates:
     for name in () if entry is None else entry.other_runs:
         if name in options:
             raise BadClaim(f"pair must be given for a bound with the option {name!r}")
+    return _fitting(mechanism, batches, known)
+
+
+def _fitting(
+    mechanism: NoisySGD | Composition, batches: range | None, known: KnownPairs
+) -> Candidates:
+    """Return the pairs that fit a mechanism, with their records in one of the allowed batches."""
 
     def placed(pairs: Iterable[Pair]) -> Iterable[Pair]:
         found = (_placed(pair, batches) for pair in pairs)
@@ -307,8 +369,14 @@ def _searched(claim: Claim, number: ClaimedNumber, known: KnownPairs) -> KnownPa
     entry, options = _bound_of(claim)
     if entry is not None and any(name in options for name in entry.other_runs):
         return None
+    return _found(claim, number, _allowed_batches(claim), known)
+
+
+def _found(
+    claim: Claim, number: ClaimedNumber, batches: range | None, known: KnownPairs
+) -> KnownPair | None:
     found = searched_pair(claim, number.quantity)
-    placed = None if found is None else _placed(found, _allowed_batches(claim))
+    placed = None if found is None else _placed(found, batches)
     return None if placed is None else known.one(placed)
 
 

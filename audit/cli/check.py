@@ -16,11 +16,15 @@ from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.apart import status_apart
 from audit.cli.errors import exit_status
+from audit.results import PanelVerdict, Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
 
 _HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
+
+With --panel, judge statements on a standard panel of mechanisms, and write a page for each: bounds
+that Python files register, or ids of the catalogue.
 
 exit status: 0 all as expected; 1 a claim of severity error has an unexpected verdict, or a locked
 number changed; 2 a file or a claim is broken (the others are judged anyway), or the run ended early
@@ -52,6 +56,10 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     options = parser.parse_args(arguments)
     if (options.witness is None) == (not options.files):
         parser.error("give claims files, or --witness with one file")
+    if options.mechanisms is not None and not options.panel:
+        parser.error("--mechanisms needs --panel")
+    if options.panel:
+        _check_panel_options(parser, options)
     if options.accept is not None and options.lock is None:
         parser.error("--accept needs --lock")
     if options.lock is not None and (options.fresh_seed or options.seed is not None):
@@ -61,12 +69,33 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     return options
 
 
+def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """Refuse options that are those of claims files."""
+    names = (
+        "seed",
+        "fresh_seed",
+        "search",
+        "exhaustive",
+        "witnesses",
+        "witness",
+        "registry",
+        "lock",
+    )
+    for name in names:
+        if getattr(options, name) != parser.get_default(name):
+            parser.error(f"--{name.replace('_', '-')} cannot be combined with --panel")
+    if Format(options.format) not in (Format.TEXT, Format.JSON):
+        parser.error(f"--format must be text or json with --panel, got {options.format}")
+
+
 def _ended(options: argparse.Namespace) -> int:
     return exit_status(lambda: _run(options))
 
 
 def _run(options: argparse.Namespace) -> int:
     try:
+        if options.panel:
+            return _panel(options)
         return _witness(options.witness) if options.witness else _check(options)
     except ValueError as error:
         print(error, file=sys.stderr)
@@ -81,10 +110,15 @@ def _parser() -> argparse.ArgumentParser:
         prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="claims files (YAML)")
+    add("files", nargs="*", metavar="FILE", help="claims files (YAML); see also --panel")
     forms = [form.value for form in Format]
     add("--format", choices=forms, default=Format.TEXT.value, help="output format")
-    add("--output", type=Path, metavar="FILE", help="write the outcome to this file")
+    add(
+        "--output",
+        type=Path,
+        metavar="FILE",
+        help="write the outcome to this file; with --panel, the folder of the pages",
+    )
     add(
         "--error",
         type=float,
@@ -126,6 +160,18 @@ def _parser() -> argparse.ArgumentParser:
         type=Path,
         metavar="FOLDER",
         help="write a record for the OpenDP deployments registry per claim",
+    )
+    add(
+        "--panel",
+        action="store_true",
+        help="judge the bounds that Python files register, or entries of the catalogue by their "
+        "ids, on the standard panel; write pages and witnesses to the folder --output (panel)",
+    )
+    add(
+        "--mechanisms",
+        type=int,
+        metavar="N",
+        help="number of mechanisms of the panel, at most (default 48)",
     )
     add("--lock", type=Path, metavar="FILE", help="fail if a number differs from this file")
     add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")
@@ -177,6 +223,41 @@ def _check(options: argparse.Namespace) -> int:
     if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
         status = max(status, _UNEXPECTED)
     return status
+
+
+def _panel(options: argparse.Namespace) -> int:
+    """Judge statements on the panel, write their pages and print a line for each."""
+    from audit import report
+    from audit.claims import panel
+    from audit.codec import encode, json_text
+    from audit.progress import on_terminal
+
+    size = panel.SIZE if options.mechanisms is None else options.mechanisms
+    folder = Path("panel") if options.output is None else options.output
+    verdicts: list[PanelVerdict] = []
+    with on_terminal() as bars:
+        for name in options.files:
+            shown = bars.stage(name)
+            if Path(name).suffix == ".py" or "/" in name:
+                path = Path(name)
+                found = panel.judge_file(path, size=size, jobs=options.jobs, progress=shown)
+            else:
+                found = panel.judge_entries([name], size=size, jobs=options.jobs, progress=shown)
+            verdicts += found
+    as_json = Format(options.format) is Format.JSON
+    for verdict in verdicts:
+        page, *others = report.write_panel(verdict, folder)
+        if not as_json:
+            print("\n".join(panel.lines(verdict)))
+            print(f"  page: {page}")
+            for other in others:
+                if other.name.endswith(".witness.json"):
+                    print(f"  witness: {other}")
+    if as_json:
+        print(json_text({"statements": encode(verdicts)}), end="")
+    if any(verdict.verdict is Verdict.ERROR for verdict in verdicts):
+        return _BROKEN
+    return _OK if all(verdict.as_expected for verdict in verdicts) else _UNEXPECTED
 
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:

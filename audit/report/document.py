@@ -130,10 +130,11 @@ class Gallery:
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
+    """A paragraph; ``literal`` text keeps its lines, as code does."""
 
     kind: ClassVar[str] = "text"
     text: str
+    literal: bool = False
 
 
 Part = Table | Gallery | Text

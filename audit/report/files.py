@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from audit.report import joined, run_report
+from audit.codec import encode, json_text
+from audit.report import joined, panel_page, run_report
 from audit.report.document import Document
 from audit.report.joined_rows import rows, to_csv, to_json
 from audit.report.render import html, markdown
 from audit.report.runs import Run
-from audit.results import Result
+from audit.results import PanelVerdict, Result
 
 
 def write(result: Result, folder: Path) -> tuple[Path, ...]:
@@ -79,6 +80,45 @@ def write_joined(runs: Sequence[Run], folder: Path) -> tuple[Path, ...]:
         "results.json": to_json(runs, found),
     }
     return _store({**contents, **_figures(document)}, folder)
+
+
+def write_panel(verdict: PanelVerdict, folder: Path) -> tuple[Path, ...]:
+    """Write the page of a statement that was judged on the panel, and its data.
+
+    The files are ``ID.html`` and ``ID.json``; and ``ID.witness.json`` if the statement is refuted,
+    which ``audit-check --witness`` recomputes.
+
+    Parameters
+    ----------
+    verdict : PanelVerdict
+        The verdict.
+    folder : Path
+        Folder to write into.
+
+    Returns
+    -------
+    tuple of Path
+        The files written; the page is the first.
+
+    Raises
+    ------
+    ValueError
+        In one line, if ``folder`` cannot be written to.
+
+    Examples
+    --------
+    >>> [verdict] = audit.claims.panel.judge_file(Path("mine.py"))  # doctest: +SKIP
+    >>> audit.report.write_panel(verdict, Path("panel"))  # doctest: +SKIP
+    """
+    name = f"{verdict.id}.witness.json"
+    contents = {
+        f"{verdict.id}.html": html(panel_page.build(verdict, name)),
+        f"{verdict.id}.json": json_text(encode(verdict)).encode("utf-8"),
+    }
+    witness = None if verdict.confirmed is None else verdict.points[verdict.confirmed].witness
+    if witness is not None:
+        contents[name] = json_text(witness).encode("utf-8")
+    return _store(contents, folder)
 
 
 def _figures(document: Document) -> dict[str, bytes]:

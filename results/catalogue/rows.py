@@ -6,34 +6,16 @@ import enum
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from audit.bounds import CATALOGUE, Entry
 from audit.claims import wording
 from audit.claims.claim import CatalogueBound
 from audit.claims.judgement import Judgement
-from audit.mechanism import Composition, encode_mechanism
-from audit.report.number_format import plain
+from audit.mechanism import Composition
+from audit.report.mechanism_line import mechanism_line
 from audit.results import Verdict
 from results.catalogue.printed import Printed
 from results.catalogue.statements import SideStatement
-
-_SYMBOLS = {
-    "steps": "T",
-    "dataset_size": "n",
-    "batch_size": "b",
-    "step_size": "eta",
-    "noise_std": "sigma",
-    "lipschitz": "L",
-    "gradient_sensitivity": "S",
-    "smoothness": "M",
-    "strong_convexity": "m",
-    "diameter": "D",
-    "holder": "Hoelder",
-    "clip_norm": "clip norm",
-    "max_batch_size": "B",
-    "participations": "k",
-}
 
 
 class Kind(enum.Enum):
@@ -178,18 +160,7 @@ def _mechanism(judgement: Judgement) -> str:
         return "two laws given by numbers"
     if isinstance(mechanism, Composition):
         return f"{len(mechanism.parts)} runs, T={mechanism.steps}, n={mechanism.dataset_size}"
-    fields = encode_mechanism(mechanism, defaults=False)
-    found = [f"{_SYMBOLS[name]}={_value(fields[name])}" for name in _SYMBOLS if name in fields]
-    found += [
-        f"{name.replace('_', ' ')}: {fields[name]}"
-        for name in ("batching", "relation", "release", "divisor")
-        if name in fields
-    ]
-    return ", ".join([*found, *([] if fields.get("convex", True) else ["not convex"])])
-
-
-def _value(value: Any) -> str:
-    return "/".join(plain(item) for item in value) if isinstance(value, list) else plain(value)
+    return mechanism_line(mechanism)
 
 
 def _printed(one: Printed) -> Row:

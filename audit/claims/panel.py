@@ -1,0 +1,370 @@
+"""Judge statements on the standard panel of mechanisms."""
+
+from __future__ import annotations
+
+import json
+import math
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from pathlib import Path
+from typing import Any
+
+from joblib import Parallel, delayed
+
+from audit import bounds, validate
+from audit.bounds import RecordScope, Status
+from audit.claims.claim import Budget, CatalogueBound, Claim
+from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.judge import Shared, judge_numbers
+from audit.claims.panel_file import PanelEntry, PanelFile, Values, admits, unmet, values_of
+from audit.claims.panel_mechanisms import chosen, drawn, regime_of
+from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
+from audit.claims.recompute import recompute
+from audit.claims.wording import apart
+from audit.codec import encode
+from audit.constructions.explicit import Repeated
+from audit.curves import PrivacyCurve
+from audit.mechanism import Batching, NoisySGD
+from audit.results import PanelPoint, PanelVerdict, Verdict
+
+SIZE = 48
+"""Mechanisms of a panel, unless another number is asked for."""
+DELTAS = (1e-2, 1e-5, 1e-10)
+ORDERS = (1.2, 2.0, 8.0, 32.0)
+
+Progress = Callable[[int, int], object]
+
+# A formula of the user is trusted to six digits: what exceeds it by less is no refutation.
+_FORMULA_ERROR = 1e-6
+_SECONDS = 1.0  # for the exact laws of one mechanism, as estimated
+_RUNS = 10_000  # released runs for statements about several
+_CONFIRMED = 3  # refutations that are recomputed, until one is confirmed
+_CLEAR = 0.95  # a ratio that the first of them should not exceed
+_LEAST_ERROR = 1e-9  # of numbers near 0
+
+
+def judge_file(
+    path: Path, *, size: int = SIZE, jobs: int = 1, progress: Progress | None = None
+) -> tuple[PanelVerdict, ...]:
+    """Judge every statement of a Python file on the panel.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        A file that registers statements with `audit.bounds.bound`. It is imported and evaluated in
+        a process of its own.
+    size : int, optional
+        Number of mechanisms, at most.
+    jobs : int, optional
+        Number of processes that judge.
+    progress : callable, optional
+        Called with (done, total) as mechanisms are judged.
+
+    Returns
+    -------
+    tuple of PanelVerdict
+        One verdict for each statement, in the order of the file.
+
+    Raises
+    ------
+    ValueError
+        If the file cannot be imported, registers no bound, or ends its process; one line.
+    """
+    validate.integer(1, size=size, jobs=jobs)
+    asked: list[_Asked] = []
+    with PanelFile(path) as file:
+        entries = file.entries()
+        for entry in entries:
+            for number in file.chosen(entry.id, size):
+                for options in _options(entry, number):
+                    values = file.values(entry.id, number, options, DELTAS, ORDERS)
+                    asked.append(_Asked(entry, number, options, values))
+        judged = {one.entry.id for one in asked}
+        reasons = {e.id: file.unmet(e.id) for e in entries if e.id not in judged}
+    return _judged(entries, asked, reasons, jobs, progress)
+
+
+def judge_entries(
+    ids: Sequence[str], *, size: int = SIZE, jobs: int = 1, progress: Progress | None = None
+) -> tuple[PanelVerdict, ...]:
+    """Judge entries of the catalogue on the panel; asymptotic rates are not judged.
+
+    Parameters
+    ----------
+    ids : sequence of str
+        Keys of `audit.bounds.CATALOGUE`.
+    size, jobs, progress
+        As for `judge_file`.
+
+    Returns
+    -------
+    tuple of PanelVerdict
+        One verdict for each entry.
+
+    Raises
+    ------
+    ValueError
+        If an id is unknown.
+    """
+    validate.integer(1, size=size, jobs=jobs)
+    asked: list[_Asked] = []
+    reasons = {}
+    entries = tuple(PanelEntry.of(bounds.entry(id)) for id in ids)
+    for entry in entries:
+        if entry.status is Status.ASYMPTOTIC:
+            reasons[entry.id] = "a rate without constants, which is not judged"
+            continue
+        registered = bounds.entry(entry.id)
+        numbers = chosen(partial(admits, registered), size)
+        for number in numbers:
+            asked += [_Asked(entry, number, options) for options in _options(entry, number)]
+        if not numbers:
+            reasons[entry.id] = unmet(registered)
+    return _judged(entries, asked, reasons, jobs, progress)
+
+
+def lines(verdict: PanelVerdict) -> tuple[str, ...]:
+    """Return the verdict on a statement in a few lines, for a terminal.
+
+    Parameters
+    ----------
+    verdict : PanelVerdict
+        The verdict.
+
+    Returns
+    -------
+    tuple of str
+        The lines; the first one names the statement and the verdict.
+    """
+    found = [f"{verdict.id}: {verdict.verdict.value}"]
+    if verdict.unreached:
+        return (*found, f"  not reached: {verdict.unreached}")
+    judged = verdict.judged
+    found[0] += (
+        f" on {len(judged)} mechanisms ({len(verdict.refuted)} refuted, {len(verdict.tight)} tight)"
+    )
+    for point in (*verdict.refuted[:1], *verdict.tight[:1]):
+        sign = ">" if point.verdict is Verdict.REFUTED else "<="
+        low, high = apart(point.certified or 0.0, point.claimed or 0.0)
+        place = "delta" if point.quantity == EpsilonAtDelta.name else "order"
+        found.append(
+            f"  certified {point.quantity} {low} {sign} claimed {high} at {place} {point.at:g} "
+            f"by {point.pair}"
+        )
+    found += [f"  {line.strip()}" for line in verdict.recomputed[-1:]]
+    reasons = Counter(point.message for point in verdict.points if math.isnan(point.ratio))
+    found += [f"  {count} without a ratio: {text}" for text, count in reasons.most_common(3)]
+    return tuple(found)
+
+
+# one mechanism
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A statement on one mechanism; without ``values`` it is an entry that is evaluated here."""
+
+    entry: PanelEntry
+    number: int
+    options: Mapping[str, int]
+    values: Values | None = None
+
+    def evaluated(self) -> Values:
+        if self.values is not None:
+            return self.values
+        return values_of(bounds.entry(self.entry.id), self.number, self.options, DELTAS, ORDERS)
+
+
+def _options(entry: PanelEntry, number: int) -> Iterator[dict[str, int]]:
+    """Yield the options with which a statement is judged on a mechanism: the defaults first."""
+    mechanism = drawn(number)
+    assert mechanism is not None
+    yield {}
+    n, b = mechanism.dataset_size, mechanism.batch_size
+    scope = entry.record_scope
+    if scope.option is not None and mechanism.batching is Batching.CYCLIC and n > b:
+        batch = 0 if number % 2 else n // b // 2  # the first batch or the middle one
+        value = {
+            RecordScope.INDEX: batch * b + 1,
+            RecordScope.POSITION: batch,
+            RecordScope.BATCH: batch + 1,
+            RecordScope.PRIVATE: max(n // 2, 1),
+        }[scope]
+        yield {scope.option: value}
+    if entry.runs_option is not None and mechanism.steps == n == 1:
+        yield {entry.runs_option: _RUNS}
+
+
+def _points(number: int, asked: Sequence[_Asked]) -> list[PanelPoint]:
+    """Judge statements on one mechanism, whose laws they share."""
+    mechanism = drawn(number)
+    assert mechanism is not None
+    others = _OtherBounds(mechanism)
+    with Shared() as shared:
+        values = [one.evaluated() for one in asked]
+        shared.pairs.expect(mechanism, {n.quantity for v in values for n in _numbers(v)})
+        return [
+            _point(one, value, mechanism, shared, others)
+            for one, value in zip(asked, values, strict=True)
+        ]
+
+
+def _point(
+    asked: _Asked, values: Values, mechanism: NoisySGD, shared: Shared, others: _OtherBounds
+) -> PanelPoint:
+    entry, number = asked.entry, asked.number
+    point = PanelPoint(
+        number=number,
+        mechanism=mechanism,
+        regime=encode(regime_of(mechanism)),
+        options=asked.options,
+        verdict=Verdict.NOT_APPLICABLE,
+    )
+    if values.error:
+        return replace(point, verdict=Verdict.ERROR, message=values.error)
+    numbers = _numbers(values)
+    if not numbers:
+        return replace(point, message=values.nothing or "the claimed numbers are infinite")
+    runs = asked.options.get(entry.runs_option or "", 1)
+    claim = Claim(
+        id=f"{entry.id}.{number}",
+        mechanism=mechanism,
+        statement=CatalogueBound(entry.id, asked.options, DELTAS, ORDERS),
+        citation=str(entry.source),
+        budget=Budget(seconds=_SECONDS),
+        pair=Repeated(mechanism, runs) if runs > 1 else None,
+    )
+    batches = entry.record_scope.batches(mechanism, asked.options)
+    try:
+        found = judge_numbers(claim, numbers, batches=batches, shared=shared)
+    except (ValueError, ArithmeticError) as error:  # one pair must not stop the panel
+        text = " ".join(str(error).split())
+        return replace(point, verdict=Verdict.INCONCLUSIVE, message=text)
+    if found.certified is None or found.quantity is None:
+        return replace(point, verdict=found.verdict, message=found.message)
+    competitor, competing = ("", None) if runs > 1 else others.least(found.quantity, entry.id)
+    return replace(
+        point,
+        verdict=found.verdict,
+        quantity=found.quantity.name,
+        at=found.quantity.at,
+        claimed=found.claimed,
+        certified=found.certified,
+        order=found.order,
+        pair=found.pair,
+        competitor=competitor,
+        competing=competing,
+        witness=None if found.witness is None else json.loads(found.witness.to_json()),
+        message=found.message,
+    )
+
+
+def _numbers(values: Values) -> tuple[ClaimedNumber, ...]:
+    """Return the finite numbers of a statement, with the error that is granted to them."""
+    epsilons = zip((EpsilonAtDelta(delta) for delta in DELTAS), values.epsilons, strict=False)
+    divergences = zip((RenyiAtOrder(order) for order in ORDERS), values.divergences, strict=False)
+    return tuple(
+        ClaimedNumber(quantity, value, _FORMULA_ERROR * value + _LEAST_ERROR)
+        for quantity, value in (*epsilons, *divergences)
+        if math.isfinite(value)
+    )
+
+
+class _OtherBounds:
+    """The sound bounds of the catalogue for one mechanism, evaluated when they are needed."""
+
+    def __init__(self, mechanism: NoisySGD) -> None:
+        self._mechanism = mechanism
+        self._values: dict[Quantity, dict[str, float]] = {}
+
+    @cached_property
+    def _curves(self) -> dict[str, PrivacyCurve]:
+        found = {}
+        for id, entry in bounds.CATALOGUE.items():
+            if entry.status.sound and not entry.slow and admits(entry, self._mechanism):
+                try:
+                    found[id] = entry.evaluate(self._mechanism)
+                except ValueError:  # it cannot be computed here
+                    continue
+        return found
+
+    def least(self, quantity: Quantity, excluded: str) -> tuple[str, float | None]:
+        """Return the tightest bound but one on a quantity: its id and value, if there is one."""
+        if quantity not in self._values:
+            self._values[quantity] = dict(_values_at(self._curves, quantity))
+        others = {id: v for id, v in self._values[quantity].items() if id != excluded}
+        if not others:
+            return "", None
+        id = bounds.tightest(others)
+        return id, others[id]
+
+
+def _values_at(
+    curves: Mapping[str, PrivacyCurve], quantity: Quantity
+) -> Iterator[tuple[str, float]]:
+    for id, curve in curves.items():
+        try:
+            value = quantity.upper_bound(curve)
+        except ValueError:
+            continue
+        if value is not None and math.isfinite(value):
+            yield id, value
+
+
+# all mechanisms
+
+
+def _judged(
+    entries: Sequence[PanelEntry],
+    asked: Sequence[_Asked],
+    reasons: Mapping[str, str],
+    jobs: int,
+    progress: Progress | None,
+) -> tuple[PanelVerdict, ...]:
+    by_number: dict[int, list[_Asked]] = {}
+    for one in asked:
+        by_number.setdefault(one.number, []).append(one)
+    tasks = sorted(by_number.items())
+    points: dict[str, list[PanelPoint]] = {entry.id: [] for entry in entries}
+    work: Any = (
+        (delayed(_points)(*task) for task in tasks)
+        if jobs > 1
+        else (_points(*task) for task in tasks)
+    )
+    done = Parallel(n_jobs=jobs, return_as="generator")(work) if jobs > 1 else work
+    for count, ((_, ones), found) in enumerate(zip(tasks, done, strict=True), start=1):
+        for one, point in zip(ones, found, strict=True):
+            points[one.entry.id].append(point)
+        if progress is not None:
+            progress(count, len(tasks))
+    verdicts = (
+        PanelVerdict(
+            id=entry.id,
+            citation=str(entry.source),
+            bibtex=entry.source.bibtex(),
+            statement=entry.statement,
+            status=entry.status.value,
+            assumptions=entry.assumptions,
+            expected=Verdict.unless(entry.status is Status.REFUTED),
+            points=tuple(points[entry.id]),
+            unreached=reasons.get(entry.id, ""),
+        )
+        for entry in entries
+    )
+    return tuple(_confirmed(verdict) for verdict in verdicts)
+
+
+def _confirmed(verdict: PanelVerdict) -> PanelVerdict:
+    """Recompute some refutations, clear and short ones first, until one is confirmed."""
+    lines: tuple[str, ...] = ()
+    witnessed = [point for point in verdict.refuted if point.witness is not None]
+    witnessed.sort(key=lambda point: (point.ratio > _CLEAR, point.mechanism.steps))
+    for point in witnessed[:_CONFIRMED]:
+        found = recompute(point.witness)
+        lines = found.lines()
+        if found.stands:
+            place = next(i for i, one in enumerate(verdict.points) if one is point)
+            return replace(verdict, recomputed=lines, confirmed=place)
+    return replace(verdict, recomputed=lines)

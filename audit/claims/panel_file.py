@@ -1,0 +1,260 @@
+"""Statements in a Python file of the user, imported and evaluated in a worker process."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from audit import bounds, validate
+from audit.bounds import Entry, NotApplicable, RecordScope, Source, Status
+from audit.claims.claims_file import ID
+from audit.claims.panel_mechanisms import DRAWS, chosen, drawn
+from audit.codec import decode, encode
+from audit.curves import PrivacyCurve
+from audit.isolation import Limits, UserCodeError, Workers, in_one_line, search_in
+
+_SECONDS, _GIGABYTES = 120.0, 4.0  # for all mechanisms of the panel together
+_MODULE = "_panel_file"  # the name under which a file is imported
+
+
+@dataclass(frozen=True, kw_only=True)
+class PanelEntry:
+    """What the panel needs of an entry of the catalogue, as plain data.
+
+    Attributes
+    ----------
+    id, source, statement, status, record_scope, runs_option
+        As in `audit.bounds.Entry`.
+    assumptions : tuple of str
+        The conditions in words.
+    """
+
+    id: str
+    source: Source
+    statement: str
+    status: Status
+    assumptions: tuple[str, ...]
+    record_scope: RecordScope = RecordScope.ANY
+    runs_option: str | None = None
+
+    @classmethod
+    def of(cls, entry: Entry) -> PanelEntry:
+        """Return the data of an entry."""
+        return cls(
+            id=entry.id,
+            source=entry.source,
+            statement=entry.statement,
+            status=entry.status,
+            assumptions=tuple(assumption.name for assumption in entry.assumptions),
+            record_scope=entry.record_scope,
+            runs_option=entry.runs_option,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Values:
+    """What a statement claims for one mechanism.
+
+    Attributes
+    ----------
+    epsilons, divergences : tuple of float
+        At the deltas and orders that were asked for; infinite where nothing is claimed.
+    nothing, error : str
+        Why there are none: the statement does not apply, or cannot be evaluated.
+    """
+
+    epsilons: tuple[float, ...] = ()
+    divergences: tuple[float, ...] = ()
+    nothing: str = ""
+    error: str = ""
+
+
+def values_of(
+    entry: Entry,
+    number: int,
+    options: Mapping[str, int],
+    deltas: Sequence[float],
+    orders: Sequence[float],
+) -> Values:
+    """Evaluate a statement for a mechanism of the sequence; nothing is raised."""
+    mechanism = drawn(number)
+    assert mechanism is not None
+    try:
+        curve = entry.evaluate(mechanism, **options)
+        if not isinstance(curve, PrivacyCurve):
+            wanted = f"{entry.id} must return a privacy curve"
+            return Values(error=f"{wanted}, got {validate.shown(curve)}")
+        return Values(
+            epsilons=tuple(float(curve.epsilon(delta)) for delta in deltas),
+            divergences=tuple(float(curve.renyi(order)) for order in orders),
+        )
+    except NotApplicable as reason:
+        return Values(nothing=" ".join(str(reason).split()))
+    except Exception as error:  # of any formula, at one of many mechanisms
+        return Values(error=in_one_line(error, entry.function))
+
+
+def admits(entry: Entry, mechanism: Any) -> bool:
+    """Return whether the assumptions of a statement admit a mechanism.
+
+    Like ``not entry.failures(mechanism)``, and faster; a condition on a value that is missing
+    counts as failed.
+    """
+    if mechanism.uncovered(entry.covers) is not None:
+        return False
+    try:
+        return all(assumption.holds(mechanism) for assumption in entry.assumptions)
+    except (TypeError, ValueError):
+        return False
+
+
+def unmet(entry: Entry) -> str:
+    """Return why no mechanism of the sequence meets the assumptions of a statement."""
+    every = [mechanism for number in range(DRAWS) if (mechanism := drawn(number)) is not None]
+    covered = [mechanism for mechanism in every if mechanism.uncovered(entry.covers) is None]
+    missing = [
+        assumption.name
+        for assumption in entry.assumptions
+        if not any(assumption.holds(mechanism) for mechanism in covered)
+    ]
+    if missing:
+        return f"no mechanism of the panel has {'; '.join(missing)}"
+    return "no mechanism of the panel meets all its assumptions together"
+
+
+class PanelFile:
+    """The statements of one file; a context manager.
+
+    The file is imported in a process of its own, which also evaluates its functions: nothing that
+    they do affects this process.
+
+    Parameters
+    ----------
+    path : pathlib.Path
+        The file. Every function that `audit.bounds.bound` registers in it is a statement.
+
+    Raises
+    ------
+    UserCodeError
+        From every method, if the file cannot be imported or its process ends; one line.
+    """
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._workers = Workers()
+        limits = Limits(seconds=_SECONDS, gigabytes=_GIGABYTES)
+        task = f"{__name__}:answer"
+        self._opened = self._workers.function(
+            f"{__name__}:loaded", task=task, limits=limits, name=path.name
+        )
+
+    def __enter__(self) -> Self:
+        self._call = self._opened.__enter__()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self._opened.__exit__(kind, error, trace)
+        self._workers.close()
+
+    def _ask(self, question: str, *arguments: Any) -> Any:
+        try:
+            return self._call(str(self.path.resolve()), question, *arguments)
+        except UserCodeError as error:
+            text = str(error).replace(f"{__name__}:loaded", self.path.name)
+            raise UserCodeError(text) from None
+
+    def entries(self) -> tuple[PanelEntry, ...]:
+        """Return the statements, in the order of the file."""
+        found: tuple[PanelEntry, ...] = decode(tuple[PanelEntry, ...], self._ask("entries"))
+        for entry in found:
+            if not ID.fullmatch(entry.id):  # it names files
+                raise validate.fail("id", "letters, digits, '.', '_' and '-'", entry.id)
+        return found
+
+    def chosen(self, id: str, size: int) -> tuple[int, ...]:
+        """Return the numbers of the mechanisms on which a statement is judged."""
+        return tuple(self._ask("chosen", id, size))
+
+    def unmet(self, id: str) -> str:
+        """Return why no mechanism meets the assumptions of a statement."""
+        return str(self._ask("unmet", id))
+
+    def values(
+        self,
+        id: str,
+        number: int,
+        options: Mapping[str, int],
+        deltas: Sequence[float],
+        orders: Sequence[float],
+    ) -> Values:
+        """Return what a statement claims for a mechanism of the sequence."""
+        asked = self._ask("values", id, number, dict(options), list(deltas), list(orders))
+        found: Values = decode(Values, asked)
+        return found
+
+
+# runs in the worker
+
+
+@functools.cache
+def loaded(path: str) -> tuple[str, ...]:
+    """Import a file and return the ids of the bounds that it registers."""
+    file = Path(path)
+    search_in(file.parent)
+    before = set(bounds.CATALOGUE)
+    spec = importlib.util.spec_from_file_location(_MODULE, file)
+    if spec is None or spec.loader is None:
+        raise UserCodeError(f"{file.name} must be a Python file, with the ending .py")
+    try:
+        spec.loader.exec_module(importlib.util.module_from_spec(spec))
+    except KeyboardInterrupt:
+        raise
+    except BaseException as error:
+        raise UserCodeError(f"{file.name} cannot be imported: {in_one_line(error)}") from error
+    found = tuple(id for id in bounds.CATALOGUE if id not in before)
+    if not found:
+        raise UserCodeError(f"{file.name} must register a bound (audit.bounds.bound), got none")
+    return found
+
+
+def answer(_: object, path: str, question: str, *arguments: Any) -> Any:
+    """Answer a question of `PanelFile`, as plain data."""
+    found = [bounds.CATALOGUE[id] for id in loaded(path)]
+    if question == "entries":
+        return encode([PanelEntry.of(entry) for entry in found])
+    id, *rest = arguments
+    entry = bounds.entry(id)
+    if question == "chosen":
+        (size,) = rest
+        return list(chosen(functools.partial(_admits_safely, entry), size))
+    if question == "unmet":
+        return unmet(entry)
+    number, options, deltas, orders = rest
+    return encode(_finite_or_infinite(values_of(entry, number, options, deltas, orders)))
+
+
+def _admits_safely(entry: Entry, mechanism: Any) -> bool:
+    try:
+        return bool(admits(entry, mechanism))
+    except Exception as error:
+        what = f"an assumption of {entry.id} raised"
+        raise UserCodeError(f"{what} {in_one_line(error)}") from error
+
+
+def _finite_or_infinite(values: Values) -> Values:
+    """Return the values, or an error where one is not a number."""
+    for value in (*values.epsilons, *values.divergences):
+        if math.isnan(value) or value < 0:
+            return Values(error=f"a claimed number must be at least 0, got {value!r}")
+    return values

@@ -1,0 +1,271 @@
+"""The page of a statement that was judged on the panel."""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Sequence
+
+from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
+from audit.report.figures import panel
+from audit.report.mechanism_line import mechanism_line
+from audit.report.number_format import Rounding, number, plain, ratio
+from audit.results import TIGHT, PanelPoint, PanelVerdict, Verdict
+
+_MOST_ROWS = 12  # of a table of examples
+_SAME = 1e-6  # relative; bounds this close count as equal
+_PROPERTIES = {
+    "length": "Length of the run",
+    "push": "Push of the record in one step",
+    "batches": "Batches",
+    "losses": "Losses",
+    "relation": "Neighbouring datasets",
+    "release": "Release",
+}
+
+
+def build(verdict: PanelVerdict, witness: str) -> Document:
+    """Fill every table of a verdict; ``witness`` names the witness file beside the page."""
+    return Document(
+        title=verdict.id,
+        subtitle=f"{verdict.citation}. {verdict.statement}.",
+        conclusion=conclusion(verdict),
+        summary=_by_property(verdict),
+        overview=Gallery((panel.draw(verdict),) if verdict.judged else ()),
+        sections=tuple(section for section in _sections(verdict, witness) if section.parts),
+    )
+
+
+def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
+    """Return the finding in sentences, the most important first."""
+    judged, refuted = len(verdict.judged), verdict.refuted
+    if verdict.unreached:
+        return (f"The panel cannot reach this statement: {verdict.unreached}.",)
+    if not judged:
+        return (f"Nothing could be judged: {_reasons(verdict)[0][0]}.",)
+    if refuted and verdict.confirmed is None:
+        found = [
+            f"Not decided: {_times(len(refuted))} a certified number exceeds the claimed one, "
+            "and no recomputation confirms it."
+        ]
+    elif refuted:
+        first = refuted[0]
+        found = [
+            f"Refuted on {len(refuted)} of {judged} mechanisms.",
+            f"Most clearly, {_place(first)} is certified to be at least {_low(first)} and claimed "
+            f"to be at most {_high(first)}.",
+            f"The witness was recomputed: {verdict.recomputed[-1].strip()}.",
+        ]
+    else:
+        found = [
+            f"Not refuted on any of {judged} mechanisms of the panel.",
+            "This is no proof: other mechanisms, or other datasets, may refute it.",
+        ]
+    if verdict.tight:
+        found.append(
+            f"Tight on {len(verdict.tight)}: at most {TIGHT} times what a pair of datasets attains."
+        )
+    better, worse, _ = compared(verdict)
+    if better:
+        found.append(
+            f"On {len(better)} it is smaller than every other sound bound of the catalogue."
+        )
+    elif worse:
+        found.append("On none is it smaller than the tightest other bound of the catalogue.")
+    return tuple(found)
+
+
+def compared(
+    verdict: PanelVerdict,
+) -> tuple[list[PanelPoint], list[PanelPoint], list[PanelPoint]]:
+    """Return consistent points by how the statement compares with the tightest other bound.
+
+    Those on which it is smaller, larger and equal.
+    """
+    smaller: list[PanelPoint] = []
+    larger: list[PanelPoint] = []
+    same: list[PanelPoint] = []
+    for point in verdict.judged:
+        if point.verdict is not Verdict.CONSISTENT or point.competing is None:
+            continue
+        assert point.claimed is not None
+        if math.isclose(point.claimed, point.competing, rel_tol=_SAME):
+            same.append(point)
+        else:
+            (smaller if point.claimed < point.competing else larger).append(point)
+    return smaller, larger, same
+
+
+def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
+    refuted: list[Table | Text] = []
+    if verdict.refuted:
+        refuted.append(_points("The clearest refutations", verdict.refuted[:_MOST_ROWS]))
+        refuted += [Text(line.strip()) for line in verdict.recomputed]
+    if verdict.confirmed is not None:
+        refuted.append(
+            Text(f"{witness} holds the pair in plain numbers: audit-check --witness {witness}")
+        )
+    tight = verdict.tight[:_MOST_ROWS]
+    unjudged = _reasons(verdict)
+    return (
+        Section(ident="refuted", title="Where it is refuted", parts=tuple(refuted)),
+        Section(
+            ident="tight",
+            title="Where it is tight",
+            parts=(_points("The smallest ratios", tight),) if tight else (),
+        ),
+        Section(ident="others", title="Against the tightest other bounds", parts=_others(verdict)),
+        Section(ident="statement", title="The statement", parts=_statement(verdict)),
+        Section(
+            ident="unjudged",
+            title="Where nothing could be judged",
+            parts=(_reason_table(unjudged),) if unjudged else (),
+            folded=True,
+        ),
+        Section(
+            ident="mechanisms",
+            title="Every mechanism",
+            parts=(_points("All judged mechanisms", verdict.judged),) if verdict.judged else (),
+            folded=True,
+        ),
+    )
+
+
+def _by_property(verdict: PanelVerdict) -> Table:
+    rows = []
+    for name, title in _PROPERTIES.items():
+        values = Counter(point.regime.get(name, "") for point in verdict.judged)
+        if len(values) < 2 and name not in ("length", "push"):
+            continue
+        for value in sorted(values):
+            points = [point for point in verdict.judged if point.regime.get(name) == value]
+            refuted = sum(point.verdict is Verdict.REFUTED for point in points)
+            tight = sum(point in verdict.tight for point in points)
+            ratios = [point.ratio for point in points]
+            rows.append(
+                (
+                    Cell(text=value, note=title),
+                    Cell.number(str(len(points)), len(points)),
+                    Cell.number(str(refuted), refuted),
+                    Cell.number(str(tight), tight),
+                    Cell.number(ratio(min(ratios)), min(ratios)),
+                )
+            )
+    columns = (
+        Column(label="where"),
+        Column(label="judged", numeric=True),
+        Column(label="refuted", numeric=True),
+        Column(label="tight", numeric=True),
+        Column(label="least ratio", numeric=True),
+    )
+    caption = "Mechanisms of the panel"
+    return Table(caption=caption, columns=columns, rows=tuple(rows), stacked=False)
+
+
+def _points(caption: str, points: Sequence[PanelPoint]) -> Table:
+    columns = (
+        Column(label="mechanism"),
+        Column(label="at"),
+        Column(label="certified", numeric=True),
+        Column(label="claimed", numeric=True),
+        Column(label="ratio", numeric=True),
+        Column(label="tightest other", numeric=True),
+        Column(label="pair"),
+    )
+    return Table(caption=caption, columns=columns, rows=tuple(_row(point) for point in points))
+
+
+def _row(point: PanelPoint) -> tuple[Cell, ...]:
+    assert point.claimed is not None
+    assert point.certified is not None
+    options = ", ".join(f"{name}={value}" for name, value in point.options.items())
+    other = Cell.missing()
+    if point.competing is not None:
+        other = Cell.number(number(point.competing, 5), point.competing, note=point.competitor)
+    return (
+        Cell(text=mechanism_line(point.mechanism), note=options),
+        Cell(text=_place(point)),
+        Cell.number(_low(point), point.certified),
+        Cell.number(_high(point), point.claimed),
+        Cell.number(ratio(point.ratio), point.ratio),
+        other,
+        Cell.code(point.pair),
+    )
+
+
+def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
+    smaller, larger, same = compared(verdict)
+    ids = Counter(point.competitor for point in (*smaller, *larger, *same))
+    if not ids:
+        return ()
+    rows = []
+    for id, count in ids.most_common():
+        factors = [
+            point.claimed / point.competing
+            for point in (*smaller, *larger, *same)
+            if point.competitor == id and point.claimed and point.competing
+        ]
+        wins = sum(point.competitor == id for point in smaller)
+        text = f"{ratio(min(factors))} to {ratio(max(factors))}" if factors else ""
+        rows.append(
+            (
+                Cell.code(id),
+                Cell.number(str(count), count),
+                Cell.number(str(wins), wins),
+                Cell(text=text),
+            )
+        )
+    columns = (
+        Column(label="tightest other sound bound"),
+        Column(label="on", numeric=True),
+        Column(label="statement smaller on", numeric=True),
+        Column(label="statement over it"),
+    )
+    caption = "The tightest other bound on each mechanism where the statement is not refuted"
+    return (Table(caption=caption, columns=columns, rows=tuple(rows)),)
+
+
+def _statement(verdict: PanelVerdict) -> tuple[Table | Text, ...]:
+    conditions = tuple((Cell(text=name),) for name in verdict.assumptions)
+    columns = (Column(label="condition"),)
+    table = Table(caption="It is judged under these conditions", columns=columns, rows=conditions)
+    return (
+        Text(f"{verdict.statement}."),
+        Text(f"{verdict.citation}. Status: {verdict.status}."),
+        *((table,) if conditions else ()),
+        Text(verdict.bibtex, literal=True),
+    )
+
+
+def _reasons(verdict: PanelVerdict) -> list[tuple[str, int]]:
+    reasons = (
+        f"{point.verdict.value}: {point.message}"
+        for point in verdict.points
+        if math.isnan(point.ratio)
+    )
+    return Counter(reasons).most_common()
+
+
+def _reason_table(reasons: Sequence[tuple[str, int]]) -> Table:
+    rows = tuple((Cell(text=text), Cell.number(str(count), count)) for text, count in reasons)
+    columns = (Column(label="reason"), Column(label="mechanisms", numeric=True))
+    return Table(caption="Mechanisms without a ratio", columns=columns, rows=rows)
+
+
+def _place(point: PanelPoint) -> str:
+    name = "delta" if point.quantity == "epsilon" else "order"
+    return f"{point.quantity} at {name} {plain(point.at)}"
+
+
+def _low(point: PanelPoint) -> str:
+    assert point.certified is not None
+    return number(point.certified, 5, Rounding.DOWN)
+
+
+def _high(point: PanelPoint) -> str:
+    assert point.claimed is not None
+    return number(point.claimed, 5, Rounding.UP)
+
+
+def _times(count: int) -> str:
+    return "once" if count == 1 else f"{count} times"

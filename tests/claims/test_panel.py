@@ -1,0 +1,244 @@
+"""Statements on the standard panel: of files from outside, and of the catalogue."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from audit import bounds
+from audit.bounds import Assumption, Entry, Source, Status
+from audit.claims import panel, panel_file, panel_mechanisms
+from audit.claims.panel_mechanisms import Length, Push, chosen, drawn, regime_of
+from audit.claims.recompute import recompute
+from audit.cli import check as check_command
+from audit.curves import GaussianCurve
+from audit.isolation import UserCodeError
+from audit.mechanism import Batching, Relation
+from audit.results import Verdict
+
+# a user's file: a misprint (the mean of the pushes for their sum), and the theorem
+OUTSIDE = '''\
+"""Composition, with a misprint and without."""
+
+from audit.bounds import Source, Status, bound
+from audit.bounds.assumptions import CONVEX, FULL_BATCHES, LAST_ITERATE, Assumption
+from audit.curves import GaussianCurve
+
+ALONE = Assumption("a single record, on the line",
+                   lambda m: m.dataset_size == 1 and m.diameter is None,
+                   lambda m: f"n={m.dataset_size}, diameter={m.diameter}")
+SOURCE = Source(("Outside, Olga",), 2026, "A Note on Composition", "Theorem 2")
+
+
+def mu(m):
+    return m.sensitivity / (m.batch_size * m.noise_std)
+
+
+@bound(id="outside.misprint", source=SOURCE, statement="mu-GDP with mu = S/(n sigma)",
+       assumes=(FULL_BATCHES, LAST_ITERATE, CONVEX, ALONE), status=Status.UNPROVEN)
+def misprint(m):
+    return GaussianCurve(mu(m))
+
+
+@bound(id="outside.theorem_2", source=SOURCE, statement="mu-GDP with mu = sqrt(T) S/(n sigma)",
+       assumes=(FULL_BATCHES, LAST_ITERATE, CONVEX, ALONE), status=Status.UNPROVEN)
+def theorem_2(m):
+    return GaussianCurve(m.steps**0.5 * mu(m))
+'''
+
+
+def test_a_file_from_outside_appears_judged_on_a_page(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert OUTSIDE.count("\n") < 40
+    monkeypatch.chdir(tmp_path)
+    Path("outside.py").write_text(OUTSIDE, encoding="utf-8")
+    assert check_command.run(["--panel", "outside.py", "--mechanisms", "3"]) == 1  # one is false
+    printed = capsys.readouterr().out
+    assert "outside.misprint: refuted on 3 mechanisms" in printed
+    assert "outside.theorem_2: consistent on 3 mechanisms (0 refuted, " in printed
+    assert "outside.misprint" not in bounds.CATALOGUE  # imported in the worker only
+    false = Path("panel/outside.misprint.html").read_text(encoding="utf-8")
+    true = Path("panel/outside.theorem_2.html").read_text(encoding="utf-8")
+    assert "Refuted on" in false
+    assert "Not refuted on any of 3 mechanisms of the panel." in true
+    for page in (false, true):
+        assert "Outside (2026), A Note on Composition, Theorem 2" in page
+        assert "a single record, on the line" in page
+        assert "@misc{outside2026note," in page
+        assert "<svg" in page
+    assert not Path("panel/outside.theorem_2.witness.json").exists()
+    witness = json.loads(Path("panel/outside.misprint.witness.json").read_text(encoding="utf-8"))
+    assert recompute(witness).stands
+    stored = json.loads(Path("panel/outside.theorem_2.json").read_text(encoding="utf-8"))
+    assert len(stored["points"]) == 3
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("import no_such_module", "outside.py cannot be imported: ModuleNotFoundError: No module"),
+        ("x = 1", "outside.py must register a bound (audit.bounds.bound), got none"),
+        ("raise SystemExit(0)", "outside.py cannot be imported: SystemExit: 0"),
+    ],
+)
+def test_broken_files(tmp_path: Path, text: str, message: str) -> None:
+    file = tmp_path / "outside.py"
+    file.write_text(text, encoding="utf-8")
+    with pytest.raises(UserCodeError) as caught:
+        panel_file.loaded(str(file))  # what the worker runs
+    assert str(caught.value).startswith(message)
+
+
+def test_a_file_that_ends_its_process(tmp_path: Path) -> None:
+    file = tmp_path / "outside.py"
+    file.write_text("import os\nos._exit(0)\n", encoding="utf-8")
+    with pytest.raises(UserCodeError, match=r"^outside\.py ended its process with status 0$"):
+        panel.judge_file(file, size=2)
+
+
+def test_options_of_claims_files_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
+    for words in (["--panel", "x.py", "--search", "3"], ["--mechanisms", "3", "x.yaml"]):
+        with pytest.raises(SystemExit):
+            check_command.run(words)
+    shown = capsys.readouterr().err
+    assert "--search cannot be combined with --panel" in shown
+    assert "--mechanisms needs --panel" in shown
+
+
+# the sequence
+
+
+def test_the_sequence_is_the_same_everywhere() -> None:
+    m = drawn(19)
+    assert m is not None
+    assert (m.steps, m.dataset_size, m.batch_size) == FIXED[:3]
+    assert (m.noise_std, m.diameter, m.batching, m.relation) == FIXED[3:]
+
+
+FIXED = (6, 2, 1, 1.74, 50.5, Batching.WITHOUT_REPLACEMENT, Relation.REPLACE_ONE)
+
+
+def entry_of(id: str, *assumes: Assumption) -> Entry:
+    return Entry(
+        id=id,
+        source=Source("Author", 2030, "A Title"),
+        statement="something",
+        assumptions=assumes,
+        status=Status.UNPROVEN,
+        function=lambda m: GaussianCurve(math.inf if m.steps > 1 else 1.0),
+    )
+
+
+def test_a_panel_is_admitted_and_spread() -> None:
+    entry = bounds.entry("cl25.theorem_3_1")
+    numbers = chosen(lambda m: panel_file.admits(entry, m), 12)
+    assert len(numbers) == 12
+    assert numbers == tuple(sorted(set(numbers)))
+    mechanisms = [drawn(number) for number in numbers]
+    assert not any(entry.failures(m) for m in mechanisms if m is not None)
+    regimes = [regime_of(m) for m in mechanisms if m is not None]
+    assert {regime.push for regime in regimes} == set(Push)
+    assert {regime.length for regime in regimes} == set(Length)
+
+
+def test_every_entry_is_reached_or_says_why() -> None:
+    """`admits` is `failures`, and no statement of the catalogue is out of the sequence's reach."""
+    few = [drawn(number) for number in range(60)]
+    for entry in bounds.CATALOGUE.values():
+        for m in few:
+            if m is not None:
+                assert panel_file.admits(entry, m) is not bool(entry.failures(m)), entry.id
+        if entry.status is not Status.ASYMPTOTIC:
+            numbers = chosen(lambda m, e=entry: panel_file.admits(e, m), 1, draws=1500)
+            assert numbers or panel_file.unmet(entry), entry.id
+
+
+def test_what_cannot_be_reached_says_why() -> None:
+    odd = Assumption("7919 steps", lambda m: m.steps == 7919, lambda m: f"steps={m.steps}")
+    one = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
+    two = Assumption("two steps", lambda m: m.steps == 2, lambda m: f"steps={m.steps}")
+    assert panel_file.unmet(entry_of("x.odd", odd, one)) == (
+        "no mechanism of the panel has 7919 steps"
+    )
+    assert panel_file.unmet(entry_of("x.both", one, two)) == (
+        "no mechanism of the panel meets all its assumptions together"
+    )
+
+
+# judging
+
+
+@pytest.mark.parametrize(("factor", "verdict"), [(1 - 1e-7, "consistent"), (1 - 1e-5, "refuted")])
+def test_errors_of_a_formula_are_no_refutation(factor: float, verdict: str) -> None:
+    """Composition is exact on the line: a formula with seven right digits stands."""
+    entry = bounds.entry("bsa24.theorem_4_1")
+    number = next(n for n in range(500) if fits(n))
+    values = panel_file.values_of(entry, number, {}, panel.DELTAS, panel.ORDERS)
+    moved = replace(
+        values,
+        epsilons=tuple(value * factor for value in values.epsilons),
+        divergences=tuple(value * factor for value in values.divergences),
+    )
+    asked = panel._Asked(panel_file.PanelEntry.of(entry), number, {}, moved)
+    [point] = panel._points(number, [asked])
+    assert point.verdict.value == verdict
+    assert point.ratio == pytest.approx(factor, rel=1e-8)  # exact brackets
+    assert point.competing is not None
+
+
+def fits(number: int) -> bool:
+    m = drawn(number)
+    if m is None or m.diameter is not None or m.strong_convexity or m.dataset_size > 1:
+        return False
+    return panel_file.admits(bounds.entry("bsa24.theorem_4_1"), m) and m.convex
+
+
+def test_what_is_not_a_number_is_an_error_of_its_mechanism() -> None:
+    entry = replace(entry_of("x.nan"), function=lambda m: GaussianCurve(1.0))
+    values = panel_file._finite_or_infinite(panel_file.Values(epsilons=(math.nan,)))
+    assert values.error == "a claimed number must be at least 0, got nan"
+    wrong = replace(entry, function=lambda m: 1 / 0)
+    number = next(n for n in range(60) if (m := drawn(n)) and panel_file.admits(wrong, m))
+    assert panel_file.values_of(wrong, number, {}, (0.1,), ()).error.startswith("ZeroDivisionError")
+    number_of = replace(entry, function=lambda m: 3.0)
+    assert panel_file.values_of(number_of, number, {}, (0.1,), ()).error == (
+        "x.nan must return a privacy curve, got 3.0"
+    )
+
+
+def test_a_refutation_counts_when_it_is_recomputed() -> None:
+    [verdict] = panel.judge_entries(["fmtt18.theorem_1"], size=6)
+    assert verdict.verdict is Verdict.REFUTED
+    assert verdict.as_expected
+    assert verdict.recomputed[-1].strip().startswith("confirmed")
+    assert replace(verdict, confirmed=None).verdict is Verdict.INCONCLUSIVE
+    assert replace(verdict, points=()).verdict is Verdict.INCONCLUSIVE
+    lines = panel.lines(verdict)
+    assert lines[0].startswith("fmtt18.theorem_1: refuted on ")
+    assert "certified Renyi divergence" in lines[1]
+
+
+def test_options_place_the_record() -> None:
+    """Statements on one record are judged for the first or the middle one, too."""
+    entry = panel_file.PanelEntry.of(bounds.entry("fmtt18.corollary_31"))
+    numbers = chosen(lambda m: panel_file.admits(bounds.entry("fmtt18.corollary_31"), m), 4)
+    for number in numbers:
+        m = drawn(number)
+        assert m is not None
+        found = list(panel._options(entry, number))
+        assert found[0] == {}
+        if m.dataset_size > 1:
+            assert found[1:] == [{"public": max(m.dataset_size // 2, 1)}]
+
+
+def test_rates_are_not_judged() -> None:
+    [verdict] = panel.judge_entries(["at22.eq_1_3"], size=2)
+    assert verdict.points == ()
+    assert verdict.unreached == "a rate without constants, which is not judged"
+    assert panel.lines(verdict)[1] == f"  not reached: {verdict.unreached}"
+    assert panel_mechanisms.DRAWS >= 1000
