@@ -11,6 +11,7 @@ Two forms: `DenseOperator` (plain doubles; powers by repeated squaring) for shor
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -27,6 +28,8 @@ Map = Callable[[Array], Array]
 
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.
 _EQUAL = 2.0**-48
+# Logarithm of the ratio of two starts' laws: farther apart, it is cheaper to square once more.
+_FARTHEST = 3.0
 
 
 @dataclass(frozen=True)
@@ -156,6 +159,27 @@ class DenseOperator:
         first = self.matrix[:, :1]
         return bool(np.all(np.abs(self.matrix - first) <= _EQUAL * first))
 
+    def memory(self) -> float:
+        """Return the number of applications after which the start is forgotten but for rounding.
+
+        Infinite where it is not known. If no row's largest entry is above rho times its smallest,
+        the matrix brings any two positive laws closer in Hilbert's metric, by the factor (rho - 1)
+        / (rho + 1) (Birkhoff 1957), after the first application to 2 log(rho). Laws closer than d
+        are the same up to factors e^d.
+        """
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            apart = np.abs(np.log(self.matrix[:, 0] / self.matrix[:, -1])).max()
+            if not apart <= _FARTHEST:  # as the farthest starts are in most cases
+                return math.inf
+            rho = float(np.max(self.matrix.max(axis=1) / self.matrix.min(axis=1)))
+        if not rho < math.inf:
+            return math.inf
+        # two laws, each as far from the stationary one
+        left, factor = 4 * math.log(rho), (rho - 1) / (rho + 1)
+        if left <= _EQUAL:
+            return 1
+        return 1 + math.ceil(math.log(_EQUAL / left) / math.log(factor))
+
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the matrix to a state ``times`` times."""
         return state_of(self.moved(masses_of(state, panels), times, lambda _: False), panels)
@@ -179,8 +203,7 @@ class DenseOperator:
                 masses = operator.matrix @ masses
             times >>= 1
             operator = operator @ operator
-            if operator.is_stationary:
-                times = min(times, 1)  # the starting place is forgotten: more change nothing
+            times = int(min(times, operator.memory()))  # more change nothing
         for _ in range(times):
             masses = operator.matrix @ masses
         return masses

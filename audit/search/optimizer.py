@@ -196,6 +196,7 @@ class _Evaluator:
     refusal: str = ""
     certificates: float = 0.0  # duration of a certificate, in quick values
     first: _Certificate | None = None
+    known: dict[Construction, _Certificate] = field(default_factory=dict)
     longest: float = 0.0  # seconds that a pair took
 
     def value(self, pair: Construction) -> float:
@@ -246,8 +247,8 @@ class _Evaluator:
 
     def _certificate(self, pair: Construction) -> _Certificate | None:
         """Return the certificate of a pair; None if its law cannot be computed in time."""
-        if self.first is not None and pair == self.first.pair:
-            return self.first
+        if pair in self.known:
+            return self.known[pair]
         try:
             check_admissible(pair)
             # its numbers take time too
@@ -255,14 +256,17 @@ class _Evaluator:
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)
             return None
-        return _Certificate(pair, law, self.objective.bracket(law))
+        self.known[pair] = _Certificate(pair, law, self.objective.bracket(law))
+        return self.known[pair]
 
     def _keep(self, value: float, pair: Construction) -> None:
         if any(value == o or abs(value - o) <= _SAME * abs(o) for o, _ in self.best):
             return
         self.best.append((value, pair))
         self.best.sort(key=lambda one: -one[0])
-        del self.best[_SHORTLIST:]
+        # quick values err by more than some gradients differ from a quadratic with a known optimum
+        known = [one for one in self.best if not isinstance(one[1], GradientPair)]
+        self.best = [one for one in self.best if one in self.best[:_SHORTLIST] or one in known[:1]]
 
 
 def _quadratics(mechanism: NoisySGD) -> Iterator[Construction]:

@@ -113,7 +113,7 @@ class _Run:
         density = self._densities(end, places, self.panels.nodes.ravel()) @ masses
         with np.errstate(divide="ignore"):
             logs = np.log(density).reshape(self.panels.nodes.shape)
-            return State(logs, np.log(self._beyond(end, places) @ masses))
+            return State(logs, np.log(self.matrix(end)[[0, -1]] @ masses))
 
     def _moved(self, segment: Segment, masses: Array) -> Array:
         runs = [(step, len(list(group))) for step, group in itertools.groupby(segment.steps)]

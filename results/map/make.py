@@ -29,9 +29,8 @@ Side = TypeVar("Side", Lower, Upper)
 Place = tuple[float, float]  # drift and start of a pair, or gradient and start
 
 DELTA = 1e-5
-_EVALUATIONS = {0.2: 150, 0.05: 150, 0.01: 16}  # the last begin near the best
+_EVALUATIONS = 150
 _AGAIN = 12  # evaluations that begin with a pair known to be good
-_SECONDS = 1000.0  # so that the number of evaluations ends a search, on any machine
 _TIGHT = 1.005  # over the lower bound: nothing is left to close
 _EQUAL = 1e-9  # relative
 _LONGEST = (Kind.SAMPLED, Kind.CYCLIC, Kind.CONVEX, Kind.STRONGLY_CONVEX)
@@ -72,7 +71,7 @@ def lower(point: Point, hint: Lower | None = None, known: Place | None = None) -
         them, and the better of both is kept, so that the map does not fall when it is renewed.
     """
     near = () if hint is None else [(-hint.drift * point.noise**2, hint.start)]
-    found = _search(point, _EVALUATIONS[point.noise], near)
+    found = _search(point, _EVALUATIONS, near)
     if known is not None:
         drift, start = known
         again = _search(point, _AGAIN, [(-drift * point.noise**2, start)])
@@ -94,7 +93,6 @@ def _search(point: Point, evaluations: int, hints: Sequence[Place]) -> Found:
     return worst_case(
         point.mechanism,
         delta=DELTA,
-        budget=_SECONDS,
         seed=0,
         evaluations=evaluations,
         hints=hints,

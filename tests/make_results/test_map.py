@@ -55,7 +55,7 @@ def _stored(folder):
 def small():
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(make, "points", lambda: FEW)
-        patch.setattr(make, "_EVALUATIONS", {0.2: 12, 0.05: 12, 0.01: 4})
+        patch.setattr(make, "_EVALUATIONS", 8)
         yield
 
 

@@ -18,11 +18,13 @@ from audit.search import (
     Epsilon,
     RenyiDivergence,
     check_admissible,
+    optimizer,
     read_found,
     tightest_bound,
     worst_case,
     write_found,
 )
+from audit.search.clock import Clock
 from tests.choices import RELATIONS
 from tests.search.cases import DELTA, mechanism, search
 
@@ -201,3 +203,13 @@ def test_a_mechanism_without_a_process_is_refused():
     m = dataclasses.replace(mechanism(1.0, 0.2, 10), release=Release.EXPONENTIAL_MECHANISM)
     with pytest.raises(ValueError, match="a pair whose laws can be computed, got none: release"):
         worst_case(m, delta=DELTA, budget=1.0, seed=0)
+
+
+def test_a_structured_pair_keeps_its_place_among_gradients_with_larger_quick_values():
+    """Quick values err by 1e-5, and the structured pair may be the best one that there is."""
+    m = mechanism(1.0, 0.2, 10)
+    evaluator = optimizer._Evaluator(Epsilon(1e-5), Clock(), 10, None)
+    walk, gradients = TwoSidedWalk(m), [GradientPair(m, start=0.01 * k) for k in range(4)]
+    for value, pair in [(1.0, walk), *zip((1.1, 1.2, 1.3, 1.4), gradients, strict=True)]:
+        evaluator._keep(value, pair)
+    assert evaluator.best == [(1.4, gradients[3]), (1.3, gradients[2]), (1.0, walk)]
