@@ -102,7 +102,10 @@ def judge(case: Case, version: str, told: Mapping[str, Any], work: Path, out: Pa
     out.mkdir(parents=True, exist_ok=True)
     expected = case.releases[version].expected
     claims = [
-        {**_with_samples(claim, name, work, out), "expected": expected[claim["id"]].value}
+        {
+            **_with_samples(_with_numbers(claim), name, work, out),
+            "expected": expected[claim["id"]].value,
+        }
         for claim in told["claims"]
     ]
     plain = {key: told[key] for key in (_MECHANISMS,) if key in told} | {"claims": claims}
@@ -124,6 +127,15 @@ def judge(case: Case, version: str, told: Mapping[str, Any], work: Path, out: Pa
 def witness_file(case: Case, version: str, claim: str) -> str:
     """Return the name of a witness file, in the folder of the case's results."""
     return f"{case.package}-{version}.{claim}.witness.json"
+
+
+def _with_numbers(claim: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the claim with numbers for the orders and errors that JSON stores as texts."""
+    found = dict(claim)
+    for key in ("renyi", "tradeoff"):
+        if isinstance(found.get(key), dict):
+            found[key] = {yaml.safe_load(at): value for at, value in found[key].items()}
+    return found
 
 
 def _with_samples(claim: Mapping[str, Any], name: str, work: Path, out: Path) -> dict[str, Any]:

@@ -207,6 +207,17 @@ def test_a_broken_program_fails_and_says_why(zoo: Zoo, program: str, reason: str
     assert reason in zoo.rows()[0]["reason"]
 
 
+def test_orders_of_a_claim_are_numbers_again(zoo: Zoo) -> None:
+    # a program writes JSON, whose keys are texts
+    zoo.case(
+        {"1.0": {"scale": "refuted", "sampled": "refuted"}},
+        program=_PROGRAM.replace('"epsilon": 1.0, "delta": 0},', '"renyi": {2: 0.5}},', 1),
+    )
+    assert zoo.run() == 0
+    (row, _) = zoo.rows()
+    assert (row["quantity"], row["claimed"]) == ("Renyi divergence at order 2", "0.5")
+
+
 def test_an_unknown_case_is_refused(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
     zoo.case({"1.0": BUGGY})
     assert zoo.run("halve") == 2
