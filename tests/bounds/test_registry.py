@@ -119,6 +119,7 @@ ORDER = (
     "liang26.theorem_3_4_saturated",
     "liang26.theorem_3_4_corrected",
     "own.forgetting",
+    "own.parallel_moves",
     "own.adaptive_shifts",
     "own.coupling",
 )

@@ -1,17 +1,19 @@
 """Upper bounds proven in this package.
 
-`own.forgetting`: the noise of the last m steps hides what happened before. `own.adaptive_shifts`:
+`own.forgetting`: the noise of the last m steps hides what happened before.
+`own.parallel_moves`: Gaussian, by the best shifts on fixed batches. `own.adaptive_shifts`:
 Renyi divergences on sampled batches, by shifts that depend on the batches. `own.coupling`: a
 recursion over the distance of the two iterates and the remaining likelihood ratio. All hold in any
-dimension, for convex losses whose updates are contractions, on a bounded domain or with strictly
-contracting steps.
+dimension, for convex losses whose updates are contractions; all but `own.parallel_moves` need a
+bounded domain or strictly contracting steps.
 """
 
 # The order of these imports is the order of the catalogue.
 # isort: off
 from audit.bounds.own import forgetting
+from audit.bounds.own import parallel_moves
 from audit.bounds.own import adaptive_shifts
 from audit.bounds.own.coupling import coupling_at
 # isort: on
 
-__all__ = ["adaptive_shifts", "coupling_at", "forgetting"]
+__all__ = ["adaptive_shifts", "coupling_at", "forgetting", "parallel_moves"]
