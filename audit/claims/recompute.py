@@ -1472,7 +1472,7 @@ def _by_draws(pair: Plain, swap: bool, quantity: _Quantity, nodes: Nodes, seed: 
     if pair["kind"] == "process":
         steps = max(_length(path) for name in names for path in pair[name]["paths"])
     elif _is_composed(pair):
-        steps = 20 * int(pair["times"])
+        steps = 5 * int(pair["times"])
     most = min(_MOST_DRAWS, _MOST_STEPS // steps)
     follow = most >= _FEWEST_DRAWS
     if not follow:

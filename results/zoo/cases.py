@@ -61,6 +61,11 @@ class Case:
         """The name of the folder."""
         return self.folder.name
 
+    @property
+    def shared(self) -> Path:
+        """The folder of all cases, whose modules the programs may import."""
+        return self.folder.parent
+
     def requirements(self, version: str) -> tuple[str, ...]:
         """Return the requirements of a release, without the package itself."""
         own = self.releases[version].requires

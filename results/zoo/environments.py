@@ -33,12 +33,15 @@ class Environment:
     python: Path
     package: Path
 
-    def variables(self) -> dict[str, str]:
-        """Return the environment variables of its processes: the release stands on the path."""
+    def variables(self, shared: Path) -> dict[str, str]:
+        """Return the environment variables of its processes.
+
+        The release stands on the path, and after it the folder of what programs share.
+        """
         kept = {name: value for name, value in os.environ.items() if name not in _OURS}
         return {
             **kept,
-            "PYTHONPATH": str(self.package),
+            "PYTHONPATH": os.pathsep.join((str(self.package), str(shared.absolute()))),
             "PYTHONNOUSERSITE": "1",
             "PYTHONDONTWRITEBYTECODE": "1",
             "OPENBLAS_NUM_THREADS": "1",

@@ -53,7 +53,7 @@ def run(case: Case, version: str, environment: Environment, work: Path) -> dict[
             text=True,
             timeout=LONGEST,
             check=False,
-            env=environment.variables(),
+            env=environment.variables(case.shared),
         )
     except subprocess.TimeoutExpired:
         raise ProgramError(f"the program took longer than {LONGEST:g} s") from None

@@ -105,8 +105,14 @@ def _told(
 ) -> dict[str, Any]:
     """Return what the program wrote, now or in an earlier run of the same program."""
     digest = hashlib.sha256(repr((str(place.python), case.releases[version])).encode())
-    for file in sorted(case.folder.glob("*.py")):
-        digest.update(file.name.encode() + b"\0" + file.read_bytes())
+    own = [file.read_bytes() for file in sorted(case.folder.glob("*.py"))]
+    shared = [
+        file.read_bytes()
+        for file in sorted(case.shared.glob("*.py"))
+        if any(file.stem.encode() in text for text in own)
+    ]
+    for text in (*own, *shared):
+        digest.update(text)
     source, mark = digest.hexdigest(), work / _MARK
     if not fresh:
         try:

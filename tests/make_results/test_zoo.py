@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import csv
+import json
 import shutil
 import zipfile
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from audit.claims import check_file
-from results.zoo import make
+from audit.claims.recompute import Recomputed, recompute
+from audit.claims.witness import Witness
+from results.zoo import make, page
 from results.zoo.cases import Case, read_all
 from results.zoo.environments import environment
 
@@ -145,6 +149,20 @@ def test_a_bug_is_refuted_and_the_fixed_release_is_not(
     assert (zoo.results / "halved" / "tinydp-1.0.scale.witness.json").is_file()
     text = (zoo.results / "zoo.md").read_text(encoding="utf-8")
     assert "| refuted | 1 | 5 | epsilon at delta 0 | [exact](halved/" in text
+    assert (exact["recomputed"], sampled["recomputed"]) == ("two ways", "")
+
+
+def test_a_witness_that_is_denied_fails(
+    zoo: Zoo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def denied(witness: Witness) -> Recomputed:
+        return recompute(replace(witness, claimed=6.0))
+
+    monkeypatch.setattr(page, "recompute", denied)
+    zoo.case({"1.0": BUGGY})
+    assert zoo.run() == 1
+    assert "FAIL halved: tinydp 1.0: scale: refuted (witness denied)" in capsys.readouterr().out
+    assert zoo.rows()[0]["recomputed"] == "denied"
 
 
 def test_an_expectation_that_is_not_met_fails(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
@@ -224,10 +242,28 @@ def test_an_unknown_case_is_refused(zoo: Zoo, capsys: pytest.CaptureFixture[str]
     assert "case must be one of halved, got 'halve'" in capsys.readouterr().err
 
 
+def test_programs_share_modules_of_the_folder_of_cases(zoo: Zoo) -> None:
+    zoo.case({"1.0": BUGGY}, program="import tinydp_claims\n" + _PROGRAM)
+    shared = zoo.cases / "tinydp_claims.py"
+    shared.write_text("print('first')\n")
+    work = zoo.place / "work" / "halved" / "1.0"
+    assert zoo.run() == 0
+    assert (work / "output.txt").read_text() == "first\n"
+    shared.write_text("print('second')\n")
+    assert zoo.run() == 0
+    assert (work / "output.txt").read_text() == "second\n"
+
+
 def test_the_judge_is_not_visible_from_the_environment(zoo: Zoo) -> None:
     place = environment(zoo.environments, (), "tinydp", "1.0")
     assert place.package.name == "tinydp-1.0"
     assert "numpy" not in "".join(str(file) for file in place.python.parents[1].rglob("*"))
+
+
+def test_the_witness_of_adaptive_clipping_is_confirmed_in_both_ways() -> None:
+    """The quadrature and the draws of 1000 steps confirm the refutation."""
+    file = make.HERE / "opacus_adaclip" / "opacus-1.5.2.adaptive.witness.json"
+    assert recompute(json.loads(file.read_text(encoding="utf-8"))).confirmed
 
 
 COMMITTED = read_all(make.ROOT / "scenarios" / "zoo")
