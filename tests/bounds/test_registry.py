@@ -121,6 +121,7 @@ ORDER = (
     "own.forgetting",
     "own.parallel_moves",
     "own.adaptive_shifts",
+    "own.relative_entropy",
     "own.coupling",
 )
 """Of bounds that tie, `best` names the first: the order is part of the answers."""
