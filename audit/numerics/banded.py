@@ -357,6 +357,7 @@ def _take_steps(
                 to_reach,
                 between_atoms,
                 between_reach,
+                powers,
                 new_atoms[side],
             )
         for target in range(count):
@@ -368,6 +369,7 @@ def _take_steps(
                 atom_exponents,
                 from_atoms,
                 from_reach,
+                powers,
                 values[target],
             )
         for side in range(2):
@@ -413,6 +415,7 @@ def _receive(
     atom_exponents: Integers,
     from_atoms: Array,
     from_reach: Integers,
+    powers: Array,
     values: Array,
 ) -> int:
     """Set a panel's values to what it receives from panels and atoms; return its exponent."""
@@ -426,7 +429,7 @@ def _receive(
     for side in range(2):
         gap = atom_exponents[side] + from_reach[side, target] - scale
         if gap >= _LEAST_GAP:
-            value = _times_power(atoms[side, 0], gap)
+            value = atoms[side, 0] * powers[-gap]
             for i in range(order):
                 values[i] += from_atoms[side, target, i] * value
     return _normalise(values, scale)
@@ -443,6 +446,7 @@ def _to_end(
     to_reach: Integers,
     between_atoms: Array,
     between_reach: Integers,
+    powers: Array,
     new_atom: Array,
 ) -> int:
     """Set ``new_atom`` to what lands at one end, and return its exponent."""
@@ -461,9 +465,9 @@ def _to_end(
             part = 0.0
             for j in range(order):
                 part += to_atoms[side, source, j] * values[source, j]
-            new_atom[0] += _times_power(part, gap)
+            new_atom[0] += part * powers[-gap]
     for other in range(2):
         gap = atom_exponents[other] + between_reach[side, other] - scale
         if gap >= _LEAST_GAP:
-            new_atom[0] += _times_power(between_atoms[side, other] * atoms[other, 0], gap)
+            new_atom[0] += between_atoms[side, other] * atoms[other, 0] * powers[-gap]
     return _normalise(new_atom, scale)

@@ -91,7 +91,7 @@ class _Run:
         self, process: Process, grid: _Grid, panels: Panels, check: Callable[[], None]
     ) -> None:
         self.process, self.grid, self.panels, self.check = process, grid, panels, check
-        self.matrix = functools.cache(self._matrix)
+        self.matrices: dict[Step, Array] = {}
 
     def law(self) -> State:
         """Return the law of the last iterate."""
@@ -131,12 +131,16 @@ class _Run:
         period = functools.reduce(lambda before, after: after @ before, powers)
         return _powered(period, masses, segment.times)
 
-    def _matrix(self, step: Step) -> Array:
+    def matrix(self, step: Step) -> Array:
+        """Return the stochastic matrix of a step."""
+        if step in self.matrices:
+            return self.matrices[step]
         places = self.grid.places
         matrix = self._densities(step, places, places)
         matrix *= self.grid.weights[:, None]
         matrix[[0, -1]] = self._beyond(step, places)
         matrix /= matrix.sum(axis=0)
+        self.matrices[step] = matrix
         return matrix
 
     def _densities(self, step: Step, sources: Array, targets: Array) -> Array:
