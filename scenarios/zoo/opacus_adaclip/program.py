@@ -1,19 +1,18 @@
 """Train one weight with Opacus' flat and adaptive clipping, and ask its accountant for epsilon."""
 
-import json
 import math
 import warnings
-from pathlib import Path
 
 import numpy as np
-import opacus
 import torch
-from torch.utils.data import DataLoader, TensorDataset
+from scalar_steps import check_law, exact, make_private, released, sampled, tell
 
 RECORDS, BATCH, EPOCHS = 1000, 10, 10  # 1000 steps at rate 0.01
 NOISE_MULTIPLIER, UNCLIPPED_NUM_STD = 1.0, 0.6
 DELTA = 1e-5
-OTHERS, RUNS, ONE_STEP_DELTA = 50, 6000, 1e-2
+# Theorem 1 of Andrew, Thakkar, McMahan and Ramaswamy (2021)
+GRADIENT_STD = (NOISE_MULTIPLIER**-2 - (2 * UNCLIPPED_NUM_STD) ** -2) ** -0.5
+OTHERS, INPUT, RUNS, ONE_STEP_DELTA = 50, 0.999, 4000, 1e-2
 ADAPTIVE = {
     "clipping": "adaptive",
     "target_unclipped_quantile": 0.5,
@@ -24,91 +23,73 @@ ADAPTIVE = {
 }
 
 
-def train(**options):
-    """Return the engine after the training, which Opacus itself does step by step."""
+def trained(name, **options):
+    """Return the claim of the engine on a training, which Opacus itself does step by step."""
     torch.manual_seed(1)
-    model = torch.nn.Linear(1, 1, bias=False)
-    loader = DataLoader(TensorDataset(torch.linspace(0, 2, RECORDS)[:, None]), batch_size=BATCH)
-    engine = opacus.PrivacyEngine(accountant="rdp")
-    model, optimizer, loader = engine.make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=0.01),
-        data_loader=loader,
+    training = make_private(
+        torch.linspace(0, 2, RECORDS)[:, None],
+        batch_size=BATCH,
         noise_multiplier=NOISE_MULTIPLIER,
-        max_grad_norm=1.0,
         **options,
     )
-    for _ in range(EPOCHS):
-        for (x,) in loader:
-            if len(x) == 0:
-                raise SystemExit("a batch is empty: choose another seed")
-            optimizer.zero_grad()
-            model(x).mean().backward()
-            optimizer.step()
-    print(options.get("clipping", "flat"), engine.accountant.history)
-    return engine
-
-
-def claim(name, engine):
-    """Return the claim of the engine on the training that was asked for."""
-    epsilon = float(engine.get_epsilon(DELTA))
+    released(training, EPOCHS)
+    epsilon = float(training.engine.get_epsilon(DELTA))
+    print(name, training.engine.accountant.history, epsilon)
     return {"id": name, "mechanism": "training", "epsilon": epsilon, "delta": DELTA}
 
 
-def first_steps(with_record, seed):
-    """Return a score of each first step, and epsilon of one step.
+def first_steps(with_record):
+    """Return the gradient and the count that each first step releases.
 
     All other records are clipped, and their gradients cancel out. The gradient of the differing
-    record is just below the threshold. An adversary sees the new weight and the new threshold; the
-    score is the sum of both numbers, each over the variance of its noise.
+    record is just below the threshold. An adversary sees the new weight and the new threshold,
+    whose logarithm falls by the noisy share of unclipped gradients.
     """
-    torch.manual_seed(seed)
-    x = [1e3, -1e3] * (OTHERS // 2) + [0.999] * with_record
-    model = torch.nn.Linear(1, 1, bias=False)
-    loader = DataLoader(TensorDataset(torch.tensor(x)[:, None]), batch_size=len(x))
-    engine = opacus.PrivacyEngine(accountant="prv")
-    options = {**ADAPTIVE, "target_unclipped_quantile": 0.0, "clipbound_learning_rate": 1.0}
-    private, optimizer, loader = engine.make_private(
-        module=model,
-        optimizer=torch.optim.SGD(model.parameters(), lr=1.0),
-        data_loader=loader,
+    inputs = [1e3, -1e3] * (OTHERS // 2) + [INPUT] * with_record
+    training = make_private(
+        np.array(inputs)[:, None],
         noise_multiplier=NOISE_MULTIPLIER,
-        max_grad_norm=1.0,
-        **options,
+        accountant="prv",
+        **{**ADAPTIVE, "target_unclipped_quantile": 0.0, "clipbound_learning_rate": 1.0},
     )
-    gradient_variance = 1 / (NOISE_MULTIPLIER**-2 - (2 * UNCLIPPED_NUM_STD) ** -2)
-    epsilon, found = None, []
+    found = []
     for _ in range(RUNS):
-        optimizer.max_grad_norm = 1.0
-        with torch.no_grad():
-            model.weight.zero_()
-        for (batch,) in loader:
-            optimizer.zero_grad()
-            private(batch).mean().backward()
-            optimizer.step()
-        if epsilon is None:
-            epsilon = float(engine.get_epsilon(ONE_STEP_DELTA))
-        gradient, count = -model.weight.item(), -math.log(float(optimizer.max_grad_norm))
-        found.append(OTHERS * (gradient / gradient_variance + count / UNCLIPPED_NUM_STD**2))
-    return np.array(found, dtype=np.float32), epsilon
+        training.optimizer.max_grad_norm = 1.0
+        gradient = released(training, 1)[0, 0, 0]
+        found.append((gradient, -math.log(float(training.optimizer.max_grad_norm))))
+    return len(inputs) * np.array(found)
 
 
 def one_step():
-    """Return the claim of the engine on one step on all records, with scores of many."""
-    scores, epsilon = first_steps(1, seed=1)
-    scores_prime, _ = first_steps(0, seed=2)
-    np.save("x.npy", scores)
-    np.save("x_prime.npy", scores_prime)
-    samples = {"x": "x.npy", "x_prime": "x_prime.npy", "favours": "forward"}
-    return {"id": "one_step", "samples": samples, "epsilon": epsilon, "delta": ONE_STEP_DELTA}
+    """Return the claims of the engine on one step on all records: its law, and recorded steps.
+
+    The score is the sum of both numbers, each over the variance of its noise.
+    """
+    torch.manual_seed(1)
+    stds, found = np.array([GRADIENT_STD, UNCLIPPED_NUM_STD]), []
+    for with_record in (1, 0):
+        steps = first_steps(with_record)
+        check_law(steps, with_record * np.array([INPUT, 1.0]), stds)
+        found.append((steps / stds**2).sum(axis=1))
+    training = make_private(
+        [[1.0]], noise_multiplier=NOISE_MULTIPLIER, accountant="prv", **ADAPTIVE
+    )
+    released(training, 1)
+    epsilon = training.engine.get_epsilon(ONE_STEP_DELTA)
+    distance = math.hypot(INPUT / stds[0], 1 / stds[1])
+    print("one step", epsilon, stds, distance)
+    laws = {"gaussian": {"sensitivity": distance, "noise_std": 1.0}}
+    return [
+        sampled("one_step", *found, epsilon, ONE_STEP_DELTA),
+        exact("one_step.law", laws, epsilon, ONE_STEP_DELTA),
+    ]
 
 
 warnings.filterwarnings("ignore")
-claims = [claim("adaptive", train(**ADAPTIVE)), claim("flat", train()), one_step()]
+claims = [trained("adaptive", **ADAPTIVE), trained("flat"), *one_step()]
 training = {
     "history": [[NOISE_MULTIPLIER, BATCH / RECORDS, EPOCHS * RECORDS // BATCH]],
     "dataset_size": RECORDS,
     "relation": "add remove",
 }
-told = {"version": opacus.__version__, "mechanisms": {"training": training}, "claims": claims}
-Path("claims.json").write_text(json.dumps(told))
+tell(claims, {"training": training})
