@@ -204,7 +204,7 @@ class RelativeEntropyCurve(PrivacyCurve):
         profile = np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION
         profile = np.minimum(profile, 1.0)
         # both orders have the profile, and each is the other's at -epsilon
-        return np.where(epsilon >= 0, profile, 1 - np.exp(-size[:, 0]) * (1 - profile))
+        return np.asarray(np.where(epsilon >= 0, profile, 1 - np.exp(-size[:, 0]) * (1 - profile)))
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         slopes, left = self._slopes, delta[:, None] / _INFLATION
@@ -220,7 +220,7 @@ class RelativeEntropyCurve(PrivacyCurve):
                 gain = value + np.log1p(-left * np.exp(-value)) - q
             found = np.maximum(found, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
         below = math.exp(float(self.value[0])) * _INFLATION
-        return np.where(delta > below, found * _INFLATION, np.inf)
+        return np.asarray(np.where(delta > below, found * _INFLATION, np.inf))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
