@@ -42,7 +42,7 @@ _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed
 
 
 @dataclass(frozen=True)
-class _HalfGrid:
+class HalfGrid:
     """Masses of a symmetric pair under P at the grid points 0, 1, ... and at minus those points."""
 
     right: Array
@@ -72,8 +72,8 @@ class _HalfGrid:
             return top + math.log(float(np.sum(np.exp(terms - top))))
 
 
-def pessimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> _HalfGrid:
-    """Spread the losses of one step over their two neighbouring grid points.
+def pessimistic_grid(step: PrivacyCurve, interval: float, points: int) -> HalfGrid:
+    """Spread the losses of a symmetric pair over their two neighbouring grid points.
 
     Both laws keep their masses, so the result dominates ``step`` (Doroshenko et al. 2022,
     Algorithm 1): its profile connects those of ``step`` at the grid points by lines in e^epsilon.
@@ -89,10 +89,10 @@ def pessimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> 
     infinite = float(profile[-1])
     right[0] = max(1 - infinite - float(np.sum(right) + np.sum(left)), 0.0)
     left[0] = 0.0
-    return _HalfGrid(right, left, infinite)
+    return HalfGrid(right, left, infinite)
 
 
-def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> _HalfGrid:
+def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> HalfGrid:
     """Merge the losses of one step in cells of three grid intervals: ``step`` dominates the result.
 
     A merged cell has one loss, log of its mass under P over its mass under Q, which is then split
@@ -131,7 +131,7 @@ def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> _
     left = np.bincount(first, q_low, size) + np.bincount(first + 1, q_high, size)
     right[0] += middle + left[0]
     left[0] = 0.0
-    return _HalfGrid(np.asarray(right, np.float64), np.asarray(left, np.float64), 0.0)
+    return HalfGrid(np.asarray(right, np.float64), np.asarray(left, np.float64), 0.0)
 
 
 def _cell(low_p: Array, low_q: Array, high_p: Array, high_q: Array) -> tuple[Array, Array]:
@@ -202,7 +202,7 @@ def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[f
 
 
 def _fold(
-    step: _HalfGrid, extras: list[_HalfGrid], times: int, first: int, size: int
+    step: HalfGrid, extras: list[HalfGrid], times: int, first: int, size: int
 ) -> tuple[Array, float]:
     """Return the masses at ``size`` grid points from ``first``, and the clipped mass."""
     transform = _power(np.fft.rfft(step.wrapped(size)), times)
@@ -229,7 +229,7 @@ def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128
 
 
 def _outside(
-    step: _HalfGrid, extras: list[_HalfGrid], times: int, interval: float, window: _Window
+    step: HalfGrid, extras: list[HalfGrid], times: int, interval: float, window: _Window
 ) -> float:
     """Bound the mass of the composed grid outside the window, by Chernoff."""
     total = 0.0
@@ -413,7 +413,7 @@ def _folded(
     times: int,
     laws: list[SubsampledGaussian],
     grid: _Grid,
-    discretise: Callable[..., _HalfGrid],
+    discretise: Callable[..., HalfGrid],
 ) -> tuple[LossDistribution, float, float]:
     """Return the composed law on the grid, the mass clipped from it and the mass outside."""
     one = discretise(step, grid.interval, grid.step_points)

@@ -67,12 +67,13 @@ from numpy.typing import NDArray
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.assumptions import WITHOUT_REPLACEMENT
+from audit.bounds.own.meetings import meetings
 from audit.bounds.own.run import ASSUMPTIONS, Run
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import OWN
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import NoisySGD
+from audit.mechanism import Losses, NoisySGD
 
 Array = NDArray[np.float64]
 Integers = NDArray[np.int64]
@@ -87,10 +88,6 @@ _MOST_ROUNDS = 250
 _SETTLED = 1e-4  # relative change of the log-moments from the largest distance
 _UNEVEN = 1e-12  # relative slack of distances on the grid
 _INFLATION = 1e-11  # relative, for the rounding of all rounds
-_DEVIATIONS = np.concatenate(
-    [[-8.0, -4.0], np.linspace(-3, 3, 13), [4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0]]
-)
-_SMALLEST = 1e-30  # chance of more meetings that are counted as the largest distance
 
 
 @dataclass(frozen=True, eq=False)
@@ -179,30 +176,13 @@ class AdaptiveShifts:
         )
 
     def _arrivals(self, count: int) -> tuple[Array, Integers]:
-        """Chances of some numbers of meetings, and the row that each reaches from each row.
-
-        Numbers in between are rounded up.
-        """
-        from scipy.stats import binom  # slow to import
-
+        """Chances of some numbers of meetings, and the row that each reaches from each row."""
         rows, run = self.rows, self.run
-        most = int(min(count, binom.isf(_SMALLEST, count, run.rate), rows[-1] // run.shift + 1))
-        middle, spread = count * run.rate, math.sqrt(count * run.rate * (1 - run.rate))
-        near = np.ceil(middle + spread * _DEVIATIONS)
-        numbers = np.unique(np.append(near[(near >= 0) & (near < most)], most))
-        below = np.append(-1.0, numbers[:-1])
-        # the tail on the smaller side has no cancellation
-        chances = np.where(
-            below < middle,
-            binom.cdf(numbers, count, run.rate) - binom.cdf(below, count, run.rate),
-            binom.sf(below, count, run.rate) - binom.sf(numbers, count, run.rate),
-        )
-        chances[-1] = binom.sf(below[-1], count, run.rate)
+        farthest = math.ceil(rows[-1] / run.shift)  # from here on the largest distance is reached
+        numbers, chances = meetings(count, run.rate, farthest)
         ends = rows[:, None] + numbers * run.shift
         places = np.searchsorted(rows * (1 + _UNEVEN), ends)
-        if most < count:
-            places[:, -1] = rows.size - 1
-        return chances * (1 + 1e-9), np.minimum(places, rows.size - 1)
+        return chances, np.minimum(places, rows.size - 1)
 
     def _merged(self, covered: int) -> int:
         """Return how many steps come next, with ``covered`` to go."""
@@ -279,6 +259,7 @@ def adaptive_shifts_curve(run: Run) -> RenyiCurve:
     ),
     assumes=(WITHOUT_REPLACEMENT, *ASSUMPTIONS),
     status=Status.OWN,
+    covers=(Losses.CHANGING,),
 )
 def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     """Return D_alpha <= alpha/(alpha - 1) log U_T(0), from the best shifts knowing the batches.

@@ -39,8 +39,11 @@ not increase |a - b|, which is at most D. With e the direction of the means:
   both: weights are unchanged, and distances beyond z shrink. If they are closer than z, H(z, g) is
   a bound, and by convexity in g no larger than any cost in which all distances are at least z.
 - Batches drawn without replacement: the batch is the same on both sides. With probability 1 - p
-  it does not hold the record, and v = 0; the budget may be split, (1 - p) g_1 + p g_2 = g. From
-  r = 0 there is also composition, with the loss of C_p(G(v/s)).
+  it does not hold the record, and v = 0; the budget may be split, (1 - p) g_1 + p g_2 = g with
+  g_1 <= g: what batches without the record do not spend in the second run is spent by batches with
+  the record in the first one, which are no farther from them, as v bounds the change when any
+  record of a batch is replaced. At any distance there is also composition, with the loss of
+  C_p(G(v/s)), and several steps at once (`audit.bounds.own.merged_batches`).
 
 Rounding. Distances are rounded up to the grid. Offsets are grouped in bins with one distance each.
 Within a bin kappa is constant, at most the least ratio p/q; mass that stays does so pointwise, and
@@ -88,10 +91,18 @@ from numpy.typing import NDArray
 
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
+from audit.bounds.own.adaptive_shifts import adaptive_shifts_curve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.own.merged_batches import step_of
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
-from audit.bounds.own.recursion import Grid, coupling_profiles, layouts, steps_to_merge
+from audit.bounds.own.recursion import (
+    Grid,
+    Stretch,
+    coupling_profiles,
+    layouts,
+    steps_to_merge,
+)
 from audit.bounds.own.run import Run
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
@@ -228,13 +239,16 @@ class Table:
     @cached_property
     def profiles(self) -> Mapping[int, Array]:
         """Bound on delta at each weight of the grid, by length."""
+        grid = self.grid
+        chosen = layouts(self.run, self.merged, _WIDEST_CYCLE * grid.top)
+        made = {stretch: step_of(grid, stretch) for choice in chosen for stretch in choice}
         found = coupling_profiles(
             self.run,
             self.lengths,
-            self.grid,
-            layouts(self.run, self.merged, _WIDEST_CYCLE * self.grid.top),
+            grid,
+            [[made[stretch] for stretch in choice] for choice in chosen],
             _MOST_ROUNDS,
-            ClosedForms(self.run, self.grid).before,
+            ClosedForms(self.run, grid).before,
         )
         return dict(zip(self.lengths, found, strict=True))
 
@@ -322,10 +336,16 @@ def grid_of(
     top, open_end = reach(run)
     largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
-        losses = [s.parallel(0.0, 0.0) for s in layouts(run, merged, 0.0)[0]]
-        wanted = largest / (_PER_LOSS * max(losses))
+        wanted = largest / (_PER_LOSS * max(_spread(s) for s in layouts(run, merged, 0.0)[0]))
         weights = int(min(max(wanted, _FEWEST), _MOST))
     return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)
+
+
+def _spread(stretch: Stretch) -> float:
+    """Return about the standard deviation of the privacy loss of a stretch, from distance 0."""
+    if stretch.rate < 1 < stretch.count:
+        return stretch.rate * math.sqrt(stretch.count) * math.sqrt(math.expm1(stretch.ratio**2))
+    return stretch.parallel(0.0, 0.0)
 
 
 def coupling_curve(
@@ -362,8 +382,8 @@ def coupling_curves(
     for merged, members in shared.items():
         longest = max(members)
         grid = grid_of(runs[longest], known[longest], merged, distances, weights)
-        if run.rate < 1 and run.noise < grid.top / grid.distances:
-            continue  # sampled steps are not merged, and rounding distances up cancels their gain
+        if run.rate < 1 and merged == 1 and run.noise < grid.top / grid.distances:
+            continue  # rounding distances up cancels the gain of each step
         table = Table(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))
     return tuple(
@@ -380,5 +400,6 @@ def coupling_curves(
 def _without_recursion(run: Run) -> MinimumCurve:
     forgetting = forgetting_curve(run)
     if run.rate < 1:
-        return MinimumCurve((forgetting,), ("forgetting",))
+        shifts = adaptive_shifts_curve(run)
+        return MinimumCurve((forgetting, shifts), ("forgetting", "adaptive shifts"))
     return MinimumCurve((forgetting, shifts_curve(run)), ("forgetting", "parallel moves"))

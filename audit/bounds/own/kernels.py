@@ -178,12 +178,13 @@ def reflect_merged(
 
 @compiled
 def split(first: Array, second: Array, rate: float, weights: Array, result: Array) -> None:
-    """Set ``result`` to the smallest (1 - p) A(g_1) + p B(g_2) with (1 - p) g_1 + p g_2 = g.
+    """Set ``result`` to the smallest (1 - p) A(g_1) + p B(g_2), (1 - p) g_1 + p g_2 = g, g_1 <= g.
 
     A = ``first``, B = ``second`` and ``result`` are given at ``weights`` and are read as chords
     between them; p = ``rate``. Both are made convex first (an envelope of bounds on a convex
     function is a bound); segments are then laid end to end from the largest weights on, the
-    flattest first, which is the best split.
+    flattest first, which is the best split. Where it has g_1 > g, which is not allowed, the best
+    one has g_1 = g_2 = g, since the cost is convex along all splits.
     """
     count = weights.shape[0]
     hulls = np.empty((2, count), np.int64)
@@ -224,8 +225,15 @@ def split(first: Array, second: Array, rate: float, weights: Array, result: Arra
         # never by subtraction: the weights span many orders of magnitude
         lower = (1 - rate) * weights[hulls[0, at_a]] + rate * weights[hulls[1, at_b]]
         above = (1 - rate) * first[hulls[0, at_a]] + rate * second[hulls[1, at_b]]
+        second_here = weights[hulls[1, at_b]] if slope_a >= slope_b else 0.0
+        first_here = weights[hulls[0, at_a]] if slope_a < slope_b else np.inf
         while j >= 0 and weights[j] >= lower:
-            result[j] = value + (above - value) * (g - weights[j]) / (g - lower)
+            # on a segment of A the weight g_2 is fixed, on one of B the weight g_1
+            allowed = second_here >= weights[j] or first_here <= weights[j]
+            if allowed:
+                result[j] = value + (above - value) * (g - weights[j]) / (g - lower)
+            else:
+                result[j] = (1 - rate) * first[j] + rate * second[j]
             j -= 1
         g, value = lower, above
     while j >= 0:

@@ -36,12 +36,13 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audit.bounds.accounting.composition import pessimistic_grid
+from audit.bounds.accounting.composition import HalfGrid, pessimistic_grid
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, reflect, reflect_merged, split, weigh
@@ -61,6 +62,7 @@ _NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides
 _LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
 _INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
 _ABSOLUTE = 1e-16  # absolute error of differences from 1
+_MOST_ALONE = 16  # sampled steps that are also taken one at a time
 _CONVERGED = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
 
 
@@ -77,7 +79,10 @@ class Stretch:
     meetings, period : int, default: 1
         Number of uses of the record, and steps per use; period 1 for every step or none.
     rate : float, default: 1.0
-        Probability that the record is in the batch; 1 for fixed batches.
+        Probability that the record is in the batch; 1 for fixed batches. If it is below 1, the
+        shift is that of one meeting, and ``meetings`` does not count.
+    ratio : float, default: 0.0
+        Parameter v/s of one step on sampled batches.
     """
 
     count: int
@@ -87,6 +92,7 @@ class Stretch:
     meetings: int = 1
     period: int = 1
     rate: float = 1.0
+    ratio: float = 0.0
 
     @property
     def merged(self) -> bool:
@@ -122,14 +128,11 @@ def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
         shift * float(geometric(log_c, count)),
         run.noise * math.sqrt(float(geometric(2 * log_c, count))),
         meetings=meetings,
-        rate=run.rate,
     )
 
 
 def steps_to_merge(run: Run, width: float, rounds: int) -> int:
     """Return the number of steps to merge: noise up to ``width``, at least ``rounds`` stretches."""
-    if run.rate < 1:
-        return 1  # every step has a new batch
     count = max(min(int((width / run.noise) ** 2), run.steps // rounds), 1)
     if run.gap > 0:
         count = max(min(count, int(0.25 / run.gap)), 1)
@@ -141,9 +144,21 @@ def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], 
 
     All cover the same steps. A cycle of cyclic batches that is longer than ``merged`` steps is
     divided into the step with the record and the others; and it is one stretch unless its noise is
-    above ``widest``, since moves over a whole cycle cost less and are rounded once.
+    above ``widest``, since moves over a whole cycle cost less and are rounded once. Few
+    sampled batches are also taken one at a time.
     """
     length = run.period
+    if run.rate < 1:
+        several = replace(
+            _repeated(run, merged, run.shift, 1),
+            shift=run.shift,
+            rate=run.rate,
+            ratio=run.ratio,
+        )
+        single = Stretch(1, run.contraction, run.shift, run.noise, rate=run.rate, ratio=run.ratio)
+        if merged == 1:
+            return ((single,),)
+        return ((several,), (single,) * merged) if merged <= _MOST_ALONE else ((several,),)
     if length == 1:
         return ((_repeated(run, merged, run.shift, 1),),)
     whole = _cycles(run, max(merged // length, 1))
@@ -203,7 +218,7 @@ class Grid:
 
 
 @dataclass(frozen=True, eq=False)
-class _Loss:
+class Loss:
     """Privacy loss of a step, on every ``stride``-th weight of the grid.
 
     `pessimistic_grid` connects its profile by chords, as the table does.
@@ -224,19 +239,29 @@ def _power_of_two(most: float) -> int:
 
 
 @lru_cache(maxsize=1024)
-def _loss(mu: float, rate: float, spacing: float, count: int) -> _Loss | None:
+def _loss(mu: float, rate: float, spacing: float, count: int) -> Loss | None:
     """Return the loss of C_p(G(mu)); None if it is too wide for the grid."""
     stride = _power_of_two(_FINE * mu / spacing) if rate == 1 else 1
     points = math.ceil((mu * mu / 2 + _REACH * mu) / (stride * spacing)) + 1
     if points * stride >= (PADDING - 1) * count:
         return None
-    grid = pessimistic_grid(SubsampledGaussian(rate, mu), stride * spacing, points)
-    # truncating negative losses increases the bound
+    return rounded_loss(
+        pessimistic_grid(SubsampledGaussian(rate, mu), stride * spacing, points), stride
+    )
+
+
+def gaussian_loss(mu: float, grid: Grid) -> Loss | None:
+    """Return the loss of G(mu), the same for all mu that agree up to rounding."""
+    return _loss(float(f"{mu * (1 + 1e-13):.13g}"), 1.0, grid.spacing, grid.count)
+
+
+def rounded_loss(grid: HalfGrid, stride: int) -> Loss:
+    """Return a loss on the grid; truncating negative losses increases the bound."""
     beyond = np.cumsum(grid.left[::-1])[::-1]
     kept = max(int(np.searchsorted(-beyond, -_NEGLIGIBLE)), 2)
     left = grid.left[:kept].copy()
     left[-1] = beyond[kept - 1]
-    return _Loss(grid.right, left, grid.infinite_mass, stride)
+    return Loss(grid.right, left, grid.infinite_mass, stride)
 
 
 @dataclass(frozen=True, eq=False)
@@ -255,11 +280,11 @@ class _Options:
     """Options from one distance before the noise of a stretch."""
 
     free: int
-    moves: tuple[tuple[int, _Loss], ...]
+    moves: tuple[tuple[int, Loss], ...]
     reflections: tuple[_Reflection, ...]
 
 
-def _mass(low: Array, high: Array, mean: float, std: float) -> Array:
+def interval_mass(low: Array, high: Array, mean: float, std: float) -> Array:
     """Return the normal probability of intervals, accurate on either side of the mean."""
     a, b = (low - mean) / std, (high - mean) / std
     return np.asarray(np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)))
@@ -276,8 +301,8 @@ def _reflection(grid: Grid, stretch: Stretch, start: float, shift: float, near: 
     return _Reflection(
         near=near,
         far=far.astype(np.int64),
-        right_mass=_mass(low, high, half, std),
-        left_mass=_mass(low, high, -half, std),
+        right_mass=interval_mass(low, high, half, std),
+        left_mass=interval_mass(low, high, -half, std),
         largest=2 * half * low / std**2,
     )
 
@@ -302,8 +327,7 @@ def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Optio
         if shift == stretch.shift:
             mu = stretch.parallel(start, float(rows[end]))
         if 0 < mu <= (_WIDEST if end else _WIDEST_TO_ZERO):
-            # one loss for all moves over the same distance, despite rounding
-            loss = _loss(float(f"{mu * (1 + 1e-13):.13g}"), 1.0, grid.spacing, grid.count)
+            loss = gaussian_loss(mu, grid)
             if loss is not None:
                 moves.append((end, loss))
     least = start if stretch.merged else rho
@@ -313,6 +337,11 @@ def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Optio
         if rows[near] <= least and rows[near] < rho
     )
     return _Options(grid.row_above(rho), tuple(moves), reflections)
+
+
+def round_up(values: Array) -> Array:
+    """Raise a table by what rounding can do; it stays at most 1."""
+    return np.asarray(np.minimum(values * (1 + _INFLATION) + _ABSOLUTE, 1.0))
 
 
 class Step:
@@ -327,7 +356,7 @@ class Step:
         self.others = (
             [_options(grid, stretch, float(r), 0.0) for r in grid.rows] if sampled else None
         )
-        self.composed: _Loss | None = None
+        self.composed: Loss | None = None
         mu = stretch.parallel(0.0, 0.0)
         if mu > 0:
             self.composed = _loss(mu, stretch.rate, grid.spacing, grid.count)
@@ -344,9 +373,13 @@ class Step:
         for i, r in enumerate(grid.rows):
             mu = stretch.parallel(float(r), 0.0)
             values[i] = gaussian_delta(grid.log_weights, np.array(mu))
+            if stretch.rate < 1 and r > 0:
+                without = gaussian_delta(
+                    grid.log_weights, np.array(stretch.contraction * float(r) / stretch.noise)
+                )
+                values[i] = round_up(self._split(without, values[i]))
         if stretch.rate < 1:
-            step = SubsampledGaussian(stretch.rate, stretch.shift / stretch.noise)
-            values[0] = step.delta(grid.log_weights)
+            values[0] = SubsampledGaussian(stretch.rate, stretch.ratio).delta(grid.log_weights)
         return values
 
     def before(self, values: Array) -> Array:
@@ -360,10 +393,13 @@ class Step:
             result[i] = self._best(table, options, after)
             if self.others is not None:
                 result[i] = self._sampled(table, result[i], self.others[i], after)
-        if self.composed is not None:
+        if self.others is not None and self.composed is not None:
+            rows = np.searchsorted(grid.rows, self.stretch.contraction * grid.rows)
+            for i, row in enumerate(np.minimum(rows, grid.last)):
+                np.minimum(result[i], self._composed(table[row]), out=result[i])
+        elif self.composed is not None:
             result[0] = np.minimum(result[0], after[0])
-        result = np.minimum.accumulate(result, axis=1)
-        return np.asarray(np.minimum(result * (1 + _INFLATION) + _ABSOLUTE, 1.0))
+        return round_up(np.minimum.accumulate(result, axis=1))
 
     def _weights_of(self, row: Array) -> Array:
         """Return the part of a table's row for the weights of the grid."""
@@ -401,8 +437,11 @@ class Step:
     def _sampled(
         self, table: Array, with_record: Array, others: _Options, after: dict[int, Array]
     ) -> Array:
-        """Mix over the batch, the same on both sides: the budget is split between the two cases."""
-        without = self._best(table, others, after)
+        """Mix over the batch, from the bound with the record."""
+        return self._split(self._best(table, others, after), with_record)
+
+    def _split(self, without: Array, with_record: Array) -> Array:
+        """Split the budget between batches without and with the record."""
         both = np.empty((2, 2 * PADDING * self.grid.count + 1))
         mirror(np.stack([without, with_record]), self.growth, both)
         inner = slice((PADDING - 1) * self.grid.count, (PADDING + 1) * self.grid.count + 1)
@@ -411,11 +450,23 @@ class Step:
         return np.asarray(result[self.grid.count :])
 
 
+class Layer(Protocol):
+    """A stretch on a grid."""
+
+    stretch: Stretch
+
+    def last(self) -> Array:
+        """Return the bound if this stretch is the last one."""
+
+    def before(self, values: Array) -> Array:
+        """Return the bound with this stretch before what ``values`` bounds."""
+
+
 def coupling_profiles(
     run: Run,
     lengths: Sequence[int],
     grid: Grid,
-    choices: tuple[tuple[Stretch, ...], ...],
+    choices: Sequence[Sequence[Layer]],
     most_rounds: int,
     known: Callable[[int], Array],
 ) -> tuple[Array, ...]:
@@ -429,7 +480,7 @@ def coupling_profiles(
     met with what is ``known`` of H_k, by k, on the same grid. A length is done when all its steps
     are covered, when the start no longer matters, or after ``most_rounds``.
     """
-    first, *others = [[Step(grid, stretch) for stretch in choice] for choice in choices]
+    first, *others = choices
     best = {length: np.ones(grid.count + 1) for length in lengths}
     left = set(lengths)
     values: Array | None = None
@@ -455,11 +506,12 @@ def coupling_profiles(
 
 
 def _after(
-    values: Array | None, covered: int, steps: Sequence[Step], known: Callable[[int], Array]
+    values: Array | None, covered: int, steps: Sequence[Layer], known: Callable[[int], Array]
 ) -> Array:
     """Return the bound with more stretches before what ``values`` bounds, None for no step."""
     for step in steps:
         covered += step.stretch.count
-        values = step.last() if values is None else np.minimum(step.before(values), known(covered))
+        values = step.last() if values is None else step.before(values)
+        values = np.minimum(values, known(covered))
     assert values is not None  # there is a stretch
     return values

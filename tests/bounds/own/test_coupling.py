@@ -138,7 +138,11 @@ def test_reflections_are_above_their_integrals_and_close(start, near):
 def test_a_split_budget_is_the_best_of_all_splits():
     random = np.random.default_rng(4)
     weights = np.exp(0.1 * np.arange(-30, 31))
-    first = np.sort(random.random(61))[::-1].copy()
+    lines = [(1.0, 0.9), (0.8, 0.4), (0.6, 0.2), (0.3, 0.02), (0.1, 0.0)]
+    shake = random.random(5)
+    first = np.max(
+        [a - b * (0.8 + 0.2 * u) * weights for (a, b), u in zip(lines, shake, strict=True)], axis=0
+    )
     second = np.array([max(1 - 0.6 * g, 0.02) for g in weights])
     result = np.empty(61)
     split(first, second, 0.3, weights, result)
@@ -153,17 +157,35 @@ def test_a_split_budget_is_the_best_of_all_splits():
         return best
 
     for j in (12, 30, 45):
-        options = []
+        options = [0.7 * envelope(first, weights[j]) + 0.3 * envelope(second, weights[j])]
         for other in weights:  # the best split has a vertex of one of the two
             for which in (0, 1):
                 rates = (0.7, 0.3) if which == 0 else (0.3, 0.7)
                 left = (weights[j] - rates[0] * other) / rates[1]
-                if left > weights[0]:
+                # no budget may move away from the record
+                g_1 = other if which == 0 else left
+                if left > weights[0] and g_1 <= weights[j] * (1 + 1e-12):
                     here, there = (first, second) if which == 0 else (second, first)
                     options.append(
                         rates[0] * envelope(here, other) + rates[1] * envelope(there, left)
                     )
         assert result[j] == pytest.approx(min(options), rel=1e-9)
+
+
+def test_no_budget_moves_away_from_the_record():
+    """From a small distance, with pushes that tell the datasets apart: a step keeps E_g = .5 more.
+
+    A budget of g_1 > g for batches without the record would come from pairs that are far apart.
+    """
+    weights = np.exp(0.01 * np.arange(-300, 301))
+    near = np.where(
+        weights >= 1,
+        gaussian_delta(np.maximum(np.log(weights), 0.0), np.array(0.5)),
+        1 - weights + weights * gaussian_delta(np.maximum(-np.log(weights), 0.0), np.array(0.5)),
+    )
+    result = np.empty(weights.size)
+    split(near, np.ones(weights.size), 0.5, weights, result)
+    assert np.all(result >= 0.5 * near + 0.5 - 1e-12)
 
 
 def test_splits_of_weights_of_many_orders():

@@ -1,0 +1,73 @@
+"""Several steps on sampled batches as one stretch: against single steps and exact laws."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from audit import Batching
+from audit.bounds.own.coupling_curve import coupling_curve
+from audit.bounds.own.meetings import meetings
+from audit.bounds.own.merged_batches import MergedBatches
+from audit.bounds.own.recursion import Grid, layouts
+from audit.bounds.own.run import Run
+from audit.constructions import DriftedWalk
+from audit.numerics.normal import gaussian_delta
+from tests.bounds.own.soundness import check, mechanism
+
+RUN = Run(steps=40, noise=0.01, shift=0.004, gap=0.0, diameter=0.3, period=1, rate=0.2)
+
+
+def test_meetings_are_rounded_up():
+    for count, rate, most in ((5, 0.1, 99), (300, 0.3, 99), (10**5, 1e-3, 10**6), (2, 0.999, 1)):
+        numbers, chances = meetings(count, rate, most)
+        assert np.sum(chances) == pytest.approx(1.0, abs=1e-8)
+        assert np.dot(np.minimum(numbers, most), chances) >= min(count * rate, most) * (1 - 1e-9)
+        assert np.all(np.diff(numbers) > 0)
+
+
+def test_a_stretch_is_not_below_its_parts():
+    """Bounds of a table that knows normal laws after the stretch; composition is never beaten."""
+    grid = Grid(top=0.3, distances=24, spacing=0.05, count=160, open_end=False)
+    [stretch] = layouts(RUN, 20, 0.0)[0]
+    step = MergedBatches(grid, stretch)
+    mus = np.maximum(grid.rows, 1e-9) / 0.02
+    values = np.stack([gaussian_delta(grid.log_weights, np.array(mu)) for mu in mus])
+    values[0] = 0.0
+    found = step.before(values)
+    assert np.all(np.diff(found, axis=0) >= -1e-9)  # more distance costs no less
+    assert np.all(np.diff(found, axis=1) <= 1e-15)
+    # without the record the two runs are two normal laws, here the best case
+    spread = np.hypot(0.02, 0.01 * np.sqrt(20))
+    least = np.stack(
+        [
+            gaussian_delta(grid.log_weights, np.array(r / spread))
+            for r in np.maximum(grid.rows, 1e-9)
+        ]
+    )
+    assert np.all(found[1:] >= least[1:] * (1 - 1e-9))
+    composed = step.composition.delta(grid.log_weights)
+    assert found[0] == pytest.approx(composed, rel=0.1, abs=1e-9)
+
+
+def test_small_noise_gains_from_couplings():
+    """At s = .01 D single steps gain nothing: distances are rounded up by more than the noise."""
+    run = Run(steps=30_000, noise=0.01, shift=1e-3, gap=0.0, diameter=1.0, period=1, rate=0.1)
+    curve = coupling_curve(run, 32, 240)
+    values = dict(zip(curve.labels, (c.epsilon(1e-5) for c in curve.curves), strict=True))
+    assert values["couplings"] < 0.9 * min(values["forgetting"], values["adaptive shifts"])
+
+
+@pytest.mark.parametrize("share", [1.0, 0.2])
+def test_merged_batches_are_not_below_exact_laws(share):
+    """With a fifth of the pushes the bound is found to be too small."""
+    m = mechanism(
+        1.0, 0.1, 12, batch_size=2, batching=Batching.WITHOUT_REPLACEMENT, gradient_sensitivity=0.6
+    )
+    curve = coupling_curve(replace(Run.of(m), shift=0.3 * share), 24, 240).curves[0]
+    merged = replace(curve, table=replace(curve.table, merged=4))
+    pair = DriftedWalk(m, drift=0.0, start=0.0)
+    wrong = check({"merged": merged}, [pair], (0.5, 2.0))[0]
+    assert bool(wrong) == (share < 1)
