@@ -24,7 +24,7 @@ except ImportError:
 
 NOISE_MULTIPLIER, CLIPPING_NORM, CLIENTS = 1.0, 1.0, 10
 DELTA = 1e-2
-RUNS = 3000
+RUNS = 1000
 EQUAL, UNEQUAL = [10] * CLIENTS, [910] + [10] * (CLIENTS - 1)
 ARRAYS = ArrayRecord([np.zeros(1)])
 
