@@ -339,9 +339,9 @@ class AllIterates(ExplicitPair):
         Raises
         ------
         ValueError
-            If no formula is known: the batches are neither full nor sampled (Poisson, or without
-            replacement under replace-one), the divisor is the actual batch size, or the mechanism
-            is a composition.
+            If no formula is known: the batches are neither full, cyclic nor sampled (Poisson, or
+            without replacement under replace-one), the divisor is the actual batch size, or the
+            mechanism is a composition.
         """
         m = self.mechanism
         if isinstance(m, Composition):
@@ -351,9 +351,11 @@ class AllIterates(ExplicitPair):
                 "divisor must be 'nominal' for the laws of all iterates by formula, "
                 f"got {m.divisor.value!r}"
             )
-        if m.batching is Batching.FULL:
+        removed = m.relation is Relation.ADD_REMOVE  # moves others to other cyclic batches
+        if m.batching is Batching.FULL or (m.batching is Batching.CYCLIC and not removed):
+            met = -(-m.steps * m.batch_size // m.dataset_size)  # a record of the first batch
             return Gaussian(
-                sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps
+                sensitivity=1.0, noise_std=m.noise_multiplier, times=met
             ).distributions()
         replaced = m.relation is Relation.REPLACE_ONE
         if m.batching is Batching.WITHOUT_REPLACEMENT and replaced:
@@ -361,8 +363,8 @@ class AllIterates(ExplicitPair):
             return self._sampled(m)
         if m.batching is not Batching.POISSON:
             raise ValueError(
-                "batching must be 'full' or 'poisson' for the laws of all iterates by formula, "
-                f"got {m.batching.value!r}"
+                "batching must be 'full', 'poisson' or (unless records are removed) 'cyclic' for "
+                f"the laws of all iterates by formula, got {m.batching.value!r}"
             )
         if not replaced:
             return self._sampled(m)

@@ -22,11 +22,17 @@ MECHANISMS = {
     "poisson": BASE,
     "poisson, replace one": dataclasses.replace(BASE, relation=Relation.REPLACE_ONE),
     "full": dataclasses.replace(BASE, batch_size=40, batching=Batching.FULL),
+    "cyclic": dataclasses.replace(
+        BASE, steps=25, batching=Batching.CYCLIC, relation=Relation.ZERO_OUT
+    ),
+    "cyclic, replace one": dataclasses.replace(
+        BASE, steps=21, batching=Batching.CYCLIC, relation=Relation.REPLACE_ONE
+    ),
     "random allocation": dataclasses.replace(BASE, batching=Batching.RANDOM_ALLOCATION),
     "actual divisor": dataclasses.replace(BASE, divisor=Divisor.ACTUAL),
 }
 NO_FORMULA = {
-    "random allocation": "no witness: batching must be 'full' or 'poisson'",
+    "random allocation": "no witness: batching must be 'full', 'poisson' or",
     "actual divisor": "no witness: divisor must be 'nominal'",
 }
 
@@ -84,5 +90,8 @@ def test_the_accountant_of_a_nominal_divisor_is_refuted_for_an_actual_one() -> N
 
 
 def test_of_other_releases_there_is_no_such_pair() -> None:
+    removing = dataclasses.replace(BASE, batching=Batching.CYCLIC)  # moves the other records
+    with pytest.raises(ValueError, match="'cyclic' for the laws of all iterates by formula"):
+        AllIterates(removing).distributions()
     with pytest.raises(ValueError, match="AllIterates needs release='all iterates'"):
         AllIterates(dataclasses.replace(BASE, release=Release.LAST_ITERATE))
