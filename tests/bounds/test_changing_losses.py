@@ -79,12 +79,12 @@ def violations(
 
 def test_none_is_below_a_pair() -> None:
     random = np.random.default_rng(20)
-    assert not [bad for _ in range(25) for bad in violations(mechanism(random), random)]
+    assert not [bad for _ in range(16) for bad in violations(mechanism(random), random)]
 
 
 def test_bounds_that_are_too_small_are_found() -> None:
     random = np.random.default_rng(20)
-    bad = [bad for _ in range(25) for bad in violations(mechanism(random), random, 0.6)]
+    bad = [bad for _ in range(16) for bad in violations(mechanism(random), random, 0.6)]
     assert len(bad) > 5
 
 

@@ -40,7 +40,7 @@ KINK = PiecewiseLinear.clipped(1.5, 0.1, 0.9)
         {"batching": Batching.WITHOUT_REPLACEMENT, "batch_size": 2},
         {"batching": Batching.POISSON, "batch_size": 2},
         {"batching": Batching.CYCLIC, "batch_size": 1},
-        {"step_size": tuple(0.5 / k for k in range(1, 13))},
+        {"step_size": (0.5,) * 6 + (0.25,) * 6},
         {"relation": Relation.ZERO_OUT},
     ],
     ids=str,

@@ -187,11 +187,11 @@ def violations(count: int, seed: int, factor: float = 1.0) -> list[str]:
 
 
 def test_no_pair_is_above_it() -> None:
-    assert not violations(40, seed=3)
+    assert not violations(24, seed=3)
 
 
 def test_a_rate_that_is_too_small_is_found_below() -> None:
-    assert violations(40, seed=3, factor=0.6)
+    assert violations(24, seed=3, factor=0.6)
 
 
 def test_searched_pairs_are_below_it_and_it_is_below_the_couplings() -> None:
