@@ -181,4 +181,9 @@ LIANG26 = Source(
     venue="AAAI Conference on Artificial Intelligence",
     arxiv="2502.17772",
 )
+EVD26 = Source(
+    ("Ertan, Murat Bilgehan", "van Dijk, Marten"),
+    2026,
+    "Closed-Form Noise Calibration Against Membership Inference for Random-Allocation DP-SGD",
+)
 OWN = Source(("this package",), 2026, "Upper bounds by couplings")

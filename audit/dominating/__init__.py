@@ -27,12 +27,26 @@ Su 2022; Zhu, Dong and Wang 2022, Theorem 10).
 from audit.dominating.curve import ComposedCurve, DominatingCurve, compose
 from audit.dominating.dispatch import SAMPLERS, dominating_curve
 from audit.dominating.grid import GridPair
+from audit.dominating.matrix_mechanism import (
+    MatrixMechanism,
+    Participation,
+    Pattern,
+    Sensitivity,
+    square_root_strategy,
+    tree_strategy,
+)
 
 __all__ = [
     "SAMPLERS",
     "ComposedCurve",
     "DominatingCurve",
     "GridPair",
+    "MatrixMechanism",
+    "Participation",
+    "Pattern",
+    "Sensitivity",
     "compose",
     "dominating_curve",
+    "square_root_strategy",
+    "tree_strategy",
 ]

@@ -327,6 +327,11 @@ def square_root_strategy(steps: int) -> Array:
     ndarray
         Lower-triangular matrix, shape ``(steps, steps)``.
 
+    Raises
+    ------
+    ValueError
+        If ``steps`` is below 1.
+
     Examples
     --------
     >>> root = square_root_strategy(4)
@@ -352,6 +357,11 @@ def tree_strategy(steps: int) -> Array:
     -------
     ndarray
         Matrix of zeros and ones with one column a step.
+
+    Raises
+    ------
+    ValueError
+        If ``steps`` is below 1.
 
     Examples
     --------

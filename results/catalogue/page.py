@@ -28,6 +28,7 @@ _PAPERS = {
     "kong24": "Kong, Ribero (2024): the last iterate of cyclic batches",
     "sun24": "Sun, Shen, Tao (2024): convergent privacy of federated learning",
     "fs25": "Feldman, Shenfeld (2025): Privacy amplification by random allocation",
+    "evd26": "Ertan, van Dijk (2026): noise calibration for random allocation",
     "liang26": "Liang, Zhang, He, Wu, Xing (2026): bounded domains and smooth losses",
     "own": "Proven in this package",
     "accounting": "Accountants of clipped DP-SGD: all iterates, whatever the losses",

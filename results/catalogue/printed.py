@@ -11,6 +11,11 @@ from scipy.special import ndtr
 from audit import exact
 from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
 from audit.bounds.bsa24 import threshold_5_4
+from audit.bounds.recent.evd26 import (
+    chi_square,
+    least_noise_multiplier,
+    total_variation_bound,
+)
 from audit.constructions import DriftedWalk
 from audit.curves import GaussianCurve, Order
 from audit.dominating.matrix_mechanism import MatrixMechanism, Participation
@@ -27,6 +32,7 @@ _CL25 = "Chien, Li (2025), "
 _SURVEY = "Boninsegna (2023), "
 _BSA24 = "Bok, Su, Altschuler (2024), Shifted Interpolation for Differential Privacy, "
 _FS25 = "Feldman, Shenfeld (2025), Privacy amplification by random allocation, "
+_EVD26 = "Ertan, van Dijk (2026), Closed-Form Noise Calibration, "
 _SUN24 = "Sun, Shen, Tao (2024), Convergent Differential Privacy Analysis, "
 _LIANG26 = "Liang, Zhang, He, Wu, Xing (2026), An Improved Privacy and Utility Analysis, "
 _DP_ACCOUNTING = "google/differential-privacy, "
@@ -75,6 +81,9 @@ def printed() -> tuple[Printed, ...]:
         _last_epoch(),
         _price_of_allocation(),
         _addition_over_epochs(),
+        _chi_square_over_exact(),
+        *_exact_noise(),
+        _calibrated_epsilon(),
         _averaged_batches(),
         _proximal_factor(),
         _marginal_accounting(),
@@ -376,4 +385,61 @@ def _effective_sensitivity() -> Printed:
         expected=math.sqrt(1.25),
         found=matrix.sensitivity().high,
         tolerance=1e-9,
+    )
+
+
+def _chi_square_over_exact() -> Printed:
+    noise, length = 1.5, 4096
+    low, high = random_allocation(noise, steps_per_epoch=length, steps=length).delta_bracket(0.0)
+    claimed = total_variation_bound(chi_square(noise, length, 1))
+    return Printed(
+        id="evd26.section_4",
+        citation=f"{_EVD26}section 4, comparison with the closed form",
+        statement=(
+            "Theorem 3.3 over the exact total variation, the largest of ten settings with sigma "
+            "1.5 or 2 (sigma = 1.5, M = 4096, one epoch)"
+        ),
+        expected=1.253413,
+        found=2 * claimed / (low + high),
+        tolerance=3e-4,  # width of the bracket
+    )
+
+
+def _exact_noise() -> list[Printed]:
+    settings = ((100, 1, 0.6770), (1000, 1, 0.4520), (100, 100, 4.0400))
+    found = []
+    for length, epochs, noise in settings:
+        pair = random_allocation(noise, steps_per_epoch=length, steps=length * epochs)
+        low, high = pair.delta_bracket(0.0)
+        found.append(
+            Printed(
+                id=f"evd26.table_7.{length}_{epochs}",
+                citation=f"{_EVD26}Table 7, column exact sigma",
+                statement=(
+                    f"total variation at the printed sigma = {noise:.4f} (M = {length}, "
+                    f"E = {epochs}), which is rounded to four decimals"
+                ),
+                expected=0.1,
+                found=(low + high) / 2,
+                tolerance=1e-4,
+            )
+        )
+    return found
+
+
+def _calibrated_epsilon() -> Printed:
+    length, epochs = 100, 10
+    noise = least_noise_multiplier(length, epochs, 0.1)
+    pair = random_allocation(noise, steps_per_epoch=length, steps=length * epochs)
+    return Printed(
+        id="evd26.table_6.100_10",
+        citation=f"{_EVD26}Table 6, column closed",
+        statement=(
+            "epsilon at delta = 1e-5 of the sigma of Corollary 3.4 for total variation .1 "
+            "(M = 100, E = 10): the upper end of an accountant of accuracy .01"
+        ),
+        expected=0.727,
+        found=pair.epsilon_bracket(1e-5)[0],
+        tolerance=5e-4,
+        upper=True,
     )

@@ -84,6 +84,7 @@ HOLDS = {
         "mcsherry_talwar table_1_renyi"
     ),
     "kong24": "theorem_2_2",
+    "evd26": "theorem_3_3",
     "fs25": "theorem_4_1 theorem_4_3 theorem_4_4",
 }
 REFUTED = {
@@ -113,7 +114,10 @@ UNPROVEN = {
     "at22": "b_2_both_orders b_3_both_orders eq_5_7 eq_5_7_corrected",
     "cl25": "theorem_3_12_both_orders",
 }
-ASYMPTOTIC = {"at22": "theorem_3_1 theorem_5_1 eq_5_5 eq_1_3 example_5_8"}
+ASYMPTOTIC = {
+    "at22": "theorem_3_1 theorem_5_1 eq_5_5 eq_1_3 example_5_8",
+    "evd26": "theorem_3_5",
+}
 
 
 @pytest.mark.parametrize(

@@ -115,6 +115,8 @@ ORDER = (
     "fs25.theorem_4_3",
     "fs25.theorem_4_4",
     "fs25.theorem_4_1",
+    "evd26.theorem_3_3",
+    "evd26.theorem_3_5",
     "liang26.theorem_3_4",
     "liang26.theorem_3_4_saturated",
     "liang26.theorem_3_4_corrected",
@@ -133,7 +135,7 @@ def test_entries_come_in_the_order_of_the_papers():
 
 def test_entries_say_what_they_are():
     papers = {id.split(".")[0] for id in bounds.CATALOGUE}
-    recent = {"kong24", "sun24", "fs25", "liang26"}
+    recent = {"kong24", "sun24", "fs25", "evd26", "liang26"}
     assert papers == {"fmtt18", "at22", "cl25", "survey", "bsa24", *recent, "accounting", "own"}
     for id, entry in bounds.CATALOGUE.items():
         assert entry.id == id

@@ -5,7 +5,8 @@
 from audit.bounds.recent import kong24
 from audit.bounds.recent import sun24
 from audit.bounds.recent import fs25
+from audit.bounds.recent import evd26
 from audit.bounds.recent import liang26
 # isort: on
 
-__all__ = ["fs25", "kong24", "liang26", "sun24"]
+__all__ = ["evd26", "fs25", "kong24", "liang26", "sun24"]

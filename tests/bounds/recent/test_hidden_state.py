@@ -7,8 +7,16 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
 
-from audit import Batching, NoisySGD, bounds, exact
-from audit.constructions import DriftedWalk, QuadraticPair, TwoSidedWalk
+from audit import Batching, NoisySGD, Relation, bounds, exact
+from audit.constructions import (
+    BiasedWalk,
+    DriftedWalk,
+    GradientPair,
+    PiecewiseLinear,
+    QuadraticPair,
+    TwoSidedWalk,
+)
+from audit.curves import GaussianCurve
 
 FIGURE_1 = NoisySGD(  # of Liang et al. (2026)
     steps=1,
@@ -142,3 +150,46 @@ def test_clipped_gradients_are_as_smooth_as_the_gradients():
     x, y = 3 * random.normal(size=(2, 2000, 4))
     moved = np.linalg.norm(clipped(x) - clipped(y), axis=1)
     assert np.all(moved <= np.linalg.norm(x - y, axis=1) * (1 + 1e-12))
+
+
+def test_a_gradient_in_every_step_is_not_amplified():
+    """Cebere et al. (2024): linear losses reach the composition of all steps."""
+    m = NoisySGD(
+        steps=20,
+        dataset_size=10,
+        batch_size=10,
+        step_size=0.1,
+        noise_std=0.4,
+        lipschitz=1.0,
+        relation=Relation.ZERO_OUT,
+    )
+    composed = bounds.evaluate("accounting.full_batch", m).epsilon(1e-5)
+    low, high = exact.curve(BiasedWalk(m)).epsilon_bracket(1e-5)
+    assert low == pytest.approx(composed, rel=1e-9)
+    assert high == pytest.approx(composed, rel=1e-9)
+
+
+def test_a_landscape_keeps_what_the_first_step_tells():
+    """Cebere et al. (2024): others that push away from a threshold, in batches of 20.
+
+    Without them, linear losses on the same domain lose most of it over 19 steps.
+    """
+    m = NoisySGD(
+        steps=20,
+        dataset_size=400,
+        batch_size=20,
+        step_size=0.1,
+        noise_std=0.05,
+        lipschitz=1.0,
+        diameter=0.3,
+        convex=False,
+        batching=Batching.CYCLIC,
+        relation=Relation.ZERO_OUT,
+    )
+    away = PiecewiseLinear((0.0125, 0.0375), (1.0, -1.0), (0.0, 0.0))
+    record = PiecewiseLinear.constant(-1.0)
+    kept = exact.curve(GradientPair(m, record=record, others_after=away, position=0), threads=1)
+    one_step = GaussianCurve(1.0).epsilon(1e-5)
+    assert 0.98 * one_step < kept.epsilon_bracket(1e-5)[0] < one_step
+    linear = exact.curve(BiasedWalk(m, position=0)).epsilon_bracket(1e-5)[1]
+    assert linear < 0.2 * one_step
