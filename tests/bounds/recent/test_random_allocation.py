@@ -13,7 +13,7 @@ from audit.curves import GaussianCurve
 from audit.dominating.random_allocation import random_allocation
 
 IDS = ("fs25.theorem_4_3", "fs25.theorem_4_4", "fs25.theorem_4_1")
-MECHANISMS = 20
+MECHANISMS = 12
 
 
 def allocation(noise, length, epochs=1, participations=1, **fixed):

@@ -20,7 +20,7 @@ from tests.bounds.recent.test_random_allocation import allocation
 def test_the_bound_is_above_the_exact_total_variation():
     random = np.random.default_rng(21)
     ratios = []
-    for _ in range(25):
+    for _ in range(15):
         noise = float(np.exp(random.uniform(math.log(0.3), math.log(5.0))))
         length, epochs = int(random.choice([1, 2, 10, 100])), int(random.choice([1, 3, 20]))
         claimed = bounds.evaluate("evd26.theorem_3_3", allocation(noise, length, epochs))
