@@ -11,7 +11,7 @@ ADAPTERS := .venv-adapters
 # Tests start many processes, which share compiled bytecode.
 export PYTHONDONTWRITEBYTECODE :=
 
-.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map results zoo wheel docs clean
+.PHONY: install install-dev audit schemas test test-adapters test-floors lint bench calibrate map panel results zoo wheel docs clean
 
 install: $(STAMP)
 
@@ -54,6 +54,10 @@ calibrate: $(DEV)
 # The tightness map: some 750 searches; an interrupted run resumes.
 map: $(STAMP)
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/map/make.py
+
+# The catalogue and the community's statements on the standard panel of mechanisms.
+panel: $(STAMP)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python results/panel/make.py
 
 # Every scenario with its report, and the tables of the claims; an interrupted run resumes.
 results: $(DEV)

@@ -24,6 +24,7 @@ extensions = [
     "sphinx_copybutton",
     "sphinx_design",
     "stored_results",
+    "catalogue_page",
     "command_help",
     "schema_tables",
     "rooms",

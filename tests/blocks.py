@@ -33,6 +33,7 @@ QUICK = {
         "audit scenario=drifted_walk 'settings.full_batch.steps_shown=[30]' settings"
     ),
     "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
+    "audit-check --panel": "audit-check --mechanisms 2 --panel",
     "parallel=cuda": "parallel=cuda --cfg job",  # needs a GPU: read, and not run
 }
 # These lines run together in a test of their own.

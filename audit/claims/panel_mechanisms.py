@@ -29,6 +29,7 @@ _LEAST_NEW = (8, 4, 2, 1, 0)
 _DIGITS = 3  # of drawn numbers, so that a mechanism can be read and written
 _MOST_STEPS = 1500  # with walls, or of fixed batches
 _MOST_MIXED_STEPS = 30  # of sampled batches without walls, whose laws are mixtures
+_MOST_SHUFFLED = 12  # shuffled batches, whose laws are mixtures over all positions
 _ENDLESS = 10**5  # of full batches without walls, whose laws are normal
 _LONGEST_SCHEDULE = 50  # steps with step sizes of their own
 
@@ -260,6 +261,8 @@ class _Draw:
             return n, n
         batches = self.one_of((3, 2), (5, self.whole(3, 20)), (2, self.whole(20, 100)))
         b = self.one_of((5, 1), (5, self.whole(2, 20)))
+        if batching is Batching.SHUFFLED:
+            batches = min(batches, _MOST_SHUFFLED)
         return batches * b, b
 
     def _relation(self, release: Release, batching: Batching) -> Relation:

@@ -1,8 +1,7 @@
 """Directives that show what is stored in ``results/``, and a copy of the reports in the site.
 
-``catalogue`` lists every statement, ``tightness-map`` draws the map, ``gallery`` shows the shipped
-scenarios, and ``stored-table`` a CSV file. The pages hold their data themselves, so that they work
-from the file system.
+``tightness-map`` draws the map, ``gallery`` shows the shipped scenarios, and ``stored-table`` a CSV
+file. The pages hold their data themselves, so that they work from the file system.
 """
 
 from __future__ import annotations
@@ -10,9 +9,7 @@ from __future__ import annotations
 import csv
 import html
 import json
-import re
 import shutil
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -74,74 +71,6 @@ class Stored(SphinxDirective):
     def top(self) -> str:
         """The way from this page to the top of the site."""
         return "../" * self.env.docname.count("/")
-
-
-class Catalogue(Stored):
-    """Every statement as a block that opens, with filters above."""
-
-    def run(self) -> list[nodes.Node]:
-        """Write the blocks; ``catalogue.js`` filters them."""
-        rows = rows_of(self.read(RESULTS / "catalogue" / "catalogue.csv"))
-        return [raw(CONTROLS), raw(f'<div id="catalogue">{"".join(map(self.block, rows))}</div>')]
-
-    def block(self, row: Mapping[str, str]) -> str:
-        """Return one statement."""
-        verdict = row["verdict"]
-        short = verdict if verdict in KNOWN_VERDICTS else "remark"
-        ratio = f"ratio {float(row['ratio']):.4g}" if row["ratio"] else ""
-        facts = {
-            "Source": row["citation"],
-            "Judged at": " ".join(x for x in (row["quantity"], row["at"]) if x),
-            "Mechanism": row["mechanism"],
-            "Certified": row["certified"],
-            "Claimed": row["claimed"],
-            "Pair": ", ".join(x for x in (row["pair"], row["evidence"]) if x),
-            "Found": verdict if short == "remark" else row["why"],
-            "Tests": row["tests"],
-            "Scenarios": row["scenarios"],
-        }
-        listed = "".join(
-            f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text
-        )
-        paper = html.escape(paper_of(row))
-        return (
-            f'<details class="entry" data-kind="{html.escape(row["kind"])}" data-paper="{paper}" '
-            f'data-status="{html.escape(row["status"])}" data-verdict="{short}" '
-            f'data-ratio="{row["ratio"]}"><summary><code>{html.escape(row["claim"])}</code> '
-            f'<span class="badge status">{html.escape(row["status"])}</span> '
-            f'<span class="badge verdict-{short.replace(" ", "-")}">{short}</span> '
-            f'<span class="factor">{ratio}</span>'
-            f'<span class="gist">{html.escape(row["statement"])}</span></summary>'
-            f"<dl>{listed}</dl></details>"
-        )
-
-
-KNOWN_VERDICTS = ("consistent", "refuted", "holds", "not applicable", "run", "documentation")
-CONTROLS = """
-<form class="controls" id="catalogue-controls" onsubmit="return false">
-  <input type="search" name="text" placeholder="Search: id, paper, words of the statement"
-   aria-label="Search the catalogue">
-  <select name="kind" aria-label="Kind"><option value="">every kind</option></select>
-  <select name="paper" aria-label="Paper"><option value="">every paper</option></select>
-  <select name="status" aria-label="Status"><option value="">every status</option></select>
-  <select name="verdict" aria-label="Verdict"><option value="">every verdict</option></select>
-  <select name="order" aria-label="Order"><option value="">catalogue order</option>
-   <option value="loose">loosest first</option>
-   <option value="tight">tightest first</option></select>
-  <output></output>
-</form>
-"""
-
-
-def paper_of(row: Mapping[str, str]) -> str:
-    """Return authors and year, short."""
-    cited = row["citation"]
-    if cited.startswith("this package"):
-        return "this package"
-    year = re.search(r"\((\d{4})\)", cited)
-    names = cited.split(" (")[0].split(", ")
-    short = names[0] + (" et al." if len(names) > 2 else f", {names[1]}" if names[1:] else "")
-    return f"{short} ({year[1]})" if year else short
 
 
 class TightnessMap(Stored):
@@ -245,7 +174,7 @@ def copy_reports(app: Sphinx, exception: Exception | None) -> None:
     if exception is not None or app.builder.format != "html":
         return
     site = Path(app.outdir)
-    for folder in ("scenarios", "at22_lower_bound"):
+    for folder in ("scenarios", "at22_lower_bound", "panel"):
         for file in (RESULTS / folder).rglob("*"):
             if file.suffix in COPIED and file.is_file() and file.name != "results.json":
                 target = site / REPORTS / file.relative_to(RESULTS)
@@ -259,12 +188,10 @@ def copy_reports(app: Sphinx, exception: Exception | None) -> None:
 def setup(app: Sphinx) -> dict[str, bool]:
     """Register the directives."""
     app.add_config_value("mathjax_source", "", "env", types=[str])
-    app.add_directive("catalogue", Catalogue)
     app.add_directive("tightness-map", TightnessMap)
     app.add_directive("gallery", Gallery)
     app.add_directive("joined-report", JoinedReport)
     app.add_directive("stored-table", StoredTable)
     app.connect("build-finished", copy_reports)
-    app.add_js_file("catalogue.js", loading_method="defer")
     app.add_js_file("map.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}
