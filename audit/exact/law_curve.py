@@ -824,9 +824,8 @@ class LawCurve(BracketedCurve):
             slack = slack / (alphas - 1) + gaps
             lows = np.where(finite, np.maximum(values - slack, 0.0), 0.0)
             highs = np.where(finite & bounded, values + slack, np.inf)
-        # where one law vanishes and the other does not, or nothing was followed
-        infinite = ~finite & (values > 0) & bool(fine.followed.all())
-        return np.where(infinite, values, lows), np.where(infinite, values, highs)
+        # no law of noisy steps vanishes anywhere: an infinite value underflowed, certifies nothing
+        return lows, highs
 
     def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of the power of the best tests at many type I errors."""

@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from audit import Batching, NoisySGD, Order
+from audit import Batching, NoisySGD, Order, Relation
 from audit.constructions import Affine, BiasedWalk, DriftedWalk, TwoSidedWalk
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, from_pair, law
@@ -297,3 +297,25 @@ def test_divergences_of_wide_domains_ignore_what_was_not_followed(
     assert high >= alpha * mu**2 / 2 * (1 - 1e-12)
     if alpha < 10:
         assert high - low < 1e-9
+
+
+def test_an_underflow_certifies_no_divergence() -> None:
+    """Laws of noisy steps vanish nowhere: an infinite divergence would refute true claims."""
+    m = NoisySGD(
+        steps=1,
+        dataset_size=18,
+        batch_size=1,
+        step_size=0.0656,
+        noise_std=1.68,
+        gradient_sensitivity=1.0,
+        smoothness=1.57012,
+        diameter=4.51,
+        batching=Batching.RANDOM_ALLOCATION,
+        relation=Relation.ZERO_OUT,
+    )
+    law = curve(BiasedWalk(m, start=-2.255))
+    for order in Order:
+        low, high = law.renyi_bracket(1.2, order)
+        # a step with the record, S/(b sigma) deviations apart
+        assert low <= 1.2 / 2 / 1.68**2
+        assert low < high
