@@ -25,7 +25,7 @@ _UNIT_ROUNDOFF = 2.0**-53
 _FLAT = 1e-13  # a logarithm of a ratio that varies less is as good as constant
 _SLIGHT = 1e-10  # of a ratio that varies less, the error is counted relatively
 _MOST_HALVINGS = 6
-_LOST = 1e-13  # of the largest value on a panel: interpolants are lost in rounding below
+_LOST = 1e-11  # of the largest values on a panel: interpolants are lost in rounding below
 _AT_ONCE = 512  # panels or intervals that are looked at together
 
 
@@ -48,8 +48,8 @@ class TurningPoints:
         Panels with an interval on which it may vary by more, shape (intervals,).
     hidden_logs
         Logarithms of bounds on the integrals of the first and the second function over those
-        intervals, times what the logarithm of the ratio varies by, for panels of width 2. Shape (2,
-        intervals).
+        intervals, times e and what the logarithm of the ratio varies by, at most 1; for panels of
+        width 2. Shape (2, intervals).
     """
 
     panels: NDArray[np.intp]
@@ -90,7 +90,8 @@ def turning_points(interpolants: LogInterpolants) -> TurningPoints:
             places.append((own[rows[turned]], at))
             parts = [_series(values[rows], intervals.own()) for values in derivative.parts]
             most = np.stack([np.abs(part[:, 0]) + _beyond(part) for part in parts])
-            least = np.prod([part[:, 0] - _beyond(part) for part in parts], axis=0)
+            lowest = np.stack([part[:, 0] - _beyond(part) for part in parts])
+            least = np.prod(np.maximum(lowest, 0.0), axis=0)
             lost = np.prod(most, axis=0) <= _LOST
             middle, spread = np.abs(series[:, 0]), _beyond(series)
             length = intervals.high - intervals.low
@@ -100,13 +101,14 @@ def turning_points(interpolants: LogInterpolants) -> TurningPoints:
             small = (varies <= _FLAT) | (middle + spread <= 4 * noise) | (halving == _MOST_HALVINGS)
             slight = left & small & (varies <= _SLIGHT)
             slack = max(slack, float(np.max(varies[slight], initial=0.0)))
-            some = left & small & ~slight
+            some = left & small & ~slight & (varies <= 1)
             chosen = own[rows[some]]
             slopes = interpolants.slopes[:, chosen]
             heights = np.maximum(slopes * intervals.low[some], slopes * intervals.high[some])
             logs = interpolants.tops[:, chosen] + heights + np.log(most[:, some] * length[some])
-            # an excess is at most the mass
-            hidden.append((chosen, logs + np.log(np.minimum(varies[some], 1.0))))
+            # what a wrong set gains, p - e^c q or e^c q - p, is below e^v v p where the logarithm
+            # of the ratio is within v <= 1 of c
+            hidden.append((chosen, logs + 1 + np.log(varies[some])))
             # halves are told apart by the value between them
             low, halves, high = intervals.halved(left & ~small)
             places.append((own[low.rows], halves))
