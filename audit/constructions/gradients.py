@@ -48,7 +48,8 @@ class GradientPair(Construction):
         differing record differ by at most the sensitivity; ``record_prime`` is zero for
         ``ZERO_OUT`` and ``ADD_REMOVE``.
     shared : PiecewiseLinear, optional
-        Gradient of a regulariser of all records, which zeroing out a record keeps.
+        Gradient of a regulariser of all records, which zeroing out a record keeps. Batches of
+        random size have it once, not once per record: it must not tell who is in the batch.
     start : float, default: 0.0
         Common start point.
     position : int, optional
@@ -118,7 +119,7 @@ class GradientPair(Construction):
 
         @functools.cache  # batches of a cycle are much the same
         def update(eta: float, holds_record: bool, count: int) -> UpdateMap:
-            lines = [(-eta * (count + holds_record) / b, self.shared)]
+            lines = [(-eta, self.shared)]  # once a step, for batches of any size
             if count:
                 lines.append((-eta * count / b, others))
             if holds_record:

@@ -34,7 +34,7 @@ class QuadraticPair(Construction):
     Lipschitz constant without strong convexity bounds the whole gradient.
 
     X has p = +S/2 and X' has p = -S/2 at the differing record (``REPLACE_ONE``), or L and 0
-    (``ZERO_OUT``, which keeps the regulariser).
+    (``ZERO_OUT``, which keeps the regulariser). Batches of random size have the regulariser once.
 
     Full batches and ``curvature = strong_convexity`` on an unconstrained domain attain Theorem 4.2
     of Bok, Su and Altschuler 2024 for eta <= 2/(M + m).
@@ -111,7 +111,6 @@ class QuadraticPair(Construction):
 
         def update(eta: float, holds_record: bool, count: int) -> Affine:
             push = (record if holds_record else 0.0) + count * self.others
-            share = (holds_record + count) / batch_size
-            return Affine(eta * push / batch_size, 1 - eta * self.curvature * share)
+            return Affine(eta * push / batch_size, 1 - eta * self.curvature)
 
         return batched_process(self.mechanism, self.start, update, self.position, present)

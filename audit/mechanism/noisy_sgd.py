@@ -8,6 +8,10 @@ with eta the step size, b the (nominal) batch size, sigma ``noise_std`` and K a 
 diameter D. `Divisor.ACTUAL` multiplies both terms by b over the actual size of the batch. This is
 the convention of Altschuler and Talwar 2022, Feldman et al. 2018 (with b = 1) and Bok, Su and
 Altschuler 2024. Bounds of other papers are translated to it where they are implemented.
+
+A regulariser r that all records share (f_i = l_i + r) enters a step once, as grad r: with |B_k|/b
+copies the size of a random batch would tell whether a record is in it, and no bound on the
+gradients of the l_i would hide that.
 """
 
 from __future__ import annotations

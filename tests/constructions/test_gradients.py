@@ -60,6 +60,41 @@ def test_a_shared_regulariser_makes_quadratics():
     assert epsilon(one) == pytest.approx(epsilon(QuadraticPair(zeroed, 0.8)), rel=1e-9)
 
 
+@pytest.mark.parametrize(
+    ("batching", "bound"),
+    [
+        (Batching.POISSON, "accounting.poisson"),
+        (Batching.RANDOM_ALLOCATION, "accounting.random_allocation"),
+    ],
+)
+@pytest.mark.parametrize("start", [-9.0, 9.0])
+def test_a_regulariser_does_not_tell_the_size_of_a_batch(batching, bound, start):
+    """At one step the pairs are the worst ones, which |B|/b regularisers exceed by a third."""
+    m = NoisySGD(
+        steps=1,
+        dataset_size=4,
+        batch_size=2,
+        step_size=0.5,
+        noise_std=1.0,
+        lipschitz=0.5,
+        smoothness=1.0,
+        strong_convexity=0.5,
+        diameter=20.0,
+        batching=batching,
+        relation=Relation.ZERO_OUT,
+    )
+    line = PiecewiseLinear((0.0,), (0.0,), (0.5, 0.5))
+    push = PiecewiseLinear.constant(-0.5)
+    claimed = bounds.evaluate(bound, m).epsilon(1e-5)
+    for pair in (
+        QuadraticPair(m, curvature=0.5, start=start),
+        GradientPair(m, record=push, shared=line, start=start),
+    ):
+        low, high = exact.curve(pair).epsilon_bracket(1e-5)
+        assert low <= claimed
+        assert high == pytest.approx(claimed, rel=1e-4)
+
+
 def test_random_members_stay_below_the_bounds():
     rng = np.random.default_rng(11)
     ids = ("bsa24.theorem_4_1", "at22.b_1", "cl25.theorem_3_1_gaussian")

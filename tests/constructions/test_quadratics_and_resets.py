@@ -73,11 +73,10 @@ def test_zero_out_keeps_the_regulariser():
     assert maps[1] == Affine(0.0, 1 - 0.2)
 
 
-def test_poisson_batches_contract_by_their_size():
+def test_poisson_batches_of_any_size_contract_alike():
     m = dataclasses.replace(STRONG, batching=Batching.POISSON, batch_size=2)
     (step,) = QuadraticPair(m, 1.0).processes()[0].distinct_steps()
-    slopes = {round(phi.slope, 12) for phi in step.maps}
-    assert slopes == {round(1 - 0.1 * k / 2, 12) for k in range(5)}
+    assert {phi.slope for phi in step.maps} == {1 - 0.1}
 
 
 def test_resets_expose_the_last_steps():

@@ -274,7 +274,7 @@ def set_gradients(
         if not begins[lane] <= step < ends[lane]:
             continue
         if rules.batches == FIXED:
-            size, different = rules.batch_size, first[fixed + 1] - first[fixed]
+            different = first[fixed + 1] - first[fixed]
         else:
             listed = order
             if rules.batches == ALLOCATED:
@@ -283,7 +283,7 @@ def set_gradients(
                 low, high, listed = starts[lane, place], starts[lane, place + 1], members
             else:
                 low, high = _batch(words, lane, rules, order, step)
-            size, different = high - low, 0
+            different = 0
             for i in range(low, high):  # count the kinds of the batch, and list those that it has
                 k = kind[listed[lane, i]]
                 if tally[lane, k] == 0:
@@ -291,7 +291,7 @@ def set_gradients(
                     different += 1
                 tally[lane, k] += 1
         for j in range(d):
-            g[lane, j] = shared * size * ridge[j] * x[lane, j]
+            g[lane, j] = shared * rules.batch_size * ridge[j] * x[lane, j]
         for c in range(different):  # add the gradients of equal records: of l_i, or of f_i clipped
             if rules.batches == FIXED:
                 k, count = kinds[first[fixed] + c], counts[first[fixed] + c]

@@ -74,7 +74,9 @@ def _run(pair: NoisySGDPair, dataset: Dataset, rng: Lane) -> Floats:
         else:
             batch = _batch(pair, rng, order, step)
         gradients = pair.loss.gradients(dataset.records, x[None, :], dataset.zeroed)[0]
-        mean = sum((gradients[i] for i in batch), np.zeros_like(x)) / m.batch_size
+        once = 1 - len(batch) / m.batch_size  # what is missing of one regulariser
+        ridge = once * pair.loss.ridge(x.size) * x
+        mean = sum((gradients[i] for i in batch), np.zeros_like(x)) / m.batch_size + ridge
         noise = m.noise_std * rng.normals(x.size)
         x = pair.domain.project(x - m.step_sizes[step] * (mean - noise))
     return x

@@ -43,9 +43,9 @@ class Loss(ABC):
     """Family of losses f_i = l_i + r, one per record, on d-dimensional points.
 
     The regulariser r is shared by all records: its gradient is ``ridge * x``, coordinate by
-    coordinate. A record whose loss is replaced by zero keeps it (l_i = 0). Bounds are suprema over
-    a domain, or upper bounds of them where a supremum has no closed form, so that what they admit
-    is admissible.
+    coordinate. A record whose loss is replaced by zero keeps it (l_i = 0). Batches of random size
+    have it once, not once per record. Bounds are suprema over a domain, or upper bounds of them
+    where a supremum has no closed form, so that what they admit is admissible.
     """
 
     @property
