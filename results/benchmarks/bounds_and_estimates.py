@@ -300,7 +300,7 @@ def search_rows() -> list[Measured]:
         points = np.random.default_rng(1).random((20, len(family.names(0))))
         pairs = [family.pair(point, 0) for point in points]
 
-        def tried(pairs: list[audit.constructions.GradientPair] = pairs) -> None:
+        def tried(pairs: list[audit.constructions.Construction] = pairs) -> None:
             for pair in pairs:
                 quick_value(pair, Epsilon(1e-5))
 

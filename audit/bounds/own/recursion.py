@@ -487,10 +487,10 @@ def coupling_profiles(
     covered, rounds = 0, 0
     while True:
         begun, done = values, covered
-        for step in first:
+        for number, step in enumerate(first, 1):
             values = _after(values, covered, [step], known)
             covered += step.stretch.count
-            if step is first[-1]:
+            if number == len(first):  # equal stretches of a round are one object
                 values = np.minimum.reduce(
                     [values, *(_after(begun, done, o, known) for o in others)]
                 )

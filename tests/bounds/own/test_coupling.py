@@ -18,6 +18,7 @@ from audit.bounds.own.run import Run
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
+from audit.search import worst_case
 from tests.bounds.own.soundness import check, mechanism, short_run
 
 # --- the lemma, on spaces of a few points ---
@@ -324,6 +325,24 @@ def test_short_runs_are_not_below_exact_laws():
         }
         wrong += check(curves, [pair], (0.2,))[0]
     assert not wrong, "\n".join(wrong)
+
+
+def test_cycles_are_not_below_what_a_search_certifies():
+    """Four cycles of ten batches; a cycle taken whole before all its steps are covered is 37.15."""
+    m = NoisySGD(
+        steps=40,
+        dataset_size=1000,
+        batch_size=100,
+        step_size=1.0,
+        noise_std=0.05,
+        lipschitz=12.5,
+        smoothness=1.0,
+        diameter=1.0,
+        batching=Batching.CYCLIC,
+    )
+    found = worst_case(m, delta=1e-5, seed=0, evaluations=150)
+    assert found.bracket[0] > 37.2
+    assert found.bracket[0] <= bounds.evaluate("own.coupling", m).epsilon(1e-5)
 
 
 def test_a_planted_bound_is_found_below():
