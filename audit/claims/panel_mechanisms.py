@@ -2,7 +2,8 @@
 
 Mechanisms are drawn from a fixed sequence. The panel of a statement is chosen from those that its
 assumptions admit, and combines the properties that occur among them: short and long runs, weak and
-strong pushes, walls and none. Statements with similar assumptions share most mechanisms.
+strong pushes, bounded and unbounded domains. Statements with similar assumptions share most
+mechanisms.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 _Value = TypeVar("_Value")
 
 DRAWS = 6000
-"""Mechanisms of the sequence that are tried before the panel is what it is."""
+"""Number of mechanisms of the sequence, from which panels are chosen."""
 
 # Combinations of two properties that a mechanism must add: fewer in each round.
 _LEAST_NEW = (8, 4, 2, 1, 0)

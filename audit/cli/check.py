@@ -23,8 +23,8 @@ _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magent
 
 _HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
 
-With --panel, judge statements on a standard panel of mechanisms, and write a page for each: bounds
-that Python files register, or ids of the catalogue.
+With --panel, a FILE is a Python file that registers bounds, or the id of an entry of the catalogue.
+Each statement is judged on a standard panel of mechanisms, and gets a page.
 
 exit status: 0 all as expected; 1 a claim of severity error has an unexpected verdict, or a locked
 number changed; 2 a file or a claim is broken (the others are judged anyway), or the run ended early
@@ -72,6 +72,7 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
     """Refuse options that are those of claims files."""
     names = (
+        "error",
         "seed",
         "fresh_seed",
         "search",
@@ -110,7 +111,8 @@ def _parser() -> argparse.ArgumentParser:
         prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
-    add("files", nargs="*", metavar="FILE", help="claims files (YAML); see also --panel")
+    what = "claims files (YAML); with --panel, Python files or ids of entries"
+    add("files", nargs="*", metavar="FILE", help=what)
     forms = [form.value for form in Format]
     add("--format", choices=forms, default=Format.TEXT.value, help="output format")
     add(
@@ -141,7 +143,7 @@ def _parser() -> argparse.ArgumentParser:
         type=int,
         default=1,
         metavar="N",
-        help="number of parallel claims (default 1)",
+        help="number of claims (with --panel, of mechanisms) judged in parallel (default 1)",
     )
     add(
         "--exhaustive",
@@ -164,14 +166,14 @@ def _parser() -> argparse.ArgumentParser:
     add(
         "--panel",
         action="store_true",
-        help="judge the bounds that Python files register, or entries of the catalogue by their "
-        "ids, on the standard panel; write pages and witnesses to the folder --output (panel)",
+        help="judge bounds of Python files, or entries of the catalogue by their ids, on the "
+        "standard panel; write pages and witnesses to the folder --output (default panel)",
     )
     add(
         "--mechanisms",
         type=int,
         metavar="N",
-        help="number of mechanisms of the panel, at most (default 48)",
+        help="largest number of mechanisms of the panel (default 48)",
     )
     add("--lock", type=Path, metavar="FILE", help="fail if a number differs from this file")
     add("--schema", action=_PrintSchema, nargs=0, help="print the JSON Schema of claims files")

@@ -63,12 +63,13 @@ def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
         ]
     if verdict.tight:
         found.append(
-            f"Tight on {len(verdict.tight)}: at most {TIGHT} times what a pair of datasets attains."
+            f"Tight on {len(verdict.tight)} of them: the claimed number is at most {TIGHT} times "
+            "the certified one."
         )
     better, worse, _ = compared(verdict)
     if better:
         found.append(
-            f"On {len(better)} it is smaller than every other sound bound of the catalogue."
+            f"On {len(better)} of them it is smaller than every other sound bound of the catalogue."
         )
     elif worse:
         found.append("On none is it smaller than the tightest other bound of the catalogue.")
@@ -103,7 +104,7 @@ def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
         refuted += [Text(line.strip()) for line in verdict.recomputed]
     if verdict.confirmed is not None:
         refuted.append(
-            Text(f"{witness} holds the pair in plain numbers: audit-check --witness {witness}")
+            Text(f"{witness} holds the pair. To recompute it: audit-check --witness {witness}")
         )
     tight = verdict.tight[:_MOST_ROWS]
     unjudged = _reasons(verdict)
@@ -118,14 +119,14 @@ def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
         Section(ident="statement", title="The statement", parts=_statement(verdict)),
         Section(
             ident="unjudged",
-            title="Where nothing could be judged",
+            title="Mechanisms that could not be judged",
             parts=(_reason_table(unjudged),) if unjudged else (),
             folded=True,
         ),
         Section(
             ident="mechanisms",
-            title="Every mechanism",
-            parts=(_points("All judged mechanisms", verdict.judged),) if verdict.judged else (),
+            title="All judged mechanisms",
+            parts=(_points("Smallest ratio first", verdict.judged),) if verdict.judged else (),
             folded=True,
         ),
     )
@@ -217,9 +218,9 @@ def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
         )
     columns = (
         Column(label="tightest other sound bound"),
-        Column(label="on", numeric=True),
-        Column(label="statement smaller on", numeric=True),
-        Column(label="statement over it"),
+        Column(label="mechanisms", numeric=True),
+        Column(label="statement is smaller on", numeric=True),
+        Column(label="claimed over it"),
     )
     caption = "The tightest other bound on each mechanism where the statement is not refuted"
     return (Table(caption=caption, columns=columns, rows=tuple(rows)),)

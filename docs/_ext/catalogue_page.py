@@ -52,8 +52,8 @@ _LENGTHS = {
     "one step": "one step",
     "before burn-in": "before burn-in",
     "after burn-in": "after burn-in",
-    "several steps, no walls": "no walls",
-    "100 000 steps or more, no walls": "endless",
+    "several steps, no walls": "unbounded",
+    "100 000 steps or more, no walls": "very long",
 }
 
 

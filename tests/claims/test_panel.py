@@ -102,11 +102,16 @@ def test_a_file_that_ends_its_process(tmp_path: Path) -> None:
 
 
 def test_options_of_claims_files_are_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    for words in (["--panel", "x.py", "--search", "3"], ["--mechanisms", "3", "x.yaml"]):
+    for words in (
+        ["--panel", "x.py", "--search", "3"],
+        ["--panel", "x.py", "--error", "0.001"],
+        ["--mechanisms", "3", "x.yaml"],
+    ):
         with pytest.raises(SystemExit):
             check_command.run(words)
     shown = capsys.readouterr().err
     assert "--search cannot be combined with --panel" in shown
+    assert "--error cannot be combined with --panel" in shown
     assert "--mechanisms needs --panel" in shown
 
 

@@ -66,8 +66,8 @@ def test_the_conclusion_of_a_consistent_statement() -> None:
     assert panel_page.conclusion(VERDICT) == (
         "Not refuted on any of 3 mechanisms of the panel.",
         "This is no proof: other mechanisms, or other datasets, may refute it.",
-        "Tight on 1: at most 1.01 times what a pair of datasets attains.",
-        "On 1 it is smaller than every other sound bound of the catalogue.",
+        "Tight on 1 of them: the claimed number is at most 1.01 times the certified one.",
+        "On 1 of them it is smaller than every other sound bound of the catalogue.",
     )
 
 
@@ -116,8 +116,8 @@ def test_the_page_and_its_files(tmp_path: Path) -> None:
         "Where it is tight",
         "Against the tightest other bounds",
         "The statement",
-        "Where nothing could be judged",
-        "Every mechanism",
+        "Mechanisms that could not be judged",
+        "All judged mechanisms",
     ]
     stored = decode(PanelVerdict, json.loads(written[1].read_text(encoding="utf-8")))
     assert stored == REFUTED
