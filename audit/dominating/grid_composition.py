@@ -20,6 +20,7 @@ __all__ = ["GridComposition", "TooManyCells"]
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _NEAR, _TILTS = 6.0, 4
+_BACK = 5  # tilts at once; a factor of e
 # Layers with a smaller share of delta (in logs) need no better tilt.
 _LOG_SMALL = -30.0
 # Roundings of the exponents of a tilted mass.
@@ -168,7 +169,13 @@ class GridComposition:
             if bound is None or not self._near(tilts, epsilon, floor):
                 tilts = [layer.tilt(epsilon, floor) for layer in self._layers]
                 bound = self._bound(tilts)
-            result[place] = min(max(bound(epsilon), 0.0), 1.0)
+            value = bound(epsilon)
+            while self.above and value >= 1 and any(tilts):
+                # a window right of epsilon bounds nothing; those of smaller tilts lie further left
+                tilts = [max(tilt - _BACK, 0) for tilt in tilts]
+                bound = self._bound(tilts)
+                value = bound(epsilon)
+            result[place] = min(max(value, 0.0), 1.0)
         return result
 
     def _below_zero(self, epsilon: float) -> float:

@@ -149,3 +149,11 @@ def test_few_steps_with_small_deltas_are_narrow(noise, rate, steps, delta):
     assert 0 < low <= high < low * (1 + 2e-6)
     assert curve.delta_bracket(low, Order.FORWARD)[1] >= delta
     assert curve.delta_bracket(high, Order.FORWARD)[0] <= delta
+
+
+def test_delta_falls_where_it_is_far_below_the_smallest_numbers_of_interest():
+    """Windows of large tilts begin right of some epsilons; smaller tilts serve there."""
+    curve = poisson_curve(10.0, 1e-3, 1000, Relation.ZERO_OUT, accuracy=1e-6)
+    highest = [curve.delta_bracket(epsilon, Order.FORWARD)[1] for epsilon in (0.2, 0.314, 0.669)]
+    assert highest == sorted(highest, reverse=True)
+    assert highest[0] < 1e-30
