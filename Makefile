@@ -20,7 +20,8 @@ install-dev: $(DEV)
 audit: $(STAMP)
 	$(BIN)/audit
 
-# One process per core, each with one BLAS thread. Long test files run first (tests/conftest.py).
+# Processes with one BLAS thread each, one more than cores. Long test files run first
+# (tests/conftest.py).
 PYTEST := -q -n auto --dist loadfile --no-loadscope-reorder
 # Brackets and certified numbers are also tested without AVX-512, where the machine has it.
 CERTIFIED := tests/curves tests/numerics tests/exact tests/claims/test_near_one.py

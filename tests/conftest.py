@@ -42,6 +42,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     items.sort(key=lambda item: places.get(item.path, len(LONG)))
 
 
+def pytest_xdist_auto_num_workers() -> int:
+    """One process more than cores: many tests wait for processes that they start."""
+    return (os.cpu_count() or 1) + 1
+
+
 def pytest_configure(config: pytest.Config) -> None:
     """Let this process, and those that tests start, keep the kernels that they compile.
 

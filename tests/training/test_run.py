@@ -438,5 +438,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         audited("score", trials=8, folder=tmp_path)
     journal.write_bytes(b"".join([*lines[:2], *lines[3:]]))
     audited("score", trials=8, folder=tmp_path)
-    assert sorted(journal.read_bytes().splitlines(keepends=True))[0] in lines
-    assert len(journal.read_bytes().splitlines()) == 8
+    written = journal.read_bytes().splitlines(keepends=True)
+    assert {*lines[:2], *lines[3:]} < set(written)
+    assert len(written) == 8

@@ -187,7 +187,7 @@ def cyclic_squares(run: Run, lengths: ArrayLike, starts: ArrayLike) -> Array:
     --------
     >>> run = Run(steps=6, noise=1.0, shift=0.5, gap=0.0, diameter=2.0, period=3, rate=1.0)
     >>> cyclic_squares(run, [1, 6], [0.0, 0.0]).round(10).tolist()
-    [0.25, 0.3125]
+    [0.25, 0.3333333333]
     """
     k, d = np.broadcast_arrays(
         np.asarray(lengths, dtype=np.float64), np.asarray(starts, dtype=np.float64)
