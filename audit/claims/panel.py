@@ -142,9 +142,8 @@ def lines(verdict: PanelVerdict) -> tuple[str, ...]:
     if verdict.unreached:
         return (*found, f"  not reached: {verdict.unreached}")
     judged = verdict.judged
-    found[0] += (
-        f" on {len(judged)} mechanisms ({len(verdict.refuted)} refuted, {len(verdict.tight)} tight)"
-    )
+    part = f"{len(verdict.refuted)} of " if verdict.verdict is Verdict.REFUTED else ""
+    found[0] += f" on {part}{len(judged)} mechanisms, tight on {len(verdict.tight)}"
     for point in (*verdict.refuted[:1], *verdict.tight[:1]):
         sign = ">" if point.verdict is Verdict.REFUTED else "<="
         low, high = apart(point.certified or 0.0, point.claimed or 0.0)

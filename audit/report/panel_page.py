@@ -63,16 +63,17 @@ def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
         ]
     if verdict.tight:
         found.append(
-            f"Tight on {len(verdict.tight)} of them: the claimed number is at most {TIGHT} times "
-            "the certified one."
+            f"On {len(verdict.tight)} of {judged} mechanisms it is tight: the claimed number is at "
+            f"most {TIGHT} times the certified one."
         )
     better, worse, _ = compared(verdict)
     if better:
         found.append(
-            f"On {len(better)} of them it is smaller than every other sound bound of the catalogue."
+            f"On {len(better)} of {judged} mechanisms it is smaller than every other sound bound "
+            "of the catalogue."
         )
     elif worse:
-        found.append("On none is it smaller than the tightest other bound of the catalogue.")
+        found.append("On no mechanism is it smaller than every other sound bound of the catalogue.")
     return tuple(found)
 
 
@@ -207,7 +208,7 @@ def _others(verdict: PanelVerdict) -> tuple[Table, ...]:
             if point.competitor == id and point.claimed and point.competing
         ]
         wins = sum(point.competitor == id for point in smaller)
-        text = f"{ratio(min(factors))} to {ratio(max(factors))}" if factors else ""
+        text = " to ".join(dict.fromkeys(ratio(end(factors)) for end in (min, max) if factors))
         rows.append(
             (
                 Cell.code(id),

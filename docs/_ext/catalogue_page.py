@@ -31,7 +31,8 @@ CONTROLS = """
   <select name="paper" aria-label="Paper"><option value="">every paper</option></select>
   <select name="status" aria-label="Status"><option value="">every status</option></select>
   <select name="verdict" aria-label="Verdict"><option value="">every verdict</option></select>
-  <select name="panel" aria-label="On the panel"><option value="">on the panel</option></select>
+  <select name="panel" aria-label="On the panel">
+   <option value="">every panel verdict</option></select>
   <select name="assumption" aria-label="Assumption">
    <option value="">every assumption</option></select>
   <select name="group" aria-label="Group"><option value="">not grouped</option>
@@ -239,7 +240,7 @@ def _text(x: float, y: float, text: str, anchor: str = "middle") -> str:
 
 def _place(ratio: float) -> float:
     share = math.log(min(max(ratio, _LEAST), _MOST) / _LEAST) / math.log(_MOST / _LEAST)
-    return round(_LEFT + share * (_WIDTH - _LEFT - 14), 1)
+    return round(_LEFT + share * (_WIDTH - _LEFT - 20), 1)
 
 
 def _mark(point: Row, y: int, mechanism: Row) -> str:

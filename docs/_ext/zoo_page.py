@@ -55,7 +55,7 @@ def block(name: str, case: Mapping[str, Any], rows: Sequence[Row]) -> str:
     body = "".join(f"<tr>{_cells(row)}</tr>" for row in rows)
     return (
         f'<details class="entry" id="{html.escape(name)}"><summary>{html.escape(case["title"])}'
-        f'{badges}<span class="gist">{html.escape(case["package"])} {releases}</span></summary>'
+        f'<span class="gist">{releases}{badges}</span></summary>'
         f'<p class="links">{"; ".join(links)}</p>'
         f'<div class="pst-scrollable-table-container"><table class="table claims">'
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div></details>"
@@ -65,7 +65,7 @@ def block(name: str, case: Mapping[str, Any], rows: Sequence[Row]) -> str:
 def _cells(row: Row) -> str:
     evidence = row["evidence"]
     if row["recomputed"]:
-        evidence += f", recomputed {row['recomputed']}"
+        evidence += f", {row['recomputed']}"
     texts = (
         row["version"],
         row["claim"],

@@ -66,8 +66,9 @@ def test_the_conclusion_of_a_consistent_statement() -> None:
     assert panel_page.conclusion(VERDICT) == (
         "Not refuted on any of 3 mechanisms of the panel.",
         "This is no proof: other mechanisms, or other datasets, may refute it.",
-        "Tight on 1 of them: the claimed number is at most 1.01 times the certified one.",
-        "On 1 of them it is smaller than every other sound bound of the catalogue.",
+        "On 1 of 3 mechanisms it is tight: the claimed number is at most 1.01 times the certified "
+        "one.",
+        "On 1 of 3 mechanisms it is smaller than every other sound bound of the catalogue.",
     )
 
 
