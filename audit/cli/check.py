@@ -227,6 +227,13 @@ def _check(options: argparse.Namespace) -> int:
     return status
 
 
+def _check_folder(folder: Path) -> None:
+    """Raise ``ValueError`` unless files can be written to a folder, which need not exist yet."""
+    existing = next(place for place in (folder, *folder.absolute().parents) if place.exists())
+    if not existing.is_dir() or not os.access(existing, os.W_OK | os.X_OK):
+        raise ValueError(f"output must be a folder that can be written to, got {str(folder)!r}")
+
+
 def _panel(options: argparse.Namespace) -> int:
     """Judge statements on the panel, write their pages and print a line for each."""
     from audit import report
@@ -236,30 +243,46 @@ def _panel(options: argparse.Namespace) -> int:
 
     size = panel.SIZE if options.mechanisms is None else options.mechanisms
     folder = Path("panel") if options.output is None else options.output
-    verdicts: list[PanelVerdict] = []
-    with on_terminal() as bars:
-        for name in options.files:
-            shown = bars.stage(name)
-            if Path(name).suffix == ".py" or "/" in name:
-                path = Path(name)
-                found = panel.judge_file(path, size=size, jobs=options.jobs, progress=shown)
-            else:
-                found = panel.judge_entries([name], size=size, jobs=options.jobs, progress=shown)
-            verdicts += found
+    _check_folder(folder)  # before minutes of work
     as_json = Format(options.format) is Format.JSON
-    for verdict in verdicts:
-        page, *others = report.write_panel(verdict, folder)
-        if not as_json:
-            print("\n".join(panel.lines(verdict)))
-            print(f"  page: {page}")
-            for other in others:
-                if other.name.endswith(".witness.json"):
-                    print(f"  witness: {other}")
+    verdicts: list[PanelVerdict] = []
+    written: dict[str, str] = {}
+    status = _OK
+    with on_terminal() as bars:
+        for name in dict.fromkeys(options.files):
+            shown = bars.stage(name)
+            try:
+                if Path(name).suffix == ".py" or "/" in name:
+                    path = Path(name)
+                    found = panel.judge_file(path, size=size, jobs=options.jobs, progress=shown)
+                else:
+                    found = panel.judge_entries(
+                        [name], size=size, jobs=options.jobs, progress=shown
+                    )
+                for verdict in found:
+                    if verdict.id in written:
+                        files = f"{written[verdict.id]} and {name}"
+                        raise ValueError(f"id must be unique, got {verdict.id!r} in {files}")
+            except ValueError as error:  # the others are judged anyway
+                text = str(error)
+                print(text if Path(name).name in text else f"{name}: {text}", file=sys.stderr)
+                status = _BROKEN
+                continue
+            for verdict in found:
+                written[verdict.id] = name
+                page, *others = report.write_panel(verdict, folder)
+                if not as_json:
+                    with bars.hidden():
+                        print("\n".join([*panel.lines(verdict), f"  page: {page}"]))
+                        for other in others:
+                            if other.name.endswith(".witness.json"):
+                                print(f"  witness: {other}")
+            verdicts += found
     if as_json:
         print(json_text({"statements": encode(verdicts)}), end="")
     if any(verdict.verdict is Verdict.ERROR for verdict in verdicts):
         return _BROKEN
-    return _OK if all(verdict.as_expected for verdict in verdicts) else _UNEXPECTED
+    return status or (_OK if all(v.as_expected for v in verdicts) else _UNEXPECTED)
 
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:

@@ -27,6 +27,8 @@ from audit.mechanism import Batching, Choice, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
+_RANDOM_SIZES = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
+
 
 @construction
 @dataclass(frozen=True)
@@ -135,7 +137,8 @@ def check_gradients(pair: GradientPair) -> None:
     low, high = (-math.inf, math.inf) if m.diameter is None else (-m.diameter / 2, m.diameter / 2)
     own = {"record": pair.record, "record_prime": pair.record_prime}
     if m.dataset_size > 1:
-        own["others"] = pair.others
+        if not pair.others_by_batch:
+            own["others"] = pair.others
         if pair.others_after is not None:
             own["others_after"] = pair.others_after
         own |= {f"others_by_batch[{i}]": line for i, (_, line) in enumerate(pair.others_by_batch)}
@@ -192,8 +195,8 @@ def _check_slopes(
         if zeroed and name == "record_prime":
             continue  # only the regulariser of that record remains
         total = PiecewiseLinear.total([(1.0, pair.shared), (1.0, line)])
-        slopes, slack = total.slope_range(low, high), _slope_rounding(total)
-        if not (allowed[0] - slack <= slopes[0] and slopes[1] <= allowed[1] + slack):
+        slopes = _certain_slopes(total, low, high)
+        if not (allowed[0] <= slopes[0] and slopes[1] <= allowed[1]):
             raise Inadmissible(
                 f"{pair.name} needs slopes of shared + {name} in [{least:g}, {most:g}], which "
                 "convexity and smoothness allow, "
@@ -201,10 +204,20 @@ def _check_slopes(
             )
 
 
-def _slope_rounding(line: PiecewiseLinear) -> float:
-    """Bound the rounding error of slopes, which are differences of values over differences."""
-    gaps = [b - a for a, b in itertools.pairwise(line.points)]
-    return 2.0**-50 * max(abs(v) for v in line.values) / min(gaps) if gaps else 0.0
+def _certain_slopes(line: PiecewiseLinear, low: float, high: float) -> tuple[float, float]:
+    """Return `slope_range` without what the rounding of values may add to the slope of a piece."""
+    rounding = 2.0**-50 * max(abs(v) for v in line.values)
+    falling: list[float] = []
+    rising: list[float] = []
+    for (a, value), (b, after) in itertools.pairwise(zip(line.points, line.values, strict=True)):
+        if a < high and b > low:
+            falling.append((after - value + rounding) / (b - a))
+            rising.append((after - value - rounding) / (b - a))
+    for slope, met in zip(line.slopes, (line.points[0] > low, line.points[-1] < high), strict=True):
+        if met:
+            falling.append(slope)
+            rising.append(slope)
+    return min(falling), max(rising)
 
 
 def _check_bounds(
@@ -216,14 +229,16 @@ def _check_bounds(
     if pair.mechanism.clip_norm is not None and pair.shared != ZERO:
         raise Inadmissible(f"{pair.name} needs shared to be zero if gradients are clipped")
     # a regulariser is assumed, and not counted, only for strongly convex losses
-    whole = pair.mechanism.strong_convexity == 0
-    for name, line in own.items():
+    counted = [pair.mechanism.strong_convexity == 0 and pair.shared != ZERO]
+    if counted[0] and pair.mechanism.batching in _RANDOM_SIZES:
+        counted.append(False)  # a record in the batch adds its own loss alone
+    for (name, line), whole in itertools.product(own.items(), counted):
         total = PiecewiseLinear.total([(1.0, line), (float(whole), pair.shared)])
         least, most = total.value_range(low, high)
         if max(-least, most) > bound * SLACK:
             raise Inadmissible(
-                f"{pair.name} needs {name} in [{-bound:g}, {bound:g}], the Lipschitz constant, "
-                f"got [{least:.6g}, {most:.6g}]"
+                f"{pair.name} needs {'shared + ' * whole}{name} in "
+                f"[{-bound:g}, {bound:g}], the Lipschitz constant, got [{least:.6g}, {most:.6g}]"
             )
 
 
@@ -235,7 +250,9 @@ def _check_sensitivity(
     if m.gradient_sensitivity is not None:
         # of any two records of the family (Bok, Su and Altschuler 2024, Definition 2.10)
         others = [name for name in own if name.startswith("others")]
-        compared += [(a, b) for a in ("record", "record_prime") for b in others]
+        distinct = list({own[name]: name for name in others}.values())
+        compared += [(a, b) for a in ("record", "record_prime") for b in distinct]
+        compared += itertools.combinations(distinct, 2)
     for a, b in compared:
         least, most = PiecewiseLinear.total([(1.0, own[a]), (-1.0, own[b])]).value_range(low, high)
         if max(-least, most) > m.sensitivity * SLACK:

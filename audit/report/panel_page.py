@@ -61,6 +61,9 @@ def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
             f"Not refuted on any of {judged} mechanisms of the panel.",
             "This is no proof: other mechanisms, or other datasets, may refute it.",
         ]
+    if verdict.failed:
+        first = verdict.failed[0]
+        found.append(f"On {len(verdict.failed)} it cannot be evaluated: {first.message}.")
     if verdict.tight:
         found.append(
             f"On {len(verdict.tight)} of {judged} mechanisms it is tight: the claimed number is at "

@@ -133,6 +133,11 @@ class PanelVerdict:
         return tuple(point for point in self.judged if point.verdict is Verdict.REFUTED)
 
     @cached_property
+    def failed(self) -> tuple[PanelPoint, ...]:
+        """The points at which the statement cannot be evaluated."""
+        return tuple(point for point in self.points if point.verdict is Verdict.ERROR)
+
+    @cached_property
     def tight(self) -> tuple[PanelPoint, ...]:
         """The consistent points whose ratio is at most `TIGHT`, the tightest first."""
         return tuple(
@@ -145,16 +150,15 @@ class PanelVerdict:
     def verdict(self) -> Verdict:
         """The verdict on the statement.
 
-        REFUTED only if a refutation was recomputed and confirmed. INCONCLUSIVE if the panel has no
+        REFUTED only if a refutation was recomputed and confirmed. ERROR if nothing is refuted, and
+        the statement cannot be evaluated on some mechanism. INCONCLUSIVE if the panel has no
         mechanism or no pair for the statement, or no refutation could be confirmed.
         """
         if self.refuted:
             return Verdict.INCONCLUSIVE if self.confirmed is None else Verdict.REFUTED
-        if self.judged:
-            return Verdict.CONSISTENT
-        if any(point.verdict is Verdict.ERROR for point in self.points):
+        if self.failed:
             return Verdict.ERROR
-        return Verdict.INCONCLUSIVE
+        return Verdict.CONSISTENT if self.judged else Verdict.INCONCLUSIVE
 
     @property
     def as_expected(self) -> bool:

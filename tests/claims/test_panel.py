@@ -174,6 +174,30 @@ def test_what_cannot_be_reached_says_why() -> None:
     assert panel_file.unmet(entry_of("x.both", one, two)) == (
         "no mechanism of the panel meets all its assumptions together"
     )
+    wide = Assumption("a wide domain", lambda m: m.diameter > 1e9, lambda m: f"D={m.diameter}")
+    assert panel_file.unmet(entry_of("x.wide", wide)) == (
+        "no mechanism of the panel has a wide domain"
+    )
+
+
+def test_a_broken_file_takes_no_other_one_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    text = OUTSIDE.replace("m.dataset_size == 1 and", "m.steps == 7919 and")  # nothing to judge
+    for name in ("one.py", "two.py"):
+        Path(name).write_text(text, encoding="utf-8")
+    assert check_command.run(["--panel", "missing.py", "one.py", "two.py", "no.such_id"]) == 2
+    shown = capsys.readouterr()
+    assert "outside.theorem_2: inconclusive\n  not reached: no mechanism" in shown.out
+    missing, twice, unknown = shown.err.strip().splitlines()
+    assert missing.startswith("missing.py cannot be imported: FileNotFoundError")
+    assert twice == "id must be unique, got 'outside.misprint' in one.py and two.py"
+    assert "no.such_id" in unknown
+    assert check_command.run(["--panel", "one.py", "--output", "one.py"]) == 2
+    assert capsys.readouterr().err == (
+        "output must be a folder that can be written to, got 'one.py'\n"
+    )
 
 
 # judging
@@ -224,6 +248,11 @@ def test_a_refutation_counts_when_it_is_recomputed() -> None:
     assert verdict.recomputed[-1].strip().startswith("confirmed")
     assert replace(verdict, confirmed=None).verdict is Verdict.INCONCLUSIVE
     assert replace(verdict, points=()).verdict is Verdict.INCONCLUSIVE
+    [first, *_] = verdict.points
+    true = replace(first, verdict=Verdict.CONSISTENT)
+    broken = replace(first, verdict=Verdict.ERROR, claimed=None, message="it is NaN")
+    assert replace(verdict, points=(true,)).verdict is Verdict.CONSISTENT
+    assert replace(verdict, points=(true, broken)).verdict is Verdict.ERROR  # no all-clear
     lines = panel.lines(verdict)
     assert lines[0].startswith("fmtt18.theorem_1: refuted on ")
     assert "certified Renyi divergence" in lines[1]

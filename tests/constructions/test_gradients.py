@@ -177,3 +177,39 @@ def test_the_others_of_each_batch():
 def test_refusals_of_the_others_of_each_batch(changes, error, message):
     with pytest.raises(error, match=message):
         GradientPair(**{"mechanism": CYCLIC, **changes})
+
+
+def test_one_narrow_piece_does_not_excuse_steep_ones():
+    """Rounding makes the slope of a narrow piece uncertain, and of no other."""
+    narrow = PiecewiseLinear((0.0, 1e-15, 0.5), (0.0, 0.0, 0.5 * 2.2), (0.0, 0.0))
+    m = dataclasses.replace(M, lipschitz=2.0)
+    with pytest.raises(Inadmissible, match=r"slopes of shared \+ others in \[0, 1.5\]"):
+        GradientPair(m, others=narrow)
+    allowed = PiecewiseLinear((0.0, 1e-15, 0.5), (0.0, 2e-15, 0.7), (0.0, 0.0))
+    assert GradientPair(m, others=allowed)
+
+
+def test_gradients_of_two_other_records_differ_by_the_sensitivity():
+    m = dataclasses.replace(CYCLIC, lipschitz=None, gradient_sensitivity=1.0)
+    low, high = constant(-0.6), constant(0.6)
+    with pytest.raises(Inadmissible, match=r"others_by_batch\[0\] and others_by_batch\[1\]"):
+        GradientPair(m, others_by_batch=((2, low), (2, high)))
+    near, far = constant(5.0), constant(5.5)  # what others would be is of no concern
+    assert GradientPair(m, record=near, record_prime=far, others_by_batch=((2, near), (2, far)))
+
+
+@pytest.mark.parametrize("batching", [Batching.POISSON, Batching.WITHOUT_REPLACEMENT])
+def test_a_regulariser_does_not_make_room_for_larger_gradients(batching):
+    """In a batch of random size the record's own gradient is all that it adds."""
+    m = dataclasses.replace(M, batching=batching, batch_size=2)
+    left, right = constant(-1.0), constant(2.0)
+    if batching is Batching.POISSON:
+        with pytest.raises(Inadmissible, match=r"needs record in \[-1, 1\]"):
+            GradientPair(m, record=right, shared=left)
+    else:
+        pair = GradientPair(m, record=right, shared=left)
+        assert exact.curve(pair).epsilon_bracket(1e-5)[0] <= best_of_sampled(m)
+
+
+def best_of_sampled(m):
+    return bounds.best(m, delta=1e-5).epsilon

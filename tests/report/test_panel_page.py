@@ -66,6 +66,7 @@ def test_the_conclusion_of_a_consistent_statement() -> None:
     assert panel_page.conclusion(VERDICT) == (
         "Not refuted on any of 3 mechanisms of the panel.",
         "This is no proof: other mechanisms, or other datasets, may refute it.",
+        "On 1 it cannot be evaluated: it <raised>.",
         "On 1 of 3 mechanisms it is tight: the claimed number is at most 1.01 times the certified "
         "one.",
         "On 1 of 3 mechanisms it is smaller than every other sound bound of the catalogue.",
