@@ -39,13 +39,14 @@ def meetings(count: int, rate: float, most: int) -> tuple[Integers, Array]:
     near = np.ceil(middle + spread * _DEVIATIONS)
     numbers = np.unique(np.append(near[(near >= 0) & (near < last)], last))
     below = np.append(-1.0, numbers[:-1])
-    # the tail on the smaller side has no cancellation
+    lower, upper = binom.cdf(numbers, count, rate), binom.sf(below, count, rate)
+    # the smaller tail loses least by subtraction, also where a single meeting is unlikely
     chances = np.where(
-        below < middle,
-        binom.cdf(numbers, count, rate) - binom.cdf(below, count, rate),
-        binom.sf(below, count, rate) - binom.sf(numbers, count, rate),
+        lower < upper,
+        lower - binom.cdf(below, count, rate),
+        upper - binom.sf(numbers, count, rate),
     )
-    chances[-1] = binom.sf(below[-1], count, rate)
+    chances[-1] = upper[-1]
     if last < most:
         numbers[-1] = count
     return numbers.astype(np.int64), chances * (1 + _INFLATION)

@@ -252,7 +252,7 @@ def _loss(mu: float, rate: float, spacing: float, count: int) -> Loss | None:
 
 def gaussian_loss(mu: float, grid: Grid) -> Loss | None:
     """Return the loss of G(mu), the same for all mu that agree up to rounding."""
-    return _loss(float(f"{mu * (1 + 1e-13):.13g}"), 1.0, grid.spacing, grid.count)
+    return _loss(float(f"{mu * (1 + 6e-13):.13g}"), 1.0, grid.spacing, grid.count)
 
 
 def rounded_loss(grid: HalfGrid, stride: int) -> Loss:

@@ -28,6 +28,16 @@ def test_meetings_are_rounded_up():
         assert np.all(np.diff(numbers) > 0)
 
 
+@pytest.mark.parametrize("rate", [1e-14, 1e-10, 1e-5])
+def test_unlikely_meetings_are_not_rounded_down(rate):
+    """Of two steps; at p = 1e-14 the difference of P(K <= 1) and P(K <= 0) is .1% too small."""
+    numbers, chances = meetings(2, rate, 2)
+    exact = np.array([(1 - rate) ** 2, 2 * rate * (1 - rate), rate**2])
+    assert numbers.tolist() == [0, 1, 2]
+    assert np.all(chances >= exact)
+    assert chances == pytest.approx(exact, rel=2e-9)
+
+
 def test_a_stretch_is_not_below_its_parts():
     """Bounds of a table that knows normal laws after the stretch; composition is never beaten."""
     grid = Grid(top=0.3, distances=24, spacing=0.05, count=160, open_end=False)
