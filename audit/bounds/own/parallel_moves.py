@@ -226,7 +226,7 @@ def _least_of_paths(rises: tuple[Array, Array, Array], runs: tuple[Array, Array,
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             return np.where(rise > 0, rise * (rise / run), 0.0)
 
-    # a point (rise, run) is not below the chord to its sum with (rise', run') if its slope is less
+    # (rise, run) is not below the chord to its sum with (rise', run') if its slope is not less
     past_first = a * (q + r) >= (b + c) * p
     both = cost(a, p) + cost(b, q) + cost(c, r)
     no_last = np.where(b * r >= c * q, cost(a, p) + cost(b + c, q + r), np.inf)
