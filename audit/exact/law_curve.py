@@ -43,6 +43,9 @@ _STEEP_MARGIN = 40.0
 # Places between which roots are looked for, and values that are held at a time.
 _TABLE, _MOST_VALUES = 32, 1 << 20
 _BESIDE = 1e-13
+# Relative errors of interpolants from which on the distance to coarser laws says nothing.
+_DOUBTFUL = 1e-2
+_DOUBTED = 8  # rounds until a bracket knows what it contains
 # Width of the bracket of a threshold, as a share of the range of the ratios.
 _THRESHOLD_WIDTH = 1e-9
 
@@ -77,6 +80,32 @@ class LawPair:
         own, logs = self.turning.hidden_panels, self.turning.hidden_logs
         half = 0.5 * np.diff(self.panels.edges)[own]
         return float(np.sum(half * np.exp(logs[0 if self._mirror is None else 1])))
+
+    @cached_property
+    def _doubts(self) -> Array:
+        """Mass of P on every panel whose likelihood ratio interpolants do not tell.
+
+        Next to a valley between two far bumps a law is smaller than the error of its interpolant.
+        """
+        found = self._interpolants
+        nodes, _ = gauss_legendre(self.panels.order)
+        errors = found.errors[..., None]
+        known = np.all(found.factors > 0, axis=(0, 2))
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore", under="ignore"):
+            wrong = math.e * np.sum(errors / found.factors, axis=0)
+            wrong = np.where(known[:, None] & (wrong > _DOUBTFUL), np.minimum(wrong, 1.0), 0.0)
+            tilt = found.tops[0][:, None] + found.slopes[0][:, None] * nodes
+            most = np.exp(tilt) * (found.factors[0] + errors[0])
+            masses = np.where(wrong > 0, wrong * most, 0.0) * self.panels.weights
+        return np.asarray(masses.sum(axis=1), dtype=np.float64)
+
+    def doubt(self, epsilons: Array) -> Array:
+        """Bound what interpolants may get wrong of delta at each epsilon, shape (n,)."""
+        panels = np.flatnonzero(self._doubts)
+        lowest, highest = (ends[panels] for ends in self._ratio_range)
+        e = epsilons[:, None]
+        near = (lowest - 1 <= e) & (e <= highest + 1)
+        return np.asarray(near @ self._doubts[panels], dtype=np.float64)
 
     @cached_property
     def _profile(self) -> tuple[Array, Array]:
@@ -689,6 +718,8 @@ class LawCurve(BracketedCurve):
     - what the likelihood ratio varies by between places where it is known to be monotone
       (`audit.numerics.turning_points`): a part of rho where it is small, else as much as a wrong
       set may gain there;
+    - the mass where interpolants do not tell the ratio, next to a valley between two far bumps
+      (for epsilon and delta);
     - the mass lost from a truncated line, which bounds the error of an event's probability.
 
     Attributes
@@ -796,14 +827,23 @@ class LawCurve(BracketedCurve):
             return lows, highs
         values, deltas = values[found], deltas[found]
         gaps = np.abs(values - coarse.epsilons(logs[found], near=values))
-        least = np.maximum((deltas - lost_p - self._unseen(order)[0]) / (1 + rho), 0.0)
-        most = (deltas + np.exp(np.minimum(values + shift, 700.0)) * lost_q) / (1 - rho)
-        with np.errstate(divide="ignore"):
-            ends = np.log(np.concatenate([least, np.minimum(most, 1.0)]))
-            both = fine.epsilons(ends, near=np.tile(values, 2))
-        upper, lower = both[: least.size], both[least.size :]
-        highs[found] = upper + shift + gaps
-        lows[found] = np.where(most >= 1, 0.0, np.maximum(lower - shift - gaps, 0.0))
+        upper = lower = values
+        doubt = np.zeros_like(values)
+        for _ in range(_DOUBTED):
+            before = doubt
+            doubt = np.max([doubt, *(fine.doubt(e) for e in (lower, values, upper))], axis=0)
+            least = np.maximum((deltas - lost_p - self._unseen(order)[0] - doubt) / (1 + rho), 0.0)
+            most = deltas + np.exp(np.minimum(values + shift, 700.0)) * lost_q + doubt
+            most /= 1 - rho
+            with np.errstate(divide="ignore"):
+                ends = np.log(np.concatenate([least, np.minimum(most, 1.0)]))
+                both = fine.epsilons(ends, near=np.tile(values, 2))
+            upper, lower = both[: least.size], both[least.size :]
+            if np.all(doubt == before):
+                break
+        open_ = doubt > before
+        highs[found] = np.where(open_, np.inf, upper + shift + gaps)
+        lows[found] = np.where((most >= 1) | open_, 0.0, np.maximum(lower - shift - gaps, 0.0))
         return lows, highs
 
     def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
@@ -891,6 +931,7 @@ class LawCurve(BracketedCurve):
         moved = np.concatenate([epsilons, epsilons - shift, epsilons + shift])
         at, above, below = np.split(np.exp(fine.log_deltas(moved)[0]), 3)
         gaps = np.abs(at - np.exp(coarse.log_deltas(epsilons)[0]))
+        gaps += fine.doubt(epsilons)
         highs = (1 + rho) * above + lost_p + gaps + self._unseen(order)[0]
         lows = (1 - rho) * below - gaps - np.exp(np.minimum(epsilons, 700.0)) * lost_q
         return np.maximum(lows, 0.0), np.minimum(highs, 1.0)

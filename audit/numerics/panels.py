@@ -85,6 +85,16 @@ class LogInterpolants:
         self.tops = tilted.max(axis=-1)
         self.factors = np.exp(tilted - np.where(some, self.tops, 0.0)[..., None])
 
+    @property
+    def errors(self) -> Array:
+        """The last two Legendre coefficients of each factor: about its errors between nodes."""
+        order = self.factors.shape[-1]
+        nodes, weights = gauss_legendre(order)
+        last = np.arange(max(order - 2, 0), order)
+        basis = np.polynomial.legendre.legvander(nodes, order - 1)[:, last]
+        scaled = basis * weights[:, None] * (last + 0.5)
+        return np.asarray(np.abs(self.factors @ scaled).sum(axis=-1))
+
     def __call__(self, functions: NDArray[np.intp], points: Array) -> Array:
         """Return logarithms, shape (..., s, k).
 

@@ -8,7 +8,14 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Order, Relation
-from audit.constructions import Affine, BiasedWalk, DriftedWalk, TwoSidedWalk
+from audit.constructions import (
+    Affine,
+    BiasedWalk,
+    DriftedWalk,
+    GradientPair,
+    PiecewiseLinear,
+    TwoSidedWalk,
+)
 from audit.curves import GaussianCurve
 from audit.exact import LawCurve, curve, from_pair, law
 from audit.exact.noise_reach import LARGEST_REACH
@@ -319,3 +326,31 @@ def test_an_underflow_certifies_no_divergence() -> None:
         # a step with the record, S/(b sigma) deviations apart
         assert low <= 1.2 / 2 / 1.68**2
         assert low < high
+
+
+def test_a_valley_between_two_far_bumps() -> None:
+    """Interpolants lose the valley; the truth is that of mpmath, 27.4019356802 and on."""
+    m = NoisySGD(
+        steps=1,
+        dataset_size=2,
+        batch_size=1,
+        step_size=1.0,
+        noise_std=0.11240545560478198,
+        lipschitz=1.946428132852142,
+        diameter=8.0,
+        batching=Batching.WITHOUT_REPLACEMENT,
+        relation=Relation.ZERO_OUT,
+    )
+    line = PiecewiseLinear.constant
+    others, record = line(-1.854484659557641), line(0.3939812278451249)
+    law = curve(GradientPair(m, others=others, record=record, start=-4.0))
+    assert isinstance(law, LawCurve)
+    truths = {1e-10: 27.40193568024, 3e-11: 27.875914122458, 1e-12: 28.381247818476}
+    for delta, truth in truths.items():
+        low, high = law.epsilon_bracket(delta, Order.REVERSE)
+        assert low <= truth <= high
+    for epsilon, truth in ((27.5, 8.04353847397e-11), (28.42, 2.77214389871e-13)):
+        low, high = law.delta_bracket(epsilon, Order.REVERSE)
+        assert low <= truth <= high
+    low, high = law.epsilon_bracket(1e-3, Order.REVERSE)
+    assert high - low < 1e-3  # elsewhere the laws are known
