@@ -298,7 +298,7 @@ def _inflated_rate(noise: float, length: int, delta: float, local: float) -> flo
     local_epsilon = float(GaussianCurve(1 / noise).epsilon(local))
     log_gamma = local_epsilon + math.log1p(math.exp(-2 * local_epsilon)) - math.log(2)
     log_gamma += 0.5 * math.log(2 * math.log(1 / delta) / length)
-    if log_gamma >= math.log1p(-1 / length):
+    if length == 1 or log_gamma >= math.log1p(-1 / length):
         return 1.0
     return 1 / (length * -math.expm1(log_gamma))
 

@@ -132,3 +132,8 @@ def test_assumptions_are_named():
     replaced = replace(allocation(1.0, 10), relation=Relation.REPLACE_ONE)
     with pytest.raises(bounds.NotApplicable, match="needs random allocation"):
         bounds.evaluate("fs25.theorem_4_4", replaced)
+
+
+def test_records_in_every_step_are_full_batches():
+    m = allocation(2.0, 1, 4)
+    assert bounds.evaluate("fs25.theorem_4_1", m).epsilon(1e-5) >= GaussianCurve(1.0).epsilon(1e-5)
