@@ -95,10 +95,10 @@ class Release(enum.Enum):
         number of steps grows and eta falls at fixed eta sigma^2 (Bok, Su and Altschuler 2024,
         section 5).
     ALL_ITERATES
-        Every iterate, or every noisy gradient: the release for which the accountants of Opacus,
-        TensorFlow Privacy, jax-privacy and dp-accounting are stated. An upper bound for all
-        iterates holds for the last iterate; a lower bound for the last iterate holds for all
-        iterates.
+        Every noisy gradient, and so every iterate: the release for which the accountants of Opacus,
+        TensorFlow Privacy, jax-privacy and dp-accounting are stated. Without a domain the iterates
+        tell as much. An upper bound for all iterates holds for the last iterate; a lower bound for
+        the last iterate holds for all iterates.
     """
 
     LAST_ITERATE = "last iterate"
