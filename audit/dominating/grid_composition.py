@@ -20,7 +20,7 @@ __all__ = ["GridComposition", "TooManyCells"]
 
 # Largest excess of a tilt's log moment bound over the least, and number of corrections.
 _NEAR, _TILTS = 6.0, 4
-_BACK = 5  # tilts at once; a factor of e
+_BACK = (5, 10, 20, 40)  # places in the tilts
 # Layers with a smaller share of delta (in logs) need no better tilt.
 _LOG_SMALL = -30.0
 # Roundings of the exponents of a tilted mass.
@@ -170,9 +170,11 @@ class GridComposition:
                 tilts = [layer.tilt(epsilon, floor) for layer in self._layers]
                 bound = self._bound(tilts)
             value = bound(epsilon)
-            while self.above and value >= 1 and any(tilts):
+            for back in _BACK:
+                if not self.above or value < 1 or floor > _LOG_SMALL - 1:
+                    break  # delta is bounded, or not small
                 # a window right of epsilon bounds nothing; those of smaller tilts lie further left
-                tilts = [max(tilt - _BACK, 0) for tilt in tilts]
+                tilts = [max(tilt - back, 0) for tilt in tilts]
                 bound = self._bound(tilts)
                 value = bound(epsilon)
             result[place] = min(max(value, 0.0), 1.0)
