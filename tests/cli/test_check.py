@@ -392,7 +392,7 @@ SLOW = {
 
 
 @pytest.mark.parametrize("kind", SLOW)
-def test_an_interrupt_ends_it_within_a_second(kind: str, tmp_path: Path) -> None:
+def test_an_interrupt_ends_it_soon(kind: str, tmp_path: Path) -> None:
     (tmp_path / "harmful.py").write_text("print('begun', flush=True)\n" + HARMFUL)
     path = write(tmp_path, f"- {SLOW[kind]}\n")
     begun = (
@@ -414,5 +414,5 @@ def test_an_interrupt_ends_it_within_a_second(kind: str, tmp_path: Path) -> None
         began = time.monotonic()
         command.send_signal(signal.SIGINT)
         assert command.wait(10) == 130
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 3  # about 0.1 s; room for a busy machine
         assert command.stderr.read().splitlines()[-1] == "interrupted"
