@@ -314,6 +314,7 @@ def _explore(members: list[Family], evaluator: _Evaluator, seed: int, first: Arr
     """
     sequence = np.random.SeedSequence(seed)
     for round_ in range(10**6):
+        tried = evaluator.count
         ranked: list[_LocalOptimum] = []
         for stage, going_on in enumerate((len(members), 2, 1)):
             owners = list(dict.fromkeys(optimum.family for optimum in ranked)) or members
@@ -329,6 +330,8 @@ def _explore(members: list[Family], evaluator: _Evaluator, seed: int, first: Arr
                     points, first = np.concatenate([first, points]), first[:0]
                 ranked += _refined(family, stage, inherited, points, evaluator)
             ranked.sort(key=lambda optimum: -optimum.value)
+        if evaluator.count == tried:  # no pair is admissible
+            return
 
 
 @dataclass(frozen=True, eq=False)

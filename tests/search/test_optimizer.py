@@ -205,6 +205,17 @@ def test_a_mechanism_without_a_process_is_refused():
         worst_case(m, delta=DELTA, budget=1.0, seed=0)
 
 
+def test_a_mechanism_without_an_admissible_pair_is_refused_whatever_the_evaluations():
+    m = dataclasses.replace(
+        mechanism(1.0, 0.2, 2),
+        batching=Batching.POISSON,
+        relation=Relation.ADD_REMOVE,
+        strong_convexity=0.1,
+    )
+    with pytest.raises(ValueError, match="got none: GradientPair needs no regulariser"):
+        worst_case(m, delta=DELTA, evaluations=40, seed=0)
+
+
 def test_a_structured_pair_keeps_its_place_among_gradients_with_larger_quick_values():
     """Quick values err by 1e-5, and the structured pair may be the best one that there is."""
     m = mechanism(1.0, 0.2, 10)

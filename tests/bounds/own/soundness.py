@@ -1,26 +1,32 @@
-"""The bounds of this package against exact laws: a grid of 200 settings, and 2,000 short runs.
+"""The bounds of this package against exact laws of neighbouring pairs.
 
-Parallel moves are compared with published allocations on 3,000 runs with cyclic batches besides.
+    python -m tests.bounds.own.soundness [grid [FIRST LAST]]
+    python -m tests.bounds.own.soundness random|sampled|poisson|moves [COUNT SEED]
+    python -m tests.bounds.own.soundness searched BOUND fixed|sampled|poisson [COUNT SEED]
 
-    python -m tests.bounds.own.soundness [grid|random|sampled|poisson|moves] [first] [last]
+``grid`` takes 200 settings; the others draw mechanisms, and for each a random pair, or the worst
+one of a short search. Parallel moves are compared with published allocations on cyclic batches
+besides. Without arguments all parts but ``searched`` run.
 
-prints one line for each violation and a summary. The low ends of the laws' brackets are compared,
-so that errors of the laws can hide a violation and never feign one.
+Each violation is printed with its pair, which names the mechanism. The low ends of the laws'
+brackets are compared, so that errors of the laws can hide a violation and never feign one; what
+seems to be a violation by a coarse law counts if it is one by the finest law as well.
 """
 
 from __future__ import annotations
 
+import functools
 import math
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
-from audit import Batching, NoisySGD, Order, Relation, bounds, exact
-from audit.bounds.own.coupling_curve import shifts_curve
-from audit.bounds.own.run import Run
+from audit import Batching, Losses, NoisySGD, Order, Relation, bounds, exact
+from audit.bounds.own.coupling_curve import TableCurve
 from audit.constructions import (
     BiasedWalk,
     Construction,
@@ -30,18 +36,143 @@ from audit.constructions import (
     ResetWalk,
     TwoSidedWalk,
 )
+from audit.exact import GaussianPairCurve, LawCurve
 from audit.exact.propagation import Resolution
+from audit.search import worst_case
 from audit.search.families import Family
 from tests.bounds.grid import random_mechanism, random_pair
 
 Curves = dict[str, Any]
+Law = LawCurve | GaussianPairCurve
+Draw = Callable[[np.random.Generator], tuple[Construction, Law]]
+Make = Callable[[NoisySGD, np.random.Generator], Curves]
 
 DELTA = 1e-5
+DELTAS = (1e-2, DELTA, 1e-9)
+SHARES = (0.0, 0.1, 0.5, 0.8, 1.0)  # of a claimed epsilon, at which deltas are compared
 COARSE = (Resolution(order=12), Resolution(order=8, reach=9.0))
+SMALL = {"distances": 24, "weights": 240}  # a grid of own.coupling that takes about a second
+EVALUATIONS = 40  # pairs that a search tries
 DRIFTS = (0.02, 0.1, 0.3, 1.0, 3.0)  # A = v D/s^2
 NOISES = (0.05, 0.1, 0.2, 0.4, 1.0)  # s/D
 TIMES = (0.1, 0.3, 1.0, 3.0)  # T s^2/D^2
 GAPS = (0.0, 0.05)  # 1 - c
+KINDS = {
+    "fixed": (Batching.FULL, Batching.CYCLIC, Batching.SHUFFLED),
+    "sampled": (Batching.WITHOUT_REPLACEMENT,),
+    "poisson": (Batching.POISSON,),
+}
+
+
+@dataclass
+class Tally:
+    """What was compared.
+
+    Attributes
+    ----------
+    wrong : list of str
+        A line for each violation.
+    comparisons : int
+        Number of values of a bound that were compared with a law.
+    ratios : dict of str to float
+        Largest ratio of a law's epsilon or delta to that of each bound.
+    epsilon : float
+        Largest low end of a law's epsilon at ``DELTA``.
+    """
+
+    wrong: list[str] = field(default_factory=list)
+    comparisons: int = 0
+    ratios: dict[str, float] = field(default_factory=dict)
+    epsilon: float = 0.0
+
+    def add(self, other: Tally) -> None:
+        """Add what was compared elsewhere."""
+        self.wrong += other.wrong
+        self.comparisons += other.comparisons
+        self.epsilon = max(self.epsilon, other.epsilon)
+        for id, ratio in other.ratios.items():
+            self.ratios[id] = max(self.ratios.get(id, 0.0), ratio)
+
+    def note(self, id: str, law: float, bound: float, slack: float, what: str) -> None:
+        """Compare a value of a law, and ``what`` it is if it is above the bound."""
+        self.comparisons += 1
+        if bound > 1e3 * slack:  # or rounding shows
+            self.ratios[id] = max(self.ratios.get(id, 0.0), law / bound)
+        if law > bound * (1 + 1e-9) + slack:
+            self.wrong.append(f"{id}: {bound} below {law}, {what}")
+
+    def summary(self) -> str:
+        """Return the counts and the largest ratios."""
+        ratios = ", ".join(f"{id} {ratio:.9f}" for id, ratio in sorted(self.ratios.items()))
+        return (
+            f"{self.comparisons} comparisons, {len(self.wrong)} violations; "
+            f"largest ratio of a law to {ratios or 'a bound: none'}"
+        )
+
+
+def compare(curves: Curves, pair: Construction, law: Law, epsilons: Sequence[float] = ()) -> Tally:
+    """Compare bounds with the law of a pair, in both orders.
+
+    Epsilons are compared at ``DELTAS``; deltas at ``SHARES`` of the epsilons that a bound claims
+    there, and at ``epsilons``.
+    """
+    tally = Tally()
+    for order in Order:
+        lows = [law.epsilon_bracket(delta, order)[0] for delta in DELTAS]
+        tally.epsilon = max(tally.epsilon, lows[DELTAS.index(DELTA)])
+        for id, curve in curves.items():
+            claims = [float(curve.epsilon(delta)) for delta in DELTAS]
+            for delta, claim, low in zip(DELTAS, claims, lows, strict=True):
+                tally.note(id, low, claim, 1e-12, f"epsilon({delta}) of {pair}, {order}")
+            points = {share * claim for claim in claims if claim < math.inf for share in SHARES}
+            for epsilon in sorted(points | set(epsilons)):
+                least, delta = law.delta_bracket(epsilon, order)[0], float(curve.delta(epsilon))
+                tally.note(id, least, delta, 1e-15, f"delta({epsilon}) of {pair}, {order}")
+    return tally
+
+
+def check(
+    curves: Curves,
+    pairs: Sequence[Construction],
+    epsilons: Sequence[float] = (),
+    laws: Sequence[Law] = (),
+) -> Tally:
+    """Compare bounds with laws of pairs, by default coarse ones."""
+    tally = Tally()
+    laws = laws or [exact.curve(pair, resolutions=COARSE) for pair in pairs]
+    for pair, law in zip(pairs, laws, strict=True):
+        found = compare(curves, pair, law, epsilons)
+        if found.wrong:
+            found = compare(curves, pair, exact.curve(pair), epsilons)
+        tally.add(found)
+    return tally
+
+
+def check_runs(draw: Draw, make: Make, count: int, seed: int) -> Tally:
+    """Compare bounds on random mechanisms; each has a random stream of its own.
+
+    Parameters
+    ----------
+    draw : callable
+        Returns an admissible pair and its law.
+    make : callable
+        Returns the curves of bounds on the pair's mechanism.
+    count : int
+        Number of mechanisms.
+    seed : int
+        Seed of the streams.
+    """
+    tally = Tally()
+    for place in range(count):
+        random = np.random.default_rng((seed, place))
+        pair, law = draw(random)
+        tally.add(check(make(pair.mechanism, random), [pair], laws=[law]))
+        if place % 20 == 19:
+            print(f"{place + 1} mechanisms, {tally.summary()}", flush=True)
+    return tally
+
+
+# --- the grid ---
 
 
 def mechanism(
@@ -98,40 +229,15 @@ def pairs(m: NoisySGD) -> Iterator[Construction]:
             continue
 
 
-def check(
-    curves: Curves, found: list[Construction], epsilons: tuple[float, ...]
-) -> tuple[list[str], float]:
-    """Return what is below an exact law, and the largest low end of an exact epsilon at 1e-5.
-
-    The exact delta is compared at the epsilon that a curve claims at 1e-5, and at ``epsilons``.
-    """
-    wrong = []
-    lows: list[tuple[float, Construction, Order]] = []
-    claimed = {id: float(curve.epsilon(DELTA)) for id, curve in curves.items()}
-    points = [(id, claimed[id], DELTA) for id in curves]
-    points += [(id, e, float(curve.delta(e))) for id, curve in curves.items() for e in epsilons]
-    half = 0.5 * min(claimed.values())
-    for pair in found:
-        law = exact.curve(pair, resolutions=COARSE)
-        for order in Order:
-            for id, epsilon, delta in points:
-                least = law.delta_bracket(epsilon, order)[0]
-                if least > delta * (1 + 1e-9) + 1e-15:
-                    wrong.append(f"{id}: delta({epsilon}) {delta} below {least} of {pair}, {order}")
-            lows.append((law.delta_bracket(half, order)[0], pair, order))
-    _, pair, order = max(lows, key=lambda low: low[0])
-    return wrong, exact.curve(pair, resolutions=COARSE).epsilon_bracket(DELTA, order)[0]
-
-
-def check_grid(first: int, last: int) -> list[str]:
+def check_grid(first: int, last: int) -> Tally:
     """Check the settings of the grid, and that couplings are no worse than what they start from."""
-    wrong = []
+    tally = Tally()
     for place, m in enumerate(settings()[first:last], first):
         clock = time.perf_counter()
         coupling = bounds.evaluate("own.coupling", m, distances=41)
         curves = {"own.forgetting": bounds.evaluate("own.forgetting", m), "own.coupling": coupling}
-        found, least = check(curves, list(pairs(m)), (0.3,))
-        wrong += found
+        found = check(curves, list(pairs(m)), (0.3,))
+        tally.add(found)
         others = ("bsa24.theorem_4_1", "bsa24.theorem_4_2", "bsa24.theorem_4_3", "own.forgetting")
         values = {
             id: float(bounds.evaluate(id, m).epsilon(DELTA))
@@ -141,137 +247,107 @@ def check_grid(first: int, last: int) -> list[str]:
         own = float(coupling.epsilon(DELTA))
         recursion = float(coupling.curves[0].epsilon(DELTA))
         if own > 1.01 * min(values.values()):
-            wrong.append(f"own.coupling: {own} above 1.01 of {values} for {m}")
+            tally.wrong.append(f"own.coupling: {own} above 1.01 of {values} for {m}")
         if recursion > 1.01 * min(values.values()):
-            wrong.append(f"the recursion: {recursion} above 1.01 of {values} for {m}")
+            tally.wrong.append(f"the recursion: {recursion} above 1.01 of {values} for {m}")
         forgetting = values.pop("own.forgetting")
         print(
             f"{place:4} s={m.noise_std:<5g} T={m.steps:<5} c={1 - m.strong_convexity:<5g} "
-            f"v={m.sensitivity / 10:<8.3g} exact {least:9.5f}  own {own:9.5f}  "
+            f"v={m.sensitivity / 10:<8.3g} exact {found.epsilon:9.5f}  own {own:9.5f}  "
             f"recursion {recursion:9.5f}  forgetting {forgetting:9.5f}  "
             f"papers {min(values.values()):9.5f}  {time.perf_counter() - clock:.1f} s",
             flush=True,
         )
-    return wrong
+    return tally
 
 
-def short_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
-    """Return a random mechanism that both bounds cover, and a random pair that it allows."""
+# --- random mechanisms ---
+
+
+def short_run(random: np.random.Generator) -> tuple[Construction, Law]:
+    """Return a random pair of a random mechanism that the bounds by couplings cover."""
     while True:
         m = random_mechanism(random)
         if {"own.forgetting", "own.coupling"} <= set(bounds.applicable(m)):
-            return m, random_pair(m, random)
+            pair = random_pair(m, random)
+            return pair, exact.curve(pair, resolutions=COARSE)
 
 
-def check_random(count: int, seed: int) -> list[str]:
-    """Check random settings with short runs."""
-    random = np.random.default_rng(seed)
-    wrong = []
-    for place in range(count):
-        m, pair = short_run(random)
-        scale = m.sensitivity * math.sqrt(m.steps) / m.batch_size / m.noise_std
-        epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
-        curves = {
-            "own.forgetting": bounds.evaluate("own.forgetting", m),
-            "own.coupling": bounds.evaluate("own.coupling", m, distances=24, weights=240),
-        }
-        wrong += check(curves, [pair], (epsilon, 0.3 * epsilon))[0]
-        if place % 20 == 19:
-            print(f"{place + 1} short runs, {len(wrong)} violations", flush=True)
-    return wrong
-
-
-def sampled_mechanism(random: np.random.Generator) -> NoisySGD:
-    """Return a random short run on batches without replacement, weird regimes included."""
+def fixed_run(random: np.random.Generator) -> tuple[Construction, Law]:
+    """Return a short run on full or cyclic batches."""
     while True:
-        n = int(random.choice([1, 2, 2, 3, 4, 5, 10, 50, 1000]))
-        b = int(random.choice([1, 2, max(n // 10, 1), max(n // 2, 1), max(n - 1, 1)]))
-        eta = float(random.choice([1.0, 0.1]))
-        smoothness = float(random.choice([0.5, 1.0, 1.0, 1.99, 2.0])) / eta
-        strong = float(random.choice([0, 0, 0, 0.05, 0.5, 0.99])) * min(smoothness, 1 / eta)
-        noise = float(10 ** random.uniform(-2, 0.5))
-        gradient = float(10 ** random.uniform(-1, 1.2)) * noise * b / eta / 2
-        relation = Relation.REPLACE_ONE if random.random() < 0.8 else Relation.ZERO_OUT
+        pair, law = short_run(random)
+        if pair.mechanism.batching in (Batching.FULL, Batching.CYCLIC):
+            return pair, law
+
+
+def weird_mechanism(random: np.random.Generator, id: str, kind: str) -> NoisySGD:
+    """Return a random mechanism that a bound covers, with batches of a kind of ``KINDS``.
+
+    Noise from a hundredth to three times the domain, one step to 300, one record, two batches,
+    rates near 0 and 1, eta m near 1, eta M up to 2, no domain.
+    """
+
+    def drawn(*values: float) -> float:
+        return float(random.choice(values))
+
+    kinds = KINDS[kind]
+    while True:
+        batching = kinds[int(random.integers(len(kinds)))]
+        n = int(drawn(1, 2, 2, 3, 4, 5, 10, 50, 1000, 10**6))
+        b = int(drawn(1, 2, max(n // 10, 1), max(n // 2, 1), max(n - 1, 1), n))
+        if batching is Batching.FULL:
+            b = n
+        elif kind == "fixed":
+            b = min(b, 50)
+            n = b * int(drawn(1, 2, 2, 3, 5, 12))
+        b = min(b, n)
+        eta = drawn(1.0, 0.1)
+        largest = n / b if batching is Batching.POISSON else 1.0  # batch, over its nominal size
+        smoothness = drawn(0.5, 1.0, 1.0, 1.99, 2.0) / eta / largest
+        strong = drawn(0, 0, 0, 0.05, 0.5, 0.99) * min(smoothness, 1 / eta)
+        noise = 10 ** random.uniform(-2, 0.5)  # of a step
+        gradient = 10 ** random.uniform(-2, 1.2) * noise * b / eta / 2
+        relation = Relation.REPLACE_ONE if random.random() < 0.7 else Relation.ZERO_OUT
+        if batching is Batching.POISSON and random.random() < 0.3:
+            relation = Relation.ADD_REMOVE
+        given = random.random()
+        most = 2.0 if relation is Relation.REPLACE_ONE else 1.0
+        share = random.uniform(0.3, 1.0) if given > 0.8 else 1.0
         m = NoisySGD(
-            steps=int(random.choice([1, 1, 2, 2, 3, 3, 4, 6, 10, 20])),
+            steps=int(drawn(1, 1, 2, 2, 3, 3, 4, 6, 10, 20, 60, 300)),
             dataset_size=n,
-            batch_size=min(b, n),
+            batch_size=b,
             step_size=eta,
             noise_std=noise / eta,
             smoothness=smoothness,
             strong_convexity=strong,
-            lipschitz=gradient if strong == 0 else None,
-            gradient_sensitivity=2 * gradient if strong > 0 else None,
-            diameter=1.0 if strong == 0 or random.random() < 0.8 else None,
-            batching=Batching.WITHOUT_REPLACEMENT,
+            lipschitz=gradient if given < 0.5 or given > 0.8 else None,
+            gradient_sensitivity=share * most * gradient if given > 0.5 else None,
+            diameter=1.0 if random.random() < 0.75 else None,
+            batching=batching,
             relation=relation,
+            losses=Losses.CHANGING if random.random() < 0.3 else Losses.FIXED,
         )
-        if "own.adaptive_shifts" in bounds.applicable(m):
+        if id in bounds.applicable(m):
             return m
 
 
-def sampled_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
+def sampled_run(random: np.random.Generator) -> tuple[Construction, Law]:
     """Return a random run on batches without replacement, and a pair whose law is computed."""
     while True:
-        m = sampled_mechanism(random)
+        m = weird_mechanism(random, "own.adaptive_shifts", "sampled")
         try:
             pair = random_pair(m, random)
-            exact.curve(pair, resolutions=COARSE)
+            return pair, exact.curve(pair, resolutions=COARSE)
         except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
             continue
-        return m, pair
 
 
-def check_sampled(count: int, seed: int) -> list[str]:
-    """Check short runs on batches without replacement."""
-    random = np.random.default_rng(seed)
-    wrong = []
-    for place in range(count):
-        m, pair = sampled_run(random)
-        scale = m.sensitivity * math.sqrt(m.steps) / m.batch_size / m.noise_std
-        epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
-        curves = {
-            "own.adaptive_shifts": bounds.evaluate("own.adaptive_shifts", m),
-            "own.coupling": bounds.evaluate("own.coupling", m, distances=24, weights=240),
-        }
-        wrong += check(curves, [pair], (0.0, 0.01, epsilon, 0.3 * epsilon))[0]
-        if place % 20 == 19:
-            print(f"{place + 1} sampled runs, {len(wrong)} violations", flush=True)
-    return wrong
-
-
-def poisson_mechanism(random: np.random.Generator) -> NoisySGD:
-    """Return a random short run on Poisson batches, weird regimes included."""
-    while True:
-        n = int(random.choice([1, 2, 2, 3, 4, 5, 10, 50]))
-        b = int(random.choice([1, 1, 2, max(n // 2, 1), max(n - 1, 1), n]))
-        eta = float(random.choice([1.0, 0.1]))
-        most = 2.0 * b / n / eta
-        smoothness = most * float(random.choice([0.25, 0.5, 0.995, 1.0]))
-        strong = float(random.choice([0, 0, 0, 0.05, 0.5, 0.99])) * smoothness
-        noise = float(10 ** random.uniform(-2, 0.5))
-        gradient = float(10 ** random.uniform(-1, 1.2)) * noise * b / eta / 2
-        m = NoisySGD(
-            steps=int(random.choice([1, 1, 2, 2, 3, 3, 4, 6, 10, 20])),
-            dataset_size=n,
-            batch_size=min(b, n),
-            step_size=eta,
-            noise_std=noise / eta,
-            smoothness=smoothness,
-            strong_convexity=strong,
-            lipschitz=gradient,
-            diameter=1.0,
-            batching=Batching.POISSON,
-            relation=Relation(random.choice([relation.value for relation in Relation])),
-        )
-        if "own.forgetting" in bounds.applicable(m):
-            return m
-
-
-def poisson_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
+def poisson_run(random: np.random.Generator) -> tuple[Construction, Law]:
     """Return a random run on Poisson batches, and a pair whose law is computed."""
     while True:
-        m = poisson_mechanism(random)
+        m = weird_mechanism(random, "own.forgetting", "poisson")
         try:
             if random.random() < 0.5:
                 pair = random_pair(m, random)
@@ -280,31 +356,77 @@ def poisson_run(random: np.random.Generator) -> tuple[NoisySGD, Construction]:
                 point = random.random(len(family.names(stage)))
                 snapped = random.random(point.size) < 0.4
                 pair = family.pair(np.where(snapped, np.rint(2 * point) / 2, point), stage)
-            exact.curve(pair, resolutions=COARSE)
+            return pair, exact.curve(pair, resolutions=COARSE)
         except (AssertionError, ValueError):  # no pair, or too far apart for a computed law
             continue
-        return m, pair
 
 
-def check_poisson(count: int, seed: int, coupling: int = 10) -> list[str]:
-    """Check short runs on Poisson batches; `own.coupling`, which is slow, on some or none."""
-    random = np.random.default_rng(seed)
-    wrong = []
-    for place in range(count):
-        m, pair = poisson_run(random)
-        scale = m.sensitivity * math.sqrt(m.steps) / m.batch_size / m.noise_std
-        epsilon = float(scale * random.uniform(0.0, 3.0) + random.choice([0.0, scale**2 / 2]))
-        curves = {
-            id: bounds.evaluate(id, m)
-            for id in ("own.adaptive_shifts", "own.forgetting")
+def searched_run(id: str, kind: str, random: np.random.Generator) -> tuple[Construction, Law]:
+    """Return the worst pair that a short search finds, for a mechanism that a bound covers.
+
+    Bounds hold in any dimension, so half of the searches may use many.
+    """
+    while True:
+        m = weird_mechanism(random, id, kind)
+        try:
+            found = worst_case(
+                m,
+                delta=float(random.choice(DELTAS)),
+                seed=int(random.integers(2**32)),
+                evaluations=EVALUATIONS,
+                many_dimensions=bool(random.random() < 0.5),
+            )
+        except ValueError:  # no law can be computed
+            continue
+        return found.construction, found.law
+
+
+# --- bounds ---
+
+
+def evaluated(*ids: str) -> Make:
+    """Return the function that evaluates those of some bounds that apply."""
+
+    def make(m: NoisySGD, random: np.random.Generator) -> Curves:
+        return {
+            id: bounds.evaluate(id, m, **(SMALL if id == "own.coupling" else {}))
+            for id in ids
             if id in bounds.applicable(m)
         }
-        if coupling and place % coupling == 0:
-            curves["own.coupling"] = bounds.evaluate("own.coupling", m, distances=24, weights=240)
-        wrong += check(curves, [pair], (0.0, 0.01, epsilon, 0.3 * epsilon))[0]
-        if place % 20 == 19:
-            print(f"{place + 1} Poisson runs, {len(wrong)} violations", flush=True)
-    return wrong
+
+    return make
+
+
+def with_some_couplings(m: NoisySGD, random: np.random.Generator) -> Curves:
+    """Return bounds on Poisson batches; `own.coupling`, which is slow, on a tenth."""
+    slow = ("own.coupling",) if random.random() < 0.1 else ()
+    return evaluated("own.adaptive_shifts", "own.forgetting", *slow)(m, random)
+
+
+def couplings(m: NoisySGD, random: np.random.Generator) -> Curves:
+    """Return `own.coupling`, a tenth on the default grid, and with other numbers of merged steps.
+
+    Short runs would not be merged otherwise.
+    """
+    options = {} if random.random() < 0.1 else SMALL
+    curve = bounds.evaluate("own.coupling", m, **options)
+    curves: Curves = {"own.coupling": curve}
+    recursion = curve.curves[0]
+    if isinstance(recursion, TableCurve):
+        gap = recursion.table.run.gap
+        most = min(m.steps, int(0.25 / gap)) if gap > 0 else m.steps
+        merged = int(random.choice([1, 2, 3, most // 2, most]))
+        table = replace(recursion.table, merged=min(max(merged, 1), max(most, 1)))
+        curves["merged steps"] = replace(recursion, table=table)
+    return curves
+
+
+def make_of(id: str) -> Make:
+    """Return the function that evaluates a bound for ``searched``."""
+    return couplings if id == "own.coupling" else evaluated(id)
+
+
+# --- parts ---
 
 
 def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
@@ -328,12 +450,12 @@ def cyclic_mechanism(random: np.random.Generator) -> NoisySGD:
     )
 
 
-def check_moves(count: int, seed: int) -> list[str]:
+def check_moves(count: int, seed: int) -> Tally:
     """Compare parallel moves with published allocations, and with exact laws of short runs."""
-    random, wrong, gains = np.random.default_rng(seed), [], {"cl25.theorem_a_1": 1.0}
+    random, tally, gains = np.random.default_rng(seed), Tally(), {"cl25.theorem_a_1": 1.0}
     for _ in range(3 * count):
         m = cyclic_mechanism(random)
-        mu = shifts_curve(Run.of(m)).mu
+        mu = bounds.evaluate("own.parallel_moves", m).mu
         others = {"cl25.theorem_a_1": math.sqrt(bounds.evaluate("cl25.theorem_a_1", m).renyi(2.0))}
         for id in ("bsa24.theorem_4_4", "bsa24.theorem_4_5", "bsa24.theorem_4_6"):
             if id in bounds.applicable(m):
@@ -341,41 +463,46 @@ def check_moves(count: int, seed: int) -> list[str]:
         for id, other in others.items():
             gains[id] = max(gains.get(id, 1.0), other / mu)
             if mu > other * (1 + 1e-9):
-                wrong.append(f"moves: mu {mu} above {other} of {id} for {m}")
+                tally.wrong.append(f"moves: mu {mu} above {other} of {id} for {m}")
     print(f"{3 * count} runs, largest gains over published allocations: {gains}", flush=True)
-    for _ in range(count):
-        while True:
-            m, pair = short_run(random)
-            if m.batching in (Batching.FULL, Batching.CYCLIC):
-                break
-        curve = shifts_curve(Run.of(m))
-        wrong += check({"moves": curve}, [pair], (0.5 * curve.mu, 3 * curve.mu))[0]
-    print(f"{count} short runs, {len(wrong)} violations", flush=True)
-    return wrong
+    tally.add(check_runs(fixed_run, evaluated("own.parallel_moves"), count, seed))
+    return tally
+
+
+PARTS: dict[str, tuple[int, int, Callable[[int, int], Tally]]] = {
+    "grid": (0, len(settings()), check_grid),
+    "random": (
+        1000,
+        20261,
+        functools.partial(check_runs, short_run, evaluated("own.forgetting", "own.coupling")),
+    ),
+    "sampled": (
+        1000,
+        20262,
+        functools.partial(
+            check_runs, sampled_run, evaluated("own.adaptive_shifts", "own.coupling")
+        ),
+    ),
+    "poisson": (1000, 20264, functools.partial(check_runs, poisson_run, with_some_couplings)),
+    "moves": (1000, 20263, check_moves),
+}
 
 
 def main() -> None:
-    """Run one part, or all."""
-    part = sys.argv[1] if len(sys.argv) > 1 else "all"
-    numbers = [int(word) for word in sys.argv[2:]]
-    wrong: list[str] = []
-    if part in ("grid", "all"):
-        first, last = numbers if numbers else (0, len(settings()))
-        wrong += check_grid(first, last)
-    if part in ("random", "all"):
-        count, seed = numbers if numbers else (1000, 20261)
-        wrong += check_random(count, seed)
-    if part in ("sampled", "all"):
-        count, seed = numbers if numbers else (1000, 20262)
-        wrong += check_sampled(count, seed)
-    if part in ("poisson", "all"):
-        count, seed = numbers if numbers else (1000, 20264)
-        wrong += check_poisson(count, seed)
-    if part in ("moves", "all"):
-        count, seed = numbers if numbers else (1000, 20263)
-        wrong += check_moves(count, seed)
-    print("\n".join(wrong))
-    print(f"{len(wrong)} violations")
+    """Run one part, or all but ``searched``."""
+    words = sys.argv[1:]
+    tally = Tally()
+    if words[:1] == ["searched"]:
+        id, kind, *numbers = words[1:]
+        count, seed = [int(word) for word in numbers] or (1000, 20265)
+        draw = functools.partial(searched_run, id, kind)
+        tally = check_runs(draw, make_of(id), count, seed)
+    else:
+        for part in words[:1] or PARTS:
+            *default, run = PARTS[part]
+            tally.add(run(*([int(word) for word in words[1:]] or default)))
+    print("\n".join(tally.wrong))
+    print(f"{tally.summary()}; {time.process_time():.0f} s of processor time")
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.adaptive_shifts import AdaptiveShifts, adaptive_shifts_curve
 from audit.bounds.own.run import Run
 from audit.constructions import QuadraticPair
-from tests.bounds.own.soundness import check, mechanism, sampled_run
+from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, sampled_run
 
 GAPS = np.array([0.05, 0.5, 3.0])
 RUN = Run(steps=5, noise=0.2, shift=0.3, gap=0.1, diameter=1.0, period=1, rate=0.3)
@@ -184,12 +184,7 @@ def test_other_batches_are_refused():
 
 def test_short_runs_are_not_below_exact_laws():
     """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
-    random = np.random.default_rng(5)
-    wrong = []
-    for _ in range(4):
-        m, pair = sampled_run(random)
-        curves = {"own.adaptive_shifts": bounds.evaluate("own.adaptive_shifts", m)}
-        wrong += check(curves, [pair], (0.0, 0.2))[0]
+    wrong = check_runs(sampled_run, evaluated("own.adaptive_shifts"), 4, 5).wrong
     assert not wrong, "\n".join(wrong)
 
 
@@ -209,5 +204,5 @@ def test_a_rate_that_is_too_small_is_found_below():
     pair = QuadraticPair(m, 0.0, 0.5)
     epsilons = (4.0, 8.0)
     wrong = adaptive_shifts_curve(dataclasses.replace(right, rate=0.05))
-    assert check({"planted": wrong}, [pair], epsilons)[0]
-    assert not check({"right": adaptive_shifts_curve(right)}, [pair], epsilons)[0]
+    assert check({"planted": wrong}, [pair], epsilons).wrong
+    assert not check({"right": adaptive_shifts_curve(right)}, [pair], epsilons).wrong

@@ -19,7 +19,7 @@ from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta
 from audit.search import worst_case
-from tests.bounds.own.soundness import check, mechanism, short_run
+from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, short_run
 
 # --- the lemma, on spaces of a few points ---
 
@@ -315,15 +315,7 @@ def test_other_runs_are_never_above_what_they_start_from(changes):
 
 def test_short_runs_are_not_below_exact_laws():
     """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
-    random = np.random.default_rng(77)
-    wrong = []
-    for _ in range(16):
-        m, pair = short_run(random)
-        curves = {
-            "own.forgetting": bounds.evaluate("own.forgetting", m),
-            "own.coupling": bounds.evaluate("own.coupling", m, distances=16, weights=120),
-        }
-        wrong += check(curves, [pair], (0.2,))[0]
+    wrong = check_runs(short_run, evaluated("own.forgetting", "own.coupling"), 16, 77).wrong
     assert not wrong, "\n".join(wrong)
 
 
@@ -348,7 +340,7 @@ def test_cycles_are_not_below_what_a_search_certifies():
 def test_a_planted_bound_is_found_below():
     m = mechanism(3.0, 0.2, 2)
     planted = {"planted": GaussianCurve(0.8 * 0.6 * math.sqrt(2))}
-    assert check(planted, [DriftedWalk(m, drift=0.5, start=-0.5)], (0.3,))[0]
+    assert check(planted, [DriftedWalk(m, drift=0.5, start=-0.5)], (0.3,)).wrong
 
 
 def test_it_is_left_out_where_seconds_matter():

@@ -16,7 +16,7 @@ from audit.bounds.own.run import Run
 from audit.constructions import GradientPair, Inadmissible, PiecewiseLinear, TwoSidedWalk
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from tests.bounds.own.soundness import check, check_poisson
+from tests.bounds.own.soundness import check, check_runs, evaluated, poisson_run
 
 GAPS = np.array([0.05, 0.5, 3.0])
 REPLACED = Run(
@@ -224,7 +224,7 @@ def test_short_runs_are_compositions(place, relation):
 
 def test_short_runs_are_not_below_exact_laws():
     """A few of those that `tests.bounds.own.soundness` checks by the thousand."""
-    wrong = check_poisson(3, 3, coupling=0)
+    wrong = check_runs(poisson_run, evaluated("own.adaptive_shifts", "own.forgetting"), 3, 3).wrong
     assert not wrong, "\n".join(wrong)
 
 
@@ -244,8 +244,8 @@ def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
     )
     right = Run.of(m)
     pair, epsilons = TwoSidedWalk(m), (2.0, 4.0)
-    assert check({"planted": made(dataclasses.replace(right, **planted))}, [pair], epsilons)[0]
-    assert not check({"right": made(right)}, [pair], epsilons)[0]
+    assert check({"planted": made(dataclasses.replace(right, **planted))}, [pair], epsilons).wrong
+    assert not check({"right": made(right)}, [pair], epsilons).wrong
 
 
 # --- refusals ---

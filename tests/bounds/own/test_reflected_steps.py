@@ -112,7 +112,9 @@ def test_merged_steps_are_not_below_exact_laws(cyclic, share):
     run = Run.of(m)
     curve = coupling_curve(replace(run, shift=run.shift * share), 24, 240).curves[0]
     merged = replace(curve, table=replace(curve.table, merged=4))
-    wrong = check({"merged": merged}, [DriftedWalk(m, drift=0.0, start=0.0)], (0.05, 0.2, 0.8))[0]
+    wrong = check(
+        {"merged": merged}, [DriftedWalk(m, drift=0.0, start=0.0)], (0.05, 0.2, 0.8)
+    ).wrong
     assert bool(wrong) == (share < 1)
 
 
