@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import Enum
+from typing import Any
 
 from audit.mechanism import Batching, NoisySGD
 
@@ -119,7 +121,9 @@ class Lower:
     lean
         How far the other records lean to one of the record's two gradients, from -1 to 1.
     evaluations, seconds
-        Of the search.
+        Of all searches.
+    construction
+        The pair itself, by `audit.constructions.encode_pair`.
     """
 
     lower: float
@@ -132,6 +136,7 @@ class Lower:
     lean: float
     evaluations: int
     seconds: float
+    construction: Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,6 +186,12 @@ class Row:
     lean: float
     evaluations: int
     seconds: float
+    construction: Mapping[str, Any]
+
+    @property
+    def point(self) -> Point:
+        """The point of the row."""
+        return Point(Kind(self.kind), self.strength, self.time, self.noise)
 
     @classmethod
     def joined(cls, point: Point, lower: Lower, upper: Upper) -> Row:

@@ -12,26 +12,28 @@ import math
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 from joblib import Parallel, delayed
 
-from audit import bounds, progress
+from audit import bounds, exact, progress
 from audit.bounds import own
 from audit.codec import decode, encode
-from audit.constructions import GradientPair
-from audit.search import Found, worst_case
+from audit.constructions import Construction, GradientPair, decode_pair, encode_pair
+from audit.exact.propagation import Resolution
+from audit.search import check_admissible, worst_case
 from results.map import page
 from results.map.grid import NOISES, Kind, Lower, Point, Row, Upper, points
 
 Progress = Callable[[int, int], object]
 Side = TypeVar("Side", Lower, Upper)
-Place = tuple[float, float, float]  # drift (or gradient), start and lean of a pair
+Bracket = tuple[float, float]
+Encoded = Mapping[str, Any]  # a pair, by `audit.constructions.encode_pair`
 
 DELTA = 1e-5
 _EVALUATIONS = 150
-_AGAIN = 12  # evaluations that begin with a pair known to be good
+_FINE = (Resolution(order=28), Resolution(order=22, reach=12.0))  # of the best pairs' laws
 _TIGHT = 1.005  # over the lower bound: nothing is left to close
 _EQUAL = 1e-9  # relative
 _LONGEST = (Kind.SAMPLED, Kind.CYCLIC, Kind.CONVEX, Kind.STRONGLY_CONVEX)
@@ -50,14 +52,14 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     given = parser.parse_args()
     with progress.on_terminal() as bars:
-        known = page.known_places(given.output)
+        known = page.known_pairs(given.output)
         shown = bars.stage("tightness map")
         rows = run(given.runs, jobs=given.jobs, progress=shown, known=known)
     page.write(rows, given.output)
     print(f"{len(rows)} points: {given.output / 'README.md'}")
 
 
-def lower(point: Point, hint: Lower | None = None, known: Place | None = None) -> Lower:
+def lower(point: Point, hint: Lower | None = None, known: Encoded | None = None) -> Lower:
     """Return the lower side of a point: what a search certifies.
 
     Parameters
@@ -68,46 +70,58 @@ def lower(point: Point, hint: Lower | None = None, known: Place | None = None) -
         The side at the same A and x with other noise. In units of s^2/D and D the walks tend to
         one limit as the noise falls, so its drift and start are a good beginning.
     known
-        Drift, start and lean of the pair that an earlier map found there. A short search begins
-        with them, and the better of both is kept, so that the map does not fall when it is renewed.
+        The pair of an earlier map. Its law is computed again, and it is kept if no search finds a
+        better one, so that the map does not fall when it is renewed.
     """
     near = () if hint is None else [(-hint.drift * point.noise**2, hint.start, hint.lean)]
-    found = _search(point, _EVALUATIONS, near)
-    one_dimension = found.bracket[0]
-    if point.kind is Kind.SAMPLED:
-        many = _search(point, _EVALUATIONS, near, many_dimensions=True)
-        found = max(found, many, key=lambda one: one.bracket[0])
+    many = (False, True) if point.kind is Kind.SAMPLED else (False,)
+    searches = [
+        worst_case(
+            point.mechanism,
+            delta=DELTA,
+            seed=0,
+            evaluations=_EVALUATIONS,
+            hints=near,
+            many_dimensions=many_dimensions,
+        )
+        for many_dimensions in many
+    ]
+    found = [(one.bracket, one.construction) for one in searches]
     if known is not None:
-        drift, start, lean = known
-        place = (-drift * point.noise**2, start, lean)
-        again = _search(point, _AGAIN, [place], many_dimensions=True)
-        found = max(found, again, key=lambda one: one.bracket[0])
-    drift, start, curvature, lean = _shape(found, point)
+        found += _again(known, point)
+    largest = max(low for (low, _), _ in found)
+    finer = [
+        (exact.curve(pair, resolutions=_FINE).epsilon_bracket(DELTA), pair)
+        for (_, high), pair in found
+        if high >= largest
+    ]
+    (low, high), pair = max(finer, key=lambda one: one[0][0])
+    one_dimension = max(bracket[0] for bracket, one in found if not _cancels(one))
+    drift, start, curvature, lean = _shape(pair, point)
     return Lower(
-        lower=found.bracket[0],
-        lower_high=found.bracket[1],
-        one_dimension=one_dimension,
-        pair=_name(found),
+        lower=low,
+        lower_high=high,
+        one_dimension=one_dimension if _cancels(pair) else low,
+        pair=_name(pair),
         drift=drift,
         start=start,
         curvature=curvature,
         lean=lean,
-        evaluations=found.evaluations,
-        seconds=round(found.seconds, 2),
+        evaluations=sum(one.evaluations for one in searches),
+        seconds=round(sum(one.seconds for one in searches), 2),
+        construction=encode_pair(pair),
     )
 
 
-def _search(
-    point: Point, evaluations: int, hints: Sequence[Place], *, many_dimensions: bool = False
-) -> Found:
-    return worst_case(
-        point.mechanism,
-        delta=DELTA,
-        seed=0,
-        evaluations=evaluations,
-        hints=hints,
-        many_dimensions=many_dimensions,
-    )
+def _again(known: Encoded, point: Point) -> list[tuple[Bracket, Construction]]:
+    """Return a pair of an earlier map with its bracket; nothing if it is refused now."""
+    try:
+        pair = decode_pair(known, point.mechanism)
+        check_admissible(pair)
+        law = exact.curve(pair)
+    except ValueError:
+        return []
+    return [(law.epsilon_bracket(DELTA), pair)]
 
 
 def upper(group: Sequence[Point], lowers: Sequence[float]) -> list[Upper]:
@@ -158,17 +172,20 @@ def _smallest(compared: Mapping[str, float]) -> Upper:
     )
 
 
-def _name(found: Found) -> str:
-    """Name of the pair's construction, and what is special about it."""
-    pair = found.construction
+def _cancels(pair: Construction) -> bool:
+    """Whether a domain in many dimensions cancels a gradient that all records share."""
+    return bool(getattr(pair, "cancelled", 0.0))
+
+
+def _name(pair: Construction) -> str:
+    """Name of a pair's construction, and what is special about it."""
     by_batch = " by batch" * bool(getattr(pair, "others_by_batch", ()))
-    many = " in many dimensions" * bool(getattr(pair, "cancelled", 0.0))
+    many = " in many dimensions" * _cancels(pair)
     return f"{pair.name}{by_batch}{many}"
 
 
-def _shape(found: Found, point: Point) -> tuple[float, float, float, float]:
+def _shape(pair: Construction, point: Point) -> tuple[float, float, float, float]:
     """Drift (in s^2/D a step, positive to the right), start, and the others' curvature and lean."""
-    pair = found.construction
     if not isinstance(pair, GradientPair):
         return 0.0, 0.0, getattr(pair, "curvature", 0.0), 0.0
     half = 0.5 if point.mechanism.diameter is None else point.mechanism.diameter / 2
@@ -186,11 +203,11 @@ def run(
     *,
     jobs: int,
     progress: Progress | None = None,
-    known: Mapping[str, Place] | None = None,
+    known: Mapping[str, Encoded] | None = None,
 ) -> tuple[Row, ...]:
     """Compute all points that ``folder`` does not hold yet, and return all rows in order.
 
-    ``known`` holds drifts, starts and leans of an earlier map's pairs, by the points' names.
+    ``known`` holds an earlier map's pairs, by the points' names.
 
     Each finished side of a point is a line of ``lower.jsonl`` or ``upper.jsonl``; a run that was
     stopped goes on. A torn last line is computed again.
@@ -222,7 +239,7 @@ def _lowers(
     todo: Sequence[Point],
     jobs: int,
     hints: Sequence[Lower | None],
-    known: Sequence[Place | None],
+    known: Sequence[Encoded | None],
 ) -> Iterable[tuple[str, Lower]]:
     """Yield (name, lower side) of each point as it is done."""
     tasks = (delayed(_named_lower)(*given) for given in zip(todo, hints, known, strict=True))
@@ -232,7 +249,7 @@ def _lowers(
     return done
 
 
-def _named_lower(point: Point, hint: Lower | None, known: Place | None) -> tuple[str, Lower]:
+def _named_lower(point: Point, hint: Lower | None, known: Encoded | None) -> tuple[str, Lower]:
     return point.name, lower(point, hint, known)
 
 

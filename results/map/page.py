@@ -5,18 +5,19 @@ from __future__ import annotations
 import csv
 import dataclasses
 import io
+import json
 import math
 import statistics
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from matplotlib.figure import Figure
 
 from audit.report.document import Picture
 from audit.report.figures.style import picture
-from results.map.grid import Kind, Point, Row
+from results.map.grid import Row
 
 Side = Literal["published", "upper"]
 
@@ -33,13 +34,14 @@ _REGIMES: tuple[tuple[str, Callable[[Row], bool]], ...] = (
 )
 # of points.csv, by the fields of a row
 _HEADINGS = {"strength": "A", "time": "x"}
-_LEFT_OUT = "lower_high"
+_LEFT_OUT = ("lower_high", "construction")
 
 
 def write(rows: Sequence[Row], folder: Path) -> None:
-    """Write ``points.csv``, the heat maps and ``README.md`` into a folder."""
+    """Write ``points.csv``, ``pairs.json``, the heat maps and ``README.md`` into a folder."""
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "points.csv").write_text(table(rows), encoding="utf-8")
+    (folder / "pairs.json").write_text(pairs(rows), encoding="utf-8")
     pictures = heat_maps(rows)
     for drawn in pictures:
         (folder / f"{drawn.name}.png").write_bytes(drawn.png)
@@ -49,7 +51,7 @@ def write(rows: Sequence[Row], folder: Path) -> None:
 
 def table(rows: Sequence[Row]) -> str:
     """Return the rows as CSV, numbers in full."""
-    names = [field.name for field in dataclasses.fields(Row) if field.name != _LEFT_OUT]
+    names = [field.name for field in dataclasses.fields(Row) if field.name not in _LEFT_OUT]
     text = io.StringIO()
     writer = csv.writer(text, lineterminator="\n")
     writer.writerow([_HEADINGS.get(name, name) for name in names])
@@ -57,20 +59,22 @@ def table(rows: Sequence[Row]) -> str:
     return text.getvalue()
 
 
-def known_places(folder: Path) -> dict[str, tuple[float, float, float]]:
-    """Return drift, start and lean of the stored pairs, by the names of their points."""
-    path = folder / "points.csv"
+def pairs(rows: Sequence[Row]) -> str:
+    """Return the pairs of the lower sides as JSON, by the names of their points, a line each."""
+    lines = (
+        f"{json.dumps(row.point.name)}: {json.dumps(row.construction, allow_nan=False)}"
+        for row in rows
+    )
+    return "{\n" + ",\n".join(lines) + "\n}\n"
+
+
+def known_pairs(folder: Path) -> dict[str, Mapping[str, Any]]:
+    """Return the pairs that a map stored, by the names of their points."""
+    path = folder / "pairs.json"
     if not path.exists():
         return {}
-    with path.open(encoding="utf-8", newline="") as file:
-        return {
-            Point(Kind(row["kind"]), float(row["A"]), float(row["x"]), float(row["noise"])).name: (
-                float(row["drift"]),
-                float(row["start"]),
-                float(row.get("lean", 0.0)),
-            )
-            for row in csv.DictReader(file)
-        }
+    stored: dict[str, Mapping[str, Any]] = json.loads(path.read_text(encoding="utf-8"))
+    return stored
 
 
 def heat_maps(rows: Sequence[Row]) -> list[Picture]:
@@ -167,7 +171,9 @@ of a step. Then A = v D/s^2 measures how strongly the record pushes against the 
 of the domain, and T = x D/v counts the steps in burn-in times. All numbers are in
 [points.csv](points.csv). Blank cells are mechanisms for which one step distinguishes the datasets
 with near certainty. Searches try 150 pairs a point, and for batches without replacement
-150 more in many dimensions; at s = 0.01 D they begin with the best pair of s = 0.05 D.
+150 more in many dimensions; at s = 0.01 D they begin with the best pair of s = 0.05 D. A pair of an
+earlier map is kept where no search finds a better one: all pairs are in
+[pairs.json](pairs.json), and `audit.constructions.decode_pair` reads them.
 `own.coupling` takes seconds a point. It was computed at the {coupled} points where the
 best other bound is more than half a percent above the lower bound."""
 

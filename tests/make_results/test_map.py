@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from audit import bounds
-from audit.search import worst_case
+from audit import bounds, exact
+from audit.constructions import decode_pair
+from audit.search import check_admissible, worst_case
 from results.map import make, page
 from results.map.grid import NOISES, STRENGTHS, TIMES, Kind, Point, points
 
@@ -127,12 +128,13 @@ def test_the_page_says_it_in_words(whole, tmp_path):
     _, rows = whole
     page.write(rows, tmp_path / "map")
     files = {path.name for path in (tmp_path / "map").iterdir()}
-    assert {"README.md", "points.csv", "ratio_cyclic_batches.png"} <= files
+    assert {"README.md", "points.csv", "pairs.json", "ratio_cyclic_batches.png"} <= files
     text = (tmp_path / "map" / "README.md").read_text()
     assert "At 8 mechanisms" in text
     assert "Strong pushes (A from 10): before burn-in the ratio is" in text
     table = _stored(tmp_path / "map")
     assert [float(row["A"]) for row in table] == [10.0] * 8
+    assert page.known_pairs(tmp_path / "map") == {row.point.name: row.construction for row in rows}
     page.write(rows, tmp_path / "twice")
     for name in files:
         assert (tmp_path / "map" / name).read_bytes() == (tmp_path / "twice" / name).read_bytes()
@@ -182,17 +184,51 @@ def test_logs_are_plain_lines(whole):
     assert {json.loads(line)["point"] for line in lines} == {p.name for p in FEW}
 
 
-def test_a_renewed_map_begins_with_the_pairs_of_the_last_one(small):
-    known = page.known_places(MAP)
-    assert len(known) == len(points())
-    for point in (Point(Kind.CONVEX, 0.3, 0.1, 0.05), Point(Kind.SAMPLED, 1.0, 0.1, 0.2)):
+def test_a_renewed_map_keeps_the_pairs_of_the_last_one(small):
+    known = page.known_pairs(MAP)
+    for point in (
+        Point(Kind.CONVEX, 0.3, 0.1, 0.05),
+        Point(Kind.CYCLIC, 0.01, 1.0, 0.05),  # batches with drifts of their own
+        Point(Kind.SAMPLED, 1.0, 0.1, 0.2),
+    ):
         [row] = [r for r in _stored(MAP) if _place(r) == _of(point)]
-        stored = float(row["lower"])
-        renewed = make.lower(point, known=known[point.name]).lower
+        unaided = make.lower(point)
+        renewed = make.lower(point, known=known[point.name])
         # brackets of the same pair differ by rounding
-        assert renewed >= (1 - 1e-9) * stored
-        assert make.lower(point).lower < renewed
+        assert renewed.lower >= (1 - 1e-9) * float(row["lower"]) > unaided.lower
+        assert renewed.construction == known[point.name]
+        assert renewed.evaluations == unaided.evaluations
+        again = make.lower(point, known=renewed.construction)
+        assert again.lower == renewed.lower
+
+
+def test_the_stored_pairs_have_the_lower_sides_of_the_map():
+    known = page.known_pairs(MAP)
+    assert set(known) == {point.name for point in points()}
+    for place, (row, point) in enumerate(zip(_stored(MAP), points(), strict=True)):
+        pair = decode_pair(known[point.name], point.mechanism)
+        check_admissible(pair)
+        assert row["pair"] == make._name(pair)
+        if place % 40 == 0:
+            low, _ = exact.curve(pair, resolutions=make._FINE).epsilon_bracket(make.DELTA)
+            # the same pair has the same bracket, up to rounding
+            assert low >= (1 - 1e-9) * float(row["lower"])
+
+
+def test_an_inadmissible_pair_of_an_earlier_map_is_skipped(small):
+    point = Point(Kind.CONVEX, 0.3, 0.1, 0.05)
+    unaided = make.lower(point)
+    m = point.mechanism
+    strong = 3 * m.sensitivity / m.batch_size
+    for refused in (
+        {"kind": "GradientPair", "record": -strong, "record_prime": strong},
+        {"kind": "GradientPair", "unknown": 1.0},
+        {"kind": "NoSuchPair"},
+    ):
+        assert dataclasses.replace(make.lower(point, known=refused), seconds=0.0) == (
+            dataclasses.replace(unaided, seconds=0.0)
+        )
 
 
 def test_without_a_map_nothing_is_known(tmp_path):
-    assert page.known_places(tmp_path) == {}
+    assert page.known_pairs(tmp_path) == {}
