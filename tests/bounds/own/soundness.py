@@ -298,9 +298,10 @@ def weird_mechanism(random: np.random.Generator, id: str, kind: str) -> NoisySGD
         b = int(drawn(1, 2, max(n // 10, 1), max(n // 2, 1), max(n - 1, 1), n))
         if batching is Batching.FULL:
             b = n
-        elif kind == "fixed":
-            b = min(b, 50)
-            n = b * int(drawn(1, 2, 2, 3, 5, 12))
+        elif kind != "sampled":
+            n, b = min(n, 1000), min(b, 50)  # laws of Poisson batches follow each size
+            if kind == "fixed":
+                n = b * int(drawn(1, 2, 2, 3, 5, 12))
         b = min(b, n)
         eta = drawn(1.0, 0.1)
         largest = n / b if batching is Batching.POISSON else 1.0  # batch, over its nominal size
