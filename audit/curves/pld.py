@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,8 @@ Array = NDArray[np.float64]
 
 CERTIFIED_FLOOR = 1e-11
 """Smallest delta for which a numerical composition is certified: rounding is of this size."""
+
+_BLOCK, _NATS = 8192, 100.0  # largest block of a sum: in points, which fit a cache, and in nats
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,13 +59,10 @@ class LossDistribution:
         One point is prepended; points with a loss below -interval are dropped, since negative
         epsilons follow from positive ones.
         """
-        from scipy.signal import lfilter  # slow to import
-
         start = max(self.first, 0)
         above = self.masses[start - self.first :]
         p_tail = np.concatenate([np.cumsum(above[::-1])[::-1], [0.0]])
-        shrink = float(np.exp(-self.interval))
-        q_tail = np.concatenate([lfilter([shrink], [1.0, -shrink], above[::-1])[::-1], [0.0]])
+        q_tail = np.concatenate([_discounted_tails(above, self.interval), [0.0]])
         return start - 1, p_tail, q_tail
 
     def delta(self, epsilon: Array) -> Array:
@@ -111,6 +111,27 @@ class LossDistribution:
             root = (place + start) * self.interval + step
         root = np.where(surplus > 0, np.maximum(np.nan_to_num(root, nan=0.0), 0.0), 0.0)
         return np.where(delta > self.infinite_mass, root, np.inf)
+
+
+def _discounted_tails(masses: Array, interval: float) -> Array:
+    """Return, for each j, the sum over k >= j of masses[k] e^(-(k - j + 1) interval).
+
+    The sums run block by block from the end. Weights within a block differ by a factor of at most
+    e^100, so that none underflows.
+    """
+    falling = masses[::-1]
+    length = max(int(min(_BLOCK, _NATS / interval, falling.size)), 1)
+    weights = np.exp(-interval * np.arange(length))
+    shrink = math.exp(-interval)
+    result = np.empty(falling.size)
+    last = 0.0
+    for begin in range(0, falling.size, length):
+        block = falling[begin : begin + length]
+        own = weights[: block.size]
+        sums = shrink * own * (np.cumsum(block / own) + last)
+        result[begin : begin + block.size] = sums
+        last = float(sums[-1])
+    return result[::-1]
 
 
 @dataclass(frozen=True, eq=False)

@@ -72,11 +72,10 @@ def gaussian_delta(epsilon: Array, mu: Array) -> Array:
     inner = np.clip(x, -30.0, 1e150)  # keeps the Mills ratio finite; the rest is handled below
     with np.errstate(under="ignore"):
         # e^epsilon Phi(-x - mu) = phi(x) M(x + mu)
-        scaled = np.exp(log_density(inner)) * mills_difference(inner, mu)
-        far_left = -np.expm1(np.minimum(epsilon, 0.0))
-        near = np.where(
-            (x < -5) & (mu >= 1),
-            ndtr(-x) - np.exp(log_density(inner)) * mills_ratio(inner + mu),
-            scaled,
-        )
-    return np.asarray(np.clip(np.where(x < -30, np.where(epsilon < 0, far_left, 1.0), near), 0, 1))
+        result = np.exp(log_density(inner)) * mills_difference(inner, mu)
+        left = x < -5
+        if np.any(left):
+            other = ndtr(-x) - np.exp(log_density(inner)) * mills_ratio(inner + mu)
+            far_left = np.where(epsilon < 0, -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
+            result = np.where(x < -30, far_left, np.where(left & (mu >= 1), other, result))
+    return np.asarray(np.clip(result, 0, 1))

@@ -262,6 +262,18 @@ def test_import_leaves_slow_libraries_out():
     assert done.stdout.strip() == "[]"
 
 
+def test_bounds_of_sampled_batches_leave_slow_libraries_out():
+    code = (
+        "import sys, audit; m = audit.NoisySGD(steps=40, dataset_size=100, batch_size=10, "
+        "step_size=1.0, noise_std=0.05, lipschitz=0.125, smoothness=1.0, diameter=1.0, "
+        "batching=audit.Batching.WITHOUT_REPLACEMENT); audit.bounds.best(m, delta=1e-5)"
+        "; slow = ('numba', 'scipy.optimize', 'scipy.signal', 'scipy.stats')"
+        "; print([m for m in slow if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
 def test_a_decorator_registers_a_bound():
     catalogue = Catalogue()
 

@@ -44,6 +44,18 @@ def test_losses_of_thousands_of_nats_keep_their_digits():
     assert law.delta(np.array([0.0, 100.0])) == pytest.approx([1, 1])
 
 
+@pytest.mark.parametrize("interval", [1e-9, 1e-4, 0.3, 60.0, 900.0])
+def test_tails_under_the_second_law_are_sums(interval):
+    points = 20_000  # several blocks
+    masses = np.random.default_rng(3).random(points) / points
+    start, _, tails = LossDistribution(interval, 0, masses)._tails
+    assert start == -1
+    for place in (0, 1, 8191, 8192, points - 1, points):
+        later = masses[place:]
+        weights = np.exp(-interval * np.arange(1, later.size + 1))
+        assert tails[place] == pytest.approx(float(np.sum(later * weights)), rel=1e-12)
+
+
 def curve(rounding=1e-13):
     law = randomised_response()
     moments = RenyiCurve(lambda a: np.ones_like(a))

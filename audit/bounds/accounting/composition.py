@@ -16,6 +16,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -38,7 +39,17 @@ _LOG_TAIL = -math.log(_TAIL)
 _LARGEST_GRID = 1 << 20
 _SMALLEST_GRID = 1 << 12
 _COARSE_GRID = 1 << 13  # for the moments that determine the window
+_NEGLIGIBLE = 1e-30  # modulus of a transform: masses lose less by it than they round
+_SHORT = 1 << 12  # transforms of this size fit a cache
+_POWERS = np.geomspace(1e-3, 1e3, 60)  # of Chernoff bounds, times the spread
+_EXPECTED = 38  # place of the best power, near 8; a lower one where the tail is heavy
+_SMOOTH = 1 / 16  # part of the frequencies that describes a smooth law
+_MANY = 1 << 16  # points whose exponentials are worth avoiding
+_EXPONENT = 50.0  # largest exponent of a weight
 _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
+
+# Curves in use, since several bounds on one mechanism contain the same composition.
+_CURVES: WeakValueDictionary[tuple[object, ...], PLDCurve] = WeakValueDictionary()
 
 
 @dataclass(frozen=True)
@@ -57,6 +68,12 @@ class HalfGrid:
         np.add.at(result, -index % size, self.left)
         return result
 
+    def cumulants(self, interval: float) -> tuple[float, float]:
+        """Return the mean and the variance of the loss."""
+        losses = interval * np.arange(self.right.size)
+        mean = float(np.sum((self.right - self.left) * losses))
+        return mean, float(np.sum((self.right + self.left) * losses**2)) - mean**2
+
     @cached_property
     def _logs(self) -> tuple[Array, Array]:
         with np.errstate(divide="ignore"):
@@ -64,12 +81,26 @@ class HalfGrid:
 
     def log_moment(self, power: float, interval: float) -> float:
         """Return log of the sum of mass * e^(power * loss)."""
+        if self.right.size > _MANY:
+            rate = power * interval
+            return float(np.logaddexp(_log_sum(self.right, rate), _log_sum(self.left, -rate)))
         exponent = power * interval * np.arange(self.right.size)
         right, left = self._logs
         terms = np.concatenate([right + exponent, left - exponent])
         top = float(np.max(terms))
         with np.errstate(under="ignore"):
             return top + math.log(float(np.sum(np.exp(terms - top))))
+
+
+def _log_sum(masses: Array, rate: float) -> float:
+    """Return the log of the sum of masses[k] e^(rate k), by blocks with bounded weights."""
+    block = int(min(masses.size, _SHORT, max(_EXPONENT / max(abs(rate), 1e-300), 1)))
+    rows = -(-masses.size // block)
+    padded = np.zeros(rows * block)
+    padded[: masses.size] = masses
+    sums = padded.reshape(rows, block) @ np.exp(rate * np.arange(block))
+    with np.errstate(divide="ignore"):
+        return float(np.logaddexp.reduce(np.log(sums) + rate * block * np.arange(rows)))
 
 
 def pessimistic_grid(step: PrivacyCurve, interval: float, points: int) -> HalfGrid:
@@ -168,9 +199,7 @@ def _window(
     for law, count in parts:
         interval = _reach(law, count) / _COARSE_GRID
         grid = pessimistic_grid(law, interval, _COARSE_GRID)
-        losses = interval * np.arange(_COARSE_GRID + 1)
-        mean = float(np.sum((grid.right - grid.left) * losses))
-        variance += count * (float(np.sum((grid.right + grid.left) * losses**2)) - mean**2)
+        variance += count * grid.cumulants(interval)[1]
         coarse.append((grid, interval, count))
     spread = math.sqrt(variance)
 
@@ -178,8 +207,7 @@ def _window(
         extra = power * (power + 1) * gaussian_mu**2 / 2
         return extra + sum(n * grid.log_moment(power, width) for grid, width, n in coarse)
 
-    # the best power lies near 8/spread, and below that only where the tail is heavy
-    powers = (np.geomspace(1e-3, 1e3, 60) / spread).tolist()
+    powers = (_POWERS / spread).tolist()
     high, high_power = _lowest(lambda t: (log_moment(t) + _LOG_TAIL) / t, powers)
     low, low_power = _lowest(lambda t: (log_moment(-t) + _LOG_TAIL) / t, powers)
     return _Window(-low, high, low_power, high_power, spread)
@@ -191,26 +219,49 @@ def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[f
     For a convex log moment K, (K(t) + c)/t falls and then rises in t: the sign of its slope is
     that of t K'(t) - K(t) - c, which rises. Every power gives a valid bound.
     """
+    at = functools.cache(lambda place: bound(powers[place]))
+
+    def rises(place: int) -> bool:
+        return at(place) <= at(place + 1)
+
     low, high = 0, len(powers) - 1
+    middle, stride = min(_EXPECTED, high - 1), 1
     while low < high:
-        middle = (low + high) // 2
-        if bound(powers[middle]) <= bound(powers[middle + 1]):
+        if rises(middle):
             high = middle
+            middle = max(middle - stride, (low + high) // 2)
         else:
             low = middle + 1
-    return bound(powers[low]), powers[low]
+            middle = min(middle + stride, (low + high) // 2)
+        stride *= 2
+    return at(low), powers[low]
 
 
 def _fold(
     step: HalfGrid, extras: list[HalfGrid], times: int, first: int, size: int
 ) -> tuple[Array, float]:
     """Return the masses at ``size`` grid points from ``first``, and the clipped mass."""
-    transform = _power(np.fft.rfft(step.wrapped(size)), times)
+    base = np.fft.rfft(step.wrapped(size))
+    # the law of many steps is smooth, so that most of its transform is negligible
+    smallest = _NEGLIGIBLE ** (2 / times)
+    large = np.flatnonzero(base.real**2 + base.imag**2 > smallest)
+    transform = np.zeros(int(np.max(large, initial=0)) + 1, dtype=base.dtype)
+    transform[large] = _power(base[large], times)
     for extra in extras:
-        transform *= np.fft.rfft(extra.wrapped(size))
-    masses = np.roll(np.fft.irfft(transform, size), -(first % size))
+        transform *= np.fft.rfft(extra.wrapped(size))[: transform.size]
+    masses = np.roll(_inverse(transform, size), -(first % size))
     clipped = -float(np.sum(np.minimum(masses, 0.0)))
-    return np.maximum(masses, 0.0), clipped
+    return np.maximum(masses, 0.0, out=masses), clipped
+
+
+def _inverse(transform: NDArray[np.complex128], size: int) -> Array:
+    """Return ``irfft(transform, size)``, in half the time if the transform is short."""
+    rows = size // _SHORT
+    if rows < 2 or 2 * transform.size > _SHORT:
+        return np.asarray(np.fft.irfft(transform, size))
+    # every rows-th value, from some one on, is a value of a short transform with shifted phases
+    phases = np.outer(np.arange(rows), np.arange(transform.size)) * (2j * math.pi / size)
+    return np.asarray(np.fft.irfft(transform / rows * np.exp(phases), _SHORT).T.ravel())
 
 
 def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
@@ -359,10 +410,93 @@ def compose(
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu > 0 else None
     if times <= LARGEST_COMPOSITION:
         extras = [law for law in (gaussian, beside) if law is not None]
+        key = (step, times, gaussian, beside, largest_grid)
+        known = _CURVES.get(key)
+        if known is not None:
+            return known
         grid = _Grid.choose(step, times, gaussian, beside, largest_grid)
         if max(grid.step_points, *grid.extra_points, 0) <= 4 * grid.size:
-            return _compose_on_grid(step, times, extras, grid, moments)
+            return _CURVES.setdefault(key, _compose_on_grid(step, times, extras, grid, moments))
     return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
+
+
+def coarse_epsilons(
+    step: SubsampledGaussian,
+    shortest: int,
+    longest: int,
+    size: int,
+    *,
+    gaussian: Callable[[int], float] = lambda times: 0.0,
+    beside: SubsampledGaussian | None = None,
+) -> Callable[[int, float], float]:
+    """Return approximate epsilons of compositions as in `compose`, to compare their lengths.
+
+    All lengths share one grid, so that a length costs no more than a transform.
+
+    Parameters
+    ----------
+    step : SubsampledGaussian
+        One sampled step.
+    shortest, longest : int
+        Numbers of compositions, at least 1.
+    size : int
+        Number of grid points.
+    gaussian : callable, optional
+        Parameter of the additional Gaussian mechanism, by the number of compositions.
+    beside : SubsampledGaussian, optional
+        One additional sampled step.
+
+    Returns
+    -------
+    callable
+        Maps a number of compositions and a delta to epsilon.
+    """
+
+    def one_by_one(times: int, delta: float) -> float:
+        mu = gaussian(times)
+        return compose(step, times, mu, beside=beside, largest_grid=size).epsilon(delta)
+
+    if step.rate == 1 or longest > LARGEST_COMPOSITION:
+        return one_by_one
+    ends = [_window(step, k, gaussian(k), beside) for k in (shortest, longest)]
+    width = max(end.high - end.low for end in ends)
+    interval = width / (size - 4)
+    laws = [(step, longest), *([] if beside is None else [(beside, 1)])]
+    points = [math.ceil(_reach(law, count) / interval) + 1 for law, count in laws]
+    if max(points) > 4 * size:
+        return one_by_one
+    grids = [pessimistic_grid(law, interval, n) for (law, _), n in zip(laws, points, strict=True)]
+    base, *others = (np.fft.rfft(grid.wrapped(size)) for grid in grids)
+    large = np.flatnonzero(base.real**2 + base.imag**2 > _NEGLIGIBLE ** (2 / shortest))
+    kept = int(np.max(large, initial=0)) + 1
+    frequencies = 2 * math.pi / (size * interval) * np.arange(kept)
+    base = base[:kept]
+    means = [grid.cumulants(interval)[0] for grid in grids]
+    fine = _reach(step, longest) / _COARSE_GRID
+    if kept < size * _SMOOTH and fine < interval / 4:
+        # take back the mean and the variance that a step gains from its grid
+        true = pessimistic_grid(step, fine, _COARSE_GRID).cumulants(fine)
+        mean, variance = (a - b for a, b in zip(grids[0].cumulants(interval), true, strict=True))
+        taken = base * np.exp(frequencies * (1j * mean + frequencies * variance / 2))
+        if np.all(np.abs(taken) <= np.sqrt(np.abs(base)) * (1 + 1e-12)):  # a small correction
+            base, means[0] = taken, true[0]
+
+    def centre(times: int) -> float:
+        return times * means[0] + gaussian(times) ** 2 / 2 + sum(means[1:])
+
+    below = max(centre(k) - end.low for k, end in zip((shortest, longest), ends, strict=True))
+
+    def shared(times: int, delta: float) -> float:
+        variance = gaussian(times) ** 2
+        transform = _power(base, times) * np.exp(-variance / 2 * frequencies * (frequencies + 1j))
+        for other in others:
+            transform = transform * other[:kept]
+        first = math.floor((centre(times) - below) / interval)
+        masses = np.roll(_inverse(transform, size), -(first % size))
+        law = LossDistribution(interval, first, np.maximum(masses, 0.0))
+        return float(law.epsilon(np.array([delta]))[0])
+
+    return shared
 
 
 def _divergence(

@@ -7,7 +7,6 @@ are families of bounds, and their curves use the best member at each point.
 
 from __future__ import annotations
 
-import functools
 import math
 from abc import abstractmethod
 from dataclasses import dataclass, field
@@ -16,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
 from audit.bounds.assumptions import (
@@ -40,7 +39,8 @@ from audit.mechanism import Losses, NoisySGD, Release
 
 Array = NDArray[np.float64]
 
-_COARSE_GRID = 1 << 16  # enough to compare lengths: the winner is computed on the full grid
+_COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
+_FINEST = 1e-3  # relative accuracy of a length
 _SMALLEST_DECADE = 12
 _TRADEOFF_DECADES = (2, 5)
 
@@ -98,33 +98,37 @@ class LengthFamilyCurve(PrivacyCurve):
         return self._lengths[decade]
 
     def _compose(self, length: int) -> PrivacyCurve:
-        mu = float(self.gaussian(np.array([float(length)]))[0])
-        return compose(self.step, length, mu, beside=self.beside)
+        return compose(self.step, length, self._mu(length), beside=self.beside)
 
     def _search(self, delta: float) -> int:
         """Minimise the epsilon of a member over lengths, on a logarithmic scale."""
         guess = self._guess(delta)
-        coarse: dict[int, float] = {}
+        shortest, longest = max(guess // 4, 1), min(4 * guess, self.longest)
+        coarse = coarse_epsilons(
+            self.step, shortest, longest, _COARSE_GRID, gaussian=self._mu, beside=self.beside
+        )
+        seen: dict[int, float] = {}
 
         def at(log_length: float) -> float:
-            length = min(max(round(math.exp(log_length)), 1), self.longest)
-            if length not in coarse:
-                mu = float(self.gaussian(np.array([float(length)]))[0])
-                coarse[length] = _coarse_epsilon(self.step, length, mu, self.beside, delta)
-            return coarse[length]
+            length = min(max(round(math.exp(log_length)), shortest), longest)
+            if length not in seen:
+                seen[length] = coarse(length, delta)
+            return seen[length]
 
-        low = math.log(max(guess / 4, 1))
-        high = math.log(min(guess * 4, self.longest))
+        low, high = math.log(shortest), math.log(longest)
         ratio = (math.sqrt(5) - 1) / 2
         for end in (low, high, math.log(guess)):
             at(end)
-        while high - low > 0.02 and math.exp(high) - math.exp(low) > 0.5:
+        while high - low > _FINEST and math.exp(high) - math.exp(low) > 0.5:
             left, right = high - ratio * (high - low), low + ratio * (high - low)
             if at(left) <= at(right):
                 high = right
             else:
                 low = left
-        return min(coarse, key=lambda length: coarse[length])
+        return min(seen, key=lambda length: seen[length])
+
+    def _mu(self, length: int) -> float:
+        return float(self.gaussian(np.array([float(length)]))[0])
 
     def _guess(self, delta: float) -> int:
         """Return the best length for the Renyi divergences, each order at its own best length."""
@@ -191,18 +195,6 @@ class LengthFamilyCurve(PrivacyCurve):
         per_step = np.asarray(self.step.renyi(alpha))
         length = self._best_by_order(alpha, per_step)
         return self._renyi_of(length, alpha, per_step)
-
-
-@functools.lru_cache(maxsize=8192)  # mechanisms that differ in their steps ask for the same lengths
-def _coarse_epsilon(
-    step: SubsampledGaussian,
-    length: int,
-    gaussian_mu: float,
-    beside: SubsampledGaussian | None,
-    delta: float,
-) -> float:
-    curve = compose(step, length, gaussian_mu, beside=beside, largest_grid=_COARSE_GRID)
-    return curve.epsilon(delta)
 
 
 @dataclass(frozen=True, eq=False)

@@ -159,14 +159,14 @@ class AdaptiveShifts:
 
     @functools.cached_property
     def _costs(self) -> tuple[Array, Array, Array]:
-        """(rho - z)_+^2 from each row to each row, for rho of c r, c r + u and c r + v."""
+        """(rho - z)_+^2 at each z (first axis) and r, for rho of c r, c r + u and c r + v."""
         rows, run = self.rows, self.run
         starts = run.contraction * rows * (1 + _UNEVEN)
 
         def squares(push: float) -> Array:
-            result = np.maximum(starts[:, None] + push - rows, 0.0) ** 2
+            result = np.maximum(starts + push - rows[:, None], 0.0) ** 2
             if push:
-                result[:, -1] = 0.0  # no larger distance occurs
+                result[-1] = 0.0  # no larger distance occurs
             return np.asarray(result)
 
         return squares(0.0), squares(run.alone), squares(run.shift)
@@ -187,9 +187,17 @@ class AdaptiveShifts:
             moments = np.array([step.log_moment(float(order)) for order in orders])
         return np.asarray(moments * (1 + 1e-9) / orders)
 
+    @functools.cached_property
+    def _memory(self) -> Array:
+        """Room for sums: to ask for fresh memory costs more than the sums."""
+        return np.empty((self.rows.size, self.rows.size))
+
     def _cheapest(self, values: Array, squares: Array, price: float) -> Array:
         """Return the smallest price of a square plus value, from each row."""
-        return np.asarray(np.min(price * squares + values, axis=1))
+        sums = self._memory
+        np.multiply(squares, price, out=sums)
+        np.add(sums, values[:, None], out=sums)
+        return np.asarray(np.min(sums, axis=0))
 
     def step(self, values: Array) -> Array:
         """Return log U_(k+1) from log U_k, both of shape (orders, rows)."""
@@ -229,7 +237,8 @@ class AdaptiveShifts:
             mean = np.minimum(mean, self._mean_of_arrivals(inner, count, run.alone))
         log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
         starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
-        squares = np.maximum(starts[:, None] - rows, 0.0) ** 2 / float(geometric(2 * log_c, count))
+        spread = float(geometric(2 * log_c, count))
+        squares = np.maximum(starts - rows[:, None], 0.0) ** 2 / spread
         return np.stack(
             [self._cheapest(v, squares, price) for v, price in zip(mean, self._prices, strict=True)]
         )
@@ -243,21 +252,23 @@ class AdaptiveShifts:
         if powers is not None:
             scale = powers[:, None, None]
             chances = chances * _DEFLATION  # a mean of negative power falls in its weights
-        # by the largest term
-        with np.errstate(divide="ignore"):
-            reached = scale * values[:, places] + np.log(chances)
-        largest = reached.max(axis=2, keepdims=True)
-        finite = np.where(np.isfinite(largest), largest, 0.0)
+        # shape (orders, numbers of meetings, rows); by the largest term
+        terms = np.take(values, places, axis=1)
+        terms *= scale
         with np.errstate(divide="ignore", over="ignore"):
-            logs = finite[..., 0] + np.log(np.exp(reached - finite).sum(axis=2))
-        return np.asarray(logs / scale[..., 0])
+            terms += np.log(chances)[:, None]
+            largest = terms.max(axis=1, keepdims=True)
+            finite = np.where(np.isfinite(largest), largest, 0.0)
+            terms -= finite
+            logs = finite[:, 0] + np.log(np.exp(terms, out=terms).sum(axis=1))
+        return np.asarray(logs / scale[:, 0])
 
     def _arrivals(self, count: int, push: float) -> tuple[Array, Integers]:
-        """Chances of some numbers of meetings, and the row that each reaches from each row."""
+        """Chances of some numbers of meetings, and the row that each (first axis) reaches."""
         rows, run = self.rows, self.run
         farthest = math.ceil(rows[-1] / push)  # from here on the largest distance is reached
         numbers, chances = meetings(count, run.rate, farthest)
-        ends = rows[:, None] + numbers * push
+        ends = rows + numbers[:, None] * push
         places = np.searchsorted(rows * (1 + _UNEVEN), ends)
         return chances, np.minimum(places, rows.size - 1)
 

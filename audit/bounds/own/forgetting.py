@@ -47,6 +47,8 @@ Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
+_NEAR = 4  # ratio of lengths that are compared on one grid
+_FINEST = 5000  # relative accuracy of a length, inverse
 _SMALLEST_DELTA = 1e-13
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
@@ -162,7 +164,8 @@ class GaussianForgettingCurve(ForgettingCurve):
 class SampledForgettingCurve(ForgettingCurve):
     """Curve for sampled batches: f_m is the composition of m steps.
 
-    The best m is searched for at delta = 0.1, 0.01, ... on first use, with coarse compositions.
+    The best m is searched for on first use, at four values of delta a decade and with coarse
+    compositions.
 
     Parameters
     ----------
@@ -172,15 +175,18 @@ class SampledForgettingCurve(ForgettingCurve):
 
     run: Run
     _members: dict[int, PrivacyCurve] = field(default_factory=dict, repr=False, kw_only=True)
-    _places: dict[int, int] = field(default_factory=dict, repr=False, kw_only=True)
+    _places: dict[float, int] = field(default_factory=dict, repr=False, kw_only=True)
 
     def member(self, place: int) -> PrivacyCurve:
         """Return the composition of the length at ``place``."""
+        count = int(self.lengths.counts[place])
+        if count == self.run.steps:
+            return self.composition
         if place not in self._members:
-            self._members[place] = self.run.composition(int(self.lengths.counts[place]))
+            self._members[place] = self.run.composition(count)
         return self._members[place]
 
-    def best_place(self, decade: int) -> int:
+    def best_place(self, decade: float) -> int:
         """Return the place of the length that is best at delta = 10^-decade, up to the search."""
         if decade not in self._places:
             self._places[decade] = self._search(10.0**-decade)
@@ -188,22 +194,24 @@ class SampledForgettingCurve(ForgettingCurve):
 
     def _search(self, delta: float) -> int:
         """Search by golden sections among the lengths with beta_m below delta."""
-        betas = self.lengths.betas
+        counts, betas = self.lengths.counts, self.lengths.betas
         first = int(np.argmax(betas < delta))  # the last one is 0
         last = betas.size - 1
-        seen: dict[int, float] = {}
+        low, high = first, max(last - 1, first)
+        whole, longest = int(counts[last]), int(counts[high])
+        near = whole <= _NEAR * longest
+        coarse = self.run.coarse_epsilons(int(counts[low]), whole if near else longest)
+        alone = coarse if near else self.run.coarse_epsilons(whole, whole)
+        seen = {last: alone(whole, delta)}
 
         def at(place: int) -> float:
             if place not in seen:
                 left = delta - float(betas[place])
-                coarse = self.run.composition(int(self.lengths.counts[place]), coarse=True)
-                seen[place] = math.inf if left <= 0 else coarse.epsilon(left)
+                seen[place] = math.inf if left <= 0 else coarse(int(counts[place]), left)
             return seen[place]
 
-        at(last)
-        low, high = first, max(last - 1, first)
         ratio = (math.sqrt(5) - 1) / 2
-        while high - low > max(2, (high + 1) // 100):
+        while high - low > max(2, (high + 1) // _FINEST):
             left = high - math.ceil(ratio * (high - low))
             right = low + math.ceil(ratio * (high - low))
             left, right = min(left, right - 1), max(right, left + 1)
@@ -225,10 +233,11 @@ class SampledForgettingCurve(ForgettingCurve):
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         result = np.full_like(delta, np.inf)
-        decades = np.clip(np.ceil(-np.log10(delta) - 1e-9), 1, _SMALLEST_DECADE).astype(int)
+        quarters = np.ceil(-4 * np.log10(delta) - 1e-9)
+        decades = np.clip(quarters / 4, 1, _SMALLEST_DECADE)
         for decade in np.unique(decades):
             here = decades == decade
-            places = {self.best_place(int(decade)), self.lengths.betas.size - 1}
+            places = {self.best_place(float(decade)), self.lengths.betas.size - 1}
             result[here] = np.min([self._epsilon_at(p, delta[here]) for p in places], axis=0)
         return result
 

@@ -15,12 +15,13 @@ without it are convex. As small batches move points no closer, c = 1.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
@@ -191,6 +192,19 @@ class Run:
             return GaussianCurve(self.ratio * math.sqrt(steps))
         accuracy = _COARSE_ACCURACY if coarse else _ACCURACY
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
+
+    def coarse_epsilons(self, shortest: int, longest: int) -> Callable[[int, float], float]:
+        """Return approximate epsilons of compositions, by number of steps and delta.
+
+        Parameters
+        ----------
+        shortest, longest : int
+            Numbers of steps.
+        """
+        if self.poisson is None:
+            step = SubsampledGaussian(self.rate, self.ratio)
+            return coarse_epsilons(step, shortest, longest, _COARSE_GRID)
+        return lambda steps, delta: self.composition(steps, coarse=True).epsilon(delta)
 
     def meetings(self, steps: ArrayLike) -> Array:
         """Return the largest number of uses of the record in ``steps`` consecutive steps."""

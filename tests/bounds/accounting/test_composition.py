@@ -5,13 +5,18 @@ import mpmath
 import numpy as np
 import pytest
 from dp_accounting.pld import pld_pmf
+from scipy.special import logsumexp
 
 from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.accounting.composition import (
     LARGEST_COMPOSITION,
     _compose_on_grid,
     _Grid,
+    _inverse,
+    _log_sum,
+    _lowest,
     _power,
+    coarse_epsilons,
     optimistic_grid,
     pessimistic_grid,
 )
@@ -213,3 +218,59 @@ def test_powers_by_squaring_are_within_the_error_that_curves_allow_for(exponent)
     exact = [complex(mpmath.mpc(z) ** exponent) for z in base]
     error = np.abs(_power(base, exponent) - np.array(exact))
     assert np.max(error) <= 4 * np.finfo(float).eps * (exponent + 64)
+
+
+@pytest.mark.parametrize("kept", [1, 100, 2048, 3000, 40000])
+def test_short_transforms_are_inverted_as_long_ones_are(kept):
+    rng = np.random.default_rng(kept)
+    transform = rng.normal(size=kept) + 1j * rng.normal(size=kept)
+    transform[0] = 1.0
+    for size in (1 << 12, 1 << 17):
+        whole = transform[: size // 2]
+        error = _inverse(whole, size) - np.fft.irfft(whole, size)
+        # some units in the last place of the largest possible value
+        assert np.max(np.abs(error)) <= 1e-14 * np.sum(np.abs(whole)) / size
+
+
+@pytest.mark.parametrize("rate", [0.0, 1e-7, 0.01, -0.01, 3.0, -700.0])
+def test_sums_of_weighted_masses_neither_overflow_nor_lose_digits(rate):
+    masses = np.random.default_rng(1).random(10_001) ** 8
+    expected = logsumexp(np.log(masses) + rate * np.arange(masses.size))
+    assert _log_sum(masses, rate) == pytest.approx(float(expected), rel=1e-12)
+
+
+def test_the_least_chernoff_bound_is_found_wherever_it_is():
+    powers = [float(t) for t in range(60)]
+    for best in range(60):
+        assert _lowest(lambda t, best=best: (t - best) ** 2, powers) == (0.0, float(best))
+
+
+def test_a_composition_in_use_is_not_computed_again():
+    step = SubsampledGaussian(0.1, 0.7)
+    first = compose(step, 50)
+    assert compose(SubsampledGaussian(0.1, 0.7), 50) is first
+    assert compose(step, 51) is not first
+    assert compose(step, 50, 0.1) is not first
+
+
+@pytest.mark.parametrize(
+    ("step", "shortest", "longest", "crossing", "beside"),
+    [
+        (SubsampledGaussian(0.1, 0.1), 20_000, 80_000, 0.0, None),
+        (SubsampledGaussian(0.1, 0.28), 1000, 18_000, 140.0, None),
+        (SubsampledGaussian(0.1, 3.0), 2, 40, 0.0, None),
+        (SubsampledGaussian(0.1, 0.5), 10, 100, 20.0, SubsampledGaussian(0.1, 0.7)),
+        (SubsampledGaussian(0.01, 90.0), 1, 3, 0.0, None),
+        (SubsampledGaussian(1.0, 0.3), 4, 16, 0.0, None),
+    ],
+)
+def test_lengths_are_compared_by_nearly_their_epsilons(step, shortest, longest, crossing, beside):
+    def gaussian(times):
+        return crossing / math.sqrt(times)
+
+    coarse = coarse_epsilons(step, shortest, longest, 1 << 14, gaussian=gaussian, beside=beside)
+    for times in (shortest, math.isqrt(shortest * longest), longest):
+        for delta in (1e-3, 1e-5, 1e-9):
+            exact = compose(step, times, gaussian(times), beside=beside).epsilon(delta)
+            # a length is chosen where epsilon is flat, so that .2 % are enough
+            assert coarse(times, delta) == pytest.approx(exact, rel=2e-3)
