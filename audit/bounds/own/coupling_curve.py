@@ -47,13 +47,15 @@ not increase |a - b|, which is at most D. With e the direction of the means:
   composition, with the loss of C_p(G(v/s)), and several steps at once
   (`audit.bounds.own.merged_batches`).
 
-Rounding. Distances are rounded up to the grid. Offsets are grouped in bins with one distance each.
-Within a bin kappa is constant, at most the least ratio p/q; mass that stays does so pointwise, and
-the remaining mass may be paired with any remaining budget of the opposite bin, so its weight is a
-ratio of the bin's masses, and no quadrature is needed. Between weights the table is interpolated by
-chords of a convex function; the mean of a chord function over a privacy loss equals that over the
-loss on the grid (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have only positive
-terms, and are increased by a bound on rounding. So every grid gives a bound.
+Rounding. Distances land on the grid (`audit.bounds.own.landing`) or are rounded up to it. Offsets
+are grouped in bins between two rows. Within a bin kappa is constant, at most the least ratio p/q;
+mass that stays does so pointwise, and the remaining mass may be paired with any remaining budget of
+the opposite bin, so its weight is a ratio of the bin's masses, and no quadrature is needed. Offsets
+u and -u' are z + u + u' apart, so the mean of x of the pairs is that of both points. Between
+weights the table is interpolated by chords of a convex function; the mean of a chord function over
+a privacy loss equals that over the loss on the grid
+(`audit.bounds.accounting.composition.pessimistic_grid`). Sums have only positive terms, and are
+increased by a bound on rounding. So every grid gives a bound, and so does any choice of options.
 
 Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A): at A = 1, s = .2, T = 100 parallel moves
 alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with local distances
@@ -122,6 +124,7 @@ _INFLATION = 4e-12  # for the rounding of closed forms
 DISTANCES = 64
 _FEWEST, _MOST = 240, 1200  # weights
 _PER_LOSS = 0.15  # spacing of weights, in standard deviations of a stretch's privacy loss
+_PER_LOSS_ALONE = 0.25  # likewise, of single steps on sampled batches
 _RANGE_DELTA = 1e-9  # weights reach to the epsilon at this delta
 _LARGEST_RANGE = 300.0
 _WIDTH = 0.15  # noise of merged steps, in units of the top
@@ -152,17 +155,42 @@ class ClosedForms:
         values = np.ones((self.grid.last + 1, self.grid.count + 1))
         rows = self.grid.distances + 1
         if self.run.rate == 1:
-            mus = self._parallel(covered)
-            values[:rows] = gaussian_delta(self.grid.log_weights, mus[:, None])
+            values[:rows] = self._normal(self._parallel(covered))
         lengths, alive, profiles = self._reflected
-        for j, length in enumerate(lengths):
-            if length > covered:
-                break
-            places = np.searchsorted(self._distances, self._grown(covered - length))
+        used = int(np.searchsorted(lengths, covered, side="right"))
+        # from the largest distance all starts are alike
+        apart = self.run.tracked(covered - lengths[:used])
+        alike = 0 if self.grid.open_end else int(np.count_nonzero(apart >= self.run.diameter))
+        if alike:
+            np.minimum(values, self._from_largest[alike - 1], out=values)
+        for j in range(alike, used):
+            places = np.searchsorted(self._distances, self._grown(covered - int(lengths[j])))
             beyond = (places >= self._distances.size) & self.grid.open_end
             chances = np.where(beyond, 1.0, alive[j][np.minimum(places, self._distances.size - 1)])
             np.minimum(values[:rows], chances[:, None] + profiles[j], out=values[:rows])
         return np.minimum(values * (1 + _INFLATION), 1.0)
+
+    @cached_property
+    def _from_largest(self) -> Array:
+        """Least bound from the largest distance by the first lengths, for each number of them."""
+        _, alive, profiles = self._reflected
+        return np.asarray(np.minimum.accumulate(alive[:, -1:] + profiles, axis=0))
+
+    def _normal(self, mus: Array) -> Array:
+        """Return delta of G(mu) at each weight, computed once for each mu of consecutive calls."""
+        kept = {float(mu): self._rows[float(mu)] for mu in mus if float(mu) in self._rows}
+        fresh = np.array(sorted({float(mu) for mu in mus} - set(kept)))
+        if fresh.size:
+            found = gaussian_delta(self.grid.log_weights, fresh[:, None])
+            kept.update(zip(fresh.tolist(), found, strict=True))
+        self._rows.clear()
+        self._rows.update(kept)
+        return np.stack([kept[float(mu)] for mu in mus])
+
+    @cached_property
+    def _rows(self) -> dict[float, Array]:
+        """Rows of the last call of `_normal`, by mu."""
+        return {}
 
     def _grown(self, steps: int) -> Array:
         """Return the largest distance after ``steps`` steps of shared noise, from each distance."""
@@ -175,7 +203,7 @@ class ClosedForms:
         """Return the parameter of parallel moves to distance 0 at the end, from each distance."""
         period = self.run.period
         # the best lengths begin just after a use of the record
-        cycles = np.unique(np.rint(np.geomspace(1, max(covered / period, 1), _SHIFTS)))
+        cycles = np.rint(np.geomspace(1, max(self.run.steps / period, 1), _SHIFTS))
         lengths = np.unique(np.append(np.minimum(cycles * period, covered), covered))
         starts = np.stack([self._grown(covered - int(length)) for length in lengths], axis=1)
         return np.asarray(np.sqrt(cyclic_squares(self.run, lengths, starts).min(axis=1)))
@@ -187,7 +215,7 @@ class ClosedForms:
         return np.asarray(self.grid.top * np.arange(count + 1) / count)
 
     @cached_property
-    def _reflected(self) -> tuple[list[int], Array, Array]:
+    def _reflected(self) -> tuple[Array, Array, Array]:
         """Lengths j, h_j of each of the finer distances, and delta_(f_j) at each weight."""
         run, grid = self.run, self.grid
         walk = walk_of(run.contraction, run.noise, run.diameter, grid.top)
@@ -197,7 +225,7 @@ class ClosedForms:
         every = max(-(-longest // (_SAMPLED_LENGTHS if sampled else _LENGTHS)), 1)
         count = longest // every
         if count == 0:
-            return [], np.empty((0, 0)), np.empty((0, 0))
+            return np.empty(0), np.empty((0, 0)), np.empty((0, 0))
         alive = walk.merged(merged).chances(self._distances, every, count)
         lengths = [merged * every * (j + 1) for j in range(count)]
         if sampled:
@@ -210,7 +238,7 @@ class ClosedForms:
         else:
             mus = run.ratio * np.sqrt(run.meetings(lengths))
             profiles = gaussian_delta(grid.log_weights, mus[:, None])
-        return lengths, alive, profiles
+        return np.array(lengths), alive, profiles
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,9 +248,9 @@ class Table:
     Parameters
     ----------
     run : Run
-        Run of the largest length, and grid of the recursion.
+        Run of the largest length.
     grid : Grid
-        Run of the largest length, and grid of the recursion.
+        Distances and weights.
     merged : int
         Number of steps merged into one.
     lengths : tuple of int
@@ -334,16 +362,18 @@ def grid_of(
     top, open_end = reach(run)
     largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
-        wanted = largest / (_PER_LOSS * max(_spread(s) for s in layouts(run, merged, 0.0)[0]))
+        wanted = largest / max(_spacing(s) for s in layouts(run, merged, 0.0)[0])
         weights = int(min(max(wanted, _FEWEST), _MOST))
     return Grid(top, distances or DISTANCES, largest / weights, weights, open_end)
 
 
-def _spread(stretch: Stretch) -> float:
-    """Return about the standard deviation of the privacy loss of a stretch, from distance 0."""
-    if stretch.rate < 1 < stretch.count:
-        return stretch.rate * math.sqrt(stretch.count) * math.sqrt(math.expm1(stretch.ratio**2))
-    return stretch.parallel(0.0, 0.0)
+def _spacing(stretch: Stretch) -> float:
+    """Return the spacing of weights that suits the privacy loss of a stretch from distance 0."""
+    if stretch.rate == 1:
+        return _PER_LOSS * stretch.parallel(0.0, 0.0)
+    square = math.expm1(min(stretch.ratio**2, 700.0))
+    deviation = stretch.rate * math.sqrt(stretch.count * square)
+    return (_PER_LOSS if stretch.merged else _PER_LOSS_ALONE) * deviation
 
 
 def coupling_curve(
@@ -380,7 +410,7 @@ def coupling_curves(
     for merged, members in shared.items():
         longest = max(members)
         grid = grid_of(runs[longest], known[longest], merged, distances, weights)
-        if run.rate < 1 and merged == 1 and run.noise < grid.top / grid.distances:
+        if run.rate < 1 and merged == 1 and run.noise < grid.width:
             continue  # rounding distances up cancels the gain of each step
         table = Table(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))

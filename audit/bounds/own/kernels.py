@@ -43,19 +43,19 @@ def mirror(values: Array, growth: Array, table: Array) -> None:
 
 @compiled
 def weigh(
-    source: Array, right: Array, left: Array, rest: float, stride: int, result: Array
+    source: Array, right: Array, left: Array, rest: float, stride: int, first: int, result: Array
 ) -> None:
-    """Set ``result`` to the mean of H over a step's privacy loss.
+    """Set ``result`` to the mean of H over a step's privacy loss, from weight ``first`` on.
 
     ``right[l]`` is the chance of the loss l stride h, which divides the weight by its exponential,
     ``left[l]`` that of its opposite, and ``rest`` that of an infinite one.
     """
     count = result.shape[0]
-    middle = (source.shape[0] - 1) // 2
+    start = (source.shape[0] - 1) // 2 + first
     for j in range(count):
         result[j] = rest
-    _add_shifted(source, right, 0, middle, -stride, result)
-    _add_shifted(source, left, 1, middle, stride, result)
+    _add_shifted(source, right, 0, start, -stride, result)
+    _add_shifted(source, left, 1, start, stride, result)
 
 
 @compiled_inline
@@ -87,47 +87,55 @@ def _add_shifted(
 
 
 @compiled
-def reflect(
-    table: Array,
-    near: int,
-    far: Integers,
-    right_mass: Array,
-    left_mass: Array,
+def reflection_terms(
+    right: Array,
+    left: Array,
+    right_low: Array,
+    left_low: Array,
     largest: Array,
     powers: Integers,
     spacing: float,
-    best: Array,
-    result: Array,
-) -> None:
-    """Set ``result`` to the cost of reflection, each bin at the best of its local weights.
+    reach: int,
+) -> tuple[Integers, Integers, Array]:
+    """Return the terms of a reflection's cost that do not depend on the table.
 
-    Bin b holds the offsets beyond the midpoint in an interval: ``right_mass[b]`` of p and
-    ``left_mass[b]`` of q there, and the mirror image on the other side. For a factor
-    kappa = e^(k h), k in ``powers`` (rising from 0), of at most e^largest[b]: pairs at distance
-    r_near and weight g/kappa take kappa q of the mass p on the right, and all the mass on the left;
-    the rest of p is paired with the other side, at distance r_far[b], and all of what the budget
-    there has left.
+    Bin b holds the offsets beyond the midpoint in an interval: ``right[b]`` of p and ``left[b]`` of
+    q there, and the mirror image on the other side. For a factor kappa = e^(k h), k in ``powers``
+    (rising from 0), of at most e^largest[b]: pairs at the near distance and weight g/kappa take
+    kappa q of the mass p on the right, and all the mass on the left; the rest of p is paired with
+    the other side, at a far distance, and all of what the budget there has left. ``right_low`` and
+    ``left_low`` are the integrals of (1 - x)(1 - k) over p, from below, and over q, from above
+    (`audit.bounds.own.landing`); x of a pair is the mean of those of its two points.
+
+    Returns
+    -------
+    begins : ndarray
+        First term of each bin, and the number of terms.
+    shifts : ndarray
+        Shifts along the grid of the near and of the far weights, per term.
+    masses : ndarray
+        Masses at the near distance; at the upper far one and both weights around that of the rest;
+        and at the lower far one, likewise.
     """
-    count = result.shape[0]
-    middle = (table.shape[1] - 1) // 2
-    reach = middle - count
-    close = table[near]
-    for j in range(count):
-        result[j] = 0.0
-    for b in range(right_mass.shape[0]):
-        p, q = right_mass[b], left_mass[b]
+    bins = right.shape[0]
+    begins = np.zeros(bins + 1, np.int64)
+    shifts = np.empty((bins * powers.shape[0], 2), np.int64)
+    masses = np.empty((bins * powers.shape[0], 5))
+    n = 0
+    for b in range(bins):
+        begins[b] = n
+        p, q = right[b], left[b]
         if p <= 0.0:
             continue
-        apart = table[far[b]]
         for a in range(powers.shape[0]):
             kappa = np.exp(powers[a] * spacing)
             if a > 0 and (powers[a] * spacing > largest[b] or kappa * q > p or q < 1e-7 * p):
                 break
             rest = max(p - kappa * q, 0.0)
-            here = p + q - rest
-            place, share = 0.0, 0.0
+            place, share, down = 0.0, 0.0, 0.0
             if rest > 0.0:
-                weight = (p - q / kappa) / rest
+                budget = p - q / kappa
+                weight = budget / rest
                 if weight <= 0.0:
                     place = -float(reach)
                 else:
@@ -139,41 +147,109 @@ def reflect(
                     else:
                         share = (weight * np.exp(-place * spacing) - 1) / np.expm1(spacing)
                         share = min(max(share, 0.0), 1.0)
-            first, second = middle - powers[a], middle + int(place)
-            low, high = rest * (1 - share), rest * share
-            # slices show the compiler that no index is negative, so that it makes vectors
-            met = close[first : first + count]
-            left, right = apart[second : second + count], apart[second + 1 : second + 1 + count]
-            if a == 0:
-                for j in range(count):
-                    best[j] = here * met[j] + (low * left[j] + high * right[j])
-            else:
-                for j in range(count):
-                    best[j] = min(best[j], here * met[j] + (low * left[j] + high * right[j]))
+                    mine = min(max((right_low[b] - kappa * left_low[b]) / rest, 0.0), 1.0)
+                    other = min(max((right_low[b] - left_low[b] / kappa) / budget, 0.0), 1.0)
+                    down = rest * (mine + other) / 2
+            up = rest - down
+            shifts[n, 0], shifts[n, 1] = -powers[a], int(place)
+            masses[n, 0] = p + q - rest
+            masses[n, 1], masses[n, 2] = up * (1 - share), up * share
+            masses[n, 3], masses[n, 4] = down * (1 - share), down * share
+            n += 1
+    begins[bins] = n
+    return begins, shifts[:n].copy(), masses[:n].copy()
+
+
+@compiled_inline
+def _add_term(
+    close: Array,
+    above: Array,
+    below: Array,
+    shift: Integers,
+    mass: Array,
+    low: int,
+    high: int,
+    least: bool,
+    result: Array,
+) -> None:
+    """Add a term of a reflection's cost at some weights, or lower ``result`` to it if ``least``."""
+    middle = (close.shape[0] - 1) // 2
+    count = high - low
+    first, second = middle + low + shift[0], middle + low + shift[1]
+    m, h0, h1, l0, l1 = mass[0], mass[1], mass[2], mass[3], mass[4]
+    # slices show the compiler that no index is negative, so that it makes vectors
+    met, values = close[first : first + count], result[low:high]
+    a0, a1 = above[second : second + count], above[second + 1 : second + 1 + count]
+    b0, b1 = below[second : second + count], below[second + 1 : second + 1 + count]
+    if least:
         for j in range(count):
-            result[j] += best[j]
+            apart = (h0 * a0[j] + h1 * a1[j]) + (l0 * b0[j] + l1 * b1[j])
+            values[j] = min(values[j], m * met[j] + apart)
+    else:
+        for j in range(count):
+            apart = (h0 * a0[j] + h1 * a1[j]) + (l0 * b0[j] + l1 * b1[j])
+            values[j] += m * met[j] + apart
 
 
 @compiled
-def reflect_merged(
-    table: Array, after: Array, far: Integers, right_mass: Array, left_mass: Array, result: Array
+def reflect(
+    table: Array,
+    near: int,
+    far: Integers,
+    begins: Integers,
+    shifts: Integers,
+    masses: Array,
+    low: int,
+    high: int,
+    longest: int,
+    result: Array,
 ) -> None:
-    """Set ``result`` to the cost of reflection over merged steps, at one weight.
+    """Set ``result`` to the cost of reflection, for the weights from ``low`` to before ``high``.
 
-    ``after`` is the cost of composition over the merged steps. What meets is charged ``after``;
-    what stays apart is charged no less, so that the charge rises with the distance.
+    ``far[b]`` is the upper far distance of bin b; `reflection_terms` returns its terms. With
+    ``longest`` = 0 a bin is taken at its best term at each weight. Otherwise it is taken at the
+    term that is the best in the middle of a block of weights. Blocks are short near weight 1, where
+    the best term changes fastest, and have up to ``longest`` weights.
     """
-    count = result.shape[0]
     middle = (table.shape[1] - 1) // 2
-    for j in range(count):
+    close = table[near]
+    best = np.empty(high if longest == 0 else 0)
+    for j in range(low, high):
         result[j] = 0.0
-    for b in range(right_mass.shape[0]):
-        p, q = right_mass[b], left_mass[b]
-        apart = max(p - q, 0.0)
-        met = p + q - apart
-        source = table[far[b], middle : middle + count]
-        for j in range(count):
-            result[j] += met * after[j] + apart * max(source[j], after[j])
+    for b in range(far.shape[0]):
+        if begins[b] == begins[b + 1]:
+            continue
+        above, below = table[far[b]], table[far[b] - 1]
+        if longest == 0:
+            for j in range(low, high):
+                best[j] = np.inf
+            for t in range(begins[b], begins[b + 1]):
+                _add_term(close, above, below, shifts[t], masses[t], low, high, True, best)
+            for j in range(low, high):
+                result[j] += best[j]
+            continue
+        begin, block, chosen = low, low, -1
+        while begin < high:
+            following = min(block + min(1 + block // 3, longest), high)
+            first, least = -1, np.inf
+            if block < high:
+                first, last = begins[b], begins[b + 1]
+                if chosen >= 0:  # the best term moves little from block to block
+                    first, last = max(first, chosen - 2), min(last, chosen + 3)
+                j = middle + (block + following) // 2
+                for t in range(first, last):
+                    at = j + shifts[t, 1]
+                    cost = masses[t, 0] * close[j + shifts[t, 0]]
+                    cost += masses[t, 1] * above[at] + masses[t, 2] * above[at + 1]
+                    cost += masses[t, 3] * below[at] + masses[t, 4] * below[at + 1]
+                    if cost < least:
+                        first, least = t, cost
+            if first != chosen:
+                if chosen >= 0:
+                    shift, mass = shifts[chosen], masses[chosen]
+                    _add_term(close, above, below, shift, mass, begin, block, False, result)
+                begin, chosen = block, first
+            block = following
 
 
 @compiled

@@ -30,22 +30,25 @@ A stretch of q steps has these options; C is composition with q steps of C_p(G(v
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.bounds.accounting.composition import compose, pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.own.kernels import PADDING, mirror, reflect_merged, weigh
+from audit.bounds.own.kernels import PADDING, mirror, weigh
+from audit.bounds.own.landing import Landing, landed, rising
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.recursion import (
     Grid,
     Loss,
+    MergedReflection,
+    Options,
+    Rounds,
     Step,
     Stretch,
     gaussian_loss,
-    interval_mass,
     near_rows,
     round_up,
     rounded_loss,
@@ -54,7 +57,6 @@ from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.curves.base import PrivacyCurve
 
 Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _COARSE = 1 << 14  # grid points of a composition
 _WIDEST = 2.5  # parameter of parallel moves that are tried
@@ -63,17 +65,13 @@ _SHARES = (0.2, 0.5)  # of the noise, for composition
 _TAIL = 1e-14  # delta of the largest loss of a composition
 
 
-Moves = list[tuple[int, Loss]]
-Masses = list[tuple[int, Integers, Array, Array]]
-
-
 @dataclass(frozen=True, eq=False)
 class _Divided:
-    """Loss of the composition, and options of the walk from each row."""
+    """Loss of the composition, and options of the walk without pushes."""
 
     loss: Loss
-    moves: list[Moves]
-    masses: list[Masses]
+    moves: list[Options]
+    reflections: list[MergedReflection]
 
 
 class MergedBatches:
@@ -93,26 +91,36 @@ class MergedBatches:
         self.step = SubsampledGaussian(stretch.rate, stretch.ratio)
         self.composition = compose(self.step, stretch.count, largest_grid=_COARSE)
         self.composed = self._composition_loss(self.composition)
-        numbers, self.chances = meetings(stretch.count, stretch.rate, stretch.count)
-        self.pushes = numbers * stretch.shift
-        ends = rows[:, None] + self.pushes
-        self.arrivals = np.minimum(np.searchsorted(rows, ends), grid.last)
+        numbers, chances = meetings(stretch.count, stretch.rate, stretch.count)
+        pushes = np.asarray(numbers * stretch.shift, dtype=np.float64)
         self.nears = near_rows(grid, stretch)
         self.reflected = reflected_steps(grid, stretch)
         self.starts = stretch.contraction * rows
         self.kept = np.minimum(np.searchsorted(rows, self.starts), grid.last)
-        self.moves = [self._moves(start, stretch.noise) for start in self.starts]
-        self.masses = [
-            [
-                (near, *self._reflection(row, near, stretch.noise))
-                for near in self.nears
-                if rows[near] <= rows[row]
-            ]
-            for row in range(rows.size)
-        ]
+        divided, noise = stretch.landing(grid.width)
+        self.free, self.pushed = (
+            np.einsum(
+                "ijk,j->ik",
+                landed(starts[:, None] + pushes, rows, grid.last, divided.reached),
+                chances,
+            )
+            for starts in (self.starts, rows)
+        )
+        self.moves = [self._moves(start, noise) for start in self.starts]
+        self.reflections = self._reflections(pushes, chances, noise, divided)
         self.growth = np.exp(grid.log_weights)
-        self.divided = [
-            divided for share in _SHARES if (divided := self._divided(share)) is not None
+        self.rounds = Rounds()
+        found = [self._divided(share) for share in _SHARES]
+        self.divided = [one for one in found if one is not None]
+
+    def _reflections(
+        self, pushes: Array, chances: Array, noise: float, divided: Landing
+    ) -> list[MergedReflection]:
+        return [
+            MergedReflection.of(
+                self.grid, near, pushes, chances, self.stretch.contraction, noise, divided.reached
+            )
+            for near in self.nears
         ]
 
     def _divided(self, share: float) -> _Divided | None:
@@ -122,17 +130,10 @@ class MergedBatches:
         loss = self._composition_loss(compose(step, stretch.count, largest_grid=_COARSE))
         if loss is None:
             return None
-        noise = stretch.noise * math.sqrt(1 - share)
-        moves = [self._moves(start, noise) for start in self.starts]
-        masses = [
-            [
-                (near, *self._reflection(row, near, noise, pushed=False))
-                for near in self.nears
-                if grid.rows[near] < grid.rows[row]
-            ]
-            for row in range(grid.rows.size)
-        ]
-        return _Divided(loss, moves, masses)
+        rest = replace(stretch, noise=stretch.noise * math.sqrt(1 - share))
+        moves = [self._moves(start, rest.noise) for start in self.starts]
+        divided, noise = rest.landing(grid.width)
+        return _Divided(loss, moves, self._reflections(np.zeros(1), np.ones(1), noise, divided))
 
     def _composition_loss(self, composition: PrivacyCurve) -> Loss | None:
         grid = self.grid
@@ -142,7 +143,7 @@ class MergedBatches:
             return None
         return rounded_loss(pessimistic_grid(composition, grid.spacing, points), 1)
 
-    def _moves(self, start: float, noise: float) -> Moves:
+    def _moves(self, start: float, noise: float) -> Options:
         """List the rows to move to from a distance, and the loss of each move."""
         rows = self.grid.rows
         ends = np.flatnonzero((rows < start) & (rows >= start - _WIDEST * noise))
@@ -151,25 +152,7 @@ class MergedBatches:
             loss = gaussian_loss((start - rows[end]) / noise, self.grid)
             if loss is not None:
                 found.append((int(end), loss))
-        return found
-
-    def _reflection(
-        self, row: int, near: int, noise: float, pushed: bool = True
-    ) -> tuple[Integers, Array, Array]:
-        """Return the rows of the far distances, and the masses on either side."""
-        grid, stretch = self.grid, self.stretch
-        rows = grid.rows
-        edges = rows if grid.open_end else rows[:-1]
-        bins = np.append(edges, math.inf) / 2
-        low, high = bins[:-1], bins[1:]
-        right, left = np.zeros(low.size), np.zeros(low.size)
-        pushes = zip(self.pushes, self.chances, strict=True) if pushed else [(0.0, 1.0)]
-        for push, chance in pushes:
-            half = (stretch.contraction * (rows[row] - rows[near]) + push) / 2
-            right += chance * interval_mass(low, high, half, noise)
-            left += chance * interval_mass(low, high, -half, noise)
-        far = np.minimum(np.arange(1, low.size + 1) + near, grid.last).astype(np.int64)
-        return far, right, left
+        return Options(found)
 
     def last(self) -> Array:
         """Return the bound if this stretch is the last one: composition from distance 0."""
@@ -180,6 +163,7 @@ class MergedBatches:
     def before(self, values: Array) -> Array:
         """Return the bound with this stretch before what ``values`` bounds."""
         grid = self.grid
+        values = rising(values)
         count = grid.count + 1
         table = np.empty((grid.last + 1, 2 * PADDING * grid.count + 1))
         mirror(values, self.growth, table)
@@ -187,39 +171,30 @@ class MergedBatches:
         if self.composed is not None:
             loss = self.composed
             for row in range(grid.last + 1):
-                weigh(table[row], loss.right, loss.left, loss.rest, loss.stride, shared[row])
+                weigh(table[row], loss.right, loss.left, loss.rest, loss.stride, 0, shared[row])
             if grid.open_end:
                 shared[-1] = 1.0
-        pushed = np.empty((grid.rows.size, table.shape[1]))
-        for row in range(grid.rows.size):
-            np.dot(self.chances, table[self.arrivals[row]], out=pushed[row])
+        pushed = self.pushed @ table
+        free = self.free @ values
         result = np.ones_like(values)
-        cost = np.empty(count)
-        middle = PADDING * grid.count
+        every = self.rounds.every()
         for row in range(grid.rows.size):
-            best = shared[self.kept[row]].copy()
-            np.minimum(best, pushed[self.kept[row], middle : middle + count], out=best)
-            for end, loss in self.moves[row]:
-                weigh(pushed[end], loss.right, loss.left, loss.rest, loss.stride, cost)
-                np.minimum(best, cost, out=best)
-            for near, far, right, left in self.masses[row]:
-                reflect_merged(table, shared[near], far, right, left, cost)
-                np.minimum(best, cost, out=best)
-            result[row] = best
+            np.minimum(shared[self.kept[row]], free[row], out=result[row])
+            self.moves[row].lower(pushed, result[row], every)
+        for reflection in self.reflections:
+            reflection.lower(values, shared[reflection.near], result)
         halves = np.empty_like(table)
         part = np.ones_like(values)
         for divided in self.divided:
             loss = divided.loss
             for row in range(grid.rows.size):
-                weigh(table[row], loss.right, loss.left, loss.rest, loss.stride, part[row])
-            mirror(np.minimum(part, 1.0), self.growth, halves)
+                weigh(table[row], loss.right, loss.left, loss.rest, loss.stride, 0, part[row])
+            part[:] = rising(np.minimum(part, 1.0))
+            mirror(part, self.growth, halves)
             for row in range(grid.rows.size):
-                for end, move in divided.moves[row]:
-                    weigh(halves[end], move.right, move.left, move.rest, move.stride, cost)
-                    np.minimum(result[row], cost, out=result[row])
-                for near, far, right, left in divided.masses[row]:
-                    reflect_merged(halves, part[near], far, right, left, cost)
-                    np.minimum(result[row], cost, out=result[row])
+                divided.moves[row].lower(halves, result[row], every)
+            for reflection in divided.reflections:
+                reflection.lower(part, part[reflection.near], result)
         lower(values, result, self.reflected, self.nears, open_end=self.grid.open_end)
         return round_up(np.minimum.accumulate(result, axis=1))
 

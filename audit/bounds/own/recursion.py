@@ -45,7 +45,15 @@ from scipy.special import ndtr
 from audit.bounds.accounting.composition import HalfGrid, pessimistic_grid
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.own.kernels import PADDING, mirror, reflect, reflect_merged, split, weigh
+from audit.bounds.own.kernels import (
+    PADDING,
+    mirror,
+    reflect,
+    reflection_terms,
+    split,
+    weigh,
+)
+from audit.bounds.own.landing import Landing, bin_masses, landed, landing, rising
 from audit.bounds.own.parallel_moves import taut_string
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import Run
@@ -65,8 +73,15 @@ _NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides
 _LOCAL_UNITS, _NEAR_UNITS = 120, 32  # the coarsest grids that these are taken from
 _INFLATION = 4e-12  # sums of up to 10^4 positive terms, relative
 _ABSOLUTE = 1e-16  # absolute error of differences from 1
-_WEAK = 0.5  # A = v D/s^2, v the mean push
+_WEAK, _STRONG = 0.5, 1.5  # A = v D/s^2, v the mean push
 _MOST_ALONE = 16  # sampled steps that are also taken one at a time
+_FEWEST_MERGED = 4  # fewer gain little for moderate pushes, and are taken one at a time
+_FARTHEST = 8.3  # offsets in one bin, in deviations beyond their mean; their mass is below 1e-16
+_SHARED = 32  # weights that share the choice of a local weight on sampled batches
+_DEAD = 1e-14  # bounds this close to 0 or 1 do not matter for the choice of options
+_MARGIN = 24  # of the weights are added on both sides of those at which an option is the best
+_FIRST = 12  # rounds in which all options are computed; then their
+_GROWTH = 1.2  # of the numbers of rounds in which all options are computed
 _CONVERGED = 1e-3  # relative change of delta; it moves epsilon in the fourth digit
 
 
@@ -102,6 +117,18 @@ class Stretch:
     def merged(self) -> bool:
         """Whether the stretch has more than one step."""
         return self.count > 1
+
+    @property
+    def step_noise(self) -> float:
+        """Noise s of one step."""
+        log_c = math.log(self.contraction) / self.count if self.contraction > 0 else -700.0
+        return self.noise / math.sqrt(float(geometric(2 * log_c, self.count)))
+
+    def landing(self, width: float) -> tuple[Landing, float]:
+        """Divide the last step's noise; return the division, and the noise without its rest."""
+        divided = landing(width, self.step_noise)
+        rest = self.step_noise**2 - divided.first**2
+        return divided, math.sqrt(self.noise**2 - rest)
 
     def parallel(self, start: float, end: float) -> float:
         """Return the parameter of moving from distance ``start`` to ``end``; 0 if it is free."""
@@ -160,11 +187,11 @@ def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], 
             ratio=run.ratio,
         )
         single = Stretch(1, run.contraction, run.shift, run.noise, rate=run.rate, ratio=run.ratio)
-        if merged == 1:
-            return ((single,),)
         # for weak pushes single steps gain little and take most of the time
-        weak = run.rate * run.shift * run.diameter <= _WEAK * run.noise**2
-        alone = merged <= _MOST_ALONE and not weak
+        strength = run.rate * run.shift * run.diameter / run.noise**2
+        if merged == 1 or (merged < _FEWEST_MERGED and _WEAK < strength <= _STRONG):
+            return ((single,),)
+        alone = merged <= _MOST_ALONE and strength > _WEAK
         return ((several,), (single,) * merged) if alone else ((several,),)
     if length == 1:
         return ((_repeated(run, merged, run.shift, 1),),)
@@ -208,6 +235,11 @@ class Grid:
     def rows(self) -> Array:
         """Distances r_i."""
         return np.asarray(self.top * np.arange(self.distances + 1) / self.distances)
+
+    @property
+    def width(self) -> float:
+        """Difference of consecutive distances."""
+        return self.top / self.distances
 
     @property
     def last(self) -> int:
@@ -272,46 +304,198 @@ def rounded_loss(grid: HalfGrid, stride: int) -> Loss:
 
 
 @dataclass(frozen=True, eq=False)
-class _Reflection:
-    """Bins of one reflection, and the rows of the resulting distances."""
+class Reflection:
+    """Reflection of one step: rows of the upper far distances, and `reflection_terms`."""
 
     near: int
     far: Integers
-    right_mass: Array
-    left_mass: Array
-    largest: Array
+    begins: Integers
+    shifts: Integers
+    masses: Array
+
+
+class Options:
+    """Moves and reflections from one distance, of which those that do not win can be left out.
+
+    Any subset of options gives a bound. Which of them is the best at a weight changes slowly from
+    round to round.
+
+    Parameters
+    ----------
+    moves : sequence of tuple
+        Rows to move to in parallel, each with the loss of the move.
+    reflections : sequence of Reflection
+        Reflections of one step.
+    longest : int, default: 0
+        Weights that may share the choice of a local weight; 0 if each has its own.
+    """
+
+    def __init__(
+        self,
+        moves: Sequence[tuple[int, Loss]],
+        reflections: Sequence[Reflection] = (),
+        longest: int = 0,
+    ) -> None:
+        self.moves, self.reflections = tuple(moves), tuple(reflections)
+        self.longest = longest
+        self.used: list[tuple[int, int, int]] = []
+
+    def lower(self, table: Array, result: Array, every: bool) -> None:
+        """Lower ``result`` to the cost of the options.
+
+        Parameters
+        ----------
+        table : ndarray
+            The table of `audit.bounds.own.kernels` after the options.
+        result : ndarray
+            Bounds at the weights of the grid.
+        every : bool
+            Whether to compute all options at all weights, and to note where each is the best.
+            Otherwise each is computed near those weights only.
+        """
+        if not every:
+            cost = np.empty_like(result)
+            for option, low, high in self.used:
+                self._cost(option, table, low, high, cost)
+                np.minimum(result[low:high], cost[low:high], out=result[low:high])
+            return
+        count, size = len(self.moves) + len(self.reflections), result.size
+        if count == 0:
+            return
+        costs = np.empty((count, size))
+        for option in range(count):
+            self._cost(option, table, 0, size, costs[option])
+        best = costs.min(axis=0)
+        live = (best < result) & (best > _DEAD) & (best < 1 - _DEAD)
+        np.minimum(result, best, out=result)
+        margin = size // _MARGIN
+        self.used = []
+        for option, wins in enumerate((costs <= best) & live):
+            places = np.flatnonzero(wins)
+            if places.size:
+                low, high = int(places[0]) - margin, int(places[-1]) + 1 + margin
+                self.used.append((option, max(low, 0), min(high, size)))
+
+    def _cost(self, option: int, table: Array, low: int, high: int, cost: Array) -> None:
+        """Compute the cost of an option at the weights from ``low`` to before ``high``."""
+        if option < len(self.moves):
+            row, loss = self.moves[option]
+            chances = (loss.right, loss.left, loss.rest, loss.stride)
+            weigh(table[row], *chances, low, cost[low:high])
+        else:
+            r = self.reflections[option - len(self.moves)]
+            terms = (r.far, r.begins, r.shifts, r.masses)
+            reflect(table, r.near, *terms, low, high, self.longest, cost)
+
+
+class Rounds:
+    """Rounds in which all options are computed: the first few, then in a geometric sequence."""
+
+    def __init__(self) -> None:
+        self.done, self.next = 0, 0
+
+    def every(self) -> bool:
+        """Count a round; return whether to compute all options in it."""
+        now = self.done >= self.next
+        self.done += 1
+        if now:
+            self.next = self.done if self.done < _FIRST else math.ceil(_GROWTH * self.done)
+        return now
+
+
+def reflection_of(
+    grid: Grid, gap: float, near: int, divided: Landing, powers: Integers
+) -> Reflection:
+    """Reflect two means that are ``gap`` plus the near distance apart."""
+    std, half = divided.first, gap / 2
+    edges = grid.rows / 2
+    # all offsets above the last edge that matters are in one bin
+    bins = min(int(np.searchsorted(edges, half + _FARTHEST * std)), grid.distances)
+    right, right_low, _ = bin_masses(edges, half, std)
+    left, _, left_low = bin_masses(edges, -half, std)
+    far = np.arange(1, grid.distances + 1) + near
+    for low in (right_low, left_low):
+        low[far > grid.distances] = 0.0
+        low *= divided.reached
+    right, left, right_low, left_low = (
+        np.append(values[:bins], rest)
+        for values, rest in (
+            (right, ndtr((half - edges[bins]) / std)),
+            (left, ndtr((-half - edges[bins]) / std)),
+            (right_low, 0.0),
+            (left_low, 0.0),
+        )
+    )
+    terms = reflection_terms(
+        right,
+        left,
+        right_low,
+        left_low,
+        2 * half * edges[: bins + 1] / std**2,
+        powers,
+        grid.spacing,
+        (PADDING - 1) * grid.count - 1,
+    )
+    far = np.append(np.minimum(far[:bins], grid.last), grid.last)
+    return Reflection(near, far.astype(np.int64), *terms)
 
 
 @dataclass(frozen=True, eq=False)
-class _Options:
-    """Options from one distance before the noise of a stretch."""
+class MergedReflection:
+    """Reflection over a stretch beyond a local distance, from all rows from ``near`` on.
 
-    free: int
-    moves: tuple[tuple[int, Loss], ...]
-    reflections: tuple[_Reflection, ...]
+    Parameters
+    ----------
+    near : int
+        Row of the local distance.
+    met : ndarray
+        Probability of coming to the local distance, shape (rows,).
+    apart : ndarray
+        Probabilities of the others' rows, shape (rows, all rows).
+    """
 
+    near: int
+    met: Array
+    apart: Array
 
-def interval_mass(low: Array, high: Array, mean: float, std: float) -> Array:
-    """Return the normal probability of intervals, accurate on either side of the mean."""
-    a, b = (low - mean) / std, (high - mean) / std
-    return np.asarray(np.where(a > 0, ndtr(-a) - ndtr(-b), ndtr(b) - ndtr(a)))
+    @classmethod
+    def of(
+        cls,
+        grid: Grid,
+        near: int,
+        pushes: Array,
+        chances: Array,
+        contraction: float,
+        std: float,
+        reached: float,
+    ) -> MergedReflection:
+        """Reflect c (r - z) + push with noise ``std``; pushes have the ``chances``."""
+        count = grid.distances - near
+        gaps = contraction * grid.rows[: count + 1, None] + pushes
+        edges = grid.rows[: count + 1] / 2
+        met = 2 * ndtr(-gaps / 2 / std) @ chances
+        apart = np.zeros((count + 1, grid.last + 1))
+        beyond = ndtr((gaps / 2 - edges[-1]) / std) - ndtr(-(gaps / 2 + edges[-1]) / std)
+        apart[:, -1] = beyond @ chances
+        if count:
+            right, right_low, _ = bin_masses(edges, gaps / 2, std)
+            left, _, left_low = bin_masses(edges, -gaps / 2, std)
+            mass = np.maximum(right - left, 0.0)
+            low = np.clip(right_low - left_low, 0.0, mass) * reached
+            apart[:, near : near + count] += np.einsum("ijk,j->ik", low, chances)
+            apart[:, near + 1 : near + count + 1] += np.einsum("ijk,j->ik", mass - low, chances)
+        return cls(near, met, apart)
 
+    def lower(self, values: Array, after: Array, result: Array) -> None:
+        """Lower ``result`` to the cost of this reflection.
 
-def _reflection(grid: Grid, stretch: Stretch, start: float, shift: float, near: int) -> _Reflection:
-    rows, std = grid.rows, stretch.noise
-    bins = np.append(rows, math.inf) / 2 if grid.open_end else np.append(rows[:-1], math.inf) / 2
-    low, high = bins[:-1], bins[1:]
-    far = np.minimum(np.arange(1, low.size + 1) + near, grid.last)
-    # a merged walk is held to the local distance in each of its steps
-    local = float(rows[near]) * (stretch.contraction if stretch.merged else 1.0)
-    half = (stretch.contraction * start + shift - local) / 2
-    return _Reflection(
-        near=near,
-        far=far.astype(np.int64),
-        right_mass=interval_mass(low, high, half, std),
-        left_mass=interval_mass(low, high, -half, std),
-        largest=2 * half * low / std**2,
-    )
+        ``after`` is the cost of composition over the stretch at the local distance. What meets is
+        charged ``after``; what stays apart is charged no less, so that the charge rises with the
+        distance.
+        """
+        rows = slice(self.near, self.near + self.met.size)
+        cost = self.met[:, None] * after + self.apart @ np.maximum(values, after)
+        np.minimum(result[rows], cost, out=result[rows])
 
 
 def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
@@ -322,7 +506,17 @@ def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
     return sorted(row for row in near if row <= grid.distances)
 
 
-def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Options:
+def merged_reflections(grid: Grid, stretch: Stretch, nears: list[int]) -> list[MergedReflection]:
+    """Return the reflections over merged steps that use the record in all of them or in none."""
+    divided, noise = stretch.landing(grid.width)
+    push, always = np.array([stretch.shift]), np.ones(1)
+    return [
+        MergedReflection.of(grid, near, push, always, stretch.contraction, noise, divided.reached)
+        for near in nears
+    ]
+
+
+def _options(grid: Grid, stretch: Stretch, start: float, shift: float, powers: Integers) -> Options:
     """List the options from distance ``start``; ``shift`` is v' or 0."""
     rows = grid.rows
     rho = float(stretch.contraction * start + shift)
@@ -337,13 +531,18 @@ def _options(grid: Grid, stretch: Stretch, start: float, shift: float) -> _Optio
             loss = gaussian_loss(mu, grid)
             if loss is not None:
                 moves.append((end, loss))
-    least = start if stretch.merged else rho
-    reflections = tuple(
-        _reflection(grid, stretch, start, shift, near)
-        for near in near_rows(grid, stretch)
-        if rows[near] <= least and rows[near] < rho
+    if stretch.merged:
+        return Options(moves)
+    divided, _ = stretch.landing(grid.width)
+    return Options(
+        moves,
+        [
+            reflection_of(grid, rho - float(rows[near]), near, divided, powers)
+            for near in near_rows(grid, stretch)
+            if rows[near] < rho
+        ],
+        _SHARED if stretch.rate < 1 else 0,
     )
-    return _Options(grid.row_above(rho), tuple(moves), reflections)
 
 
 def round_up(values: Array) -> Array:
@@ -356,24 +555,36 @@ class Step:
 
     def __init__(self, grid: Grid, stretch: Stretch) -> None:
         self.grid, self.stretch = grid, stretch
-        shift = stretch.shift
-        self.nears = near_rows(grid, stretch) if stretch.merged else [0]
-        self.options = [_options(grid, stretch, float(r), shift) for r in grid.rows]
         sampled = stretch.rate < 1
-        self.others = (
-            [_options(grid, stretch, float(r), 0.0) for r in grid.rows] if sampled else None
-        )
-        self.masses = reflected_steps(grid, stretch) if stretch.merged else None
-        self.composed: Loss | None = None
-        mu = stretch.parallel(0.0, 0.0)
-        if mu > 0:
-            self.composed = _loss(mu, stretch.rate, grid.spacing, grid.count)
         unit = _power_of_two(grid.count / _LOCAL_UNITS)
         powers = unit * np.rint(np.array(_LOCAL) / (unit * grid.spacing)).astype(np.int64)
         if not sampled or stretch.noise >= _WIDE * grid.top:
             # weak pushes have a small range of weights
             powers = np.append(powers, np.maximum(grid.count >> np.arange(1, _HALVINGS + 1), 1))
-        self.powers = np.unique(powers[powers <= grid.count])
+        powers = np.unique(powers[powers <= grid.count])
+
+        def options(shift: float) -> list[Options]:
+            return [_options(grid, stretch, float(r), shift, powers) for r in grid.rows]
+
+        def free(shift: float) -> Array:
+            distances = stretch.contraction * grid.rows + shift
+            divided, _ = stretch.landing(grid.width)
+            return landed(distances, grid.rows, grid.last, divided.reached)
+
+        self.options, self.free = options(stretch.shift), free(stretch.shift)
+        self.others = options(0.0) if sampled else None
+        self.others_free = free(0.0)
+        self.rounds = Rounds()
+        self.composed: Loss | None = None
+        mu = stretch.parallel(0.0, 0.0)
+        if mu > 0:
+            self.composed = _loss(mu, stretch.rate, grid.spacing, grid.count)
+        self.nears = near_rows(grid, stretch) if stretch.merged else [0]
+        self.masses: Array | None = None
+        self.reflections: list[MergedReflection] = []
+        if stretch.merged:
+            self.masses = reflected_steps(grid, stretch)
+            self.reflections = merged_reflections(grid, stretch, self.nears)
         self.growth = np.exp(grid.log_weights)
         self.weights = np.exp(grid.spacing * np.arange(-grid.count, grid.count + 1))
 
@@ -396,22 +607,31 @@ class Step:
     def before(self, values: Array) -> Array:
         """Return the bound with this stretch before what ``values`` bounds."""
         grid = self.grid
+        values = rising(values)
         table = np.empty((grid.last + 1, 2 * PADDING * grid.count + 1))
         mirror(values, self.growth, table)
         result = np.ones_like(values)
-        after = {near: self._composed(table[near]) for near in self.nears}
+        sampled = self.stretch.rate < 1
+        every = not sampled or self.rounds.every()  # fixed batches have few options
+        rows = grid.distances + 1
+        np.dot(self.free, values, out=result[:rows])
         for i, options in enumerate(self.options):
-            result[i] = self._best(table, options, after)
-            if self.others is not None:
-                result[i] = self._sampled(table, result[i], self.others[i], after)
+            options.lower(table, result[i], every)
+        if self.others is not None:
+            without = self.others_free @ values
+            for i, options in enumerate(self.others):
+                options.lower(table, without[i], every)
+                result[i] = self._split(without[i], result[i])
         if self.others is not None and self.composed is not None:
-            rows = np.searchsorted(grid.rows, self.stretch.contraction * grid.rows)
-            for i, row in enumerate(np.minimum(rows, grid.last)):
+            kept = np.searchsorted(grid.rows, self.stretch.contraction * grid.rows)
+            for i, row in enumerate(np.minimum(kept, grid.last)):
                 np.minimum(result[i], self._composed(table[row]), out=result[i])
         elif self.composed is not None:
-            result[0] = np.minimum(result[0], after[0])
+            np.minimum(result[0], self._composed(table[0]), out=result[0])
+        for reflection in self.reflections:
+            reflection.lower(values, self._composed(table[reflection.near]), result)
         if self.masses is not None:
-            lower(values, result, self.masses, self.nears, open_end=self.grid.open_end)
+            lower(values, result, self.masses, self.nears, open_end=grid.open_end)
         return round_up(np.minimum.accumulate(result, axis=1))
 
     def _weights_of(self, row: Array) -> Array:
@@ -427,40 +647,17 @@ class Step:
             return self._weights_of(source).copy()
         result = np.empty(self.grid.count + 1)
         loss = self.composed
-        weigh(source, loss.right, loss.left, loss.rest, loss.stride, result)
+        weigh(source, loss.right, loss.left, loss.rest, loss.stride, 0, result)
         return result
-
-    def _best(self, table: Array, options: _Options, after: dict[int, Array]) -> Array:
-        count = self.grid.count + 1
-        best = self._weights_of(table[options.free]).copy()
-        cost, work = np.empty(count), np.empty(count)
-        for end, loss in options.moves:
-            weigh(table[end], loss.right, loss.left, loss.rest, loss.stride, cost)
-            np.minimum(best, cost, out=best)
-        for r in options.reflections:
-            masses = (r.far, r.right_mass, r.left_mass)
-            if self.stretch.merged:
-                reflect_merged(table, after[r.near], *masses, cost)
-            else:
-                spacing = self.grid.spacing
-                reflect(table, r.near, *masses, r.largest, self.powers, spacing, work, cost)
-            np.minimum(best, cost, out=best)
-        return best
-
-    def _sampled(
-        self, table: Array, with_record: Array, others: _Options, after: dict[int, Array]
-    ) -> Array:
-        """Mix over the batch, from the bound with the record."""
-        return self._split(self._best(table, others, after), with_record)
 
     def _split(self, without: Array, with_record: Array) -> Array:
         """Split the budget between batches without and with the record."""
-        both = np.empty((2, 2 * PADDING * self.grid.count + 1))
-        mirror(np.stack([without, with_record]), self.growth, both)
-        inner = slice((PADDING - 1) * self.grid.count, (PADDING + 1) * self.grid.count + 1)
+        both = np.empty((2, self.weights.size))
+        mirror(without[None], self.growth, both[:1])
+        mirror(with_record[None], self.growth, both[1:])
         result = np.empty(self.weights.size)
-        split(both[0, inner], both[1, inner], self.stretch.rate, self.weights, result)
-        return np.asarray(result[self.grid.count :])
+        split(both[0], both[1], self.stretch.rate, self.weights, result)
+        return result[self.grid.count :]
 
 
 class Layer(Protocol):

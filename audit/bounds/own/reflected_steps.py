@@ -11,22 +11,7 @@ depend on g, so that one matrix serves all weights. On sampled batches a step is
 meetings. With a local distance z, everything beyond z behaves in this way: the excess over z grows
 by at most v in a step, and reflection beyond z leaves it 0 or as above.
 
-Landing. Distances are not rounded up. Let B(r_i) be bounds at the rows r_i of a grid of spacing w,
-increasing in i. Divide the noise, s^2 = s_1^2 + l^2, and let the second part be a Brownian motion
-up to the time l^2. From a distance r between two rows, r = (1 - x) r_i + x r_(i+1), reflect until
-the distance is at a row, and move in parallel from then on. The distance is a Brownian motion of
-variance 4 per unit of time, so by the expansion in sines on the interval it comes to r_i with
-probability
-
-    (1 - x) - sum over n of (2/(n pi)) sin(n pi x) e^(-n^2 a/2),  a = 4 pi^2 l^2/w^2,
-
-which is at least (1 - x)(1 - k), k = 2 sum of e^(-n^2 a/2), as sin(n pi x) <= n pi (1 - x).
-Elsewhere it ends at most at r_(i+1). So the cost from r is at most
-
-    B(r_(i+1)) - (1 - x)(1 - k)(B(r_(i+1)) - B(r_i)),
-
-which increases in r, so that it also covers all smaller distances. (Rounding up is k = 1.) Its mean
-over the law after the first part of the noise has a closed form.
+Distances are not rounded up to the rows of a grid, but land on them (`audit.bounds.own.landing`).
 """
 
 from __future__ import annotations
@@ -40,6 +25,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
+from audit.bounds.own.landing import bin_masses, landing, rising
 
 if TYPE_CHECKING:
     from audit.bounds.own.recursion import Grid, Stretch
@@ -48,9 +34,6 @@ Array = NDArray[np.float64]
 
 _PER_DEVIATION = 5  # rows of the fine grid per deviation of a step
 _FINEST = 8  # fine rows per row of the grid
-_LANDING = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
-_MOST_LANDING = 0.5  # share of the noise
-_ROUNDING = 1e-12  # of the shares of a bin, absolute
 _INFLATION = 1e-10  # for the rounding of matrix products, relative
 _ABSOLUTE = 2e-13  # for the rounding of masses
 
@@ -117,22 +100,13 @@ def _closed(masses: Array, open_end: bool) -> Array:
 
 def _landed(rho: Array, top: float, rows: int, noise: float) -> Array:
     """Return masses at ``rows + 1`` rows up to the top and beyond it, after one reflection."""
-    width = top / rows
-    square = min(_LANDING * width**2, _MOST_LANDING * 4 * noise**2)
-    orders = np.arange(1, 200)
-    missed = min(2 * float(np.sum(np.exp(-((orders * math.pi) ** 2) * square / width**2 / 2))), 1.0)
-    deviation = math.sqrt(4 * noise**2 - square)
-    edges = width * np.arange(rows + 1)
-    mass, low = np.zeros((rho.size, rows)), np.zeros((rho.size, rows))
-    for sign in (1.0, -1.0):
-        z = (edges - sign * rho[:, None]) / deviation
-        below, above = ndtr(z), ndtr(-z)
-        part = np.where(z[:, :-1] > 0, above[:, :-1] - above[:, 1:], below[:, 1:] - below[:, :-1])
-        pdf = np.exp(-z * z / 2) / math.sqrt(2 * math.pi)
-        mass += sign * part
-        low += sign * (z[:, 1:] * part - (pdf[:, :-1] - pdf[:, 1:])) * (deviation / width)
-    mass = np.maximum(mass, 0.0)
-    low = np.clip(low - _ROUNDING, 0.0, mass) * (1 - missed)
+    divided = landing(top / rows, noise)
+    deviation = 2 * divided.first
+    edges = top * np.arange(rows + 1) / rows
+    mass, least, _ = bin_masses(edges, rho, deviation)
+    mirrored, _, most = bin_masses(edges, -rho, deviation)
+    mass = np.maximum(mass - mirrored, 0.0)
+    low = np.clip(least - most, 0.0, mass) * divided.reached
     result = np.zeros((rho.size, rows + 2))
     result[:, 0] = 2 * ndtr(-rho / deviation)
     result[:, :rows] += low
@@ -161,8 +135,8 @@ def lower(
     """
     last = values.shape[0] - 1
     count = values.shape[0] - int(open_end)
-    rising = np.minimum.accumulate(values[::-1])[::-1]
+    ordered = rising(values)
     for near in nears:
-        ends = rising[np.minimum(np.arange(last + 1) + near, last)]
+        ends = ordered[np.minimum(np.arange(last + 1) + near, last)]
         cost = masses[: count - near] @ ends + _ABSOLUTE
         np.minimum(result[near:count], cost, out=result[near:count])

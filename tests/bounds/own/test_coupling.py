@@ -12,8 +12,16 @@ from scipy.integrate import quad
 
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import coupling_curve
-from audit.bounds.own.kernels import PADDING, mirror, split, weigh
-from audit.bounds.own.recursion import Grid, Step, Stretch, layouts
+from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
+from audit.bounds.own.landing import landing
+from audit.bounds.own.recursion import (
+    Grid,
+    Step,
+    Stretch,
+    coupling_profiles,
+    layouts,
+    reflection_of,
+)
 from audit.bounds.own.run import Run
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
@@ -88,7 +96,7 @@ def test_parallel_moves_are_above_their_integrals_and_close():
     for start, near in ((0, 0), (8, 4), (20, 17), (32, 31)):
         options = dict(step.options[start].moves)
         loss = options[near]
-        weigh(table[near], loss.right, loss.left, loss.rest, loss.stride, cost)
+        weigh(table[near], loss.right, loss.left, loss.rest, loss.stride, 0, cost)
         mu = (GRID.rows[start] + 0.04 - GRID.rows[near]) / 0.2
         for j in (0, 20, 60):
             g = math.exp(j * GRID.spacing)
@@ -107,33 +115,70 @@ def test_parallel_moves_are_above_their_integrals_and_close():
 @pytest.mark.parametrize(("start", "near"), [(6, 0), (20, 0), (20, 3), (32, 6)])
 def test_reflections_are_above_their_integrals_and_close(start, near):
     """At one weight (kappa = 1), where the integral is simple."""
-    from audit.bounds.own.kernels import reflect
-
     step = Step(GRID, ONE)
     table = table_of(step)
-    [r] = [r for r in step.options[start].reflections if r.near == near]
-    cost, work = np.empty(GRID.count + 1), np.empty(GRID.count + 1)
-    arguments = (r.far, r.right_mass, r.left_mass, r.largest)
-    one = np.zeros(1, dtype=np.int64)
-    reflect(table, near, *arguments, one, GRID.spacing, work, cost)
-    all_weights = np.empty(GRID.count + 1)
-    reflect(table, near, *arguments, step.powers, GRID.spacing, work, all_weights)
-    assert np.all(all_weights <= cost)
-    gap = (GRID.rows[start] + 0.04 - GRID.rows[near]) / 0.2
-    z = GRID.rows[near]
+    gap, z = GRID.rows[start] + 0.04 - GRID.rows[near], GRID.rows[near]
+    divided = landing(GRID.width, ONE.noise)
+    size = GRID.count + 1
+
+    def cost_of(reflection, longest=0):
+        cost = np.empty(size)
+        terms = (reflection.far, reflection.begins, reflection.shifts, reflection.masses)
+        reflect(table, near, *terms, 0, size, longest, cost)
+        return cost
+
+    cost = cost_of(reflection_of(GRID, gap, near, divided, np.zeros(1, dtype=np.int64)))
+    [best] = [r for r in step.options[start].reflections if r.near == near]
+    assert np.all(cost_of(best) <= cost)
+    assert np.all(cost_of(best, 8) >= cost_of(best) * (1 - 1e-12))
+    assert cost_of(best, 8) == pytest.approx(cost_of(best), rel=0.02)
     for j in (0, 20, 60):
         g = math.exp(j * GRID.spacing)
 
-        def apart(u, g=g):
-            phi = math.exp(-((u - gap / 2) ** 2) / 2) - math.exp(-((u + gap / 2) ** 2) / 2)
-            return phi * two_steps(min(z + 0.4 * u, 1.0), g) / math.sqrt(2 * math.pi)
+        def after(distance, g=g):
+            """Cost after landing at the rows around a distance."""
+            row = min(int(distance / GRID.width), GRID.distances)
+            if row == GRID.distances:
+                return two_steps(1.0, g)
+            low, high = two_steps(GRID.rows[row], g), two_steps(GRID.rows[row + 1], g)
+            share = (row + 1 - distance / GRID.width) * divided.reached
+            return high - share * (high - low)
 
-        met = 1 - GaussianCurve(gap).delta(0.0)
-        ends = [max((1 - z) / 0.4, 0), 20]
-        parts = [quad(apart, a, b, limit=400, epsabs=1e-13)[0] for a, b in ((0, ends[0]), ends)]
-        exact_cost = met * two_steps(z, g) + sum(parts)
-        # a distance is rounded up by 1/32 at most, a tenth of the means' distance here
-        assert exact_cost * (1 - 1e-9) <= cost[j] <= 1.35 * exact_cost + 1e-12
+        def integral(noise, charge, g=g):
+            def apart(u):
+                phi = math.exp(-((u - gap / 2 / noise) ** 2) / 2)
+                phi -= math.exp(-((u + gap / 2 / noise) ** 2) / 2)
+                return phi * charge(min(z + 2 * noise * u, 1.0)) / math.sqrt(2 * math.pi)
+
+            ends = [(row - z) / 2 / noise for row in GRID.rows if row >= z] + [20.0]
+            parts = [quad(apart, a, b, epsabs=1e-14)[0] for a, b in itertools.pairwise(ends)]
+            return (1 - GaussianCurve(gap / noise).delta(0.0)) * two_steps(z, g) + sum(parts)
+
+        assert cost[j] == pytest.approx(integral(divided.first, after), rel=1e-8, abs=1e-14)
+        # maximal reflection with all of the noise, another coupling of the same means
+        maximal = integral(ONE.noise, lambda distance, g=g: two_steps(distance, g))
+        assert cost[j] == pytest.approx(maximal, rel=0.06, abs=1e-12)
+
+
+def test_options_that_are_left_out_cost_little():
+    """Later rounds compute the options that won, near the weights at which they won."""
+    run = Run(steps=40, noise=0.15, shift=0.2, gap=0.0, diameter=1.0, period=1, rate=0.1)
+    curve = coupling_curve(run, 16, 120)
+    table = curve.curves[0].table
+
+    def bound(every):
+        made = {s: Step(table.grid, s) for [s] in layouts(run, 1, 1.0)}
+        if every:
+            for step in made.values():
+                step.rounds.every = lambda: True
+        known = lambda covered: np.ones((17, 121))  # noqa: E731
+        return coupling_profiles(run, (40,), table.grid, [list(made.values())], 99, known)[0]
+
+    fewer, all_of_them = bound(False), bound(True)
+    relevant = all_of_them > 1e-9
+    ratio = fewer[relevant] / all_of_them[relevant]
+    assert 0.98 <= ratio.min() <= ratio.max() <= 1.1
+    assert ratio.max() > 1.0
 
 
 def test_a_split_budget_is_the_best_of_all_splits():
