@@ -62,7 +62,7 @@ alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with
 z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42,
 17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
 local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these are not used.
-Consecutive steps are merged if the noise is small (`audit.bounds.own.recursion`).
+Consecutive steps are merged if the noise is small (`audit.bounds.own.stretches`).
 
 In every round the table is replaced by its minimum with closed-form bounds: parallel moves, and
 reflection with composition, kept to the end. The recursion improves on both: at A = .1, s = .05
@@ -97,15 +97,11 @@ from audit.bounds.own.adaptive_shifts import adaptive_shifts_curve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
+from audit.bounds.own.options import Grid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
-from audit.bounds.own.recursion import (
-    Grid,
-    Stretch,
-    coupling_profiles,
-    layouts,
-    steps_to_merge,
-)
+from audit.bounds.own.recursion import coupling_profiles
 from audit.bounds.own.run import Run
+from audit.bounds.own.stretches import Stretch, layouts, steps_to_merge
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile

@@ -17,7 +17,7 @@ A stretch of q steps has these options; C is composition with q steps of C_p(G(v
 - Reflection at one weight with the same batches, until the two come to the local distance z <= r.
   From there C, whatever the batches still to come, as they were not looked at. Beyond z the
   distance is that of a killed walk to which v is added at each meeting; given the K meetings,
-  adding K v at the start makes the walk larger, as in `audit.bounds.own.recursion`. So the masses
+  adding K v at the start makes the walk larger, as in `audit.bounds.own.stretches`. So the masses
   of the reflection are means over K ~ Bin(q, p), and what stays apart is charged the larger of H
   and C H.
 - Parallel moves that pay for X <= c^q r whatever the batches, spread as the noise is: the parameter
@@ -40,20 +40,19 @@ from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, weigh
 from audit.bounds.own.landing import Landing, landed, rising
 from audit.bounds.own.meetings import meetings
-from audit.bounds.own.recursion import (
+from audit.bounds.own.options import (
     Grid,
     Loss,
     MergedReflection,
     Options,
     Rounds,
-    Step,
-    Stretch,
     gaussian_loss,
     near_rows,
-    round_up,
     rounded_loss,
 )
+from audit.bounds.own.recursion import Step, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
+from audit.bounds.own.stretches import Stretch
 from audit.curves.base import PrivacyCurve
 
 Array = NDArray[np.float64]

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,9 +25,8 @@ from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.landing import bin_masses, landing, rising
-
-if TYPE_CHECKING:
-    from audit.bounds.own.recursion import Grid, Stretch
+from audit.bounds.own.options import Grid
+from audit.bounds.own.stretches import Stretch
 
 Array = NDArray[np.float64]
 

@@ -13,7 +13,7 @@ from audit import Batching, Order, bounds, exact
 from audit.bounds import own
 from audit.bounds.own.coupling_curve import ClosedForms, shifts_curve
 from audit.bounds.own.killed_walk import walk_of
-from audit.bounds.own.recursion import Grid
+from audit.bounds.own.options import Grid
 from audit.bounds.own.run import Run
 from audit.constructions import Construction, DriftedWalk, Process
 from audit.numerics.normal import gaussian_delta

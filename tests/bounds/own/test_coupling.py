@@ -14,15 +14,10 @@ from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.kernels import PADDING, mirror, reflect, split, weigh
 from audit.bounds.own.landing import landing
-from audit.bounds.own.recursion import (
-    Grid,
-    Step,
-    Stretch,
-    coupling_profiles,
-    layouts,
-    reflection_of,
-)
+from audit.bounds.own.options import Grid, reflection_of
+from audit.bounds.own.recursion import Step, coupling_profiles
 from audit.bounds.own.run import Run
+from audit.bounds.own.stretches import Stretch, layouts
 from audit.constructions import DriftedWalk
 from audit.curves.gaussian import GaussianCurve
 from audit.numerics.normal import gaussian_delta

@@ -11,8 +11,9 @@ from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curve
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.merged_batches import MergedBatches
-from audit.bounds.own.recursion import Grid, layouts
+from audit.bounds.own.options import Grid
 from audit.bounds.own.run import Run
+from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
 from audit.numerics.normal import gaussian_delta
 from tests.bounds.own.soundness import check, mechanism

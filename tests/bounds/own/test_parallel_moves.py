@@ -13,8 +13,8 @@ from scipy.optimize import minimize
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.own.coupling_curve import shifts_curve
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu, least_square, taut_string
-from audit.bounds.own.recursion import layouts
 from audit.bounds.own.run import Run
+from audit.bounds.own.stretches import layouts
 from audit.constructions import WallPinnedWalk
 from tests.bounds.own.soundness import cyclic_mechanism
 

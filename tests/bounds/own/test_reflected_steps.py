@@ -11,9 +11,10 @@ from scipy.special import ndtr
 
 from audit import Batching
 from audit.bounds.own.coupling_curve import coupling_curve
-from audit.bounds.own.recursion import Grid, layouts
+from audit.bounds.own.options import Grid
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import Run
+from audit.bounds.own.stretches import layouts
 from audit.constructions import DriftedWalk
 from tests.bounds.own.soundness import check, mechanism
 

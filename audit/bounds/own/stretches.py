@@ -1,0 +1,176 @@
+"""Stretches: consecutive steps that the coupling recursion treats as one.
+
+A stretch has the parameters of one step, (c, v, s). From distance r, with shared noise and no
+walls, the distance is c r + v at its end.
+
+Merging q steps of one kind gives c' = c^q, v' = v (1 + c + ... + c^(q-1)) and
+s'^2 = s^2 (1 + c^2 + ... + c^(2(q-1))). These options of one step remain:
+
+- Parallel, to distance z: step i changes the distance from z_(i-1) to z_i = c z_(i-1) + v - x_i at
+  a log-weight of parameter x_i/s, so that the parameters add up in squares. The least sum with
+  z_q = z is (c' r + v' - z)^2/s'^2, with x_i proportional to c^(q-i); all z_i >= 0 then.
+- Shifted reflection at one weight and one local distance z <= r in every step, until the two come
+  to z; then parallel moves that keep z, of the parameters of composition, to the end. (Composition
+  for fewer steps than q costs no more: H is convex in the weight, and more noise in a weight of the
+  same mean only raises its mean.) The distance beyond z is that of a killed walk
+  (`audit.bounds.own.killed_walk`) to which v is added before each step. Adding all of v at once,
+  before the first step, makes the walk larger in law and killed later, since K(r) + a, where K(r)
+  is positive, is below K(r + a) in law; so does omitting the walls in between. The q steps become
+  one, with means c'(r - z) + v' apart and noise s'. The final distance is charged the larger of H
+  and the cost of having met at z. This increases with the distance, so the larger walk bounds the
+  charge.
+
+A stretch of whole cycles uses the record every l-th step, at the end of each period. The shifts up
+to a step must not exceed c^i r and what the record has added before: their weighted sums are a path
+under a staircase, and the least sum of squares is that of a taut string
+(`audit.bounds.own.parallel_moves`), here to the distance z at the end. In the reflection, v' is the
+distance that the record adds by the end of the stretch. (Composition over the last of these steps
+costs no more than over all of them: from distance 0 in the middle of the best path, smaller shifts
+suffice.)
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from audit.bounds.accounting.shift_allocation import geometric
+from audit.bounds.own.landing import Landing, landing
+from audit.bounds.own.parallel_moves import taut_string
+from audit.bounds.own.run import Run
+
+_WEAK, _STRONG = 0.5, 1.5  # A = v D/s^2, v the mean push
+_MOST_ALONE = 16  # sampled steps that are also taken one at a time
+_FEWEST_MERGED = 4  # fewer gain little for moderate pushes, and are taken one at a time
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """Parameters of a stretch.
+
+    Parameters
+    ----------
+    count : int
+        Number q of steps.
+    contraction, shift, noise : float
+        Parameters c', v' and s'.
+    meetings, period : int, default: 1
+        Number of uses of the record, and steps per use; period 1 for every step or none.
+    rate : float, default: 1.0
+        Probability that the record is in the batch; 1 for fixed batches. If it is below 1, the
+        shift is that of one meeting, and ``meetings`` does not count.
+    ratio : float, default: 0.0
+        Parameter v/s of one step on sampled batches.
+    """
+
+    count: int
+    contraction: float
+    shift: float
+    noise: float
+    meetings: int = 1
+    period: int = 1
+    rate: float = 1.0
+    ratio: float = 0.0
+
+    @property
+    def merged(self) -> bool:
+        """Whether the stretch has more than one step."""
+        return self.count > 1
+
+    @property
+    def step_noise(self) -> float:
+        """Noise s of one step."""
+        log_c = math.log(self.contraction) / self.count if self.contraction > 0 else -700.0
+        return self.noise / math.sqrt(float(geometric(2 * log_c, self.count)))
+
+    def landing(self, width: float) -> tuple[Landing, float]:
+        """Divide the last step's noise; return the division, and the noise without its rest."""
+        divided = landing(width, self.step_noise)
+        rest = self.step_noise**2 - divided.first**2
+        return divided, math.sqrt(self.noise**2 - rest)
+
+    def parallel(self, start: float, end: float) -> float:
+        """Return the parameter of moving from distance ``start`` to ``end``; 0 if it is free."""
+        total = self.contraction * start + self.shift - end
+        if total <= 0:
+            return 0.0
+        if self.period == 1 or self.meetings == 0:
+            return total / self.noise
+        # the end of the stretch and what is just before each use, as shares of all the noise
+        log_c = math.log(self.contraction) / self.count
+        cycle, noise = log_c * self.period, float(geometric(2 * log_c, self.count))
+        one = self.shift / float(geometric(cycle, self.meetings))
+        points = []
+        for j in range(1, self.meetings + 1):
+            done = j * self.period - 1
+            kept = math.exp(2 * log_c * (self.count - done)) * float(geometric(2 * log_c, done))
+            pushed = math.exp(cycle * (self.meetings - j + 1)) * float(geometric(cycle, j - 1))
+            points.append((kept / noise, self.contraction * start + one * pushed))
+        return math.sqrt(taut_string([*points, (1.0, total)])) / self.noise
+
+
+def _repeated(run: Run, count: int, shift: float, meetings: int) -> Stretch:
+    """Merge ``count`` steps, each with the same shift."""
+    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    return Stretch(
+        count,
+        run.contraction**count,
+        shift * float(geometric(log_c, count)),
+        run.noise * math.sqrt(float(geometric(2 * log_c, count))),
+        meetings=meetings,
+    )
+
+
+def steps_to_merge(run: Run, width: float, rounds: int) -> int:
+    """Return the number of steps to merge: noise up to ``width``, at least ``rounds`` stretches."""
+    count = max(min(int((width / run.noise) ** 2), run.steps // rounds), 1)
+    if run.gap > 0:
+        count = max(min(count, int(0.25 / run.gap)), 1)
+    return count
+
+
+def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], ...]:
+    """Return the sequences of stretches to choose from in a round, from the last step backward.
+
+    All cover the same steps. A cycle of cyclic batches that is longer than ``merged`` steps is
+    divided into the step with the record and the others; and it is one stretch unless its noise is
+    above ``widest``, since moves over a whole cycle cost less and are rounded once. Few
+    sampled batches are also taken one at a time, unless pushes are weak.
+    """
+    length = run.period
+    if run.rate < 1:
+        several = replace(
+            _repeated(run, merged, run.shift, 1),
+            shift=run.shift,
+            rate=run.rate,
+            ratio=run.ratio,
+        )
+        single = Stretch(1, run.contraction, run.shift, run.noise, rate=run.rate, ratio=run.ratio)
+        # for weak pushes single steps gain little and take most of the time
+        strength = run.rate * run.shift * run.diameter / run.noise**2
+        if merged == 1 or (merged < _FEWEST_MERGED and _WEAK < strength <= _STRONG):
+            return ((single,),)
+        alone = merged <= _MOST_ALONE and strength > _WEAK
+        return ((several,), (single,) * merged) if alone else ((several,),)
+    if length == 1:
+        return ((_repeated(run, merged, run.shift, 1),),)
+    whole = _cycles(run, max(merged // length, 1))
+    if merged >= length:
+        return ((whole,),)
+    idle = length - 1
+    parts = -(-idle // merged)
+    counts = [(idle + k) // parts for k in range(parts)]
+    divided = (
+        _repeated(run, 1, run.shift, 1),
+        *(_repeated(run, count, 0.0, 0) for count in counts),
+    )
+    small = whole.noise <= widest and run.gap * length < 1
+    return (divided, (whole,)) if small else (divided,)
+
+
+def _cycles(run: Run, cycles: int) -> Stretch:
+    """Merge whole cycles, each of which ends with the record."""
+    once = _repeated(run, cycles * run.period, 0.0, cycles)
+    log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
+    shift = run.shift * float(geometric(log_c * run.period, cycles))
+    return replace(once, shift=shift, period=run.period)
