@@ -207,7 +207,7 @@ def _stationary(matrix: Array, masses: Array, times: int) -> Array | None:
     for _ in range(_ITERATIONS):
         solved, _ = lapack.dgetrs(factors, pivots, rest)
         before, after = np.abs(rest).sum(), np.abs(solved).sum()
-        if not after * _RELAXATIONS <= times * before:
+        if after == 0 or not after * _RELAXATIONS <= times * before:
             return None
         rest = solved / after
     # without pivots only the diagonal of I - M cancels, so that the far tails have digits, too; the

@@ -57,17 +57,18 @@ a privacy loss equals that over the loss on the grid
 (`audit.bounds.accounting.composition.pessimistic_grid`). Sums have only positive terms, and are
 increased by a bound on rounding. So every grid gives a bound, and so does any choice of options.
 
-Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A): at A = 1, s = .2, T = 100 parallel moves
-alone give 10.00, with reflection at one weight 6.53, with kappa free 6.33, with local distances
-z up to s/2 6.23, up to s 6.12 and up to 4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42,
-17.27, 17.01 and 15.75. Mixtures of options (the convex envelope in g) gave nothing, two different
-local weights on the two sides .1%, and mirrors off the midpoint up to 1.5%: these are not used.
-Consecutive steps are merged if the noise is small (`audit.bounds.own.stretches`).
+Which couplings helped (D = 1, delta = 1e-5; v/s^2 = A; with distances rounded up, before they
+landed on the grid): at A = 1, s = .2, T = 100 parallel moves alone give 10.00, with reflection at
+one weight 6.53, with kappa free 6.33, with local distances z up to s/2 6.23, up to s 6.12 and up to
+4 s 5.58; at A = 3, T = 70 these are 20.13, 17.45, 17.42, 17.27, 17.01 and 15.75. Mixtures of
+options (the convex envelope in g) gave nothing, two different local weights on the two sides .1%,
+and mirrors off the midpoint up to 1.5%: these are not used. Consecutive steps are merged if the
+noise is small (`audit.bounds.own.stretches`).
 
 In every round the table is replaced by its minimum with closed-form bounds: parallel moves, and
 reflection with composition, kept to the end. The recursion improves on both: at A = .1, s = .05
-and T = 12000 the recursion alone gives .650, forgetting .627, and the two together .571; the two
-settings above come to 5.55 and 15.33.
+and T = 12000 the recursion alone gives .507, forgetting .627, and the two together .496; the two
+settings above come to 5.42 and 15.22 (5.45 and 15.62 alone).
 
 Closed forms bound H_k without a grid's rounding (`ClosedForms`). Two couplings that are kept to the
 last step need no recursion. Both may begin at any step: for j <= k, H_k(r, .) <= H_j(R, .) with
@@ -407,7 +408,7 @@ def coupling_curves(
         longest = max(members)
         grid = grid_of(runs[longest], known[longest], merged, distances, weights)
         if run.rate < 1 and merged == 1 and run.noise < grid.width:
-            continue  # rounding distances up cancels the gain of each step
+            continue  # distances are too far apart for the gain of a step
         table = Table(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))
     return tuple(

@@ -32,6 +32,7 @@ _NEAR = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0)  # distances of local pairs besides
 _NEAR_UNITS = 32  # the coarsest grid that these are taken from
 _FARTHEST = 8.3  # offsets in one bin, in deviations beyond their mean; their mass is below 1e-16
 _SHARED = 32  # weights that share the choice of a local weight on sampled batches
+_ABSOLUTE = 1e-15  # for the rounding of masses that are differences
 _DEAD = 1e-14  # bounds this close to 0 or 1 do not matter for the choice of options
 _MARGIN = 24  # of the weights are added on both sides of those at which an option is the best
 _FIRST = 12  # rounds in which all options are computed
@@ -315,7 +316,7 @@ class MergedReflection:
         distance.
         """
         rows = slice(self.near, self.near + self.met.size)
-        cost = self.met[:, None] * after + self.apart @ np.maximum(values, after)
+        cost = self.met[:, None] * after + self.apart @ np.maximum(values, after) + _ABSOLUTE
         np.minimum(result[rows], cost, out=result[rows])
 
 
