@@ -38,7 +38,7 @@ from numpy.typing import NDArray
 from audit.bounds.accounting.composition import compose, pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, weigh
-from audit.bounds.own.landing import Landing, landed, rising
+from audit.bounds.own.landing import landed, rising
 from audit.bounds.own.meetings import meetings
 from audit.bounds.own.options import (
     Grid,
@@ -47,6 +47,7 @@ from audit.bounds.own.options import (
     Options,
     Rounds,
     gaussian_loss,
+    merged_reflections,
     near_rows,
     rounded_loss,
 )
@@ -106,21 +107,11 @@ class MergedBatches:
             for starts in (self.starts, rows)
         )
         self.moves = [self._moves(start, noise) for start in self.starts]
-        self.reflections = self._reflections(pushes, chances, noise, divided)
+        self.reflections = merged_reflections(grid, stretch, self.nears, pushes, chances)
         self.growth = np.exp(grid.log_weights)
         self.rounds = Rounds()
         found = [self._divided(share) for share in _SHARES]
         self.divided = [one for one in found if one is not None]
-
-    def _reflections(
-        self, pushes: Array, chances: Array, noise: float, divided: Landing
-    ) -> list[MergedReflection]:
-        return [
-            MergedReflection.of(
-                self.grid, near, pushes, chances, self.stretch.contraction, noise, divided.reached
-            )
-            for near in self.nears
-        ]
 
     def _divided(self, share: float) -> _Divided | None:
         """Return composition with a share of the noise, and the walk with the rest."""
@@ -131,8 +122,8 @@ class MergedBatches:
             return None
         rest = replace(stretch, noise=stretch.noise * math.sqrt(1 - share))
         moves = [self._moves(start, rest.noise) for start in self.starts]
-        divided, noise = rest.landing(grid.width)
-        return _Divided(loss, moves, self._reflections(np.zeros(1), np.ones(1), noise, divided))
+        still = (np.zeros(1), np.ones(1))
+        return _Divided(loss, moves, merged_reflections(grid, rest, self.nears, *still))
 
     def _composition_loss(self, composition: PrivacyCurve) -> Loss | None:
         grid = self.grid

@@ -323,17 +323,20 @@ class MergedReflection:
 def near_rows(grid: Grid, stretch: Stretch) -> list[int]:
     """Return the rows of the local distances that reflections try."""
     unit = power_of_two(grid.distances / _NEAR_UNITS)
-    size = unit * grid.top / grid.distances
+    size = unit * grid.width
     near = {0, *(unit * max(round(z * stretch.noise / size), 1) for z in _NEAR)}
     return sorted(row for row in near if row <= grid.distances)
 
 
-def merged_reflections(grid: Grid, stretch: Stretch, nears: list[int]) -> list[MergedReflection]:
-    """Return the reflections over merged steps that use the record in all of them or in none."""
+def merged_reflections(
+    grid: Grid, stretch: Stretch, nears: Sequence[int], pushes: Array, chances: Array
+) -> list[MergedReflection]:
+    """Return the reflections over a stretch whose record adds ``pushes`` with the ``chances``."""
     divided, noise = stretch.landing(grid.width)
-    push, always = np.array([stretch.shift]), np.ones(1)
     return [
-        MergedReflection.of(grid, near, push, always, stretch.contraction, noise, divided.reached)
+        MergedReflection.of(
+            grid, near, pushes, chances, stretch.contraction, noise, divided.reached
+        )
         for near in nears
     ]
 

@@ -78,7 +78,8 @@ class Step:
         self.reflections: list[MergedReflection] = []
         if stretch.merged:
             self.masses = reflected_steps(grid, stretch)
-            self.reflections = merged_reflections(grid, stretch, self.nears)
+            push = np.array([stretch.shift])
+            self.reflections = merged_reflections(grid, stretch, self.nears, push, np.ones(1))
         self.growth = np.exp(grid.log_weights)
         self.weights = np.exp(grid.spacing * np.arange(-grid.count, grid.count + 1))
 

@@ -50,7 +50,7 @@ def reflected_steps(grid: Grid, stretch: Stretch) -> Array:
         Steps with ``count`` above 1.
     """
     log_c = math.log(stretch.contraction) / stretch.count
-    noise = stretch.noise / math.sqrt(float(geometric(2 * log_c, stretch.count)))
+    noise = stretch.step_noise
     shift = stretch.shift
     if stretch.rate == 1 and stretch.meetings:
         uses = stretch.count if stretch.period == 1 else stretch.meetings

@@ -135,7 +135,8 @@ def layouts(run: Run, merged: int, widest: float) -> tuple[tuple[Stretch, ...], 
     All cover the same steps. A cycle of cyclic batches that is longer than ``merged`` steps is
     divided into the step with the record and the others; and it is one stretch unless its noise is
     above ``widest``, since moves over a whole cycle cost less and are rounded once. Few
-    sampled batches are also taken one at a time, unless pushes are weak.
+    sampled batches are also taken one at a time, unless pushes are weak; very few, with moderate
+    pushes, are taken one at a time only.
     """
     length = run.period
     if run.rate < 1:
