@@ -80,9 +80,10 @@ run of T steps every k <= T gives the bound U_k(min(D, the largest distance afte
 
 from __future__ import annotations
 
-import functools
 import math
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -94,6 +95,7 @@ from audit.bounds.own.meetings import meetings
 from audit.bounds.own.run import ASSUMPTIONS, Run
 from audit.bounds.registry import Status, bound
 from audit.bounds.sources import OWN
+from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.dominating.mixture import MixturePair
@@ -113,13 +115,15 @@ SAMPLED = Assumption(
 )
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
+_STRIDE = 8  # of the orders that are computed first
+_FEW = 4  # values whose best orders are searched for
 _FINEST = 8  # distances per v or s, the smaller one, near 0
 _RELATIVE = 24  # distances per unit of log distance
 _COARSEST = 96  # distances up to the top, at least
 _MERGE = 8  # steps merged into one per steps to go
 _MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
 _MOST_ROUNDS = 250
-_SETTLED = 1e-4  # relative change of the log-moments from the largest distance
+_SETTLED = 2e-5  # relative change of the log-moments from the largest distance
 _UNEVEN = 1e-12  # relative slack of distances on the grid
 _INFLATION = 1e-11  # relative, for the rounding of all rounds
 _DEFLATION = 1 - 4e-9  # of chances of meetings, which are rounded up by less
@@ -133,14 +137,14 @@ class AdaptiveShifts:
     ----------
     run : Run
         The run.
-    gaps : ndarray
-        Values of alpha - 1.
     """
 
     run: Run
-    gaps: Array
+    _arrivals: dict[tuple[int, float], tuple[Array, Integers]] = field(
+        default_factory=dict, repr=False
+    )
 
-    @functools.cached_property
+    @cached_property
     def rows(self) -> Array:
         """Distances from 0 to the largest one that occurs."""
         run = self.run
@@ -152,12 +156,7 @@ class AdaptiveShifts:
         rows[-1] = top
         return np.array(rows)
 
-    @functools.cached_property
-    def _prices(self) -> Array:
-        """Price a/s^2 of the square of a distance, by order."""
-        return self.gaps / (2 * self.run.noise**2)
-
-    @functools.cached_property
+    @cached_property
     def _costs(self) -> tuple[Array, Array, Array]:
         """(rho - z)_+^2 at each z (first axis) and r, for rho of c r, c r + u and c r + v."""
         rows, run = self.rows, self.run
@@ -171,23 +170,20 @@ class AdaptiveShifts:
 
         return squares(0.0), squares(run.alone), squares(run.shift)
 
-    @functools.cached_property
-    def _composed(self) -> Array:
-        """Log-moment of a step's composition over alpha, by order."""
-        run, orders = self.run, 1.0 + self.gaps
+    def composed(self, gaps: Array) -> Array:
+        """Return the log-moment of a step's composition over alpha, by order."""
+        run, orders = self.run, 1.0 + gaps
         if run.poisson is Relation.REPLACE_ONE:
             pair = MixturePair(run.rate, 1.0, run.alone / run.noise, two_sided=True)
             moments = np.array([pair.log_moment(float(order)) for order in orders])
         elif run.poisson is not None:
-            moments = self.gaps * np.asarray(
-                sampled_gaussian_renyi(orders, run.rate, 1 / run.ratio)
-            )
+            moments = gaps * np.asarray(sampled_gaussian_renyi(orders, run.rate, 1 / run.ratio))
         else:
             step = SubsampledGaussian(run.rate, run.ratio)
             moments = np.array([step.log_moment(float(order)) for order in orders])
         return np.asarray(moments * (1 + 1e-9) / orders)
 
-    @functools.cached_property
+    @cached_property
     def _memory(self) -> Array:
         """Room for sums: to ask for fresh memory costs more than the sums."""
         return np.empty((self.rows.size, self.rows.size))
@@ -199,20 +195,23 @@ class AdaptiveShifts:
         np.add(sums, values[:, None], out=sums)
         return np.asarray(np.min(sums, axis=0))
 
-    def step(self, values: Array) -> Array:
-        """Return log U_(k+1) from log U_k, both of shape (orders, rows)."""
+    def step(self, values: Array, gaps: Array, composed: Array) -> Array:
+        """Return log U_(k+1) from log U_k, both of shape (orders, rows).
+
+        ``gaps`` are alpha - 1, and ``composed`` is `composed` of them.
+        """
         rest, alone, met = self._costs
         result = np.empty_like(values)
-        for i, price in enumerate(self._prices):
+        for i, price in enumerate(gaps / (2 * self.run.noise**2)):
             neither = self._cheapest(values[i], rest, price)
             both = self._cheapest(values[i], met, price)
             result[i] = self._mean(neither, both, 1.0)
             if self._apart:
                 one = self._cheapest(values[i], alone, price)
-                power = -(1 + 1 / float(self.gaps[i]))
+                power = -(1 + 1 / float(gaps[i]))
                 first, second = (self._mean(*pair, power) for pair in ((neither, one), (one, both)))
                 result[i] = np.minimum(result[i], self._mean(first, second, 1.0))
-        result[:, 0] = np.minimum(result[:, 0], self._composed + values[:, 0])
+        result[:, 0] = np.minimum(result[:, 0], composed + values[:, 0])
         return result
 
     @property
@@ -227,27 +226,29 @@ class AdaptiveShifts:
         logs = np.logaddexp(log_out + power * without, math.log(rate) + power * drawn)
         return np.asarray(logs / power)
 
-    def steps(self, values: Array, count: int) -> Array:
+    def steps(self, values: Array, gaps: Array, count: int) -> Array:
         """Return log U_(k+count) from log U_k, the batches of these steps taken as they come."""
         rows, run = self.rows, self.run
         mean = self._mean_of_arrivals(values, count, run.shift)
         if self._apart:
-            powers = -(1 + 1 / self.gaps)
+            powers = -(1 + 1 / gaps)
             inner = self._mean_of_arrivals(values, count, run.alone, powers)
             mean = np.minimum(mean, self._mean_of_arrivals(inner, count, run.alone))
         log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
-        starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
-        spread = float(geometric(2 * log_c, count))
-        squares = np.maximum(starts - rows[:, None], 0.0) ** 2 / spread
+        squares = self._costs[0]
+        if run.gap > 0:
+            starts = math.exp(log_c * count) * rows * (1 + _UNEVEN)
+            squares = np.maximum(starts - rows[:, None], 0.0) ** 2
+        prices = gaps / (2 * run.noise**2 * float(geometric(2 * log_c, count)))
         return np.stack(
-            [self._cheapest(v, squares, price) for v, price in zip(mean, self._prices, strict=True)]
+            [self._cheapest(v, squares, price) for v, price in zip(mean, prices, strict=True)]
         )
 
     def _mean_of_arrivals(
         self, values: Array, count: int, push: float, powers: Array | None = None
     ) -> Array:
         """Return the log of a (power) mean of U_k after some meetings, from each row."""
-        chances, places = self._arrivals(count, push)
+        chances, places = self._reached(count, push)
         scale = np.ones((values.shape[0], 1, 1))
         if powers is not None:
             scale = powers[:, None, None]
@@ -263,14 +264,16 @@ class AdaptiveShifts:
             logs = finite[:, 0] + np.log(np.exp(terms, out=terms).sum(axis=1))
         return np.asarray(logs / scale[:, 0])
 
-    def _arrivals(self, count: int, push: float) -> tuple[Array, Integers]:
-        """Chances of some numbers of meetings, and the row that each (first axis) reaches."""
-        rows, run = self.rows, self.run
-        farthest = math.ceil(rows[-1] / push)  # from here on the largest distance is reached
-        numbers, chances = meetings(count, run.rate, farthest)
-        ends = rows + numbers[:, None] * push
-        places = np.searchsorted(rows * (1 + _UNEVEN), ends)
-        return chances, np.minimum(places, rows.size - 1)
+    def _reached(self, count: int, push: float) -> tuple[Array, Integers]:
+        """Return chances of numbers of meetings, and the row that each (first axis) reaches."""
+        if (count, push) not in self._arrivals:
+            rows, run = self.rows, self.run
+            farthest = math.ceil(rows[-1] / push)  # from here on the largest distance is reached
+            numbers, chances = meetings(count, run.rate, farthest)
+            ends = rows + numbers[:, None] * push
+            places = np.minimum(np.searchsorted(rows * (1 + _UNEVEN), ends), rows.size - 1)
+            self._arrivals[count, push] = chances, places
+        return self._arrivals[count, push]
 
     def _merged(self, covered: int) -> int:
         """Return how many steps come next, with ``covered`` to go."""
@@ -281,28 +284,32 @@ class AdaptiveShifts:
             count = min(count, int(0.25 / run.gap))
         return max(count, 1)
 
-    @functools.cached_property
-    def moments(self) -> Array:
-        """Upper bounds on (alpha - 1) D_alpha of the whole run, by order."""
+    def moments(self, gaps: Array) -> Array:
+        """Return upper bounds on (alpha - 1) D_alpha of the whole run, at ``gaps`` = alpha - 1."""
         run, rows = self.run, self.rows
-        values = np.full((self.gaps.size, rows.size), np.inf)
+        composed = self.composed(gaps)
+        values = np.full((gaps.size, rows.size), np.inf)
         values[:, 0] = 0.0
-        best = np.full(self.gaps.size, np.inf)
+        best = np.full(gaps.size, np.inf)
+        settled = np.zeros(gaps.size, dtype=bool)  # each order by itself
         covered = 0
         for _ in range(_MOST_ROUNDS):
             count = self._merged(covered)
-            before = values[:, -1]
-            values = self.step(values) if count == 1 else self.steps(values, count)
+            before = values
+            if count == 1:
+                values = self.step(before, gaps, composed)
+            else:
+                values = self.steps(before, gaps, count)
             covered += count
             start = float(run.tracked(run.steps - covered))
             place = min(int(np.searchsorted(rows, start)), rows.size - 1)
-            best = np.minimum(best, values[:, place])
-            if covered == run.steps:
+            best = np.where(settled, best, np.minimum(best, values[:, place]))
+            if place == rows.size - 1:
+                last, now = before[:, -1], values[:, -1]
+                settled |= np.isfinite(last) & (now >= (1 - _SETTLED) * last)
+            if covered == run.steps or np.all(settled):
                 break
-            settled = np.isfinite(before) & (values[:, -1] >= (1 - _SETTLED) * before)
-            if place == rows.size - 1 and np.all(settled):
-                break
-        return np.asarray((1 + self.gaps) * (best * (1 + _INFLATION) + _INFLATION))
+        return np.asarray((1 + gaps) * (best * (1 + _INFLATION) + _INFLATION))
 
 
 @dataclass(frozen=True, eq=False)
@@ -324,17 +331,95 @@ class _Divergence:
         return np.asarray(moment * (1 + 1e-12) / gap)
 
 
-def adaptive_shifts_curve(run: Run) -> RenyiCurve:
-    """Return the curve of a run on sampled batches."""
-    moments = AdaptiveShifts(run, _GAPS).moments
-    some = np.isfinite(moments)
-    highest = 1 + float(_GAPS[some][-1])
-    return RenyiCurve(
-        _Divergence(_GAPS, moments),
-        lowest=1 + float(_GAPS[0]),
-        highest=highest,
-        search=(float(_GAPS[0]), highest - 1),
-    )
+@dataclass(frozen=True, eq=False)
+class AdaptiveShiftsCurve(PrivacyCurve):
+    """Curve of a run on sampled batches, from the orders that its values need.
+
+    For a few values of epsilon or delta, orders are computed from far apart to close together
+    around the best one. Fewer orders give larger bounds.
+
+    Parameters
+    ----------
+    run : Run
+        The run.
+    """
+
+    run: Run
+    _moments: dict[int, float] = field(default_factory=dict, repr=False)
+
+    @property
+    def symmetric(self) -> bool:
+        """Whether both orders have the same values; the bound holds in both."""
+        return True
+
+    @cached_property
+    def _shifts(self) -> AdaptiveShifts:
+        return AdaptiveShifts(self.run)
+
+    def _at(self, places: Integers) -> Array:
+        """Return the log-moments of some orders."""
+        missing = [place for place in places.tolist() if place not in self._moments]
+        if missing:
+            found = self._shifts.moments(_GAPS[missing])
+            self._moments.update(zip(missing, found.tolist(), strict=True))
+        return np.array([self._moments[place] for place in places.tolist()])
+
+    def _of(self, places: Integers) -> RenyiCurve:
+        """Return the curve from the log-moments of some orders."""
+        moments = self._at(places)
+        some = np.isfinite(moments)
+        gaps, moments = _GAPS[places][some], moments[some]
+        lowest, highest = float(gaps[0]), float(gaps[-1])
+        return RenyiCurve(
+            _Divergence(gaps, moments),
+            lowest=1 + lowest,
+            highest=1 + highest,
+            search=(lowest, highest),
+        )
+
+    @cached_property
+    def _whole(self) -> RenyiCurve:
+        return self._of(np.arange(_GAPS.size))
+
+    def _near(self, targets: Array, value: Callable[[Array, Array, Array], Array]) -> RenyiCurve:
+        """Return the curve from orders around the best one for each target.
+
+        ``value`` maps values of alpha - 1, their log-moments and targets to what is minimised.
+        """
+        if targets.size > _FEW:
+            return self._whole
+        stride, last = _STRIDE, _GAPS.size - 1
+        places = np.append(np.arange(0, last, stride), last)
+        while stride > 1:
+            stride //= 2
+            values = value(_GAPS[places], self._at(places), targets[:, None])
+            best = places[np.argmin(values, axis=1)]
+            beside = np.clip(np.concatenate([best - stride, best + stride]), 0, last)
+            places = np.union1d(places, beside)
+        return self._of(places)
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        def epsilons(gaps: Array, moments: Array, target: Array) -> Array:
+            return np.asarray((moments - np.log(target) - np.log1p(gaps)) / gaps + _share(gaps))
+
+        return np.asarray(self._near(delta, epsilons).epsilon(delta))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        def log_deltas(gaps: Array, moments: Array, target: Array) -> Array:
+            return np.asarray(moments - np.log1p(gaps) + gaps * (_share(gaps) - target))
+
+        return np.asarray(self._near(np.abs(epsilon), log_deltas).delta(epsilon))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self._whole.beta(alpha))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return np.asarray(self._whole.renyi(alpha))
+
+
+def _share(gaps: Array) -> Array:
+    """Return log(1 - 1/alpha)."""
+    return np.asarray(-np.log1p(1 / gaps))
 
 
 @bound(
@@ -372,4 +457,4 @@ def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     >>> bool(audit.bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < 140)
     True
     """
-    return adaptive_shifts_curve(Run.of(mechanism))
+    return AdaptiveShiftsCurve(Run.of(mechanism))

@@ -94,7 +94,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.bounds.own.adaptive_shifts import adaptive_shifts_curve
+from audit.bounds.own.adaptive_shifts import AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
@@ -425,6 +425,6 @@ def coupling_curves(
 def _without_recursion(run: Run) -> MinimumCurve:
     forgetting = forgetting_curve(run)
     if run.rate < 1:
-        shifts = adaptive_shifts_curve(run)
+        shifts = AdaptiveShiftsCurve(run)
         return MinimumCurve((forgetting, shifts), ("forgetting", "adaptive shifts"))
     return MinimumCurve((forgetting, shifts_curve(run)), ("forgetting", "parallel moves"))

@@ -11,7 +11,7 @@ import pytest
 
 from audit import Batching, NoisySGD, bounds
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.own.adaptive_shifts import AdaptiveShifts, adaptive_shifts_curve
+from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.run import Run
 from audit.constructions import QuadraticPair
 from tests.bounds.own.soundness import check, check_runs, evaluated, mechanism, sampled_run
@@ -97,11 +97,11 @@ def plain_step(shifts, log_values, gap):
 
 
 def test_steps_agree_with_plain_loops():
-    shifts = AdaptiveShifts(RUN, GAPS)
+    shifts = AdaptiveShifts(RUN)
     values = np.full((GAPS.size, shifts.rows.size), np.inf)
     values[:, 0] = 0.0
     for _ in range(3):
-        found = shifts.step(values)
+        found = shifts.step(values, GAPS, shifts.composed(GAPS))
         for i, gap in enumerate(GAPS):
             expected = plain_step(shifts, values[i], gap)
             # the log-moment of composition is raised by 1e-9
@@ -111,10 +111,10 @@ def test_steps_agree_with_plain_loops():
 
 def test_merged_steps_agree_with_all_patterns_of_batches():
     """Five steps that pay their share whatever comes, over all 2^5 patterns of batches."""
-    shifts = AdaptiveShifts(dataclasses.replace(RUN, shift=0.05), GAPS)
+    shifts = AdaptiveShifts(dataclasses.replace(RUN, shift=0.05))
     rows, run, count = shifts.rows, shifts.run, 5
     values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
-    found = shifts.steps(values, count)
+    found = shifts.steps(values, GAPS, count)
     kept = run.contraction**count
     spread = sum(run.contraction ** (2 * k) for k in range(count))
     for i, gap in [(0, GAPS[0]), (2, GAPS[2])]:
@@ -137,7 +137,7 @@ def test_merged_steps_agree_with_all_patterns_of_batches():
 
 def test_one_step_is_the_subsampled_gaussian():
     run = dataclasses.replace(RUN, steps=1)
-    moments = AdaptiveShifts(run, GAPS).moments
+    moments = AdaptiveShifts(run).moments(GAPS)
     step = SubsampledGaussian(run.rate, run.ratio)
     expected = [step.log_moment(1 + gap) for gap in GAPS]
     assert moments == pytest.approx(expected, rel=1e-6)
@@ -147,7 +147,7 @@ def test_one_step_is_the_subsampled_gaussian():
 @pytest.mark.parametrize("rate", [1e-6, 1 - 1e-6])
 def test_rates_at_the_ends(rate):
     run = Run(steps=200, noise=0.1, shift=0.05, gap=0.0, diameter=1.0, period=1, rate=rate)
-    epsilon = adaptive_shifts_curve(run).epsilon(1e-5)
+    epsilon = AdaptiveShiftsCurve(run).epsilon(1e-5)
     # with every batch: moves to distance 0 at the end over k steps, from D and k v
     always = min((1 + 0.05 * k) ** 2 / k for k in range(1, 201)) / 0.1**2
     assert epsilon < 0.5 if rate < 0.5 else epsilon >= 0.9 * always / 2
@@ -155,11 +155,25 @@ def test_rates_at_the_ends(rate):
 
 def test_longer_runs_cost_no_less_until_they_settle():
     values = [
-        adaptive_shifts_curve(dataclasses.replace(RUN, steps=steps)).epsilon(1e-5)
+        AdaptiveShiftsCurve(dataclasses.replace(RUN, steps=steps)).epsilon(1e-5)
         for steps in (1, 2, 5, 20, 1000, 10**6)
     ]
     assert np.all(np.diff(values) > -1e-2)
     assert values[-1] == pytest.approx(values[-2], rel=1e-3)
+
+
+@pytest.mark.parametrize("place", [(0.1, 1, 0.05), (10, 3, 0.2), (3, 10, 0.05), (1, 100, 0.2)])
+def test_few_orders_give_the_values_of_all(place):
+    curve = AdaptiveShiftsCurve(Run.of(on_the_map(*place)))
+    asked = [("epsilon", d) for d in (1e-2, 1e-5, 1e-9)] + [("delta", e) for e in (0.1, 3.0)]
+    few = [getattr(curve, method)(target) for method, target in asked]
+    assert len(curve._moments) < 32
+    for (method, target), found in zip(asked, few, strict=True):
+        best = getattr(curve._whole, method)(target)
+        assert found == pytest.approx(best, rel=1e-6)
+        assert found >= best * (1 - 1e-12)  # more orders can only lower it
+    # no value depends on those that were asked for before
+    assert AdaptiveShiftsCurve(Run.of(on_the_map(*place))).epsilon(1e-5) == few[1]
 
 
 # --- values ---
@@ -203,6 +217,6 @@ def test_a_rate_that_is_too_small_is_found_below():
     right = Run.of(m)
     pair = QuadraticPair(m, 0.0, 0.5)
     epsilons = (4.0, 8.0)
-    wrong = adaptive_shifts_curve(dataclasses.replace(right, rate=0.05))
+    wrong = AdaptiveShiftsCurve(dataclasses.replace(right, rate=0.05))
     assert check({"planted": wrong}, [pair], epsilons).wrong
-    assert not check({"right": adaptive_shifts_curve(right)}, [pair], epsilons).wrong
+    assert not check({"right": AdaptiveShiftsCurve(right)}, [pair], epsilons).wrong

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Relation, bounds
-from audit.bounds.own.adaptive_shifts import AdaptiveShifts, adaptive_shifts_curve
+from audit.bounds.own.adaptive_shifts import AdaptiveShifts, AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
 from audit.bounds.own.run import Run
 from audit.constructions import GradientPair, Inadmissible, PiecewiseLinear, TwoSidedWalk
@@ -83,11 +83,11 @@ def test_another_power_breaks_the_lemma():
 
 
 def test_steps_agree_with_plain_loops():
-    shifts = AdaptiveShifts(REPLACED, GAPS)
+    shifts = AdaptiveShifts(REPLACED)
     rows, q, u = shifts.rows, REPLACED.rate, REPLACED.alone
     assert u == REPLACED.shift / 2
     values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
-    found = shifts.step(values)
+    found = shifts.step(values, GAPS, shifts.composed(GAPS))
     for i, gap in enumerate(GAPS):
         b = (1 + gap) / gap
 
@@ -111,10 +111,10 @@ def test_steps_agree_with_plain_loops():
 
 def test_merged_steps_agree_with_all_patterns_of_batches():
     """Three steps that pay their share whatever comes, over all 2^6 patterns of draws."""
-    shifts = AdaptiveShifts(dataclasses.replace(REPLACED, shift=0.05), GAPS)
+    shifts = AdaptiveShifts(dataclasses.replace(REPLACED, shift=0.05))
     rows, run, count = shifts.rows, shifts.run, 3
     values = np.log1p(rows + rows**2)[None, :] * (1 + GAPS[:, None])
-    found = shifts.steps(values, count)
+    found = shifts.steps(values, GAPS, count)
     patterns = [sum(pattern) for pattern in itertools.product((0, 1), repeat=count)]
     chances = [run.rate**met * (1 - run.rate) ** (count - met) for met in patterns]
 
@@ -178,7 +178,7 @@ def test_moments_far_apart():
 @pytest.mark.parametrize("relation", list(Relation))
 def test_one_step_is_its_pair(relation):
     run = dataclasses.replace(REPLACED, steps=1, poisson=relation)
-    found = AdaptiveShifts(run, GAPS).moments
+    found = AdaptiveShifts(run).moments(GAPS)
     two_sided = relation is Relation.REPLACE_ONE
     pair = MixturePair(run.rate, 1.0, run.alone / run.noise, two_sided)
     expected = [pair.log_moment(1 + gap) for gap in GAPS]
@@ -228,7 +228,7 @@ def test_short_runs_are_not_below_exact_laws():
     assert not wrong, "\n".join(wrong)
 
 
-@pytest.mark.parametrize("made", [adaptive_shifts_curve, forgetting_curve])
+@pytest.mark.parametrize("made", [AdaptiveShiftsCurve, forgetting_curve])
 @pytest.mark.parametrize("planted", [{"rate": 0.1}, {"shift": 0.1}])
 def test_rates_and_pushes_that_are_too_small_are_found_below(made, planted):
     m = NoisySGD(
