@@ -167,13 +167,20 @@ class LawPair:
         These are the ends, the nodes and where the ratio turns, rising; shape (panels, places). The
         upper end repeats on panels where the ratio turns less often than on others.
         """
+        if self._mirror is not None:
+            places, ratio = self._mirror._profile
+            return places, -ratio
         nodes, _ = gauss_legendre(self.panels.order)
         panels, places = self.turning.panels, self.turning.places
         count = np.bincount(panels, minlength=len(self.log_p))
         between = np.ones((count.size, 2 + int(count.max(initial=0))))
         between[:, 0] = -1.0
-        between[panels, 2 + np.arange(panels.size) - (np.cumsum(count) - count)[panels]] = places
-        ratio = _log_ratio(*self._interpolants(np.arange(count.size), between))
+        ends = _log_ratio(*self._interpolants(np.arange(count.size), between[:, :2]))
+        ratio = np.repeat(ends[:, 1:], between.shape[1], axis=1)
+        ratio[:, 0] = ends[:, 0]
+        turns = panels, 2 + np.arange(panels.size) - (np.cumsum(count) - count)[panels]
+        between[turns] = places
+        ratio[turns] = _log_ratio(*self._interpolants(panels, places[:, None]))[:, 0]
         lost = ~np.isfinite(ratio)  # an interpolant may dip below zero
         lost[:, :2] = False
         between, ratio = np.where(lost, 1.0, between), np.where(lost, ratio[:, 1:2], ratio)

@@ -77,23 +77,25 @@ def turning_points(interpolants: LogInterpolants) -> TurningPoints:
     for k in range(0, known.size, _AT_ONCE):
         own = known[k : k + _AT_ONCE]
         derivative = rule.sampled(first[own], second[own], tilt[own])
-        series = (derivative.values @ rule.cells).reshape(own.size, order + 1, -1)
-        open_ = np.abs(series[..., 0]) - _beyond(series) <= derivative.noise[:, None]
+        stacked = np.stack([derivative.values, *derivative.parts])
+        series = (stacked @ rule.cells).reshape(3, own.size, order + 1, -1)
+        noise = derivative.noise
+        open_ = np.abs(series[0, ..., 0]) - _beyond(series[0]) <= noise[:, None]
         rows, cells = np.nonzero(open_)
+        series = series[:, rows, cells]
         intervals = _Intervals(rows, rule.ends[cells], rule.ends[cells + 1])
         for halving in range(_MOST_HALVINGS + 1):
             rows = intervals.rows
             if rows.size == 0:
                 break
-            series, noise = _series(derivative.values, intervals), derivative.noise[rows]
-            monotone, turned, at = _single_turns(series, noise, intervals)
+            noise = derivative.noise[rows] + halving * derivative.rounding[rows]
+            monotone, turned, at = _single_turns(series[0], noise, intervals)
             places.append((own[rows[turned]], at))
-            parts = [_series(values[rows], intervals.own()) for values in derivative.parts]
-            most = np.stack([np.abs(part[:, 0]) + _beyond(part) for part in parts])
-            lowest = np.stack([part[:, 0] - _beyond(part) for part in parts])
+            middles, spreads = np.abs(series[..., 0]), _beyond(series)
+            middle, spread = middles[0], spreads[0]
+            most, lowest = middles[1:] + spreads[1:], series[1:, :, 0] - spreads[1:]
             least = np.prod(np.maximum(lowest, 0.0), axis=0)
             lost = np.prod(most, axis=0) <= _LOST
-            middle, spread = np.abs(series[:, 0]), _beyond(series)
             length = intervals.high - intervals.low
             with np.errstate(divide="ignore"):
                 varies = np.where(least > 0, (middle + spread + noise) * length / least, np.inf)
@@ -110,9 +112,11 @@ def turning_points(interpolants: LogInterpolants) -> TurningPoints:
             # of the ratio is within v <= 1 of c
             hidden.append((chosen, logs + 1 + np.log(varies[some])))
             # halves are told apart by the value between them
-            low, halves, high = intervals.halved(left & ~small)
+            split = left & ~small
+            low, halves, high = intervals.halved(split)
             places.append((own[low.rows], halves))
             intervals = _Intervals.joined(low, high)
+            series = np.concatenate([series[:, split] @ half for half in rule.halves], axis=1)
     panels, at = (np.concatenate(parts) for parts in zip(*places, strict=True))
     rank = np.lexsort((at, panels))
     owners, found = zip(*hidden, strict=True)
@@ -128,10 +132,6 @@ class _Intervals:
     rows: NDArray[np.intp]
     low: Array
     high: Array
-
-    def own(self) -> _Intervals:
-        """Return the intervals, each with a row of its own."""
-        return _Intervals(np.arange(self.rows.size), self.low, self.high)
 
     def halved(self, chosen: NDArray[np.bool_]) -> tuple[_Intervals, Array, _Intervals]:
         rows, low, high = self.rows[chosen], self.low[chosen], self.high[chosen]
@@ -159,6 +159,8 @@ class _Rule:
     cells
         From values at the points to the series between any two neighbours among the nodes and
         ends, side by side.
+    halves
+        From the series on an interval to those on its lower and its upper half.
     ends
         The nodes and the ends.
     """
@@ -166,6 +168,7 @@ class _Rule:
     values: Array
     slopes: Array
     cells: Array
+    halves: tuple[Array, Array]
     ends: Array
 
     def sampled(self, first: Array, second: Array, tilt: Array) -> _Derivative:
@@ -178,8 +181,8 @@ class _Rule:
         steep = [np.abs(part).max(axis=1) + np.abs(tilt) for part in (dp, dq)]
         size, steepness = (np.abs(part).sum(axis=0).max() for part in (self.values, self.slopes))
         sums = len(self.values) * (steepness * sum(sizes) + size * sum(steep))
-        noise = 4 * _UNIT_ROUNDOFF * (sums + p.shape[1] * np.abs(values).max(axis=1))
-        return _Derivative(values, noise, (p, q))
+        rounding = 4 * _UNIT_ROUNDOFF * p.shape[1] * np.abs(values).max(axis=1)
+        return _Derivative(values, 4 * _UNIT_ROUNDOFF * sums + rounding, rounding, (p, q))
 
 
 @dataclass(frozen=True, eq=False)
@@ -191,13 +194,16 @@ class _Derivative:
     values
         At the Chebyshev points, shape (panels, points).
     noise
-        Bound on its rounding anywhere on a panel, shape (panels,).
+        Bound on its rounding anywhere on a panel, in the series between nodes; shape (panels,).
+    rounding
+        Bound on what each halving of an interval adds to it, shape (panels,).
     parts
         P and Q there.
     """
 
     values: Array
     noise: Array
+    rounding: Array
     parts: tuple[Array, Array]
 
 
@@ -213,12 +219,10 @@ def _rule(order: int) -> _Rule:
         for part in (series, _derived(series))
     )
     ends = np.concatenate([[-1.0], nodes, [1.0]])
-    unit, rows = np.eye(points.size), np.arange(points.size)
-    cells = [
-        _series(unit, _Intervals(rows, np.full(rows.size, low), np.full(rows.size, high)))
-        for low, high in itertools.pairwise(ends)
-    ]
-    return _Rule(values, slopes, np.concatenate(cells, axis=1), ends)
+    _, transform = _chebyshev(points.size)
+    cells = [transform @ _restriction(points.size, *cell) for cell in itertools.pairwise(ends)]
+    lower, upper = (_restriction(points.size, *half) for half in ((-1.0, 0.0), (0.0, 1.0)))
+    return _Rule(values, slopes, np.concatenate(cells, axis=1), (lower, upper), ends)
 
 
 @cache
@@ -230,17 +234,11 @@ def _chebyshev(count: int) -> tuple[Array, Array]:
     return np.cos(angles), transform
 
 
-def _series(samples: Array, intervals: _Intervals) -> Array:
-    """Return Chebyshev coefficients on intervals of polynomials with values at the points."""
-    points, transform = _chebyshev(samples.shape[1])
-    whole = samples @ transform
-    result = np.empty((intervals.rows.size, points.size))
-    for k in range(0, len(result), _AT_ONCE):
-        rows = intervals.rows[k : k + _AT_ONCE]
-        low, high = intervals.low[k : k + _AT_ONCE], intervals.high[k : k + _AT_ONCE]
-        at = 0.5 * (low + high) + 0.5 * (high - low) * points[:, None]
-        result[k : k + _AT_ONCE] = chebyshev.chebval(at, whole[rows].T, tensor=False).T @ transform
-    return result
+def _restriction(count: int, low: float, high: float) -> Array:
+    """Return the matrix from series on [-1, 1] to series on [low, high]."""
+    points, transform = _chebyshev(count)
+    at = 0.5 * (low + high) + 0.5 * (high - low) * points
+    return np.asarray(chebyshev.chebvander(at, count - 1).T @ transform)
 
 
 def _beyond(series: Array) -> Array:

@@ -120,8 +120,9 @@ def test_one_step_attains_composition():
         )
         check_admissible(pair)
         claimed = bounds.evaluate("bsa24.theorem_4_8", m)
+        law = exact.curve(pair)
         for delta in (1e-2, 1e-6):
-            low, high = exact.curve(pair).epsilon_bracket(delta)
+            low, high = law.epsilon_bracket(delta)
             assert low == pytest.approx(claimed.epsilon(delta), rel=1e-6)
             assert high >= low
 

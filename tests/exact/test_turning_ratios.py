@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.polynomial import chebyshev
 from scipy.special import ndtr
 
 from audit import Order
 from audit.constructions import Affine
 from audit.exact import LawCurve, curve, from_pair, law_curve
 from audit.numerics.panels import LogInterpolants, gauss_legendre
-from audit.numerics.turning_points import TurningPoints, turning_points
+from audit.numerics.turning_points import TurningPoints, _rule, turning_points
 from tests.exact.cases import Pair, noisy, process
 
 # Means of mixtures of normals: what one step from 0 by maps with these shifts leads to.
@@ -98,6 +99,18 @@ def test_every_turn_is_found() -> None:
         gaps = np.abs(turns[:, None] - found.places).min(axis=1, initial=np.inf)
         assert np.all(gaps < 2e-4), seed
         assert found.slack < 1e-10
+
+
+def test_series_on_halves_are_those_of_the_polynomial() -> None:
+    rule, places = _rule(20), np.linspace(-1, 1, 101)
+    series = np.random.default_rng(0).normal(size=39) * 0.7 ** np.arange(39)
+    for step in range(6):
+        for half, side in zip(rule.halves, (-0.5, 0.5), strict=True):
+            found = chebyshev.chebval(places, series @ half)
+            wanted = chebyshev.chebval(side + 0.5 * places, series)
+            # a few roundings of coefficients whose sizes sum to some 3
+            assert np.max(np.abs(found - wanted)) < 1e-14
+        series = series @ rule.halves[step % 2]
 
 
 def test_what_is_lost_in_rounding_is_bounded_by_its_mass() -> None:
