@@ -20,6 +20,7 @@ Array = NDArray[np.float64]
 CERTIFIED_FLOOR = 1e-11
 """Smallest delta for which a numerical composition is certified: rounding is of this size."""
 
+_SHORT = 512  # block of a running sum
 _BLOCK, _NATS = 8192, 100.0  # largest block of a sum: in points, which fit a cache, and in nats
 
 
@@ -61,7 +62,7 @@ class LossDistribution:
         """
         start = max(self.first, 0)
         above = self.masses[start - self.first :]
-        p_tail = np.concatenate([np.cumsum(above[::-1])[::-1], [0.0]])
+        p_tail = np.concatenate([_tails(above), [0.0]])
         q_tail = np.concatenate([_discounted_tails(above, self.interval), [0.0]])
         return start - 1, p_tail, q_tail
 
@@ -111,6 +112,19 @@ class LossDistribution:
             root = (place + start) * self.interval + step
         root = np.where(surplus > 0, np.maximum(np.nan_to_num(root, nan=0.0), 0.0), 0.0)
         return np.where(delta > self.infinite_mass, root, np.inf)
+
+
+def _tails(masses: Array) -> Array:
+    """Return, for each j, the sum over k >= j of masses[k].
+
+    The sums run within short blocks, since one long running sum of 2^18 masses errs by 1e-13.
+    """
+    rows = -(-masses.size // _SHORT)
+    falling = np.zeros(rows * _SHORT)
+    falling[: masses.size] = masses[::-1]
+    blocks = falling.reshape(rows, _SHORT)
+    before = np.append(0.0, np.cumsum(blocks.sum(axis=1))[:-1])
+    return np.asarray((np.cumsum(blocks, axis=1) + before[:, None]).ravel()[: masses.size][::-1])
 
 
 def _discounted_tails(masses: Array, interval: float) -> Array:

@@ -1,12 +1,10 @@
 """Numerical composition of sampled Gaussian steps, C_p(G(mu))^k, and one Gaussian mechanism.
 
-The method is that of Google's dp-accounting library (privacy loss distributions on a grid, the
-pessimistic connect-the-dots discretisation of Doroshenko et al. 2022, Fourier transforms). The
-library's discretisation takes second differences of the whole profile, which leaves masses of
-1e-16/interval where there are none, and its readout overflows above epsilon = 709; both matter at
-the settings of the papers (thousands of steps, epsilon in the thousands). Here the symmetry of the
-pair gives the left half from the right one, masses and tails are kept in scaled form, and a second,
-optimistic grid brackets the result. Tests compare the two implementations.
+The method is that of Google's dp-accounting library: privacy loss distributions on a grid, rounded
+up (`audit.bounds.accounting.grids`), and Fourier transforms. Masses and tails are kept in scaled
+form, since epsilon is in the thousands at settings of the papers, where the library's readout
+overflows. A second grid, rounded down, brackets the result. Many steps are composed in stages, on
+grids that get coarser (Ghazi et al. 2022). Tests compare the two implementations.
 """
 
 from __future__ import annotations
@@ -15,13 +13,18 @@ import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
+from audit.bounds.accounting.grids import (
+    HalfGrid,
+    optimistic_grid,
+    pessimistic_grid,
+    rounded_up,
+)
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -44,133 +47,19 @@ _SHORT = 1 << 12  # transforms of this size fit a cache
 _POWERS = np.geomspace(1e-3, 1e3, 60)  # of Chernoff bounds, times the spread
 _EXPECTED = 38  # place of the best power, near 8; a lower one where the tail is heavy
 _SMOOTH = 1 / 16  # part of the frequencies that describes a smooth law
-_MANY = 1 << 16  # points whose exponentials are worth avoiding
-_EXPONENT = 50.0  # largest exponent of a weight
+_IN_STAGES = 1 << 10  # steps from which a composition takes stages
+_FIRST_STAGE = 1 << 8  # steps of the first stage, at least
+_PRIMES = 2**20 * 3**6 * 5**4  # sizes of fast transforms divide this
+_LARGEST_EXPONENT = 30.0  # of the rounding of a stage, in later bounds on far losses
+_LARGE_GRID = 1 << 17  # points from which stages save time
+_SMALLEST_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
 _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
 
 # Curves in use, since several bounds on one mechanism contain the same composition.
 _CURVES: WeakValueDictionary[tuple[object, ...], PLDCurve] = WeakValueDictionary()
 
 
-@dataclass(frozen=True)
-class HalfGrid:
-    """Masses of a symmetric pair under P at the grid points 0, 1, ... and at minus those points."""
-
-    right: Array
-    left: Array
-    infinite_mass: float
-
-    def wrapped(self, size: int) -> Array:
-        """Return the masses at the residues of the grid points modulo ``size``."""
-        result = np.zeros(size)
-        index = np.arange(self.right.size)
-        np.add.at(result, index % size, self.right)
-        np.add.at(result, -index % size, self.left)
-        return result
-
-    def cumulants(self, interval: float) -> tuple[float, float]:
-        """Return the mean and the variance of the loss."""
-        losses = interval * np.arange(self.right.size)
-        mean = float(np.sum((self.right - self.left) * losses))
-        return mean, float(np.sum((self.right + self.left) * losses**2)) - mean**2
-
-    @cached_property
-    def _logs(self) -> tuple[Array, Array]:
-        with np.errstate(divide="ignore"):
-            return np.log(self.right), np.log(self.left)
-
-    def log_moment(self, power: float, interval: float) -> float:
-        """Return log of the sum of mass * e^(power * loss)."""
-        if self.right.size > _MANY:
-            rate = power * interval
-            return float(np.logaddexp(_log_sum(self.right, rate), _log_sum(self.left, -rate)))
-        exponent = power * interval * np.arange(self.right.size)
-        right, left = self._logs
-        terms = np.concatenate([right + exponent, left - exponent])
-        top = float(np.max(terms))
-        with np.errstate(under="ignore"):
-            return top + math.log(float(np.sum(np.exp(terms - top))))
-
-
-def _log_sum(masses: Array, rate: float) -> float:
-    """Return the log of the sum of masses[k] e^(rate k), by blocks with bounded weights."""
-    block = int(min(masses.size, _SHORT, max(_EXPONENT / max(abs(rate), 1e-300), 1)))
-    rows = -(-masses.size // block)
-    padded = np.zeros(rows * block)
-    padded[: masses.size] = masses
-    sums = padded.reshape(rows, block) @ np.exp(rate * np.arange(block))
-    with np.errstate(divide="ignore"):
-        return float(np.logaddexp.reduce(np.log(sums) + rate * block * np.arange(rows)))
-
-
-def pessimistic_grid(step: PrivacyCurve, interval: float, points: int) -> HalfGrid:
-    """Spread the losses of a symmetric pair over their two neighbouring grid points.
-
-    Both laws keep their masses, so the result dominates ``step`` (Doroshenko et al. 2022,
-    Algorithm 1): its profile connects those of ``step`` at the grid points by lines in e^epsilon.
-    Losses above the last of the ``points + 1`` grid points become infinite.
-    """
-    profile = np.asarray(step.delta(interval * np.arange(points + 1)))
-    drop = -np.diff(np.minimum.accumulate(profile))
-    shrink, gap = math.exp(-interval), -math.expm1(-interval)
-    right = np.zeros(points + 1)
-    right[1:-1] = np.maximum(drop[:-1] - shrink * drop[1:], 0.0) / gap
-    right[-1] = drop[-1] / gap
-    left = right * np.exp(-interval * np.arange(points + 1))
-    infinite = float(profile[-1])
-    right[0] = max(1 - infinite - float(np.sum(right) + np.sum(left)), 0.0)
-    left[0] = 0.0
-    return HalfGrid(right, left, infinite)
-
-
-def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> HalfGrid:
-    """Merge the losses of one step in cells of three grid intervals: ``step`` dominates the result.
-
-    A merged cell has one loss, log of its mass under P over its mass under Q, which is then split
-    over the two adjacent grid points. Merging loses more than splitting adds back as long as the
-    cell below the upper point has an average loss of at most the lower one, or the mirror image of
-    that; a cell where neither holds is rounded down, by adding mass to Q.
-    """
-    cells = max(points // 3, 1)
-    edges = np.asarray(interval * (3 * np.arange(cells + 1) + 1.5), dtype=np.float64)
-    log_p, log_q = (np.append(tail, -np.inf) for tail in step.log_tails(edges))
-    p, loss = _cell(log_p[:-1], log_q[:-1], log_p[1:], log_q[1:])
-    middle = max(1 - math.exp(log_p[0]) - math.exp(log_q[0]), 0.0)
-    kept = (p > 0) & np.isfinite(loss) & (loss > 0)
-    p, loss = p[kept], loss[kept]
-    first = np.floor(loss / interval).astype(int)
-    low = first * interval
-    # sub-cells below the upper point, and above the lower point
-    upper_tails, lower_tails = step.log_tails(low + interval), step.log_tails(low)
-    ends = (log_p[:-1][kept], log_q[:-1][kept]), (log_p[1:][kept], log_q[1:][kept])
-    _, below = _cell(*ends[0], *upper_tails)
-    _, above = _cell(*lower_tails, *ends[1])
-    with np.errstate(invalid="ignore"):
-        sound = ((below <= low) | (above >= low + interval)) & (first < points)
-    share = np.clip(np.expm1(low - loss) / math.expm1(-interval), 0, 1)
-    p_high = np.where(sound, p * share, 0.0)
-    p_low = p - p_high
-    # the mirror image of rounding down is rounding up, away from 0
-    q_high = np.where(sound, p_high * np.exp(-low - interval), p * np.exp(-loss))
-    q_low = np.where(sound, p_low * np.exp(-low), 0.0)
-    size = int(np.max(first, initial=0)) + 2
-    # the open last cell comes down to the last point, and its mirror image is left out, which
-    # lowers P: far losses would spoil the tail bounds
-    q_high[first >= points] = 0.0
-    right = np.bincount(np.minimum(first, points), p_low, size)
-    right += np.bincount(first + 1, p_high, size)
-    left = np.bincount(first, q_low, size) + np.bincount(first + 1, q_high, size)
-    right[0] += middle + left[0]
-    left[0] = 0.0
-    return HalfGrid(np.asarray(right, np.float64), np.asarray(left, np.float64), 0.0)
-
-
-def _cell(low_p: Array, low_q: Array, high_p: Array, high_q: Array) -> tuple[Array, Array]:
-    """Return the mass under P between two tails, and the log of its ratio to the mass under Q."""
-    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        log_p = low_p + np.log(-np.expm1(high_p - low_p))
-        log_q = low_q + np.log(-np.expm1(high_q - low_q))
-        return np.nan_to_num(np.exp(log_p), nan=0.0), log_p - log_q
+_Part = tuple[HalfGrid, int]  # a law, and how often it is composed
 
 
 @dataclass(frozen=True)
@@ -185,19 +74,25 @@ class _Window:
 
 
 def _window(
-    step: SubsampledGaussian, times: int, gaussian_mu: float, beside: SubsampledGaussian | None
+    step: SubsampledGaussian,
+    times: int,
+    gaussian_mu: float = 0.0,
+    beside: SubsampledGaussian | None = None,
+    copies: int = 1,
 ) -> _Window:
     """Return Chernoff bounds on the composed loss S, from the moments of a coarse grid.
 
     The grid is truncated where the remaining mass no longer matters: sampled losses have such heavy
     tails that the moments of the full law would give windows thousands of times too wide.
-    `_outside` verifies the window on the final grid.
+    `_outside` verifies the window on the final grid. For a law that is composed ``copies`` times
+    the tails are smaller by this factor.
     """
+    log_tail = _LOG_TAIL + math.log(copies)
     parts = [(step, times)] if beside is None else [(step, times), (beside, 1)]
     coarse = []
     variance = gaussian_mu**2
     for law, count in parts:
-        interval = _reach(law, count) / _COARSE_GRID
+        interval = _reach(law, count * copies) / _COARSE_GRID
         grid = pessimistic_grid(law, interval, _COARSE_GRID)
         variance += count * grid.cumulants(interval)[1]
         coarse.append((grid, interval, count))
@@ -208,8 +103,8 @@ def _window(
         return extra + sum(n * grid.log_moment(power, width) for grid, width, n in coarse)
 
     powers = (_POWERS / spread).tolist()
-    high, high_power = _lowest(lambda t: (log_moment(t) + _LOG_TAIL) / t, powers)
-    low, low_power = _lowest(lambda t: (log_moment(-t) + _LOG_TAIL) / t, powers)
+    high, high_power = _lowest(lambda t: (log_moment(t) + log_tail) / t, powers)
+    low, low_power = _lowest(lambda t: (log_moment(-t) + log_tail) / t, powers)
     return _Window(-low, high, low_power, high_power, spread)
 
 
@@ -237,18 +132,17 @@ def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[f
     return at(low), powers[low]
 
 
-def _fold(
-    step: HalfGrid, extras: list[HalfGrid], times: int, first: int, size: int
-) -> tuple[Array, float]:
+def _fold(parts: Sequence[_Part], first: int, size: int) -> tuple[Array, float]:
     """Return the masses at ``size`` grid points from ``first``, and the clipped mass."""
-    base = np.fft.rfft(step.wrapped(size))
+    (one, times), *others = parts
+    change = one.transform_change(size)
     # the law of many steps is smooth, so that most of its transform is negligible
     smallest = _NEGLIGIBLE ** (2 / times)
-    large = np.flatnonzero(base.real**2 + base.imag**2 > smallest)
-    transform = np.zeros(int(np.max(large, initial=0)) + 1, dtype=base.dtype)
-    transform[large] = _power(base[large], times)
-    for extra in extras:
-        transform *= np.fft.rfft(extra.wrapped(size))[: transform.size]
+    large = np.flatnonzero((1 + change.real) ** 2 + change.imag**2 > smallest)
+    transform = np.zeros(int(np.max(large, initial=0)) + 1, dtype=change.dtype)
+    transform[large] = _power(change[large], times)
+    for other, count in others:
+        transform *= _power(other.transform_change(size)[: transform.size], count)
     masses = np.roll(_inverse(transform, size), -(first % size))
     clipped = -float(np.sum(np.minimum(masses, 0.0)))
     return np.maximum(masses, 0.0, out=masses), clipped
@@ -264,30 +158,24 @@ def _inverse(transform: NDArray[np.complex128], size: int) -> Array:
     return np.asarray(np.fft.irfft(transform / rows * np.exp(phases), _SHORT).T.ravel())
 
 
-def _power(base: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
-    """Return ``base ** exponent``, by repeated squaring: a fraction of NumPy's time.
-
-    The relative error is at most ``exponent`` times that of a product.
-    """
-    result, square = None, base
-    while True:
-        if exponent & 1:
-            result = square if result is None else result * square
-        exponent >>= 1
-        if not exponent:
-            return base if result is None else result
-        square = square * square
+def _power(change: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
+    """Return ``(1 + change) ** exponent``, by logarithms."""
+    real, imag = 1 + change.real, change.imag
+    square = real**2 + imag**2
+    with np.errstate(divide="ignore"):
+        # near 1 the sum above has lost digits
+        near = np.log1p(np.maximum(change.real * (1 + real) + imag**2, -1.0))
+        log_modulus = 0.5 * np.where(square > 0.25, near, np.log(square))
+    result = np.exp(exponent * log_modulus) * np.exp(1j * (exponent * np.arctan2(imag, real)))
+    return np.asarray(result)
 
 
-def _outside(
-    step: HalfGrid, extras: list[HalfGrid], times: int, interval: float, window: _Window
-) -> float:
+def _outside(parts: Sequence[_Part], interval: float, window: _Window) -> float:
     """Bound the mass of the composed grid outside the window, by Chernoff."""
     total = 0.0
     ends = ((window.high_power, window.high), (-window.low_power, window.low))
     for power, end in ends:
-        moment = times * step.log_moment(power, interval)
-        moment += sum(extra.log_moment(power, interval) for extra in extras)
+        moment = sum(count * law.log_moment(power, interval) for law, count in parts)
         total += math.exp(min(moment - power * end, 0.0))
     return total
 
@@ -399,12 +287,17 @@ def compose(
         return unsampled
     if times == 1 and gaussian_mu == 0 and beside is None:
         return step
+    # the best order for a delta above e^-500000 is below 1000 deviations of the loss: high orders
+    # cost most, where a step is weak
+    weakest = math.hypot(step.rate * math.sqrt(times) * step.mu, gaussian_mu)
+    highest = _PER_DECADE * math.log10(1e3 / weakest / _SMALLEST_GAP)
+    highest = math.ceil(min(max(highest, 1), _PER_DECADE * 12))
     moments = RenyiCurve(
         functools.partial(
             _divergence, step=step, times=times, gaussian_mu=gaussian_mu, beside=beside
         ),
-        search=(1e-6, 1e6),
-        points=241,
+        search=(_SMALLEST_GAP, _SMALLEST_GAP * 10 ** (highest / _PER_DECADE)),
+        points=highest + 1,
         refinements=0,
     )
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu > 0 else None
@@ -488,7 +381,9 @@ def coarse_epsilons(
 
     def shared(times: int, delta: float) -> float:
         variance = gaussian(times) ** 2
-        transform = _power(base, times) * np.exp(-variance / 2 * frequencies * (frequencies + 1j))
+        transform = _power(base - 1, times) * np.exp(
+            -variance / 2 * frequencies * (frequencies + 1j)
+        )
         for other in others:
             transform = transform * other[:kept]
         first = math.floor((centre(times) - below) / interval)
@@ -517,29 +412,35 @@ def _compose_on_grid(
     grid: _Grid,
     moments: RenyiCurve,
 ) -> PLDCurve:
-    # a transform of modulus near 1 has an error of some units in the last place, times the power
-    transform_error = 4 * np.finfo(float).eps * (times + 64)
-    upper, _, above = _folded(step, times, laws, grid, pessimistic_grid)
-    rounding = transform_error + above
+    stages = _stages(step, times, grid)
+    if stages:
+        upper, rounding = _in_stages(step, laws, stages)
+    else:
+        upper, _, above = _folded(step, times, laws, grid, pessimistic_grid)
+        rounding = _transform_error(times) + above
     return PLDCurve(
         upper=upper,
         rounding=rounding,
         moments=moments,
-        lower=functools.partial(_lower_twin, step, times, laws, grid, transform_error),
+        lower=functools.partial(_lower_twin, step, times, laws, grid),
         floor=max(CERTIFIED_FLOOR, 10 * rounding),
     )
 
 
+def _transform_error(times: int) -> float:
+    """Return a bound on the error of masses by the rounding of transforms and powers.
+
+    It is several times what long double arithmetic finds.
+    """
+    return float(np.finfo(float).eps) * (times + 256)
+
+
 def _lower_twin(
-    step: SubsampledGaussian,
-    times: int,
-    laws: list[SubsampledGaussian],
-    grid: _Grid,
-    transform_error: float,
+    step: SubsampledGaussian, times: int, laws: list[SubsampledGaussian], grid: _Grid
 ) -> tuple[LossDistribution, float]:
     """Return the law with losses rounded down, and the error of its probabilities."""
     law, clipped, outside = _folded(step, times, laws, grid, optimistic_grid)
-    return law, transform_error + clipped + outside
+    return law, _transform_error(times) + clipped + outside
 
 
 def _folded(
@@ -550,13 +451,106 @@ def _folded(
     discretise: Callable[..., HalfGrid],
 ) -> tuple[LossDistribution, float, float]:
     """Return the composed law on the grid, the mass clipped from it and the mass outside."""
-    one = discretise(step, grid.interval, grid.step_points)
-    extras = [
-        discretise(law, grid.interval, points)
+    parts = [(discretise(step, grid.interval, grid.step_points), times)]
+    parts += [
+        (discretise(law, grid.interval, points), 1)
         for law, points in zip(laws, grid.extra_points, strict=True)
     ]
-    infinite = -math.expm1(times * math.log1p(-one.infinite_mass))
-    infinite += sum(extra.infinite_mass for extra in extras)
-    masses, clipped = _fold(one, extras, times, grid.first, grid.size)
-    outside = _outside(one, extras, times, grid.interval, grid.window)
-    return LossDistribution(grid.interval, grid.first, masses, infinite), clipped, outside
+    masses, clipped = _fold(parts, grid.first, grid.size)
+    law = LossDistribution(grid.interval, grid.first, masses, _infinite(parts))
+    return law, clipped, _outside(parts, grid.interval, grid.window)
+
+
+def _infinite(parts: Sequence[_Part]) -> float:
+    """Return the mass at infinity of a composition."""
+    return sum(-math.expm1(count * math.log1p(-law.infinite_mass)) for law, count in parts)
+
+
+# --- many steps, in stages ---
+
+
+@dataclass(frozen=True)
+class _Stage:
+    """One of the compositions that make up that of many steps.
+
+    It composes ``laws`` copies of the law of the stage before, or of the step in the first stage,
+    and ``steps`` single steps. The result is composed ``copies`` times by later stages.
+    """
+
+    laws: int
+    steps: int
+    copies: int
+    window: _Window
+    interval: float
+
+    @property
+    def first(self) -> int:
+        """First grid point."""
+        return math.floor(self.window.low / self.interval)
+
+    @property
+    def size(self) -> int:
+        """Number of grid points, without large prime factors."""
+        needed = math.ceil(self.window.high / self.interval) - self.first + 4
+        rows = -(-needed // _SHORT)
+        while _PRIMES % rows:
+            rows += 1
+        return _SHORT * rows
+
+
+def _stages(step: SubsampledGaussian, times: int, grid: _Grid) -> list[_Stage]:
+    """Divide a composition into stages on smaller grids; return none if that saves no time.
+
+    A grid of interval h raises the variance of each law that is rounded to it by about h^2/6, so
+    that a few copies of a composition of some steps may be rounded to a coarser grid than single
+    steps (Ghazi et al. 2022). All stages raise the variance alike, together a little less than
+    ``grid`` does; losses near 0 are not rounded. A stage is refused if its rounding could count for
+    much in the bound on the mass outside a later window.
+    """
+    if times < _IN_STAGES or grid.size < _LARGE_GRID:
+        return []
+    counts = [times]
+    while counts[-1] >= _IN_STAGES:
+        most = counts[-1] // _FIRST_STAGE
+        counts.append(counts[-1] // (most if most <= _FIRST_STAGE else math.isqrt(most)))
+    log_p, log_q = step.log_tails(np.array([grid.interval / 2]))
+    rounded = float(np.exp(log_p[0]) + np.exp(log_q[0]))  # chance of a loss away from 0
+    result: list[_Stage] = []
+    copies = 1
+    for count, before in zip(counts, [*counts[1:], 1], strict=True):
+        laws, steps = divmod(count, before)
+        all_rounded = copies * (laws * min(before * rounded, 1.0) + steps * rounded)
+        share = times * rounded / (all_rounded * (len(counts) + 1))
+        window = grid.window if copies == 1 else _window(step, count, copies=copies)
+        if result and result[-1].window.high_power * window.high > _LARGEST_EXPONENT:
+            return []
+        result.append(_Stage(laws, steps, copies, window, grid.interval * math.sqrt(share)))
+        copies *= laws
+    return result[::-1] if sum(stage.size for stage in result) < grid.size else []
+
+
+def _in_stages(
+    step: SubsampledGaussian, laws: list[SubsampledGaussian], stages: list[_Stage]
+) -> tuple[LossDistribution, float]:
+    """Return the composed law and the error of its probabilities."""
+    law, error = None, 0.0
+    for stage in stages:
+        width, singles, parts = stage.interval, stage.steps, []
+        if law is None:
+            singles += stage.laws
+        else:
+            parts = [(rounded_up(law, width), stage.laws)]
+            error *= stage.laws
+        if singles:
+            points = math.ceil(_reach(step, singles * stage.copies) / width) + 1
+            parts.append((pessimistic_grid(step, width, points), singles))
+        if stage is stages[-1]:
+            for other in laws:
+                points = math.ceil(_reach(other, 1) / width) + 1
+                parts.append((pessimistic_grid(other, width, points), 1))
+        masses, _ = _fold(parts, stage.first, stage.size)
+        law = LossDistribution(width, stage.first, masses, _infinite(parts))
+        error += _transform_error(sum(count for _, count in parts))
+        error += _outside(parts, width, stage.window)
+    assert law is not None
+    return law, error

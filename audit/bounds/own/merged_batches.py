@@ -35,7 +35,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.bounds.accounting.composition import compose, pessimistic_grid
+from audit.bounds.accounting.composition import compose
+from audit.bounds.accounting.grids import pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, weigh
 from audit.bounds.own.landing import landed, rising

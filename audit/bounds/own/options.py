@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from audit.bounds.accounting.composition import HalfGrid, pessimistic_grid
+from audit.bounds.accounting.grids import HalfGrid, pessimistic_grid
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, reflect, reflection_terms, weigh
 from audit.bounds.own.landing import Landing, bin_masses

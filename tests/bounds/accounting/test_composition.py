@@ -4,6 +4,7 @@ import pickle
 import mpmath
 import numpy as np
 import pytest
+import scipy.fft
 from dp_accounting.pld import pld_pmf
 from scipy.special import logsumexp
 
@@ -11,16 +12,24 @@ from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.accounting.composition import (
     LARGEST_COMPOSITION,
     _compose_on_grid,
+    _fold,
+    _folded,
     _Grid,
     _inverse,
-    _log_sum,
     _lowest,
     _power,
+    _stages,
+    _transform_error,
     coarse_epsilons,
+)
+from audit.bounds.accounting.grids import (
+    HalfGrid,
+    _log_sum,
     optimistic_grid,
     pessimistic_grid,
+    rounded_up,
 )
-from audit.curves import GaussianCurve, MinimumCurve, PLDCurve, RenyiCurve
+from audit.curves import GaussianCurve, LossDistribution, MinimumCurve, PLDCurve, RenyiCurve
 from tests.bounds import reference
 
 
@@ -211,13 +220,82 @@ def test_refuses_bad_counts():
         compose(SubsampledGaussian(0.1, 1.0), 2, -1.0)
 
 
-@pytest.mark.parametrize("exponent", [1, 2, 3, 7, 64, 7500])
-def test_powers_by_squaring_are_within_the_error_that_curves_allow_for(exponent):
+@pytest.mark.parametrize("exponent", [1, 2, 3, 7, 64, 7500, 10**7])
+@pytest.mark.parametrize("size", [1e-9, 1e-4, 0.1, 0.5])
+def test_powers_near_1_keep_their_digits(exponent, size):
     angles = np.linspace(0, 2 * np.pi, 400)
-    base = (1 - np.linspace(0, 1e-3, 400)) * np.exp(1j * angles)
-    exact = [complex(mpmath.mpc(z) ** exponent) for z in base]
-    error = np.abs(_power(base, exponent) - np.array(exact))
-    assert np.max(error) <= 4 * np.finfo(float).eps * (exponent + 64)
+    change = size * np.exp(1j * angles) - size  # |1 + change| is at most 1
+    with mpmath.workdps(50):
+        exact = np.array([complex((1 + mpmath.mpc(z)) ** exponent) for z in change])
+    error = np.abs(_power(change, exponent) - exact)
+    # the phase is a multiple of a rounded angle
+    phase = exponent * np.abs(np.angle(1 + change))
+    assert np.all(error <= np.finfo(float).eps * (4 + phase * np.abs(exact)))
+
+
+def test_powers_of_small_transforms():
+    change = np.array([-1.0, -1 + 1e-12, -1 + 1e-9j, -1.5])
+    assert _power(change, 1) == pytest.approx(1 + change, rel=1e-12, abs=0)
+    assert np.all(_power(change[:3], 300) == 0)
+
+
+def long_double_fold(parts, first, size):
+    """The masses of a composition in long double numbers."""
+    result = 1
+    for law, count in parts:
+        masses = law.wrapped(size).astype(np.longdouble)
+        masses[0] += 1 - np.longdouble(law.infinite_mass) - law.dropped - masses.sum()
+        power = scipy.fft.rfft(masses)
+        while count:
+            if count & 1:
+                result = result * power
+            power, count = power * power, count >> 1
+    return np.roll(scipy.fft.irfft(result, size), -(first % size))
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs 80-bit numbers")
+@pytest.mark.parametrize(
+    ("rate", "mu", "times", "mu_once"),
+    [
+        (0.1, 1.0, 10, 0.0),
+        (0.01, 3.0, 20, 0.0),
+        (0.1, 0.1, 1000, 0.0),
+        (0.1, 0.03, 10**5, 1.4),
+        (0.3, 5.0, 1000, 0.0),
+        (1e-4, 3.0, 10**4, 0.5),
+        (1e-5, 8.0, 10**5, 0.0),  # rare losses: the transform is near 1 everywhere
+        (1e-3, 0.5, 10**7, 0.0),
+    ],
+)
+def test_rounding_of_transforms_is_within_what_curves_allow_for(rate, mu, times, mu_once):
+    step, size = SubsampledGaussian(rate, mu), 1 << 17
+    gaussian = SubsampledGaussian(1.0, mu_once) if mu_once else None
+    grid = _Grid.choose(step, times, gaussian, None, size)
+    for discretise in (pessimistic_grid, optimistic_grid):
+        parts = [(discretise(step, grid.interval, grid.step_points), times)]
+        if gaussian:
+            parts.append((discretise(gaussian, grid.interval, grid.extra_points[0]), 1))
+        exact = long_double_fold(parts, grid.first, grid.size)
+        masses, _ = _fold(parts, grid.first, grid.size)
+        # masses above each loss, that is, the rounding of a delta
+        error = np.max(np.abs(np.cumsum((masses - np.maximum(exact, 0))[::-1])))
+        assert error <= _transform_error(times) / 2
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).eps > 1e-18, reason="needs 80-bit numbers")
+def test_a_transform_that_is_rounded_to_1_is_found(monkeypatch):
+    step, times = SubsampledGaussian(1e-5, 8.0), 10**5
+    grid = _Grid.choose(step, times, None, None, 1 << 20)
+    parts = [(pessimistic_grid(step, grid.interval, grid.step_points), times)]
+    exact = long_double_fold(parts, grid.first, grid.size)
+
+    def rounded(law, size):
+        return np.fft.rfft(law.wrapped(size)) - 1
+
+    monkeypatch.setattr(HalfGrid, "transform_change", rounded)
+    masses, _ = _fold(parts, grid.first, grid.size)
+    error = np.max(np.abs(np.cumsum((masses - exact)[::-1])))
+    assert error > 2 * _transform_error(times)
 
 
 @pytest.mark.parametrize("kept", [1, 100, 2048, 3000, 40000])
@@ -274,3 +352,102 @@ def test_lengths_are_compared_by_nearly_their_epsilons(step, shortest, longest, 
             exact = compose(step, times, gaussian(times), beside=beside).epsilon(delta)
             # a length is chosen where epsilon is flat, so that .2 % are enough
             assert coarse(times, delta) == pytest.approx(exact, rel=2e-3)
+
+
+# --- stages ---
+
+
+IN_STAGES = [
+    (SubsampledGaussian(0.1, 0.05), 4000, 0.0),
+    (SubsampledGaussian(0.1, 0.14), 1900, 0.65),
+    (SubsampledGaussian(0.1, 0.28), 4498, 2.1),
+    (SubsampledGaussian(0.5, 0.1), 10_000, 0.0),
+    (SubsampledGaussian(0.02, 0.7), 70_001, 1.0),
+    (SubsampledGaussian(0.1, 0.1), 10**6, 0.0),
+]
+
+
+@pytest.mark.parametrize(("step", "times", "mu_once"), IN_STAGES)
+def test_stages_are_as_accurate_as_one_large_grid(step, times, mu_once):
+    gaussian = SubsampledGaussian(1.0, mu_once) if mu_once else None
+    extras = [gaussian] if gaussian else []
+    grid = _Grid.choose(step, times, gaussian, None, 1 << 20)
+    stages = _stages(step, times, grid)
+    assert len(stages) >= 2
+    curve = compose(step, times, mu_once)
+    whole, _, outside = _folded(step, times, extras, grid, pessimistic_grid)
+    rounding = _transform_error(times) + outside
+    assert curve.upper.masses.size < whole.masses.size
+    # the rounding of stages counts for each copy of them
+    assert rounding <= curve.rounding <= 4 * rounding
+    for delta in (0.1, 1e-3, 1e-5, 1e-7):
+        low, high = curve.epsilon_bracket(delta)
+        alone = float(whole.epsilon(np.array([delta - rounding]))[0])
+        assert low <= high
+        allowed = 1e-9 + 10 * curve.rounding / delta  # relative, of the rounding alone
+        assert high <= alone * (1 + allowed)
+
+
+def test_stages_of_gaussians_bracket_the_closed_form():
+    """At p = 1, where the answer is known; `compose` itself uses the closed form."""
+    step, times = SubsampledGaussian(1.0, 0.02), 10_000
+    total = GaussianCurve(2.0)
+    grid = _Grid.choose(step, times, None, None, 1 << 20)
+    assert len(_stages(step, times, grid)) == 2
+    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(2.0))
+    for delta in (0.3, 1e-2, 1e-5, 1e-7):
+        low, high = curve.epsilon_bracket(delta)
+        assert low <= total.epsilon(delta) <= high
+        assert high == pytest.approx(total.epsilon(delta), rel=1e-5)
+
+
+def test_a_stage_that_rounds_down_is_found(monkeypatch):
+    """With the masses of a stage at the grid points below, the bound falls under the truth."""
+
+    def lower(law, interval):
+        grid = rounded_up(law, interval)
+        right = np.append(grid.right[1:], 0.0)
+        right[0] = 0.0
+        left = right * np.exp(-interval * np.arange(right.size))
+        right[0] = 1 - np.sum(right) - np.sum(left)
+        return HalfGrid(right, left, 0.0)
+
+    step, times = SubsampledGaussian(1.0, 0.02), 10_000
+    grid = _Grid.choose(step, times, None, None, 1 << 20)
+    monkeypatch.setattr("audit.bounds.accounting.composition.rounded_up", lower)
+    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(2.0))
+    assert curve.epsilon(1e-5) < GaussianCurve(2.0).epsilon(1e-5)
+
+
+def test_rare_losses_are_composed_on_one_grid():
+    """Rounding of a first stage would count for much in the bounds on far losses."""
+    for step, times in (
+        (SubsampledGaussian(1e-3, 1.0), 10**5),
+        (SubsampledGaussian(1e-4, 20.0), 3000),
+    ):
+        grid = _Grid.choose(step, times, None, None, 1 << 20)
+        assert _stages(step, times, grid) == []
+
+
+def test_masses_are_rounded_up_as_profiles_are():
+    law = SubsampledGaussian(0.1, 2.0)
+    fine = pessimistic_grid(law, 0.02, 700)
+    losses = LossDistribution(
+        0.02, -700, np.concatenate([fine.left[:0:-1], fine.right]), fine.infinite_mass
+    )
+    coarse = rounded_up(losses, 0.03)
+    assert coarse.infinite_mass == fine.infinite_mass
+    total = np.sum(coarse.right) + np.sum(coarse.left) + coarse.infinite_mass
+    assert total == pytest.approx(1, abs=1e-14)
+    points = 0.03 * np.arange(coarse.right.size)
+    for epsilon in np.linspace(0, 13, 40):
+        gain = np.maximum(-np.expm1(epsilon - points), 0)
+        rounded = np.sum(coarse.right * gain) + coarse.infinite_mass
+        before = float(losses.delta(np.array([epsilon]))[0])
+        assert rounded >= before * (1 - 1e-12)
+        # equal at the points of the coarse grid (connect the dots)
+        place = round(epsilon / 0.03) * 0.03
+        gain = np.maximum(-np.expm1(place - points), 0)
+        assert np.sum(coarse.right * gain) + coarse.infinite_mass == pytest.approx(
+            float(losses.delta(np.array([place]))[0]), rel=1e-9, abs=1e-15
+        )
