@@ -22,6 +22,7 @@ CERTIFIED_FLOOR = 1e-11
 
 _SHORT = 512  # block of a running sum
 _BLOCK, _NATS = 8192, 100.0  # largest block of a sum: in points, which fit a cache, and in nats
+_SHORT = 64  # points of a block: a loop over such blocks takes longer than their sums
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,10 +132,17 @@ def _discounted_tails(masses: Array, interval: float) -> Array:
     """Return, for each j, the sum over k >= j of masses[k] e^(-(k - j + 1) interval).
 
     The sums run block by block from the end. Weights within a block differ by a factor of at most
-    e^100, so that none underflows.
+    e^100, so that none underflows. Where blocks would be short, sums of 1, 2, 4, ... terms are
+    added up until the weights vanish.
     """
     falling = masses[::-1]
     length = max(int(min(_BLOCK, _NATS / interval, falling.size)), 1)
+    if length < _SHORT:
+        sums, lag = math.exp(-interval) * falling, 1
+        while lag < sums.size and (weight := math.exp(-interval * lag)) > 0:
+            sums[lag:] += weight * sums[:-lag]
+            lag *= 2
+        return sums[::-1]
     weights = np.exp(-interval * np.arange(length))
     shrink = math.exp(-interval)
     result = np.empty(falling.size)

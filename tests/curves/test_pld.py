@@ -36,6 +36,19 @@ def test_infinite_mass_is_never_exceeded():
     assert law.delta(np.array([50.0]))[0] == 0.1
 
 
+@pytest.mark.parametrize("interval", [0.01, 0.1, 1.5, 2.0, 50.0, 800.0])
+def test_coarse_and_fine_grids_agree_with_sums_one_by_one(interval):
+    rng = np.random.default_rng(3)
+    masses = rng.random(3000) * 10.0 ** rng.uniform(-300, 0, 3000)
+    law = LossDistribution(interval, 0, masses)
+    tail, expected = 0.0, []
+    for mass in masses[::-1]:
+        tail = math.exp(-interval) * (mass + tail)
+        expected.append(tail)
+    # sums of positive numbers: up to 3000 roundings each
+    assert law._tails[2][-2::-1] == pytest.approx(expected, rel=3000 * 2**-53, abs=1e-320)
+
+
 def test_losses_of_thousands_of_nats_keep_their_digits():
     law = LossDistribution(0.25, 8000, np.full(4, 0.25))
     by_hand = 0.25 * sum(max(0.0, -math.expm1(2000.3 - loss)) for loss in (2000.5, 2000.75))
