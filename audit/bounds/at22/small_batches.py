@@ -259,9 +259,7 @@ class SplitNoise:
         for spacing, count in _ROUNDS:
             logs = centre[:, None] + spacing * (np.arange(count) - (count - 1) / 2)
             steps = self._step(np.broadcast_to(alpha[:, None], logs.shape), expit(logs))
-            shares = expit(logs).T
-            bounds = [self._bound(alpha, *pair) for pair in zip(shares, steps.T, strict=True)]
-            best = np.minimum(best, np.min(bounds, axis=0))
+            best = np.minimum(best, self._bounds(alpha, expit(logs), steps).min(axis=1))
             places, weights = _cubic(count)
             with np.errstate(divide="ignore"):
                 known = np.clip(np.log(steps), -700, 700)
@@ -269,8 +267,7 @@ class SplitNoise:
             left, right = np.floor(places).astype(np.intp), np.ceil(places).astype(np.intp)
             between = np.exp(np.clip(known @ weights.T, known[:, right], known[:, left]))
             fine = logs[:, :1] + spacing * places
-            pairs = zip(expit(fine).T, between.T, strict=True)
-            promised = np.stack([self._bound(alpha, *pair) for pair in pairs], axis=1)
+            promised = self._bounds(alpha, expit(fine), between)
             centre = _lowest_place(promised) * (spacing / _FINE) + logs[:, 0]
         return np.asarray(np.minimum(best, self._split_at(alpha, expit(centre))))
 
@@ -283,16 +280,26 @@ class SplitNoise:
         """Return the bound where sampling gets ``share`` of the variance, for each order."""
         return self._bound(alpha, share, self._step(alpha, share))
 
+    def _bounds(self, alpha: Array, shares: Array, steps: Array) -> Array:
+        """Return the bound at many splits for each order, shape (orders, splits)."""
+        # of step sizes that change, thousands of lengths are tried for each split
+        at_once = shares.shape[1] if constant_step_size(self.mechanism) else 1
+        parts = [
+            self._bound(alpha[:, None], shares[:, k : k + at_once], steps[:, k : k + at_once])
+            for k in range(0, shares.shape[1], at_once)
+        ]
+        return np.concatenate(parts, axis=1)
+
     def _bound(self, alpha: Array, share: Array, step: Array) -> Array:
         m = self.mechanism
         weight = alpha / (2 * (1 - share)) / m.noise_std / m.noise_std
         if self.length is not None:
-            lengths = np.array([[float(self.length)]])
+            lengths = np.array([float(self.length)])
         else:
             lengths = self.best_length(step, weight, m.steps - 1)
         with np.errstate(over="ignore"):
-            bounds = (lengths + 1) * step[:, None] + weight[:, None] * self.cost(lengths)
-        return np.asarray(bounds.min(axis=1))
+            bounds = (lengths + 1) * step[..., None] + weight[..., None] * self.cost(lengths)
+        return np.asarray(bounds.min(axis=-1))
 
 
 def _cubic(count: int) -> tuple[Array, Array]:
@@ -327,9 +334,9 @@ def _lowest_place(values: Array) -> Array:
 
 
 def _around(best: Array, most: int) -> Array:
-    """Return the integers in 1..most on either side of each number, one row each."""
+    """Return the integers in 1..most on either side of each number, along a last axis."""
     inside = np.clip(best, 1.0, float(most))
-    return np.stack([np.floor(inside), np.ceil(inside)], axis=1)
+    return np.stack([np.floor(inside), np.ceil(inside)], axis=-1)
 
 
 def _convex_length(step: Array, weight: Array, most: int, square: float) -> Array:
@@ -365,7 +372,7 @@ def _strongly_convex(
 
     def best_length(step: Array, weight: Array, most: int) -> Array:
         if math.isinf(rate):
-            return np.ones((1, 1))
+            return np.ones(1)
         # the root of y/(y - 1)^2 = Q/(K rate), y = e^(rate R)
         with np.errstate(divide="ignore", over="ignore"):
             root = np.sqrt(weight * square * rate / step)
