@@ -42,7 +42,7 @@ _LOG_TAIL = -math.log(_TAIL)
 _LARGEST_GRID = 1 << 20
 _SMALLEST_GRID = 1 << 12
 _COARSE_GRID = 1 << 13  # for the moments that determine the window
-_NEGLIGIBLE = 1e-30  # modulus of a transform: masses lose less by it than they round
+_NEGLIGIBLE = 1e-20  # modulus of a transform: masses lose less by it than they round
 _SHORT = 1 << 12  # transforms of this size fit a cache
 _POWERS = np.geomspace(1e-3, 1e3, 60)  # of Chernoff bounds, times the spread
 _EXPECTED = 38  # place of the best power, near 8; a lower one where the tail is heavy
@@ -70,6 +70,7 @@ class _Window:
     high: float
     low_power: float
     high_power: float
+    mean: float
     spread: float
 
 
@@ -90,11 +91,12 @@ def _window(
     log_tail = _LOG_TAIL + math.log(copies)
     parts = [(step, times)] if beside is None else [(step, times), (beside, 1)]
     coarse = []
-    variance = gaussian_mu**2
+    mean, variance = gaussian_mu**2 / 2, gaussian_mu**2
     for law, count in parts:
         interval = _reach(law, count * copies) / _COARSE_GRID
         grid = pessimistic_grid(law, interval, _COARSE_GRID)
-        variance += count * grid.cumulants(interval)[1]
+        once = grid.cumulants(interval)
+        mean, variance = mean + count * once[0], variance + count * once[1]
         coarse.append((grid, interval, count))
     spread = math.sqrt(variance)
 
@@ -105,7 +107,7 @@ def _window(
     powers = (_POWERS / spread).tolist()
     high, high_power = _lowest(lambda t: (log_moment(t) + log_tail) / t, powers)
     low, low_power = _lowest(lambda t: (log_moment(-t) + log_tail) / t, powers)
-    return _Window(-low, high, low_power, high_power, spread)
+    return _Window(-low, high, low_power, high_power, mean, spread)
 
 
 def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[float, float]:
@@ -134,15 +136,18 @@ def _lowest(bound: Callable[[float], float], powers: Sequence[float]) -> tuple[f
 
 def _fold(parts: Sequence[_Part], first: int, size: int) -> tuple[Array, float]:
     """Return the masses at ``size`` grid points from ``first``, and the clipped mass."""
-    (one, times), *others = parts
-    change = one.transform_change(size)
+    (change, times), *others = [(law.transform_change(size), count) for law, count in parts]
     # the law of many steps is smooth, so that most of its transform is negligible
-    smallest = _NEGLIGIBLE ** (2 / times)
-    large = np.flatnonzero((1 + change.real) ** 2 + change.imag**2 > smallest)
-    transform = np.zeros(int(np.max(large, initial=0)) + 1, dtype=change.dtype)
+    large = np.flatnonzero(_squared(change) > _NEGLIGIBLE ** (2 / times))
+    if others:
+        with np.errstate(divide="ignore"):
+            logs = times * np.log(_squared(change[large]))
+            logs += sum(count * np.log(_squared(z[large])) for z, count in others)
+        large = large[logs > 2 * math.log(_NEGLIGIBLE)]
+    transform = np.zeros(int(np.max(large, initial=0)) + 1, dtype=np.complex128)
     transform[large] = _power(change[large], times)
-    for other, count in others:
-        transform *= _power(other.transform_change(size)[: transform.size], count)
+    for z, count in others:
+        transform[large] *= _power(z[large], count)
     masses = np.roll(_inverse(transform, size), -(first % size))
     clipped = -float(np.sum(np.minimum(masses, 0.0)))
     return np.maximum(masses, 0.0, out=masses), clipped
@@ -158,10 +163,21 @@ def _inverse(transform: NDArray[np.complex128], size: int) -> Array:
     return np.asarray(np.fft.irfft(transform / rows * np.exp(phases), _SHORT).T.ravel())
 
 
+def _squared(change: NDArray[np.complex128]) -> Array:
+    """Return the squared modulus of ``1 + change``."""
+    square, imag = change.real + 1.0, change.imag.copy()
+    square *= square  # in place: transforms are long
+    imag *= imag
+    square += imag
+    return np.asarray(square)
+
+
 def _power(change: NDArray[np.complex128], exponent: int) -> NDArray[np.complex128]:
     """Return ``(1 + change) ** exponent``, by logarithms."""
+    if exponent == 1:
+        return 1 + change
     real, imag = 1 + change.real, change.imag
-    square = real**2 + imag**2
+    square = _squared(change)
     with np.errstate(divide="ignore"):
         # near 1 the sum above has lost digits
         near = np.log1p(np.maximum(change.real * (1 + real) + imag**2, -1.0))
@@ -522,7 +538,8 @@ def _stages(step: SubsampledGaussian, times: int, grid: _Grid) -> list[_Stage]:
         all_rounded = copies * (laws * min(before * rounded, 1.0) + steps * rounded)
         share = times * rounded / (all_rounded * (len(counts) + 1))
         window = grid.window if copies == 1 else _window(step, count, copies=copies)
-        if result and result[-1].window.high_power * window.high > _LARGEST_EXPONENT:
+        far = window.high - window.mean
+        if result and result[-1].window.high_power * far > _LARGEST_EXPONENT:
             return []
         result.append(_Stage(laws, steps, copies, window, grid.interval * math.sqrt(share)))
         copies *= laws

@@ -54,7 +54,8 @@ class HalfGrid:
         masses = self.wrapped(size)
         masses[0] -= self.right[0]
         transform = np.fft.rfft(masses)
-        return np.asarray(transform - (transform[0].real + self.infinite_mass + self.dropped))
+        transform -= transform[0].real + self.infinite_mass + self.dropped
+        return transform
 
     def cumulants(self, interval: float) -> tuple[float, float]:
         """Return the mean and the variance of the loss."""

@@ -13,13 +13,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, logsumexp
+from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
+from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import gaussian_delta, log_density
 
 Array = NDArray[np.float64]
@@ -155,12 +156,12 @@ class SubsampledGaussian(PrivacyCurve):
             return float(math.log1p(np.sum(excess)))
         if power < 0:  # losses of 60 and more, where half of the moment is lost
             terms = [log_phi + order * loss, log_phi - power * loss]
-            return float(logsumexp([*map(logsumexp, terms), math.log(self.atom)]))
+            return float(log_sum(np.array([*map(log_sum, terms), math.log(self.atom)])))
         # the same excess by its logarithm: 1 + excess would round what compositions multiply
         raised, rest = power * loss, np.log(-np.expm1(-loss))
         grown = np.log(-np.expm1(-raised))
         log_excess = log_phi + raised + grown + np.logaddexp(loss + rest, grown)
-        return float(np.logaddexp(0.0, logsumexp(log_excess)))
+        return float(np.logaddexp(0.0, log_sum(log_excess)))
 
     def _mixture_loss(self, x: Array) -> Array:
         exponent = self.mu * (x - self.mu / 2)

@@ -115,7 +115,7 @@ SAMPLED = Assumption(
 )
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
-_STRIDE = 8  # of the orders that are computed first
+_FIRST_ORDERS = [0, 8, 16, 24, 31]  # places of those that are computed first
 _FEW = 4  # values whose best orders are searched for
 _FINEST = 8  # distances per v or s, the smaller one, near 0
 _RELATIVE = 24  # distances per unit of log distance
@@ -249,20 +249,18 @@ class AdaptiveShifts:
     ) -> Array:
         """Return the log of a (power) mean of U_k after some meetings, from each row."""
         chances, places = self._reached(count, push)
-        scale = np.ones((values.shape[0], 1, 1))
-        if powers is not None:
-            scale = powers[:, None, None]
-            chances = chances * _DEFLATION  # a mean of negative power falls in its weights
         # shape (orders, numbers of meetings, rows); by the largest term
         terms = np.take(values, places, axis=1)
-        terms *= scale
+        if powers is not None:
+            terms *= powers[:, None, None]
+            chances = chances * _DEFLATION  # a mean of negative power falls in its weights
         with np.errstate(divide="ignore", over="ignore"):
             terms += np.log(chances)[:, None]
             largest = terms.max(axis=1, keepdims=True)
             finite = np.where(np.isfinite(largest), largest, 0.0)
             terms -= finite
             logs = finite[:, 0] + np.log(np.exp(terms, out=terms).sum(axis=1))
-        return np.asarray(logs / scale[:, 0])
+        return np.asarray(logs if powers is None else logs / powers[:, None])
 
     def _reached(self, count: int, push: float) -> tuple[Array, Integers]:
         """Return chances of numbers of meetings, and the row that each (first axis) reaches."""
@@ -335,8 +333,8 @@ class _Divergence:
 class AdaptiveShiftsCurve(PrivacyCurve):
     """Curve of a run on sampled batches, from the orders that its values need.
 
-    For a few values of epsilon or delta, orders are computed from far apart to close together
-    around the best one. Fewer orders give larger bounds.
+    For a few values of epsilon or delta, some orders say where the best one is, and those beside it
+    are computed. Fewer orders give larger bounds.
 
     Parameters
     ----------
@@ -388,15 +386,17 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         """
         if targets.size > _FEW:
             return self._whole
-        stride, last = _STRIDE, _GAPS.size - 1
-        places = np.append(np.arange(0, last, stride), last)
-        while stride > 1:
-            stride //= 2
-            values = value(_GAPS[places], self._at(places), targets[:, None])
-            best = places[np.argmin(values, axis=1)]
-            beside = np.clip(np.concatenate([best - stride, best + stride]), 0, last)
+        every = np.arange(_GAPS.size)
+        places = every[_FIRST_ORDERS]
+        while True:
+            with np.errstate(divide="ignore", invalid="ignore"):
+                logs = np.interp(every, places, np.log(self._at(places)))
+            moments = np.exp(np.where(np.isnan(logs), np.inf, logs))
+            best = np.argmin(value(_GAPS, moments, targets[:, None]), axis=1)
+            beside = np.clip(best[:, None] + [-1, 0, 1], 0, every[-1])
+            if np.all(np.isin(beside, places)):
+                return self._of(places)
             places = np.union1d(places, beside)
-        return self._of(places)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         def epsilons(gaps: Array, moments: Array, target: Array) -> Array:

@@ -36,11 +36,10 @@ def meetings(count: int, rate: float, most: int) -> tuple[Integers, Array]:
     middle, spread = count * rate, math.sqrt(count * rate * (1 - rate))
     near = np.ceil(middle + spread * _DEVIATIONS)
     numbers = np.unique(np.append(near[(near >= 0) & (near < last)], last))
-    below = np.append(-1.0, numbers[:-1])
-    (lower, beyond), (before, upper) = (_tails(k, count, rate) for k in (numbers, below))
+    at_most, above = _tails(np.append(-1.0, numbers), count, rate)
     # the smaller tail loses least by subtraction, also where a single meeting is unlikely
-    chances = np.where(lower < upper, lower - before, upper - beyond)
-    chances[-1] = upper[-1]
+    chances = np.where(at_most[1:] < above[:-1], np.diff(at_most), -np.diff(above))
+    chances[-1] = above[-2]
     return numbers.astype(np.int64), chances * (1 + _INFLATION)
 
 

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import gammaln, logsumexp
+from scipy.special import gammaln
 
 from audit import validate
 from audit.bounds.accounting.subsampling import SubsampledGaussian
@@ -36,6 +36,7 @@ from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.numerics.log_sums import log_sum
 
 Array = NDArray[np.float64]
 
@@ -415,7 +416,7 @@ def _wbk19_log_moment(order: int, rate: float, mu: float) -> float:
     # the term j = 2 may take 4 (e^D_2 - 1) instead of 2 e^D_2, with D_2 = mu^2
     small = math.log(4) + (math.log(math.expm1(mu**2) or 5e-324) if mu**2 < 1 else mu**2)
     logs[0] = min(logs[0], 2 * math.log(rate) + log_binomial[0] + small)
-    return float(np.logaddexp(0.0, logsumexp(logs)))
+    return float(np.logaddexp(0.0, log_sum(logs)))
 
 
 def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> Array:
