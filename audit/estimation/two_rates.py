@@ -37,6 +37,7 @@ _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(6)
 # Relative and absolute error of a p-value by quadrature, taken against rejection: at least twice
 # the largest error in 3,000 tests of 10 to a million scores (``tests/estimation``).
 _RELATIVE, _ABSOLUTE = 1e-3, 1e-10
+_NEGLIGIBLE = 1e-14  # mass of a node that is counted in full, whatever its share
 _CLOSE_ENOUGH = 1e-7
 _INSIDE = 1e-300
 
@@ -123,9 +124,12 @@ def p_values(tests: RankCounts, hypothesis: Hypothesis) -> Array:
     t, weight = t.reshape(len(a), -1), (half * _WEIGHTS).reshape(len(a), -1)
     log_rest = -np.logaddexp(0.0, t)
     log_rate = t + log_rest
-    density = np.exp(a * log_rate + b * log_rest - betaln(a, b))
-    share = betainc(c, d, np.clip(hypothesis.highest(np.exp(log_rate)), 0.0, 1.0))
-    value = (1 + _RELATIVE) * np.sum(weight * density * share, axis=1) + _ABSOLUTE
+    mass = weight * np.exp(a * log_rate + b * log_rest - betaln(a, b))
+    highest = np.clip(hypothesis.highest(np.exp(log_rate)), 0.0, 1.0)
+    share = np.ones_like(mass)
+    rows, nodes = np.nonzero(mass > _NEGLIGIBLE)
+    share[rows, nodes] = betainc(c[rows, 0], d[rows, 0], highest[rows, nodes])
+    value = (1 + _RELATIVE) * np.sum(mass * share, axis=1) + _ABSOLUTE
     return np.where(tests.count == 0, 1.0, np.minimum(value, 1.0))
 
 
