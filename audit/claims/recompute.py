@@ -350,7 +350,7 @@ class _Epsilon(_Quantity):
         if not chosen.any():
             return 0.0
         mass = float(np.sum(np.exp(nodes.log_p[chosen])))
-        slope = float(np.exp(value + logsumexp(nodes.log_q[chosen])))
+        slope = float(np.exp(value + _log_sum(nodes.log_q[chosen])))
         off = crossing_error(nodes, value) + nodes.mass_error * mass
         rounding = _ROUNDING * max(1.0, value) + nodes.merged
         return off / slope + rounding if slope > 0 else math.inf
@@ -528,13 +528,21 @@ def cells_of(nodes: Nodes, raised_by_p: bool | None = True) -> Nodes:
     return Nodes(logs[0], logs[1])
 
 
+def _log_sum(logs: Array) -> float:
+    """Return the log of a sum; many times as fast as SciPy's, which serves any array library."""
+    top = float(np.max(logs, initial=-math.inf))
+    if not math.isfinite(top):
+        return top
+    return top + math.log(float(np.sum(np.exp(logs - top))))
+
+
 def log_delta(nodes: Nodes, epsilon: float) -> float:
     """Return the log of the sum of max(p - e^epsilon q, 0)."""
     chosen = nodes.ratio > epsilon
     if not chosen.any():
         return -math.inf
     gain = np.log(-np.expm1(np.minimum(epsilon - nodes.ratio[chosen], -1e-300)))
-    return float(logsumexp(nodes.log_p[chosen] + gain))
+    return _log_sum(nodes.log_p[chosen] + gain)
 
 
 def crossing_error(nodes: Nodes, epsilon: float) -> float:
@@ -586,7 +594,7 @@ def renyi_at(nodes: Nodes, alpha: float) -> float:
     """Return the Renyi divergence of order ``alpha``."""
     seen = np.isfinite(nodes.log_p)
     logs = nodes.log_p[seen] + (alpha - 1) * nodes.ratio[seen]
-    return float(logsumexp(logs)) / (alpha - 1)
+    return _log_sum(logs) / (alpha - 1)
 
 
 def gaussian_delta(epsilon: float, mu: float) -> float:
@@ -634,7 +642,7 @@ def nodes_of(pair: Plain, swap: bool, order: int, quantity: _Quantity | None = N
         x, weights = _panels(np.linspace(float(pair["low"]), float(pair["high"]), 401), order)
         slope = float(pair["slope"])
         first, second = (s * x + np.log(weights) for s in (slope, -slope))
-        first, second = first - logsumexp(first), second - logsumexp(second)
+        first, second = first - _log_sum(first), second - _log_sum(second)
     elif kind in ("mixtures", "process"):
         laws = normals_of(pair, "first"), normals_of(pair, "second")
         atoms = laws[0] is None or laws[1] is None
@@ -723,7 +731,7 @@ class _Draws:
     def cumulant(self, theta: float) -> tuple[float, float]:
         """Return K = log E_P[e^(theta loss)] of all draws together, and its slope."""
         logs = self.log_p + theta * self.loss
-        total = float(logsumexp(logs))
+        total = _log_sum(logs)
         return self.times * total, self.times * float(np.exp(logs - total) @ self.loss)
 
     def tail_tilt(self, probability: float, sign: float) -> float:
@@ -735,7 +743,7 @@ class _Draws:
         # what all draws at the end of their range have is as far as tilts lead
         ends = sign * self.loss
         last = ends >= np.max(ends) - 1e-9 * float(np.ptp(ends))
-        limit = -self.times * min(float(logsumexp(self.log_p[last])), 0.0)
+        limit = -self.times * min(_log_sum(self.log_p[last]), 0.0)
         goal = min(-math.log(probability), max(limit - 3, limit / 2))
 
         def exponent(size: float) -> float:
@@ -756,7 +764,7 @@ class _Draws:
         The last number is the approximate increase of losses that are not merged.
         """
         tilted = self.log_p + theta * self.loss
-        tilted = tilted - logsumexp(tilted)
+        tilted = tilted - _log_sum(tilted)
         weights = np.exp(tilted)
         kept = weights > _LEAST_TILTED
         weights, tilted, loss = weights[kept], tilted[kept], self.loss[kept]
@@ -774,7 +782,7 @@ class _Draws:
         found = []
         for log_masses, own, is_p in ((self.log_p, theta, True), (self.log_q, theta + 1, False)):
             logs = log_masses[kept] + own * index * step
-            total = float(logsumexp(logs))
+            total = _log_sum(logs)
             weighed = np.bincount(index % size, weights=np.exp(logs - total), minlength=size)
             masses = weighed.astype(np.float64)
             law, error = _power_of(masses, self.times)
@@ -812,7 +820,7 @@ def _reach(tilted: Array, centred: Array, times: int) -> float:
     found = 0.0
     for sign in (1.0, -1.0):
         scales = np.geomspace(1e-4, 4, 60) * math.sqrt(80 / (times * variance))
-        logs = np.array([float(logsumexp(tilted + sign * u * centred)) for u in scales])
+        logs = np.array([_log_sum(tilted + sign * u * centred) for u in scales])
         found = max(found, float(np.min((times * logs + 44) / scales)))
     return found
 
@@ -825,7 +833,7 @@ def _beyond(log_masses: Array, index: NDArray[np.int64], times: int, half: int) 
     bound = 0.0
     for sign in (1.0, -1.0):
         scales = np.geomspace(1e-4, 4, 60) * half / (times * variance)
-        logs = [float(logsumexp(log_masses + sign * u * index)) for u in scales]
+        logs = [_log_sum(log_masses + sign * u * index) for u in scales]
         bound += math.exp(min(0.0, float(np.min(times * np.array(logs) - scales * half))))
     return bound
 
