@@ -17,20 +17,21 @@ __all__ = ["ended"]  # a fixture of all rooms
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 
-# Files whose tests take half a minute or more begin first: one of them left for the end would keep
-# one core busy and the other one waiting.
+# Files whose tests take a quarter of a minute or more begin first: one of them left for the end
+# would keep one core busy and the other one waiting.
 LONG = (
     "test_docs.py",
     "scenario/test_shipped.py",
     "estimation/test_coverage.py",
-    "bounds/test_soundness.py",
-    "exact/test_values.py",
-    "simulation/runs/test_command.py",
     "cli/test_audit.py",
-    "exact/test_brackets.py",
-    "test_extending.py",
+    "bounds/test_soundness.py",
+    "claims/test_witness.py",
+    "results/test_json.py",
     "claims/test_judge.py",
-    "scenario/test_run_scenario.py",
+    "simulation/runs/test_command.py",
+    "report/test_collisions.py",
+    "report/test_run_report.py",
+    "simulation/test_cuda.py",  # last: other workers have compiled its kernels by then
 )
 
 
