@@ -51,6 +51,8 @@ _IN_STAGES = 1 << 10  # steps from which a composition takes stages
 _FIRST_STAGE = 1 << 8  # steps of the first stage, at least
 _PRIMES = 2**20 * 3**6 * 5**4  # sizes of fast transforms divide this
 _LARGEST_EXPONENT = 30.0  # of the rounding of a stage, in later bounds on far losses
+_LARGEST_RISE = 0.1  # of the log moments that bound far losses, by rounding to a grid
+_MOST_ROUNDING = 4  # times that of one grid
 _LARGE_GRID = 1 << 17  # points from which stages save time
 _SMALLEST_GAP, _PER_DECADE = 1e-6, 20  # alpha - 1, and how many orders
 _GRID_ERROR = 1e-6  # target for epsilon, relative to the spread of the composed loss
@@ -306,7 +308,7 @@ def compose(
     # the best order for a delta above e^-500000 is below 1000 deviations of the loss: high orders
     # cost most, where a step is weak
     weakest = math.hypot(step.rate * math.sqrt(times) * step.mu, gaussian_mu)
-    highest = _PER_DECADE * math.log10(1e3 / weakest / _SMALLEST_GAP)
+    highest = _PER_DECADE * math.log10(1e3 / max(weakest, 1e-9) / _SMALLEST_GAP)
     highest = math.ceil(min(max(highest, 1), _PER_DECADE * 12))
     moments = RenyiCurve(
         functools.partial(
@@ -429,9 +431,8 @@ def _compose_on_grid(
     moments: RenyiCurve,
 ) -> PLDCurve:
     stages = _stages(step, times, grid)
-    if stages:
-        upper, rounding = _in_stages(step, laws, stages)
-    else:
+    upper, rounding = _in_stages(step, laws, stages) if stages else (None, 0.0)
+    if upper is None or rounding > _MOST_ROUNDING * _transform_error(times):
         upper, _, above = _folded(step, times, laws, grid, pessimistic_grid)
         rounding = _transform_error(times) + above
     return PLDCurve(
@@ -521,7 +522,7 @@ def _stages(step: SubsampledGaussian, times: int, grid: _Grid) -> list[_Stage]:
     that a few copies of a composition of some steps may be rounded to a coarser grid than single
     steps (Ghazi et al. 2022). All stages raise the variance alike, together a little less than
     ``grid`` does; losses near 0 are not rounded. A stage is refused if its rounding could count for
-    much in the bound on the mass outside a later window.
+    much in the bound on the mass outside a later window, or its interval in that of its own.
     """
     if times < _IN_STAGES or grid.size < _LARGE_GRID:
         return []
@@ -531,6 +532,8 @@ def _stages(step: SubsampledGaussian, times: int, grid: _Grid) -> list[_Stage]:
         counts.append(counts[-1] // (most if most <= _FIRST_STAGE else math.isqrt(most)))
     log_p, log_q = step.log_tails(np.array([grid.interval / 2]))
     rounded = float(np.exp(log_p[0]) + np.exp(log_q[0]))  # chance of a loss away from 0
+    if times * rounded < 1:  # beside a wider law
+        return []
     result: list[_Stage] = []
     copies = 1
     for count, before in zip(counts, [*counts[1:], 1], strict=True):
@@ -541,7 +544,11 @@ def _stages(step: SubsampledGaussian, times: int, grid: _Grid) -> list[_Stage]:
         far = window.high - window.mean
         if result and result[-1].window.high_power * far > _LARGEST_EXPONENT:
             return []
-        result.append(_Stage(laws, steps, copies, window, grid.interval * math.sqrt(share)))
+        stage = _Stage(laws, steps, copies, window, grid.interval * math.sqrt(share))
+        power = max(window.low_power, window.high_power) * stage.interval
+        if (laws + steps) * power**2 > _LARGEST_RISE:
+            return []
+        result.append(stage)
         copies *= laws
     return result[::-1] if sum(stage.size for stage in result) < grid.size else []
 

@@ -30,7 +30,8 @@ _EXPONENT = 50.0  # largest exponent of a weight
 class HalfGrid:
     """Masses of a symmetric pair under P at the grid points 0, 1, ... and at minus those points.
 
-    They, ``infinite_mass`` and ``dropped`` add up to 1.
+    They, ``infinite_mass`` and ``dropped`` add up to 1. Where rounding makes the masses away from 0
+    larger than 1, ``dropped`` is negative: the excess counts.
     """
 
     right: Array
@@ -107,9 +108,15 @@ def pessimistic_grid(step: PrivacyCurve, interval: float, points: int) -> HalfGr
     right[-1] = drop[-1] / gap
     left = right * np.exp(-interval * np.arange(points + 1))
     infinite = float(profile[-1])
-    right[0] = max(1 - infinite - float(np.sum(right) + np.sum(left)), 0.0)
     left[0] = 0.0
-    return HalfGrid(right, left, infinite)
+    return _completed(right, left, infinite)
+
+
+def _completed(right: Array, left: Array, infinite: float) -> HalfGrid:
+    """Return the grid with the remaining mass at loss 0."""
+    rest = 1 - infinite - float(np.sum(right) + np.sum(left))
+    right[0] = max(rest, 0.0)
+    return HalfGrid(right, left, infinite, min(rest, 0.0))
 
 
 def optimistic_grid(step: SubsampledGaussian, interval: float, points: int) -> HalfGrid:
@@ -178,5 +185,4 @@ def rounded_up(law: LossDistribution, interval: float) -> HalfGrid:
     right += np.bincount(places + 1, up, right.size)
     left = right * np.exp(-interval * np.arange(right.size))
     right[0] = left[0] = 0.0
-    right[0] = max(1 - law.infinite_mass - float(np.sum(right) + np.sum(left)), 0.0)
-    return HalfGrid(right, left, law.infinite_mass)
+    return _completed(right, left, law.infinite_mass)

@@ -123,7 +123,7 @@ _COARSEST = 96  # distances up to the top, at least
 _MERGE = 8  # steps merged into one per steps to go
 _MOST_ARRIVALS = 1 / 8  # of merged steps, as a part of the top
 _MOST_ROUNDS = 250
-_SETTLED = 2e-5  # relative change of the log-moments from the largest distance
+_SETTLED = 1e-4  # relative, of the log-moments that more steps could lower
 _UNEVEN = 1e-12  # relative slack of distances on the grid
 _INFLATION = 1e-11  # relative, for the rounding of all rounds
 _DEFLATION = 1 - 4e-9  # of chances of meetings, which are rounded up by less
@@ -302,9 +302,8 @@ class AdaptiveShifts:
             start = float(run.tracked(run.steps - covered))
             place = min(int(np.searchsorted(rows, start)), rows.size - 1)
             best = np.where(settled, best, np.minimum(best, values[:, place]))
-            if place == rows.size - 1:
-                last, now = before[:, -1], values[:, -1]
-                settled |= np.isfinite(last) & (now >= (1 - _SETTLED) * last)
+            # U_k(0) rises in k: from here on nothing lowers the bound by more
+            settled |= np.isfinite(best) & (values[:, 0] >= (1 - _SETTLED) * best)
             if covered == run.steps or np.all(settled):
                 break
         return np.asarray((1 + gaps) * (best * (1 + _INFLATION) + _INFLATION))
@@ -366,6 +365,8 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         """Return the curve from the log-moments of some orders."""
         moments = self._at(places)
         some = np.isfinite(moments)
+        if np.count_nonzero(some) < 2:
+            raise ValueError("has no finite Renyi divergence: the pushes are too strong")
         gaps, moments = _GAPS[places][some], moments[some]
         lowest, highest = float(gaps[0]), float(gaps[-1])
         return RenyiCurve(
@@ -393,6 +394,8 @@ class AdaptiveShiftsCurve(PrivacyCurve):
                 logs = np.interp(every, places, np.log(self._at(places)))
             moments = np.exp(np.where(np.isnan(logs), np.inf, logs))
             best = np.argmin(value(_GAPS, moments, targets[:, None]), axis=1)
+            # the smallest divergence bounds total variation
+            best = np.append(best, np.argmin(moments / _GAPS))
             beside = np.clip(best[:, None] + [-1, 0, 1], 0, every[-1])
             if np.all(np.isin(beside, places)):
                 return self._of(places)

@@ -451,3 +451,63 @@ def test_masses_are_rounded_up_as_profiles_are():
         assert np.sum(coarse.right * gain) + coarse.infinite_mass == pytest.approx(
             float(losses.delta(np.array([place]))[0]), rel=1e-9, abs=1e-15
         )
+
+
+def raw_bracket(curve, delta):
+    """Both ends of epsilon as the two grids give them."""
+    low, rounding = curve.lower()
+    ends = (
+        low.epsilon(np.array([delta + rounding])),
+        curve.upper.epsilon(np.array([delta - curve.rounding])),
+    )
+    return tuple(float(end[0]) for end in ends)
+
+
+STEEP = SubsampledGaussian(0.9, 0.3435525246613806)
+WIDE = SubsampledGaussian(0.045745256307510584, 0.13185339228919965)
+
+
+@pytest.mark.parametrize(
+    ("step", "times", "mu_once", "beside", "delta"),
+    [
+        (SubsampledGaussian(0.77, 2.108), 1460, 43.5, None, 1.5e-11),
+        (STEEP, 9, 19.33849681923516, WIDE, 1e-9),
+        (SubsampledGaussian(1.0, 34.6), 3, 0.0, SubsampledGaussian(1e-4, 0.83), 1.5e-11),
+        (SubsampledGaussian(0.1, 0.28), 4498, 2.1, None, 1e-9),
+    ],
+)
+def test_the_two_grids_are_in_order(step, times, mu_once, beside, delta):
+    """Masses of wide Gaussians add up to 1 + 3e-11: the excess must not be taken off elsewhere."""
+    curve = compose(step, times, mu_once, beside=beside)
+    low, high = raw_bracket(curve, delta)
+    assert low <= high
+    assert curve.epsilon_bracket(delta) == (low, min(high, curve.moments.epsilon(delta)))
+
+
+@pytest.mark.parametrize(("mu", "times"), [(24.07, 2), (22.46, 1), (21.79, 2)])
+def test_wide_gaussians_on_a_grid_are_not_below_the_closed_form(mu, times):
+    step, total = SubsampledGaussian(1.0, mu), GaussianCurve(math.sqrt(times) * mu)
+    grid = _Grid.choose(step, times, None, None, 1 << 20)
+    curve = _compose_on_grid(step, times, [], grid, RenyiCurve.linear(total.mu**2 / 2))
+    for delta in (0.3, 1e-3, 1e-8, 2e-11):
+        high = curve.upper.epsilon(np.array([delta - curve.rounding]))
+        assert high >= total.epsilon(delta)
+
+
+@pytest.mark.parametrize(
+    ("step", "times", "mu_once", "beside"),
+    [
+        (SubsampledGaussian(1e-6, 1e-3), 2000, 1.0, None),
+        (SubsampledGaussian(1e-3, 1e-2), 10**5, 3.0, SubsampledGaussian(0.5, 3.0)),
+        (SubsampledGaussian(4.5e-4, 0.0293), 577_266, 0.0, SubsampledGaussian(1.06e-3, 4.67)),
+        (SubsampledGaussian(2.397e-6, 0.18), 6598, 0.07, None),
+    ],
+)
+def test_steps_that_are_weak_beside_another_law_are_composed_on_one_grid(
+    step, times, mu_once, beside
+):
+    """Grids of the other law would be too coarse for stages of these steps."""
+    curve = compose(step, times, mu_once, beside=beside)
+    assert curve.rounding <= 4 * _transform_error(times)
+    low, high = curve.epsilon_bracket(1e-6)
+    assert low <= high <= low * 1.001 + 1e-6
