@@ -20,7 +20,7 @@ Array = NDArray[np.float64]
 CERTIFIED_FLOOR = 1e-11
 """Smallest delta for which a numerical composition is certified: rounding is of this size."""
 
-_SHORT = 512  # block of a running sum
+_RUN = 512  # points of a running sum
 _BLOCK, _NATS = 8192, 100.0  # largest block of a sum: in points, which fit a cache, and in nats
 _SHORT = 64  # points of a block: a loop over such blocks takes longer than their sums
 
@@ -120,10 +120,10 @@ def _tails(masses: Array) -> Array:
 
     The sums run within short blocks, since one long running sum of 2^18 masses errs by 1e-13.
     """
-    rows = -(-masses.size // _SHORT)
-    falling = np.zeros(rows * _SHORT)
+    rows = -(-masses.size // _RUN)
+    falling = np.zeros(rows * _RUN)
     falling[: masses.size] = masses[::-1]
-    blocks = falling.reshape(rows, _SHORT)
+    blocks = falling.reshape(rows, _RUN)
     before = np.append(0.0, np.cumsum(blocks.sum(axis=1))[:-1])
     return np.asarray((np.cumsum(blocks, axis=1) + before[:, None]).ravel()[: masses.size][::-1])
 
