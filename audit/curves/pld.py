@@ -63,9 +63,17 @@ class LossDistribution:
         """
         start = max(self.first, 0)
         above = self.masses[start - self.first :]
-        p_tail = np.concatenate([_tails(above), [0.0]])
+        p_tail = _tails(above)
         q_tail = np.concatenate([_discounted_tails(above, self.interval), [0.0]])
         return start - 1, p_tail, q_tail
+
+    @cached_property
+    def _falling_profile(self) -> Array:
+        """Profile at the points of `_tails`, from the last one on, made monotone."""
+        _, p_tail, q_tail = self._tails
+        profile = p_tail - q_tail
+        profile += self.infinite_mass
+        return np.maximum.accumulate(profile[::-1])
 
     def delta(self, epsilon: Array) -> Array:
         """Return the privacy profile.
@@ -103,7 +111,7 @@ class LossDistribution:
             mass.
         """
         start, p_tail, q_tail = self._tails
-        at_points = np.maximum.accumulate((self.infinite_mass + p_tail - q_tail)[::-1])
+        at_points = self._falling_profile
         # the last point whose profile is above delta
         place = at_points.size - 1 - np.searchsorted(at_points, delta, side="right")
         place = np.clip(place, 0, at_points.size - 1)
@@ -116,16 +124,17 @@ class LossDistribution:
 
 
 def _tails(masses: Array) -> Array:
-    """Return, for each j, the sum over k >= j of masses[k].
+    """Return, for each j up to the number of masses, the sum over k >= j of masses[k].
 
     The sums run within short blocks, since one long running sum of 2^18 masses errs by 1e-13.
     """
-    rows = -(-masses.size // _RUN)
-    falling = np.zeros(rows * _RUN)
-    falling[: masses.size] = masses[::-1]
-    blocks = falling.reshape(rows, _RUN)
-    before = np.append(0.0, np.cumsum(blocks.sum(axis=1))[:-1])
-    return np.asarray((np.cumsum(blocks, axis=1) + before[:, None]).ravel()[: masses.size][::-1])
+    rows = -(-(masses.size + 1) // _RUN)
+    sums = np.zeros(rows * _RUN)
+    sums[1 : masses.size + 1] = masses[::-1]
+    blocks = sums.reshape(rows, _RUN)
+    np.cumsum(blocks, axis=1, out=blocks)
+    blocks[1:] += np.cumsum(blocks[:-1, -1])[:, None]
+    return sums[masses.size :: -1]
 
 
 def _discounted_tails(masses: Array, interval: float) -> Array:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -321,6 +321,7 @@ def compose(
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu > 0 else None
     if times <= LARGEST_COMPOSITION:
         extras = [law for law in (gaussian, beside) if law is not None]
+        step = _rounded(step)
         key = (step, times, gaussian, beside, largest_grid)
         known = _CURVES.get(key)
         if known is not None:
@@ -329,6 +330,15 @@ def compose(
         if max(grid.step_points, *grid.extra_points, 0) <= 4 * grid.size:
             return _CURVES.setdefault(key, _compose_on_grid(step, times, extras, grid, moments))
     return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
+
+
+def _rounded(step: SubsampledGaussian) -> SubsampledGaussian:
+    """Return the step with its parameter rounded up to 48 bits.
+
+    Bounds compute it in different orders; their compositions are then one.
+    """
+    mantissa, exponent = math.frexp(step.mu)
+    return replace(step, mu=math.ldexp(math.ceil(mantissa * 2.0**48) / 2.0**48, exponent))
 
 
 def coarse_epsilons(

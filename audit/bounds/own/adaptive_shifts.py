@@ -293,11 +293,11 @@ class AdaptiveShifts:
         covered = 0
         for _ in range(_MOST_ROUNDS):
             count = self._merged(covered)
-            before = values
+            left = ~settled
             if count == 1:
-                values = self.step(before, gaps, composed)
+                values[left] = self.step(values[left], gaps[left], composed[left])
             else:
-                values = self.steps(before, gaps, count)
+                values[left] = self.steps(values[left], gaps[left], count)
             covered += count
             start = float(run.tracked(run.steps - covered))
             place = min(int(np.searchsorted(rows, start)), rows.size - 1)

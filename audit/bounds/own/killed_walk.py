@@ -38,7 +38,7 @@ from audit.numerics.panels import Panels
 Array = NDArray[np.float64]
 
 _WIDTH = 3.0  # width of a panel, in deviations of the walk
-_ORDERS = (16, 12)  # nodes of a panel; five per deviation leave only rounding errors
+_ORDERS = (12, 11)  # nodes of a panel; four per deviation leave only rounding errors
 _LONGEST = 50.0  # steps are merged on a domain of more deviations
 _LOST = 12.0  # deviations of the stationary walk beyond which two chains count as never meeting
 _UNIT = 2.0**-52

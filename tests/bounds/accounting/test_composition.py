@@ -327,6 +327,7 @@ def test_a_composition_in_use_is_not_computed_again():
     step = SubsampledGaussian(0.1, 0.7)
     first = compose(step, 50)
     assert compose(SubsampledGaussian(0.1, 0.7), 50) is first
+    assert compose(SubsampledGaussian(0.1, np.nextafter(0.7, 1)), 50) is first
     assert compose(step, 51) is not first
     assert compose(step, 50, 0.1) is not first
 
