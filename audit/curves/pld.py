@@ -63,7 +63,7 @@ class LossDistribution:
         """
         start = max(self.first, 0)
         above = self.masses[start - self.first :]
-        p_tail = _tails(above)
+        p_tail = _tail_sums(above)
         q_tail = np.concatenate([_discounted_tails(above, self.interval), [0.0]])
         return start - 1, p_tail, q_tail
 
@@ -123,7 +123,7 @@ class LossDistribution:
         return np.where(delta > self.infinite_mass, root, np.inf)
 
 
-def _tails(masses: Array) -> Array:
+def _tail_sums(masses: Array) -> Array:
     """Return, for each j up to the number of masses, the sum over k >= j of masses[k].
 
     The sums run within short blocks, since one long running sum of 2^18 masses errs by 1e-13.

@@ -26,8 +26,8 @@ def _linear(alpha: Array, rho: float) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class _Orders:
-    """Orders alpha with what the conversions take from them.
+class Orders:
+    """Orders alpha with what the conversions take from them, and the conversions.
 
     Attributes
     ----------
@@ -46,15 +46,24 @@ class _Orders:
     log_share: Array
 
     @classmethod
-    def at(cls, logs: Array) -> _Orders:
+    def at(cls, logs: Array) -> Orders:
+        """Return the orders with the given log of alpha - 1."""
         gaps = np.exp(logs)
         return cls(logs, gaps, 1 + gaps, np.log1p(gaps), np.log1p(1 / gaps))
 
+    def epsilons(self, divergence: Array, log_delta: Array) -> Array:
+        """Return epsilon at a delta from the divergence of each order."""
+        return divergence - self.log_share - (log_delta + self.log_alphas) / self.gaps
+
+    def log_deltas(self, divergence: Array, epsilon: Array) -> Array:
+        """Return log delta at an epsilon from the divergence of each order."""
+        return self.gaps * (divergence - epsilon - self.log_share) - self.log_alphas
+
 
 @functools.lru_cache(maxsize=64)
-def _grid(low: float, high: float, points: int) -> _Orders:
+def _grid(low: float, high: float, points: int) -> Orders:
     """Return orders that are spaced evenly in log(alpha - 1)."""
-    return _Orders.at(np.linspace(low, high, points))
+    return Orders.at(np.linspace(low, high, points))
 
 
 @dataclass(frozen=True)
@@ -154,7 +163,7 @@ class RenyiCurve(PrivacyCurve):
         return True
 
     @cached_property
-    def _orders(self) -> tuple[_Orders, Array]:
+    def _orders(self) -> tuple[Orders, Array]:
         """The orders from which the search starts, and the bound at each."""
         low = max(self.search[0], self.lowest - 1)
         high = max(min(self.search[1], self.highest - 1), low)
@@ -178,7 +187,7 @@ class RenyiCurve(PrivacyCurve):
         smallest = float(np.min(self._orders[1]))
         return min(math.sqrt(smallest / 2), math.sqrt(-math.expm1(-smallest)))
 
-    def _best_order(self, objective: Callable[[_Orders, Array], Array], size: int) -> Array:
+    def _best_order(self, objective: Callable[[Orders, Array], Array], size: int) -> Array:
         """Minimise ``objective(orders, D)`` for ``size`` targets at once.
 
         The objective maps orders of shape (size, k), or broadcastable to it, to values of that
@@ -199,7 +208,7 @@ class RenyiCurve(PrivacyCurve):
         fractions = np.arange(1, inner + 1) / (inner + 1)
         for _ in range(rounds):
             points = low[:, None] + (high - low)[:, None] * fractions
-            orders = _Orders.at(points)
+            orders = Orders.at(points)
             values = objective(orders, self._bound(orders.alphas.ravel()).reshape(points.shape))
             place = np.argmin(values, axis=1)
             best = np.minimum(best, values[rows, place])
@@ -217,8 +226,8 @@ class RenyiCurve(PrivacyCurve):
     def _epsilon(self, delta: Array, order: Order) -> Array:
         target = np.log(delta)[:, None]
 
-        def epsilon_at(orders: _Orders, bound: Array) -> Array:
-            return bound - orders.log_share - (target + orders.log_alphas) / orders.gaps
+        def epsilon_at(orders: Orders, bound: Array) -> Array:
+            return orders.epsilons(bound, target)
 
         best = np.maximum(self._best_order(epsilon_at, delta.size), 0.0)
         return np.where(delta >= self._total_variation, 0.0, best)
@@ -227,8 +236,8 @@ class RenyiCurve(PrivacyCurve):
         size = np.abs(epsilon)
         target = size[:, None]
 
-        def log_delta_at(orders: _Orders, bound: Array) -> Array:
-            return orders.gaps * (bound - target - orders.log_share) - orders.log_alphas
+        def log_delta_at(orders: Orders, bound: Array) -> Array:
+            return orders.log_deltas(bound, target)
 
         best = np.exp(np.minimum(self._best_order(log_delta_at, epsilon.size), 0.0))
         best = np.minimum(best, self._total_variation)

@@ -47,6 +47,8 @@ def test_coarse_and_fine_grids_agree_with_sums_one_by_one(interval):
         expected.append(tail)
     # sums of positive numbers: up to 3000 roundings each
     assert law._tails[2][-2::-1] == pytest.approx(expected, rel=3000 * 2**-53, abs=1e-320)
+    assert law._tails[1][-2::-1] == pytest.approx(np.cumsum(masses[::-1]), rel=3000 * 2**-53)
+    assert law._tails[1][-1] == law._tails[2][-1] == 0.0
 
 
 def test_losses_of_thousands_of_nats_keep_their_digits():

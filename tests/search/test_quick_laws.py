@@ -64,3 +64,10 @@ def test_a_start_that_is_not_forgotten_is_not_solved_for() -> None:
     start = np.array([1.0, 0.0])
     assert quick_laws._stationary(matrix, start, 100_000) is None
     assert quick_laws._stationary(matrix, start, 10**7) == pytest.approx([0.5, 0.5])
+
+
+def test_a_start_that_is_stationary_has_no_relaxation_to_measure() -> None:
+    matrix = np.full((2, 2), 0.5)
+    start = np.array([0.5, 0.5])
+    with np.errstate(all="raise"):
+        assert quick_laws._stationary(matrix, start, 100_000) is None

@@ -49,7 +49,7 @@ _EXPECTED = 38  # place of the best power, near 8; a lower one where the tail is
 _SMOOTH = 1 / 16  # part of the frequencies that describes a smooth law
 _IN_STAGES = 1 << 10  # steps from which a composition takes stages
 _FIRST_STAGE = 1 << 8  # steps of the first stage, at least
-_PRIMES = 2**20 * 3**6 * 5**4  # sizes of fast transforms divide this
+_FAST_SIZES = 2**20 * 3**6 * 5**4  # sizes of fast transforms divide this
 _LARGEST_EXPONENT = 30.0  # of the rounding of a stage, in later bounds on far losses
 _LARGEST_RISE = 0.1  # of the log moments that bound far losses, by rounding to a grid
 _MOST_ROUNDING = 4  # times that of one grid
@@ -204,6 +204,11 @@ def _reach(law: SubsampledGaussian, times: int) -> float:
     return max(float(law.epsilon(min(_TAIL / times, 0.5))), smallest)
 
 
+def _points(law: SubsampledGaussian, times: int, interval: float) -> int:
+    """Return the number of grid points up to there."""
+    return math.ceil(_reach(law, times) / interval) + 1
+
+
 @dataclass(frozen=True)
 class _Grid:
     """Grid of a composition: ``size`` points, the first at ``first * interval``."""
@@ -242,8 +247,8 @@ class _Grid:
             interval=interval,
             first=math.floor(window.low / interval),
             size=size,
-            step_points=math.ceil(_reach(step, times) / interval) + 1,
-            extra_points=tuple(math.ceil(_reach(law, 1) / interval) + 1 for law in extras),
+            step_points=_points(step, times, interval),
+            extra_points=tuple(_points(law, 1, interval) for law in extras),
         )
 
 
@@ -321,7 +326,7 @@ def compose(
     gaussian = SubsampledGaussian(1.0, gaussian_mu) if gaussian_mu > 0 else None
     if times <= LARGEST_COMPOSITION:
         extras = [law for law in (gaussian, beside) if law is not None]
-        step = _rounded(step)
+        step = _with_48_bits(step)
         key = (step, times, gaussian, beside, largest_grid)
         known = _CURVES.get(key)
         if known is not None:
@@ -332,7 +337,7 @@ def compose(
     return MinimumCurve((moments, unsampled), ("Renyi divergences", "without sampling"))
 
 
-def _rounded(step: SubsampledGaussian) -> SubsampledGaussian:
+def _with_48_bits(step: SubsampledGaussian) -> SubsampledGaussian:
     """Return the step with its parameter rounded up to 48 bits.
 
     Bounds compute it in different orders; their compositions are then one.
@@ -383,7 +388,7 @@ def coarse_epsilons(
     width = max(end.high - end.low for end in ends)
     interval = width / (size - 4)
     laws = [(step, longest), *([] if beside is None else [(beside, 1)])]
-    points = [math.ceil(_reach(law, count) / interval) + 1 for law, count in laws]
+    points = [_points(law, count, interval) for law, count in laws]
     if max(points) > 4 * size:
         return one_by_one
     grids = [pessimistic_grid(law, interval, n) for (law, _), n in zip(laws, points, strict=True)]
@@ -520,7 +525,7 @@ class _Stage:
         """Number of grid points, without large prime factors."""
         needed = math.ceil(self.window.high / self.interval) - self.first + 4
         rows = -(-needed // _SHORT)
-        while _PRIMES % rows:
+        while _FAST_SIZES % rows:
             rows += 1
         return _SHORT * rows
 
@@ -576,12 +581,11 @@ def _in_stages(
             parts = [(rounded_up(law, width), stage.laws)]
             error *= stage.laws
         if singles:
-            points = math.ceil(_reach(step, singles * stage.copies) / width) + 1
+            points = _points(step, singles * stage.copies, width)
             parts.append((pessimistic_grid(step, width, points), singles))
         if stage is stages[-1]:
             for other in laws:
-                points = math.ceil(_reach(other, 1) / width) + 1
-                parts.append((pessimistic_grid(other, width, points), 1))
+                parts.append((pessimistic_grid(other, width, _points(other, 1, width)), 1))
         masses, _ = _fold(parts, stage.first, stage.size)
         law = LossDistribution(width, stage.first, masses, _infinite(parts))
         error += _transform_error(sum(count for _, count in parts))

@@ -35,6 +35,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import BSA24
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
+from audit.curves.renyi import Orders
 from audit.mechanism import Losses, NoisySGD, Release
 
 Array = NDArray[np.float64]
@@ -132,12 +133,11 @@ class LengthFamilyCurve(PrivacyCurve):
 
     def _guess(self, delta: float) -> int:
         """Return the best length for the Renyi divergences, each order at its own best length."""
-        orders = 1 + np.geomspace(1e-4, 1e4, 41)
-        per_step = np.asarray(self.step.renyi(orders))
-        lengths = self._best_by_order(orders, per_step)
-        bounds = self._renyi_of(lengths, orders, per_step)
-        conversion = np.log1p(-1 / orders) - (math.log(delta) + np.log(orders)) / (orders - 1)
-        return int(lengths[int(np.argmin(bounds + conversion))])
+        orders = Orders.at(np.linspace(math.log(1e-4), math.log(1e4), 41))
+        per_step = np.asarray(self.step.renyi(orders.alphas))
+        lengths = self._best_by_order(orders.alphas, per_step)
+        bounds = self._renyi_of(lengths, orders.alphas, per_step)
+        return int(lengths[int(np.argmin(orders.epsilons(bounds, np.log(delta))))])
 
     def _renyi_of(self, length: Array, alpha: Array, per_step: Array) -> Array:
         once = 0.0 if self.beside is None else self.beside.divergence(alpha)

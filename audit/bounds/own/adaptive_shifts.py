@@ -97,7 +97,7 @@ from audit.bounds.registry import Status, bound
 from audit.bounds.sources import OWN
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.renyi import RenyiCurve
+from audit.curves.renyi import Orders, RenyiCurve
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import Batching, Losses, NoisySGD, Relation
@@ -115,6 +115,7 @@ SAMPLED = Assumption(
 )
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
+_ORDERS = Orders.at(np.log(_GAPS))
 _FIRST_ORDERS = [0, 8, 16, 24, 31]  # places of those that are computed first
 _FEW = 4  # values whose best orders are searched for
 _FINEST = 8  # distances per v or s, the smaller one, near 0
@@ -380,10 +381,10 @@ class AdaptiveShiftsCurve(PrivacyCurve):
     def _whole(self) -> RenyiCurve:
         return self._of(np.arange(_GAPS.size))
 
-    def _near(self, targets: Array, value: Callable[[Array, Array, Array], Array]) -> RenyiCurve:
+    def _near(self, targets: Array, converted: Callable[[Array, Array], Array]) -> RenyiCurve:
         """Return the curve from orders around the best one for each target.
 
-        ``value`` maps values of alpha - 1, their log-moments and targets to what is minimised.
+        ``converted`` maps the divergences of all orders and targets to what is minimised.
         """
         if targets.size > _FEW:
             return self._whole
@@ -392,37 +393,28 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         while True:
             with np.errstate(divide="ignore", invalid="ignore"):
                 logs = np.interp(every, places, np.log(self._at(places)))
-            moments = np.exp(np.where(np.isnan(logs), np.inf, logs))
-            best = np.argmin(value(_GAPS, moments, targets[:, None]), axis=1)
+            divergence = np.exp(np.where(np.isnan(logs), np.inf, logs)) / _GAPS
+            best = np.argmin(converted(divergence, targets[:, None]), axis=1)
             # the smallest divergence bounds total variation
-            best = np.append(best, np.argmin(moments / _GAPS))
+            best = np.append(best, np.argmin(divergence))
             beside = np.clip(best[:, None] + [-1, 0, 1], 0, every[-1])
             if np.all(np.isin(beside, places)):
                 return self._of(places)
             places = np.union1d(places, beside)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        def epsilons(gaps: Array, moments: Array, target: Array) -> Array:
-            return np.asarray((moments - np.log(target) - np.log1p(gaps)) / gaps + _share(gaps))
-
-        return np.asarray(self._near(delta, epsilons).epsilon(delta))
+        curve = self._near(np.log(delta), _ORDERS.epsilons)
+        return np.asarray(curve.epsilon(delta))
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
-        def log_deltas(gaps: Array, moments: Array, target: Array) -> Array:
-            return np.asarray(moments - np.log1p(gaps) + gaps * (_share(gaps) - target))
-
-        return np.asarray(self._near(np.abs(epsilon), log_deltas).delta(epsilon))
+        curve = self._near(np.abs(epsilon), _ORDERS.log_deltas)
+        return np.asarray(curve.delta(epsilon))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self._whole.beta(alpha))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self._whole.renyi(alpha))
-
-
-def _share(gaps: Array) -> Array:
-    """Return log(1 - 1/alpha)."""
-    return np.asarray(-np.log1p(1 / gaps))
 
 
 @bound(

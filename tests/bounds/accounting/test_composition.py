@@ -20,6 +20,7 @@ from audit.bounds.accounting.composition import (
     _power,
     _stages,
     _transform_error,
+    _with_48_bits,
     coarse_epsilons,
 )
 from audit.bounds.accounting.grids import (
@@ -328,6 +329,8 @@ def test_a_composition_in_use_is_not_computed_again():
     first = compose(step, 50)
     assert compose(SubsampledGaussian(0.1, 0.7), 50) is first
     assert compose(SubsampledGaussian(0.1, np.nextafter(0.7, 1)), 50) is first
+    for mu in (0.7, 1e-9, 3.0, 1e5 / 3):  # rounded up, by no more than the last of 48 bits
+        assert mu <= _with_48_bits(SubsampledGaussian(0.1, mu)).mu <= mu * (1 + 2.0**-47)
     assert compose(step, 51) is not first
     assert compose(step, 50, 0.1) is not first
 
