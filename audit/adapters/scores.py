@@ -1,4 +1,4 @@
-"""Files of canary scores with a membership column, as auditing tools write them.
+"""Files of scores: one file per dataset, or one table with a membership column.
 
 ``attack_result_*.npz`` of Privacy Meter holds ``scores`` and ``memberships``; other tools write one
 row per canary to a CSV or Parquet file. Valid conclusions depend on the training runs behind the
@@ -14,6 +14,8 @@ rows, which a file does not describe:
 from __future__ import annotations
 
 import csv
+import math
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -26,7 +28,7 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.adapters.optional import load
 
-__all__ = ["CanaryScores", "read_table"]
+__all__ = ["CanaryScores", "read_scores", "read_table"]
 
 Array = NDArray[np.float64]
 Columns = Mapping[str, Any]
@@ -84,15 +86,65 @@ class CanaryScores:
         return found
 
 
+def read_scores(path: str | Path, *, name: str = "scores") -> Array:
+    r"""Return the scores of one dataset stored in a file, one row per run.
+
+    Parameters
+    ----------
+    path : str or Path
+        ``.npy``; ``.npz`` with one array; ``.parquet``, which needs PyArrow; otherwise text
+        (``.csv``, for example) of numbers between commas, semicolons or spaces. Its first line may
+        be a header, and ``#`` starts a comment.
+    name : str, optional
+        Name of the scores in error messages.
+
+    Returns
+    -------
+    ndarray
+        Finite scores, shape ``(n,)``, or ``(n, d)`` for several scores per run.
+
+    Raises
+    ------
+    ImportError
+        If the file is Parquet and PyArrow is not installed.
+    ValueError
+        If the file cannot be read, or holds anything but rows of finite numbers.
+
+    Examples
+    --------
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     file = Path(folder) / "with.csv"
+    ...     _ = file.write_text("loss\n0.5\n0.25\n")
+    ...     read_scores(file).tolist()
+    [0.5, 0.25]
+    """
+    path = Path(path)
+    found = np.asarray(_read(_SAMPLES.get(path.suffix.lower(), _text), path, name))
+    called = f"{name} of {path}"
+    if found.ndim == 2 and 1 in found.shape:
+        found = found.ravel()
+    if found.ndim != 2:
+        return validate.real_sample(**{called: found})
+    rows: Array = np.asarray(validate.real_numbers(**{called: found}), dtype=np.float64)
+    if not np.all(np.isfinite(rows)):
+        row, column = np.argwhere(~np.isfinite(rows))[0]
+        raise ValueError(
+            f"{called} must hold finite numbers only, "
+            f"got {rows[row, column]} in row {row + 1}, column {column + 1}"
+        )
+    return rows
+
+
 def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     r"""Return the scores and the membership stored in a file.
 
     Parameters
     ----------
     path : str or Path
-        ``.csv`` or ``.tsv`` with a header line; ``.npz`` with one array per name; ``.npy`` with a
-        structured array (named fields) or plain columns (named by number, from "0"); or
-        ``.parquet``, which needs PyArrow.
+        ``.csv`` or ``.tsv``; ``.npz`` with one array per name; ``.npy`` with a structured array
+        (named fields) or plain columns; or ``.parquet``, which needs PyArrow. Plain columns, and
+        those of text without a header line, are named by number, from "0".
     score, member : str
         Names of the columns. Membership is 0 or 1, or false or true.
 
@@ -125,13 +177,7 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
     reader = _READERS.get(path.suffix.lower())
     if reader is None:
         raise validate.fail("file", f"one of {', '.join(_READERS)}", str(path))
-    try:
-        columns = reader(path)
-    except ImportError:
-        raise
-    except Exception as error:  # third-party readers raise anything
-        reason = getattr(error, "strerror", None) or " ".join(str(error).split())
-        raise ValueError(f"file must be readable, got {str(path)!r} ({reason})") from None
+    columns = _read(reader, path, "file")
     try:
         return CanaryScores(
             _numbers(score, _column(columns, score, "score")),
@@ -139,6 +185,17 @@ def read_table(path: str | Path, *, score: str, member: str) -> CanaryScores:
         )
     except ValueError as error:
         raise ValueError(f"{path}: {error}") from None
+
+
+def _read(reader: Callable[[Path], Any], path: Path, name: str) -> Any:
+    """Return what a reader returns; whatever it raises becomes one line."""
+    try:
+        return reader(path)
+    except ImportError:
+        raise
+    except Exception as error:  # third-party readers raise anything
+        reason = getattr(error, "strerror", None) or " ".join(str(error).split())[:200]
+        raise ValueError(f"{name} must be readable, got {str(path)!r} ({reason})") from None
 
 
 def _column(columns: Columns, name: str, role: str) -> NDArray[Any]:
@@ -192,6 +249,9 @@ def _csv(path: Path) -> Columns:
         rows = list(csv.reader(file, delimiter="\t" if path.suffix.lower() == ".tsv" else ","))
     names, *rest = rows or [[]]
     names = [name.strip() for name in names]
+    numbered = [str(at) for at in range(len(names))]
+    if names != numbered and all(map(_is_number, names)):  # no header
+        names, rest = numbered, rows
     if len(set(names)) < len(names):
         raise ValueError(f"names of columns must differ, got {', '.join(names)}")
     filled = [row for row in rest if row]
@@ -200,6 +260,40 @@ def _csv(path: Path) -> Columns:
             line = rows.index(row) + 1
             raise ValueError(f"line {line} must have {len(names)} entries, got {len(row)}")
     return {name: np.array([row[at] for row in filled]) for at, name in enumerate(names)}
+
+
+def _text(path: Path) -> list[list[float]]:
+    """Return the numbers of a text file by line, of which the first may be a header."""
+    found: list[list[float]] = []
+    begun = False
+    for number, line in enumerate(path.read_text(encoding="utf-8-sig").splitlines(), start=1):
+        text = line.partition("#")[0].strip()
+        words = text.replace(",", " ").replace(";", " ").split()
+        if not words:
+            continue
+        first, begun = not begun, True
+        cells = [words[0], *re.split(r"[,;\t]", text)]
+        if first and not any(map(_is_number, cells)):
+            continue
+        for column, word in enumerate(words, start=1):
+            if not (_is_number(word) and math.isfinite(float(word))):
+                got = f"{validate.shown(word)} in column {column}"
+                raise ValueError(f"line {number} must hold finite numbers only, got {got}")
+        if found and len(words) != len(found[0]):
+            raise ValueError(
+                f"line {number} must hold as many numbers as those before ({len(found[0])}), "
+                f"got {len(words)}"
+            )
+        found.append([float(word) for word in words])
+    return found
+
+
+def _one_array(path: Path) -> NDArray[Any]:
+    columns = _npz(path)
+    if len(columns) != 1:
+        raise ValueError(f"one array must be stored, got {', '.join(columns) or 'none'}")
+    (found,) = columns.values()
+    return np.asarray(found)
 
 
 def _npz(path: Path) -> Columns:
@@ -223,4 +317,12 @@ def _parquet(path: Path) -> Columns:
 
 _READERS: Mapping[str, Callable[[Path], Columns]] = MappingProxyType(
     {".csv": _csv, ".tsv": _csv, ".npz": _npz, ".npy": _npy, ".parquet": _parquet}
+)
+# files of one dataset; any other suffix is text
+_SAMPLES: Mapping[str, Callable[[Path], Any]] = MappingProxyType(
+    {
+        ".npy": lambda path: np.load(path, allow_pickle=False),
+        ".npz": _one_array,
+        ".parquet": lambda path: np.column_stack(list(_parquet(path).values())),
+    }
 )

@@ -16,6 +16,7 @@ from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.curves import Order
 from audit.estimation.columns import Columns
+from audit.estimation.score_source import ScoreSource, one_alternative
 from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
@@ -236,6 +237,7 @@ class Expected(enum.Enum):
 
     CONSISTENT = "consistent"
     REFUTED = "refuted"
+    INCONCLUSIVE = "inconclusive"
     NOT_APPLICABLE = "not applicable"
 
 
@@ -369,8 +371,8 @@ class Samples:
     Parameters
     ----------
     x, x_prime
-        The scores, or files of them (.npy, or text with one line per run). Files may hold several
-        numbers per run.
+        The scores, or files of them (.npy, .npz, .parquet or text with one line per run). Files may
+        hold several numbers per run.
     file
         Alternatively one table (CSV, TSV, NPZ, NPY or Parquet), one independent run per row.
     score, member
@@ -399,13 +401,14 @@ class Samples:
 
     def __post_init__(self) -> None:
         validate.integer(1, group_size=self.group_size)
-        known = self.alternatives
-        given = [key for keys in known for key in keys if getattr(self, key) is not None]
-        if tuple(given) not in known:
-            raise ValueError(
-                "x and x_prime must be given, or file, score and member, "
-                f"got {', '.join(given) or 'nothing'}"
-            )
+        one_alternative(self)
+
+    @property
+    def source(self) -> ScoreSource:
+        """The scores themselves."""
+        return ScoreSource(
+            x=self.x, x_prime=self.x_prime, file=self.file, score=self.score, member=self.member
+        )
 
     def inside(self, folder: Path) -> Samples:
         """Return the samples with file names relative to ``folder``."""

@@ -24,6 +24,10 @@ from .independent_canaries import (
 from .independent_canaries import independent_canaries_epsilon as independent_canaries_epsilon
 from .independent_canaries import independent_canaries_mu as independent_canaries_mu
 from .independent_canaries import independent_canaries_p_value as independent_canaries_p_value
+from .judge import JudgedClaim as JudgedClaim
+from .judge import JudgedScores as JudgedScores
+from .judge import ScoreClaim as ScoreClaim
+from .judge import judge_scores as judge_scores
 from .learned_scores import GradientBoosting as GradientBoosting
 from .learned_scores import Histogram as Histogram
 from .learned_scores import LearnedScore as LearnedScore
@@ -55,6 +59,7 @@ from .regions import rate_upper as rate_upper
 from .result import Audit as Audit
 from .samples import audit_counts as audit_counts
 from .samples import audit_samples as audit_samples
+from .score_source import ScoreSource as ScoreSource
 from .scores import Certifying as Certifying
 from .scores import Fresh as Fresh
 from .scores import KnownLaw as KnownLaw

@@ -249,20 +249,35 @@ class OneRunAudit:
         OneRunBound or IndependentCanariesBound
             The bound; its type states the assumption.
         """
+        return max(self._epsilons(delta), key=lambda found: found.value)
+
+    def epsilon_limit(self, delta: float) -> float:
+        """Return the bound that only correct guesses would certify.
+
+        Parameters
+        ----------
+        delta : float
+            The delta, in [0, 1].
+
+        Returns
+        -------
+        float
+            The largest of `epsilon_lower` over all scores with these numbers of guesses.
+        """
+        return max(found.sampling_limit for found in self._epsilons(delta))
+
+    def _epsilons(self, delta: float) -> list[Bound]:
         bound = one_run_epsilon if self._arbitrary else independent_canaries_epsilon
-        return max(
-            (
-                bound(
-                    one.correct,
-                    one.guesses.number,
-                    canaries=self.canaries,
-                    delta=delta,
-                    confidence=1 - one.error,
-                )
-                for one in self.counted
-            ),
-            key=lambda found: found.value,
-        )
+        return [
+            bound(
+                one.correct,
+                one.guesses.number,
+                canaries=self.canaries,
+                delta=delta,
+                confidence=1 - one.error,
+            )
+            for one in self.counted
+        ]
 
     def mu_lower(self) -> float:
         """Return mu such that "the mechanism is m-GDP" is refuted for every m below it.

@@ -114,6 +114,9 @@ def _judgement(claims: Sequence[Claim], settings: Sequence[SettingResult]) -> st
         return f"{wrong} of {len(claims)} claimed upper bounds {_verb(wrong)} refuted"
     known = all(row.exact for setting in queries.compared(settings) for row in setting.deltas)
     evidence = "the exact laws" if known else "the evidence"
+    unclear = sum(claim.bound.verdict is Verdict.INCONCLUSIVE for claim in claims)
+    if unclear:
+        return f"{unclear} of {len(claims)} claimed upper bounds {_verb(unclear)} inconclusive"
     if any(claim.bound.verdict is not Verdict.CONSISTENT for claim in claims):
         return f"none of the {len(claims)} claimed upper bounds is refuted by {evidence}"
     if len(claims) == 1:

@@ -359,7 +359,7 @@ def _overall(rows: Sequence[EpsilonRow], refuted: bool, verdicts: Sequence[Verdi
     """Return the verdict on a run: refuted if anything of it is, else that on the rest."""
     if refuted or Verdict.REFUTED in verdicts:
         return Verdict.REFUTED
-    if Verdict.INCONCLUSIVE in verdicts:
+    if Verdict.INCONCLUSIVE in (*verdicts, *(row.verdict for row in rows)):
         return Verdict.INCONCLUSIVE
     if any(row.verdict is Verdict.CONSISTENT for row in rows):
         return Verdict.CONSISTENT

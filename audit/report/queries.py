@@ -137,14 +137,15 @@ def _finite_value(bound: BoundRow) -> float:
 def shown_claims(
     bounds: Sequence[BoundRow], best: str | None = None
 ) -> list[BoundRow] | list[None]:
-    """Return the bounds that a table shows: every refuted one, then the tightest that stands.
+    """Return the bounds of a table: refuted and inconclusive ones, and the tightest that stands.
 
     An infinite one stands for all where none is finite, as at delta = 0. The list holds None alone
     where no bound applies.
     """
     infinite = (bound for bound in bounds if bound.stands and bound.value == math.inf)
     standing = tightest(bounds, best) or next(infinite, None)
-    shown = [*refuted(bounds), *([standing] if standing else [])]
+    open_ones = [bound for bound in bounds if bound.verdict is Verdict.INCONCLUSIVE]
+    shown = [*refuted(bounds), *open_ones, *([standing] if standing else [])]
     return shown or [None]
 
 

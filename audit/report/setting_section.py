@@ -59,7 +59,11 @@ def section(setting: ComparedResult, stem: str, looks: dict[str, Look]) -> Secti
 
 
 def _tables(setting: ComparedResult) -> tuple[Table | None, ...]:
-    judged = setting_tables.claims(setting), setting_tables.inapplicable(setting)
+    judged = (
+        setting_tables.claims(setting),
+        setting_tables.inconclusive(setting),
+        setting_tables.inapplicable(setting),
+    )
     if not isinstance(setting, PairResult):
         return *judged, setting_tables.estimators(setting), setting_tables.per_record(setting)
     return (

@@ -236,17 +236,30 @@ def _exact_known(setting: ComparedResult) -> bool:
 
 def inapplicable(setting: ComparedResult) -> Table | None:
     """Return the bounds whose assumptions the mechanism does not meet, with the reason."""
+    return _reasons(
+        setting, Verdict.NOT_APPLICABLE, "Bounds that do not apply to this mechanism", "Bound"
+    )
+
+
+def inconclusive(setting: ComparedResult) -> Table | None:
+    """Return the claims that the scores could not have refuted, with the reason."""
+    return _reasons(
+        setting, Verdict.INCONCLUSIVE, "Claims that these scores could not have refuted", "Claim"
+    )
+
+
+def _reasons(setting: ComparedResult, verdict: Verdict, caption: str, label: str) -> Table | None:
     reasons = {
         bound.id: (bound.citation, bound.reason or MISSING)
         for row in setting.deltas
         for bound in row.bounds
-        if bound.verdict is Verdict.NOT_APPLICABLE
+        if bound.verdict is verdict
     }
     if not reasons:
         return None
     return Table(
-        caption="Bounds that do not apply to this mechanism",
-        columns=(Column(label="Bound"), Column(label="Reason")),
+        caption=caption,
+        columns=(Column(label=label), Column(label="Reason")),
         rows=tuple(
             (Cell.code(name, citation), Cell(text=reason))
             for name, (citation, reason) in sorted(reasons.items())

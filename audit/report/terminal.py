@@ -148,12 +148,15 @@ def _value(value: Value) -> str:
 
 
 def _verdicts(row: AtDelta) -> str:
-    """Return the verdict on the tightest claim that stands, and the claims that are refuted."""
-    wrong = ", ".join(bound.id for bound in queries.refuted(row.bounds))
-    refuted = f"refuted: {wrong}" if wrong else ""
+    """Return the verdict on the tightest claim that stands, and the claims that do not stand."""
+    others = [
+        f"{verdict.value}: {', '.join(names)}"
+        for verdict in (Verdict.REFUTED, Verdict.INCONCLUSIVE)
+        if (names := [bound.id for bound in row.bounds if bound.verdict is verdict])
+    ]
     if queries.tightest(row.bounds, row.best) is None:
-        return refuted or _overall(row).value
-    return "; ".join(word for word in (Verdict.CONSISTENT.value, refuted) if word)
+        return "; ".join(others) or _overall(row).value
+    return "; ".join((Verdict.CONSISTENT.value, *others))
 
 
 def _overall(row: AtDelta) -> Verdict:

@@ -136,9 +136,9 @@ class BoundRow:
     ratio : float or None
         ``value`` divided by the certified value; None if either is missing or zero.
     reason : str or None
-        Why the bound does not apply or is never judged; None otherwise.
+        Why the bound does not apply, is never judged or is inconclusive; None otherwise.
     verdict : Verdict
-        CONSISTENT, REFUTED or NOT_APPLICABLE.
+        CONSISTENT, REFUTED, INCONCLUSIVE or NOT_APPLICABLE.
     """
 
     id: str

@@ -10,7 +10,5 @@ from .studies import Progress as Progress
 from .studies import study as study
 from .study_setting import StudySetting as StudySetting
 from .training import TrainingSetting as TrainingSetting
-from .user_mechanism import DrawnScores as DrawnScores
-from .user_mechanism import StoredScores as StoredScores
 from .user_mechanism import UserClaim as UserClaim
 from .user_mechanism import UserMechanismSetting as UserMechanismSetting

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.adapters.scores import read_table
+from audit.adapters.scores import read_scores, read_table
 from audit.estimation.one_run import Canaries
+from audit.estimation.score_source import one_alternative
 from audit.isolation import call
 from audit.results.verdicts import UserClaim
 from audit.scenario.kinds import RunContext, Setting, setting_kind
 from audit.scenario.user_code import load
-from audit.scenario.user_mechanism import read_scores
 
 if TYPE_CHECKING:
     from audit.results import StudyResult
@@ -41,7 +41,8 @@ class OneRunSetting(Setting):
         ``package.module:function``, called as ``function(number, seed)``: it tosses so many fair
         coins, runs the mechanism once, and returns scores and coins, shapes (number,) each.
     scores, coins
-        Two files, .npy or .csv, instead of a function.
+        Two files instead of a function: .npy, .npz, .parquet, or text such as .csv with or without
+        a header.
     file, score, member
         Or one file and its columns: see `audit.adapters.scores.read_table`. A fair coin of its own
         must have decided on each row's membership.
@@ -71,13 +72,7 @@ class OneRunSetting(Setting):
         names = [claim.name for claim in self.claims]
         if not names or not all(names) or len(set(names)) < len(names):
             raise validate.fail("claims", "one or more, each with a name of its own", names)
-        known = self.alternatives
-        given = [name for names in known for name in names if getattr(self, name) is not None]
-        if tuple(given) not in known:
-            raise ValueError(
-                "one_run must hold function and number, or scores and coins, or file, score and "
-                f"member, and not both, got {', '.join(given) or 'nothing'}"
-            )
+        one_alternative(self)
         if self.number is not None:
             validate.integer(4, number=self.number)
         if self.delta is not None:
@@ -95,7 +90,7 @@ class OneRunSetting(Setting):
             table = read_table(self.file, score=str(self.score), member=str(self.member))
             return table.scores, table.member
         if self.scores is not None and self.coins is not None:
-            return read_scores("scores", self.scores), read_scores("coins", self.coins)
+            return read_scores(self.scores), read_scores(self.coins, name="coins")
         function = str(self.function)
         kind = "a function of (number, seed) that returns scores and coins"
         message = f"{function} must be {kind}, got"
@@ -110,7 +105,7 @@ class OneRunSetting(Setting):
     def run(self, context: RunContext) -> StudyResult:
         """Audit the run, and judge the claims."""
         from audit.results import StudyResult  # takes a while to import
-        from audit.training.many_canaries import one_run_findings
+        from audit.training.findings import one_run_findings
 
         context.progress.stage(f"{self.name}: canaries of one run")
         scores, coins = self.draw(context.seed)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit import estimation
-from audit.curves import Order
-from audit.estimation import Audit, SequentialAudit
+from audit.estimation import Audit, JudgedClaim, JudgedScores, SequentialAudit
 from audit.results import (
     AtDelta,
     BoundRow,
@@ -20,10 +21,10 @@ from audit.results import (
     ScoreHistograms,
     UserClaim,
     UserMechanismResult,
-    judge_upper_bound,
 )
 from audit.results.comparisons import CLAIMED
 from audit.scenario.run_pair import sampled_evidence
+from audit.scenario.shipped import scenarios_folder
 from audit.scenario.user_mechanism import UserMechanismSetting
 
 Array = NDArray[np.float64]
@@ -73,7 +74,7 @@ def audit_scores(
 
     The default of `estimation.audit_samples` certifies and judges: with probability at least
     ``confidence`` its lower bounds are at most the true epsilons, at all deltas together. A claim
-    is refuted if the bound exceeds it. The simultaneous band and the sequential audit are shown
+    is judged by `estimation.judge_scores`. The simultaneous band and the sequential audit are shown
     beside; each is right with ``confidence`` by itself, the sequential one at each delta by itself,
     so the largest of the three certifies nothing.
 
@@ -82,44 +83,35 @@ def audit_scores(
     ValueError
         If the scores cannot be had, or are not finite numbers.
     """
-    x, x_prime = setting.source.draw(seed)
-    trials = min(len(x), len(x_prime))
-    columns = None
-    if x.ndim > 1 or x_prime.ndim > 1 or setting.columns is not None:
-        x, x_prime, columns = estimation.combine(
-            x,
-            x_prime,
-            columns=setting.columns or estimation.LinearScore(),
-            seed=seed,
-            delta=min(setting.all_deltas),
-        )
-    # a score that was learned points at the first dataset, whatever its columns do
-    learned = columns is not None and columns.towards_first
-    favours = Order.FORWARD if learned else setting.favours
-    audited = _audited(setting, x, x_prime, favours, confidence, seed)
+    given = setting.own.draw(seed, folders=[Path.cwd(), scenarios_folder()])
+    judged = estimation.judge_scores(
+        given,
+        setting.claims,
+        confidence=confidence,
+        seed=seed,
+        deltas=setting.deltas,
+        favours=setting.favours,
+        columns=setting.columns,
+        group_size=setting.group_size,
+    )
+    audited = _audited(setting, judged, confidence)
+    rows = [_row(*one) for one in zip(setting.claims, judged, strict=True)]
     return UserMechanismResult(
         name=setting.name,
         title=setting.title,
         summary=setting.summary,
         seed=seed,
         wall_seconds=None,
-        source=setting.source.described,
-        trials=trials,
-        deltas=tuple(_at_delta(delta, setting, audited) for delta in setting.all_deltas),
-        audit=replace(audited.audit, columns=columns).record(),
-        scores=score_histograms(x, x_prime),
+        source=setting.own.described,
+        trials=min(map(len, given)),
+        deltas=tuple(_at_delta(delta, setting, audited, rows) for delta in setting.all_deltas),
+        audit=audited.audit.record(),
+        scores=score_histograms(judged.x, judged.x_prime),
     )
 
 
-def _audited(
-    setting: UserMechanismSetting,
-    x: Array,
-    x_prime: Array,
-    favours: Order | None,
-    confidence: float,
-    seed: int,
-) -> _Audited:
-    deltas = setting.all_deltas
+def _audited(setting: UserMechanismSetting, judged: JudgedScores, confidence: float) -> _Audited:
+    deltas, x, x_prime = setting.all_deltas, judged.x, judged.x_prime
     pairs = min(x.size, x_prime.size)
     sequential = {}
     for delta in deltas:
@@ -131,35 +123,26 @@ def _audited(
         )
         one.update(x[:pairs], x_prime[:pairs])
         sequential[delta] = one
-    return _Audited(
-        estimation.audit_samples(
-            x,
-            x_prime,
-            confidence=confidence,
-            deltas=deltas,
-            seed=seed,
-            favours=favours,
-            group_size=setting.group_size,
-        ),
-        estimation.audit_samples(
-            x,
-            x_prime,
-            confidence=confidence,
-            deltas=deltas,
-            thresholds=estimation.SimultaneousBand(),
-            group_size=setting.group_size,
-        ),
-        sequential,
+    band = estimation.audit_samples(
+        x,
+        x_prime,
+        confidence=confidence,
+        deltas=deltas,
+        thresholds=estimation.SimultaneousBand(),
+        group_size=setting.group_size,
     )
+    assert isinstance(judged.audit, Audit)
+    return _Audited(judged.audit, band, sequential)
 
 
-def _at_delta(delta: float, setting: UserMechanismSetting, audited: _Audited) -> AtDelta:
+def _at_delta(
+    delta: float, setting: UserMechanismSetting, audited: _Audited, judged: Sequence[BoundRow]
+) -> AtDelta:
     lower = audited.lower(delta)
     certified = audited.audit.per_record_epsilon_lower(delta)
     sampled = sampled_evidence(audited.audit.per_record_evidence(delta).evidence)
-    made = [claim for claim in setting.claims if claim.delta == delta]
-    rows = tuple(_judged(claim, certified) for claim in made)
-    claimed = {row.id: claim.epsilon for row, claim in zip(rows, made, strict=True) if row.stands}
+    rows = tuple(r for r, c in zip(judged, setting.claims, strict=True) if c.delta == delta)
+    claimed = {row.id: row.value for row in rows if row.stands and row.value is not None}
     return AtDelta(
         delta=delta,
         sampled=replace(
@@ -204,15 +187,15 @@ def _refuted_after(
     )
 
 
-def _judged(claim: UserClaim, certified: float) -> BoundRow:
+def _row(claim: UserClaim, judged: JudgedClaim) -> BoundRow:
     return BoundRow(
         id=claim.name,
         citation="claimed by the mechanism's author",
         status=CLAIMED,
         value=claim.epsilon,
-        ratio=claim.epsilon / certified if certified > 0 else None,
-        reason=None,
-        verdict=judge_upper_bound(claim.epsilon, certified),
+        ratio=claim.epsilon / judged.certified if judged.certified > 0 else None,
+        reason=judged.reason or None,
+        verdict=judged.verdict,
     )
 
 

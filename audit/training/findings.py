@@ -1,62 +1,58 @@
-"""Findings of an audit with one canary: verdicts, tables, charts and caveats."""
+"""Findings of audits with one canary or many: verdicts, tables, charts and caveats."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from typing import cast
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from audit.results import (
-    Chart,
-    Drawn,
-    Findings,
-    FoundTable,
-    Series,
-    Statement,
-    Verdict,
-    judge_upper_bound,
+from audit.curves import Order
+from audit.estimation import (
+    Audit,
+    Canaries,
+    Evidence,
+    JudgedClaim,
+    JudgedScores,
+    OneRunAudit,
+    OrderStatistics,
+    PilotSplit,
+    judge_scores,
 )
+from audit.estimation.e_processes import EProcesses
+from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, UserClaim
 from audit.training.design import Design
-from audit.training.many_canaries import labelled, rounded_down
 from audit.training.one_canary import Judged
 from audit.training.plan import fewest
-from audit.training.useless import useless
 
 Array = NDArray[np.float64]
 
+_METHODS = {OrderStatistics: "order statistics", PilotSplit: "a pilot split"}
+_ASSUMED = {
+    Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",
+    Canaries.INDEPENDENT: (
+        "These numbers assume that canaries are independent: the score of a canary depends on its "
+        "own coin and its own noise only. For a mechanism without this property they are not "
+        "bounds."
+    ),
+}
 _BINS = 40
 _WIDEST = 1e300  # range of an axis; drawing needs margins
 _FEW, _MOSTLY = 10, 0.9  # distinct scores: as many as labels or guesses have; a share of all
 _MOST_POINTS = 400  # points of a curve
 
 
-def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings:
+def one_canary_findings(design: Design, judged: Judged, confidence: float) -> Findings:
     """Return the findings of an audit with one canary."""
-    certified = {one.delta: one for one in judged.certified}
-    directed = judged.log_e_values is None  # e-processes test both orders
-    certifies = any(one.epsilon > 0 for one in judged.certified)
-    why = useless(judged.scores, judged.scores_prime, directed=directed, certifies=certifies)
-
-    def verdict(epsilon: float, delta: float) -> Verdict:
-        found = judge_upper_bound(epsilon, certified[delta].epsilon, certified[delta].largest)
-        return Verdict.INCONCLUSIVE if why and found is Verdict.CONSISTENT else found
-
-    charts = list(_histograms(judged))
+    scores = judged.scores
+    charts = list(_histograms(scores.x, scores.x_prime))
     if judged.log_e_values is not None:
-        charts.append(_evidence(design, judged.log_e_values, judged.certified[0].error))
+        error = cast(EProcesses, scores.audit).error
+        charts.append(_evidence(design, judged.log_e_values, error))
     return Findings(
-        statements=tuple(
-            Statement(
-                claim=labelled(claim, "epsilon"),
-                citation="claimed by the training's author",
-                expected=claim.epsilon,
-                found=_found(claim.epsilon, certified[claim.delta].epsilon),
-                verdict=verdict(claim.epsilon, claim.delta),
-            )
-            for claim in design.claims
-        ),
+        statements=_statements(design.claims, scores, "epsilon", "training"),
         tables=(
             FoundTable(
                 caption="Certified lower bounds, simultaneous over all deltas",
@@ -69,22 +65,112 @@ def of_one_canary(design: Design, judged: Judged, confidence: float) -> Findings
                 ),
                 rows=tuple(
                     (
-                        one.delta,
-                        rounded_down(one.epsilon),
+                        delta,
+                        rounded_down(one.certified),
                         rounded_down(one.largest),
-                        one.error,
-                        one.counts,
+                        *_counts(scores, delta),
                     )
-                    for one in judged.certified
+                    for delta, one in _by_delta(design, scores)
                 ),
             ),
         ),
         charts=tuple(charts),
-        notes=tuple(_notes(design, judged, confidence, why)),
+        notes=tuple(_notes(design, judged, confidence)),
         numbers={
-            "scores": tuple(judged.scores.tolist()),
-            "scores_prime": tuple(judged.scores_prime.tolist()),
+            "scores": tuple(scores.x.tolist()),
+            "scores_prime": tuple(scores.x_prime.tolist()),
         },
+    )
+
+
+def one_run_findings(
+    scores: ArrayLike,
+    coins: ArrayLike,
+    claims: Sequence[UserClaim],
+    *,
+    canaries: Canaries,
+    delta: float | None,
+    confidence: float,
+    seed: int,
+) -> Findings:
+    """Return the bounds from scores and coins of canaries, and the verdicts on claims.
+
+    Parameters
+    ----------
+    scores, coins
+        One entry per canary; see `audit.estimation.audit_one_run`.
+    claims
+        The claims about adding or removing one canary.
+    canaries
+        The assumption about the dependence between canaries.
+    delta
+        The delta for which the number of guesses is chosen; by default that of the first claim.
+    confidence, seed
+        As for `audit_one_run`.
+    """
+    judged = judge_scores(
+        (scores, coins),
+        claims,
+        confidence=confidence,
+        seed=seed,
+        canaries=canaries,
+        planned_delta=delta,
+    )
+    audited = cast(OneRunAudit, judged.audit)
+    bounds = {claim.delta: audited.evidence(claim.delta) for claim in claims}
+    independent = canaries is Canaries.INDEPENDENT
+    quantity = "epsilon of independent canaries" if independent else "epsilon"
+    return Findings(
+        statements=_statements(claims, judged, quantity, "mechanism"),
+        tables=(
+            FoundTable(
+                caption="Certified lower bounds from the guesses",
+                columns=(
+                    "delta",
+                    "Certified lower bound on epsilon",
+                    "Right guesses",
+                    "Guesses",
+                    "Canaries",
+                    "Error spent",
+                    "Largest bound that this many guesses can certify",
+                ),
+                rows=tuple(
+                    (
+                        delta,
+                        rounded_down(bound.value),
+                        bound.correct,
+                        bound.guesses,
+                        bound.canaries,
+                        1 - bound.confidence,
+                        bound.sampling_limit,
+                    )
+                    for delta, bound in bounds.items()
+                ),
+            ),
+        ),
+        notes=(
+            _ASSUMED[canaries],
+            f"The inclusion of {audited.canaries} canaries is guessed from their scores; "
+            f"{audited.pilot} other canaries were used to choose the number of guesses. The bound "
+            "is a certified lower bound, and a claim below it is refuted.",
+            *_uninformative(judged),
+        ),
+        numbers={"canaries": canaries.value, "mu_lower": audited.mu_lower()},
+    )
+
+
+def _statements(
+    claims: Sequence[UserClaim], judged: JudgedScores, quantity: str, subject: str
+) -> tuple[Statement, ...]:
+    return tuple(
+        Statement(
+            claim=_labelled(claim, quantity),
+            citation=f"claimed by the {subject}'s author",
+            expected=claim.epsilon,
+            found=_found(claim.epsilon, one.certified),
+            verdict=one.verdict,
+        )
+        for claim, one in zip(claims, judged, strict=True)
     )
 
 
@@ -94,12 +180,51 @@ def _found(claimed: float, certified: float) -> float:
     return max(rounded, claimed) if certified > claimed else rounded
 
 
-def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[str]:
+def _labelled(claim: UserClaim, quantity: str) -> str:
+    """Return the quantity that a claim bounds, after the claim's name if it has one."""
+    name = f"{claim.name}: " if claim.name else ""
+    return f"{name}{quantity} at delta {claim.delta:g}"
+
+
+def rounded_down(value: float) -> float:
+    """Round a lower bound down to five decimals, so that the printed value is still a bound."""
+    return math.floor(value * 1e5) / 1e5
+
+
+def _by_delta(design: Design, judged: JudgedScores) -> list[tuple[float, JudgedClaim]]:
+    """Return the bound at each delta, the largest delta first."""
+    found = {claim.delta: one for claim, one in zip(design.claims, judged, strict=True)}
+    return [(delta, found[delta]) for delta in design.deltas]
+
+
+def _counts(judged: JudgedScores, delta: float) -> tuple[float, str]:
+    """Return the error that was spent on a delta, and the counts of the bound in words."""
+    if not isinstance(judged.audit, Audit):
+        return cast(EProcesses, judged.audit).error, f"{judged.x.size} pairs of trainings"
+    evidence: Evidence = judged.audit.evidence(delta)
+    event = f"score {evidence.tail.value.split()[1]} {evidence.threshold:.6g}"
+    sides = ("with", "without") if evidence.order is Order.FORWARD else ("without", "with")
+    return evidence.error_spent, (
+        f"{event} in {evidence.first_count} of {evidence.first_total} trainings {sides[0]} the "
+        f"canary, and in {evidence.second_count} of {evidence.second_total} {sides[1]}"
+    )
+
+
+def _uninformative(judged: JudgedScores) -> list[str]:
+    """Return why no claim could be refuted, as a note."""
+    why = judged.uninformative
+    return [f"{why[0].upper()}{why[1:]}."] if why else []
+
+
+def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
+    scores = judged.scores
+    sides = ("with", scores.x), ("without", scores.x_prime)
+    why = _uninformative(scores)
     notes = [
         f"{judged.trainings} trainings, half of them with the canary, scored by {design.train}. "
-        f"Method: {judged.method}; all bounds hold simultaneously with confidence {confidence:g}. "
-        "A claim is refuted if the certified lower bound exceeds it.",
-        *_reach(design, judged, confidence),
+        f"Method: {_method(scores)}; all bounds hold simultaneously with confidence "
+        f"{confidence:g}. A claim is refuted if the certified lower bound exceeds it.",
+        *_reach(design, scores, confidence),
         "The histograms only describe the scores: an epsilon read from them, or from a normal "
         "distribution fitted to them, is not a bound.",
     ]
@@ -108,22 +233,17 @@ def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[
             "The audit stops as soon as every claim is refuted, so the bounds are barely above the "
             "claims; more trainings might certify more."
         )
-    if why:
-        notes.append(why)
-    constant = [
-        side
-        for side, scores in (("with", judged.scores), ("without", judged.scores_prime))
-        if np.all(scores == scores[0])
-    ]
+    notes += why
+    constant = [side for side, given in sides if np.all(given == given[0])]
     if constant and not why:
         notes.append(
             f"All scores {' and '.join(constant)} the canary are equal: either no noise reaches "
             "them, or the training does not draw its randomness from its seed."
         )
     repeats = [
-        f"{distinct} of {scores.size} {side}"
-        for side, scores in (("with", judged.scores), ("without", judged.scores_prime))
-        if _FEW < (distinct := np.unique(scores).size) < _MOSTLY * scores.size
+        f"{distinct} of {given.size} {side}"
+        for side, given in sides
+        if _FEW < (distinct := np.unique(given).size) < _MOSTLY * given.size
     ]
     if repeats:
         notes.append(
@@ -135,36 +255,42 @@ def _notes(design: Design, judged: Judged, confidence: float, why: str) -> list[
     return notes
 
 
-def _reach(design: Design, judged: Judged, confidence: float) -> Iterator[str]:
+def _method(judged: JudgedScores) -> str:
+    if not isinstance(judged.audit, Audit):
+        return "anytime-valid e-processes"
+    chosen = _METHODS[type(judged.audit.thresholds)]
+    return f"{chosen}, for a number of trainings fixed in advance"
+
+
+def _reach(design: Design, judged: JudgedScores, confidence: float) -> Iterator[str]:
     """Say what this many trainings can certify at most, and how many a larger claim needs."""
     limits = ", ".join(
-        f"epsilon {rounded_down(one.largest):.4g} at delta {one.delta:g}"
-        for one in judged.certified
+        f"epsilon {rounded_down(one.largest):.4g} at delta {delta:g}"
+        for delta, one in _by_delta(design, judged)
     )
     yield f"This many trainings can certify at most {limits}, whatever the training leaks."
-    largest = {one.delta: one.largest for one in judged.certified}
-    for claim in design.claims:
-        if claim.epsilon >= largest[claim.delta]:
+    for claim, one in zip(design.claims, judged, strict=True):
+        if claim.epsilon >= one.largest:
             needed = fewest(claim, confidence=confidence, early_stop=design.anytime)
             number = "more than 100,000" if needed is None else f"{needed:,}"
             yield (
-                f"{labelled(claim, f'epsilon {claim.epsilon:g}')} could not be refuted by this "
+                f"{_labelled(claim, f'epsilon {claim.epsilon:g}')} could not be refuted by this "
                 f"many: it takes at least {number} trainings, and more if scores do not reveal the "
                 "canary perfectly (`audit.training.plan`)."
             )
 
 
-def _histograms(judged: Judged) -> Iterator[Chart]:
+def _histograms(x: Array, x_prime: Array) -> Iterator[Chart]:
     """Yield the histograms of both sides; none if the scores are too far apart for an axis."""
-    both = np.concatenate([judged.scores, judged.scores_prime])
+    both = np.concatenate([x, x_prime])
     low, high = float(np.min(both)), float(np.max(both))
     if high - low > _WIDEST:
         return
     if low == high:
         low, high = low - 0.5, high + 0.5
-    bins = min(_BINS, max(5, round(math.sqrt(judged.scores.size))))
+    bins = min(_BINS, max(5, round(math.sqrt(x.size))))
     edges = np.linspace(low, high, bins + 1)
-    sides = ("with the canary", judged.scores), ("without it", judged.scores_prime)
+    sides = ("with the canary", x), ("without it", x_prime)
     yield Chart(
         name="scores",
         title="Scores of the trainings",
@@ -194,7 +320,7 @@ def _evidence(design: Design, log_e_values: Array, error: float) -> Chart:
         series=(
             *(
                 Series(
-                    name=labelled(claim, f"epsilon ≤ {claim.epsilon:g}"),
+                    name=_labelled(claim, f"epsilon ≤ {claim.epsilon:g}"),
                     x=pairs,
                     y=tuple(column[kept] / math.log(10)),
                 )

@@ -9,12 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import estimation, validate
-from audit.curves import PrivacyCurve
-from audit.estimation import SequentialAudit
+from audit.curves import Order, PrivacyCurve
+from audit.estimation import SequentialAudit, audit_samples
+from audit.estimation.e_processes import EProcesses
+from audit.estimation.judge import separated
 from audit.estimation.planner import EventRates
 from audit.results.verdicts import UserClaim
 from audit.training.design import claims_of
-from audit.training.one_canary import EProcesses, audit_fixed, revealing_scores
 
 Array = NDArray[np.float64]
 
@@ -85,10 +86,7 @@ class TrainingPlan:
 
     def _refuted(self, x: Array, x_prime: Array, seed: int) -> bool:
         if self.early_stop:
-            # larger epsilons do not affect whether this one is refuted
-            tests = EProcesses([self.claim], self.confidence, farthest=self.claim.epsilon)
-            tests.update(x, x_prime)
-            return tests.all_refuted
+            return _refutes_anytime(x, x_prime, self.claim, self.confidence)
         return _refutes(x, x_prime, self.claim, self.confidence, seed)
 
 
@@ -173,8 +171,22 @@ def plan(
 
 
 def _refutes(x: Array, x_prime: Array, claim: UserClaim, confidence: float, seed: int) -> bool:
-    found = audit_fixed(x, x_prime, (claim.delta,), confidence, seed)
+    found = audit_samples(
+        x,
+        x_prime,
+        confidence=confidence,
+        seed=seed,
+        deltas=(claim.delta,),
+        favours=Order.FORWARD,
+    )
     return found.epsilon_lower(claim.delta) > claim.epsilon
+
+
+def _refutes_anytime(x: Array, x_prime: Array, claim: UserClaim, confidence: float) -> bool:
+    # larger epsilons do not affect whether this one is refuted
+    tests = EProcesses([(claim.epsilon, claim.delta)], confidence, farthest=claim.epsilon)
+    tests.update(x, x_prime)
+    return tests.all_refuted
 
 
 def fewest(
@@ -186,12 +198,10 @@ def fewest(
     """
 
     def refuted(pairs: int) -> bool:
-        x, x_prime = revealing_scores(pairs, pairs)
-        if not early_stop:
-            return _refutes(x, x_prime, claim, confidence, 0)
-        tests = EProcesses([claim], confidence, farthest=claim.epsilon)
-        tests.update(x, x_prime)
-        return tests.all_refuted
+        sides = separated(pairs, pairs)
+        if early_stop:
+            return _refutes_anytime(*sides, claim, confidence)
+        return _refutes(*sides, claim, confidence, 0)
 
     low, high = 3, 4
     while not refuted(high):

@@ -15,7 +15,9 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec.whole_files import write_whole
-from audit.estimation import Canaries, Columns
+from audit.curves import Order
+from audit.estimation import Canaries, Columns, judge_scores
+from audit.estimation.judge import separated
 from audit.isolation import UserCodeError
 from audit.progress import Progress, on_terminal
 from audit.results import (
@@ -40,8 +42,7 @@ from audit.training.design import (
     reference_to,
 )
 from audit.training.engine import Processes, opened
-from audit.training.findings import of_one_canary
-from audit.training.many_canaries import one_run_findings
+from audit.training.findings import one_canary_findings, one_run_findings
 
 Array = NDArray[np.float64]
 
@@ -236,8 +237,8 @@ def _one_canary(
     design: Design, trials: Iterable[Scored], confidence: float, seed: int
 ) -> _Judgement:
     judged = one_canary.judge(design, trials, confidence=confidence, seed=seed)
-    findings = of_one_canary(design, judged, confidence)
-    return judged.trainings, judged.scores, judged.scores_prime, findings
+    findings = one_canary_findings(design, judged, confidence)
+    return judged.trainings, judged.scores.x, judged.scores.x_prime, findings
 
 
 def _many_canaries(
@@ -409,11 +410,11 @@ def _stage(design: Design, confidence: float) -> str:
     """Return the name of the training and, if known in advance, the largest certifiable bound."""
     if design.canaries > 1 or design.anytime or design.trials is None:
         return design.train
-    sides = one_canary.revealing_scores(design.trials // 2, design.trials // 2)
-    best = one_canary.audit_fixed(*sides, design.deltas, confidence, 0)
+    sides = separated(design.trials // 2, design.trials // 2)
+    best = judge_scores(sides, design.claims, confidence=confidence, favours=Order.FORWARD)
     delta = design.deltas[0]
-    most = f"epsilon {best.epsilon_lower(delta):.3g} at delta {delta:g}"
-    return f"{design.train} (can certify at most {most})"
+    most = max(one.certified for one in best if one.claim.delta == delta)
+    return f"{design.train} (can certify at most epsilon {most:.3g} at delta {delta:g})"
 
 
 def joined(

@@ -224,10 +224,10 @@ def test_settings_on_a_table(tmp_path: Path):
     assert np.array_equal(read, scores)
     assert np.array_equal(coins, member)
     own = read_setting("own", {"own": table, "claims": claims})
-    x, x_prime = own.source.draw(0)  # type: ignore[attr-defined]
+    x, x_prime = own.own.draw(0)  # type: ignore[attr-defined]
     assert np.array_equal(x, scores[member])
     assert np.array_equal(x_prime, scores[~member])
-    assert own.source.described == f"'loss' by 'in' of {file}"  # type: ignore[attr-defined]
+    assert own.own.described == f"'loss' by 'in' of {file}"  # type: ignore[attr-defined]
     for setting in (one, own):
         assert read_setting(setting.name, setting.to_plain()) == setting
     with pytest.raises(ValueError, match="or file, score and member, got file, score"):

@@ -45,7 +45,8 @@ def test_in_a_file(tmp_path: Path) -> None:
           - {{id: mu, mu: 1.0}}
           - {{id: pure, epsilon: .1, delta: 0, expected: refuted}}
           - {{id: laws, laws: {{laplace: {{sensitivity: 1, scale: 1}}}}, epsilon: 1, delta: 0}}
-          - {{id: inline, samples: {{x: {inline}, x_prime: {inline}}}, epsilon: 1, delta: 0}}
+          - {{id: inline, samples: {{x: {inline}, x_prime: {inline}}}, epsilon: 1, delta: 0,
+              expected: inconclusive}}
         """,
     )
     assert found.complaints == ()
@@ -83,9 +84,12 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("given", "message"),
     [
-        ("{x: none.npy, x_prime: without.csv}", "samples.x must be a file that exists, got"),
+        ("{x: none.npy, x_prime: without.csv}", "samples: x must be readable, got"),
         ("{x: [1, .nan, 2, 3], x_prime: [1, 2, 3, 4]}", "x must hold finite numbers only, got nan"),
-        ("{x: words.csv, x_prime: without.csv}", "line 3 must be one number, got 'two'"),
+        (
+            "{x: words.csv, x_prime: without.csv}",
+            "line 3 must hold finite numbers only, got 'two' in column 1",
+        ),
         ("{x: pickle.npy, x_prime: without.csv}", "Object arrays cannot be loaded"),
         ("{x: two.npy, x_prime: without.csv}", "samples_prime must be of dimension 2 like samples"),
         ("{x: three.npy, x_prime: without.csv}", "must be a non-empty one-dimensional array"),
@@ -205,7 +209,7 @@ def test_columns_of_two_files(tmp_path: Path) -> None:
               samples: {{{files}, columns: {{kind: BestColumn, fraction: 0.1}}}}}}
           - {{id: known, epsilon: {EPSILON / 2}, delta: 1e-2, expected: refuted,
               samples: {{{files}, columns: {{{given}: [0, 1, 0]}}}}}}
-          - {{id: wrong, epsilon: {EPSILON / 2}, delta: 1e-2,
+          - {{id: wrong, epsilon: {EPSILON / 2}, delta: 1e-2, expected: inconclusive,
               samples: {{{files}, columns: {{{given}: [1, 0, 0]}}}}}}
         """,
     )

@@ -12,9 +12,10 @@ import pytest
 import yaml
 
 from audit import bounds
+from audit.estimation import ScoreSource
 from audit.results import AtDelta, Verdict
 from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import DrawnScores, UserClaim, UserMechanismSetting
+from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
 from papers import noisy_cgd, noisy_cgd_canary
 
 SCENARIO = Path(__file__).resolve().parents[2] / "scenarios" / "papers" / "noisy_cgd_canary.yaml"
@@ -33,7 +34,7 @@ def audited(function: str) -> AtDelta:
         name=function.replace("_", " "),
         title=function,
         summary="",
-        source=DrawnScores(f"papers.noisy_cgd_canary:{function}", TRIALS),
+        own=ScoreSource(function=f"papers.noisy_cgd_canary:{function}", trials=TRIALS),
         claims=(UserClaim("Theorem 4.5", float(claimed().epsilon(DELTA)) * (1 + 1e-9), DELTA),),
     )
     (row,) = audit_scores(setting, confidence=0.95, seed=11).deltas

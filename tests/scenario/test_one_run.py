@@ -14,7 +14,7 @@ from audit.estimation import Canaries, audit_one_run
 from audit.results import Findings, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.one_run import OneRunSetting
-from audit.training.many_canaries import one_run_findings
+from audit.training.findings import one_run_findings
 
 CLAIMS = [{"name": "a", "epsilon": 2.3178, "delta": 1e-2}]
 DRAWN = {"function": "dp_sgd:one_training", "number": 2000}
@@ -77,11 +77,11 @@ def test_files_and_plain_data(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("changed", "message"),
     [
-        ({"number": None}, "one_run must hold function and number, or scores and coins"),
-        ({"scores": "a.npy"}, "one_run must hold function and number, or scores and coins"),
+        ({"number": None}, "function and number must be given, or scores and coins"),
+        ({"scores": "a.npy"}, "function and number must be given, or scores and coins"),
         (
             {"scores": "a.npy", "coins": "b.npy"},
-            "not both, got function, number, scores, coins",
+            "got function, number, scores, coins",
         ),
         ({"claims": []}, "claims must be one or more, each with a name of its own"),
         ({"canaries": "many"}, "canaries must be one of arbitrary, independent, got 'many'"),

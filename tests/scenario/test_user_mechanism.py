@@ -13,16 +13,11 @@ from scipy import stats
 import dp_sgd  # of the shipped scenarios
 import pure_dp
 from audit.curves import GaussianCurve, Order
-from audit.estimation import BestColumn, audit_samples, per_record_epsilon
+from audit.estimation import BestColumn, ScoreSource, audit_samples, per_record_epsilon
 from audit.results import AtDelta, Estimator, Verdict
 from audit.scenario.config import read_setting
 from audit.scenario.run_user_mechanism import audit_scores
-from audit.scenario.user_mechanism import (
-    DrawnScores,
-    StoredScores,
-    UserClaim,
-    UserMechanismSetting,
-)
+from audit.scenario.user_mechanism import UserClaim, UserMechanismSetting
 
 TRIALS = 20_000
 DELTA = 1e-2
@@ -58,9 +53,13 @@ def own(function: str, *claims: UserClaim, trials: int = TRIALS) -> UserMechanis
         name="own",
         title="Own",
         summary="",
-        source=DrawnScores(place, trials),
+        own=ScoreSource(function=place, trials=trials),
         claims=claims or (CLAIM,),
     )
+
+
+def files(x: Path, x_prime: Path) -> ScoreSource:
+    return ScoreSource(x=x, x_prime=x_prime)
 
 
 def audited(setting: UserMechanismSetting, seed: int = 3, confidence: float = 0.95) -> AtDelta:
@@ -122,7 +121,7 @@ def test_the_default_strategy_certifies_with_all_of_the_error() -> None:
     assert [one.estimator for one in beside] == [Estimator.SIMULTANEOUS_BAND, Estimator.SEQUENTIAL]
     true = GaussianCurve(1.0).epsilon(DELTA)
     assert all(0.5 * true < one.epsilon < true for one in row.estimates)
-    alone = audit_samples(*setting.source.draw(3), confidence=0.95, deltas=(DELTA,), seed=3)
+    alone = audit_samples(*setting.own.draw(3), confidence=0.95, deltas=(DELTA,), seed=3)
     assert row.sampled.epsilon == row.certified.epsilon == first.epsilon
     assert first.epsilon == alone.epsilon_lower(DELTA)
 
@@ -158,7 +157,7 @@ def test_files_of_several_numbers_a_run(tmp_path: Path) -> None:
     x = two_records(0, 50, 1)
     np.savetxt(tmp_path / "a.csv", x, delimiter=",")
     np.save(tmp_path / "b.npy", x)
-    read, same = StoredScores(tmp_path / "a.csv", tmp_path / "b.npy").draw(0)
+    read, same = files(tmp_path / "a.csv", tmp_path / "b.npy").draw(0)
     assert read.shape == (50, 3)
     assert np.array_equal(same, x)
 
@@ -203,7 +202,7 @@ def test_files_of_scores(tmp_path: Path) -> None:
     x, x_prime = shifted(0, TRIALS, 1), shifted(1, TRIALS, 2)
     np.save(tmp_path / "a.npy", x)
     np.savetxt(tmp_path / "b.csv", x_prime, delimiter=",")
-    source = StoredScores(tmp_path / "a.npy", tmp_path / "b.csv")
+    source = files(tmp_path / "a.npy", tmp_path / "b.csv")
     read, read_prime = source.draw(0)
     assert np.array_equal(read, x)
     assert np.array_equal(read_prime, x_prime)
@@ -212,22 +211,20 @@ def test_files_of_scores(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"1.0\nup\n", "scores must hold numbers only"),
-        (b"1.0\nnan\n", "scores must hold finite numbers only, got nan at position 1"),
-        (b"1,2\n3,inf\n", "scores must hold finite numbers only, got inf at position 3"),
+        (b"1.0\nup\n", "line 2 must hold finite numbers only, got 'up' in column 1"),
+        (b"1.0\nnan\n", "line 2 must hold finite numbers only, got 'nan' in column 1"),
+        (b"1,2\n3,inf\n", "line 2 must hold finite numbers only, got 'inf' in column 2"),
     ],
 )
 def test_broken_files(content: bytes, message: str, tmp_path: Path) -> None:
     (tmp_path / "a.csv").write_bytes(content)
     with pytest.raises(ValueError, match=message):
-        StoredScores(tmp_path / "a.csv", tmp_path / "a.csv").draw(0)
+        files(tmp_path / "a.csv", tmp_path / "a.csv").draw(0)
 
 
 def test_files_that_are_not_there_or_of_another_kind(tmp_path: Path) -> None:
-    with pytest.raises(ValueError, match=r"scores must be a readable file, got '.*a\.npy'"):
-        StoredScores(tmp_path / "a.npy", tmp_path / "b.npy").draw(0)
-    with pytest.raises(ValueError, match=r"scores must be a \.npy or \.csv file"):
-        StoredScores(tmp_path / "a.txt", tmp_path / "b.npy").draw(0)
+    with pytest.raises(ValueError, match=r"x must be readable, got '.*a\.npy' \(No such file"):
+        files(tmp_path / "a.npy", tmp_path / "b.npy").draw(0)
 
 
 @pytest.mark.parametrize(
@@ -261,12 +258,12 @@ FUNCTION = {"function": "m:f"}
         ({"own": FUNCTION, "claims": CLAIMS}, "trials must be given"),
         ({"own": FUNCTION, "trials": 1000}, "claims must be given"),
         ({"own": FUNCTION, "trials": 1000, "claims": []}, "claims must be one or more"),
-        ({"own": FUNCTION, "claims": CLAIMS, "trials": 5}, "own.trials must be a whole number of"),
-        ({"own": {}, "claims": CLAIMS}, "own must hold function, or scores and"),
-        ({"own": {"scores": "a.npy"}, "claims": CLAIMS}, "own must hold function, or scores and"),
+        ({"own": FUNCTION, "claims": CLAIMS, "trials": 5}, "trials must be a whole number of"),
+        ({"own": {}, "claims": CLAIMS}, "own.function must be given, or x and"),
+        ({"own": {"scores": "a.npy"}, "claims": CLAIMS}, "own.function must be given, or x and"),
         (
             {"own": {"scores": "a", "scores_prime": "b"}, "claims": CLAIMS, "trials": 1000},
-            "trials must be left out beside files of scores, got 1000",
+            "trials must be left out beside recorded scores, got 1000",
         ),
         (
             {"own": FUNCTION, "claims": CLAIMS, "trials": 1000, "renyi_orders": [2.0]},
@@ -298,7 +295,9 @@ def test_a_setting_as_plain_data() -> None:
     assert read_setting("mine", plain).to_plain() == plain
     files = {"scores": "a.npy", "scores_prime": "b.csv"}
     stored = {key: value for key, value in plain.items() if key != "trials"} | {"own": files}
-    assert read_setting("mine", stored).to_plain() == stored
+    written = read_setting("mine", stored).to_plain()
+    assert written == {**stored, "own": {"x": "a.npy", "x_prime": "b.csv"}}
+    assert read_setting("mine", written) == read_setting("mine", stored)
 
 
 def test_what_a_function_raises_is_told_in_one_line(
@@ -311,9 +310,9 @@ def test_what_a_function_raises_is_told_in_one_line(
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(ValueError, match=r"mine_raises:scores must be .*, got NameError: .* \(m"):
-        DrawnScores("mine_raises:scores", 1000).draw(1)
+        ScoreSource(function="mine_raises:scores", trials=1000).draw(1)
     with pytest.raises(ValueError, match=r"of \(dataset, trials, seed\) .*, got TypeError: "):
-        DrawnScores("mine_raises:no_seed", 1000).draw(1)
+        ScoreSource(function="mine_raises:no_seed", trials=1000).draw(1)
 
 
 @pytest.mark.parametrize(

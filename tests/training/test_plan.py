@@ -6,9 +6,11 @@ import numpy as np
 import pytest
 
 from audit import training
-from audit.curves import GaussianCurve, PrivacyCurve, PureCurve
+from audit.curves import GaussianCurve, Order, PrivacyCurve, PureCurve
+from audit.estimation import judge_scores
+from audit.estimation.e_processes import EProcesses
+from audit.estimation.judge import separated
 from audit.results import UserClaim
-from audit.training.one_canary import EProcesses, audit_fixed, revealing_scores
 from audit.training.plan import fewest
 
 CLAIM = UserClaim("accountant", 2.0, 1e-5)
@@ -47,12 +49,14 @@ def test_fewer_than_the_fewest_cannot_refute(early_stop: bool) -> None:
     assert trials is not None
 
     def certified(pairs: int) -> float:
-        x, x_prime = revealing_scores(pairs, pairs)
-        if not early_stop:
-            return audit_fixed(x, x_prime, (CLAIM.delta,), 0.95, 0).epsilon_lower(CLAIM.delta)
-        tests = EProcesses([CLAIM], 0.95)
-        tests.update(x, x_prime)
-        return tests.epsilon_lower(CLAIM.delta)
+        (found,) = judge_scores(
+            separated(pairs, pairs),
+            [CLAIM],
+            confidence=0.95,
+            favours=Order.FORWARD,
+            anytime=early_stop,
+        )
+        return found.certified
 
     assert certified(trials // 2) > CLAIM.epsilon >= certified(trials // 2 - 1)
 
@@ -79,7 +83,7 @@ def test_deltas_share_the_error_of_e_processes() -> None:
     for _ in range(25):
         noise = drawn.normal(size=(2, 150))
         for shift in (1.0, 2.5):
-            tests = EProcesses(claims, 0.8, farthest=3.0)
+            tests = EProcesses([(c.epsilon, c.delta) for c in claims], 0.8, farthest=3.0)
             tests.update(noise[0] + shift, noise[1])
             refuted = any(tests.epsilon_lower(c.delta) > c.epsilon for c in claims)
             wrong += refuted and shift == 1.0

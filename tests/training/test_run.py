@@ -30,7 +30,6 @@ from audit.isolation import UserCodeError
 from audit.report import load
 from audit.results import UserClaim, Verdict, from_json, to_json
 from audit.training.design import Design, analysis_seed, trials_of
-from audit.training.useless import useless
 from tests.training import trainings
 
 HERE = "tests.training.trainings"
@@ -143,26 +142,6 @@ def test_a_training_that_leaves_the_canary_out_is_inconclusive(
     found = audited(name, claims=[(1.0, DELTA)], **changed)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert any("never includes its canary looks like" in note for note in found.findings.notes)
-
-
-def test_one_law_rarely_passes_for_two() -> None:
-    draws = np.random.default_rng(5)
-    sides = draws.normal(size=(2, 1000, 100))
-    assert (
-        sum(
-            useless(x, y, directed=True, certifies=False) != "" for x, y in zip(*sides, strict=True)
-        )
-        >= 985
-    )
-    assert not any(
-        useless(x + 1, y, directed=True, certifies=False) for x, y in zip(*sides, strict=True)
-    )
-    # heavy tails hide a wrong sign from means, not from ranks
-    tails = draws.standard_cauchy(size=(2, 100, 100))
-    reasons = [
-        useless(x - 10, y, directed=True, certifies=False) for x, y in zip(*tails, strict=True)
-    ]
-    assert all("return minus the score" in reason for reason in reasons)
 
 
 def test_scores_may_be_as_large_as_numbers_are(tmp_path: Path) -> None:

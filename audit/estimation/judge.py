@@ -1,0 +1,387 @@
+"""Judge claims by scores, with one rule for every way of recording them.
+
+A claim is *refuted* if the certified lower bound exceeds it. Otherwise it is *consistent* only if
+the audit could have refuted it, and *inconclusive* if not:
+
+- **Reach.** Scores that separate the two sides perfectly, as many and at the same confidence, do
+  not certify more than the claim.
+- **Information.** The same audit at confidence 0.999, or its own if that is higher, does not
+  certify that the two sides have different laws: its bound on epsilon at delta 0 is 0 (for
+  e-processes, at every delta of the claims). A constant score, one law on both sides and a score of
+  the wrong sign look like this. If a direction was declared, scores that lie significantly the
+  other way show nothing either, even if a rare event favours that direction.
+
+The rule reads the certifying scores, and only ever turns "consistent" into "inconclusive": the
+probability that a true claim is refuted is that of the estimators. If both sides have one law,
+"consistent" has probability at most 0.001.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy.stats import rankdata
+
+from audit import validate
+from audit.adapters.scores import CanaryScores
+from audit.curves import Order
+from audit.estimation.columns import Columns, CombinedColumns, LinearScore, combine
+from audit.estimation.e_processes import EProcesses
+from audit.estimation.group import Group
+from audit.estimation.one_run import Canaries
+from audit.estimation.one_run_scores import OneRunAudit, audit_one_run
+from audit.estimation.result import Audit
+from audit.estimation.samples import audit_samples
+from audit.estimation.score_source import ScoreSource, sample
+from audit.estimation.verdicts import UserClaim, Verdict
+
+Array = NDArray[np.float64]
+
+# Error at which the two sides are certified to differ, if the audit's own is larger.
+_SAME_LAW = 0.001
+# Standard errors by which scores lie the other way; scores of the right sign never do.
+_REVERSED = 5.0
+
+
+@dataclass(frozen=True)
+class ScoreClaim:
+    """The claim that a number of every pair of neighbouring datasets is at most ``value``.
+
+    Parameters
+    ----------
+    value : float
+        The claimed number; an epsilon, unless ``bound`` is given.
+    delta : float, optional
+        The delta of an epsilon.
+    bound : callable, optional
+        Certifies another number: returns its lower bound from an `Audit`, and the pair's order.
+    slack : float, optional
+        Error of the claimed number itself, which a bound must exceed as well.
+
+    Examples
+    --------
+    >>> ScoreClaim(2.0, 1e-5).refuted_by(2.1)
+    True
+    """
+
+    value: float
+    delta: float | None = None
+    bound: Callable[[Audit], tuple[float, Order]] | None = None
+    slack: float = 0.0
+
+    def refuted_by(self, certified: float) -> bool:
+        """Return whether a certified lower bound contradicts the claim.
+
+        Parameters
+        ----------
+        certified : float
+            The bound.
+
+        Returns
+        -------
+        bool
+            Whether it exceeds the claimed number.
+        """
+        return certified > self.value + self.slack
+
+
+@dataclass(frozen=True)
+class JudgedClaim:
+    """The verdict on one claim.
+
+    Attributes
+    ----------
+    claim : ScoreClaim
+        The claim.
+    verdict : Verdict
+        REFUTED, CONSISTENT or INCONCLUSIVE.
+    certified : float
+        The certified lower bound, for one record.
+    order : Order
+        The order of the pair that gives it.
+    largest : float
+        The bound that as many perfectly separated scores would certify.
+    reason : str
+        Why the claim is inconclusive, in one line; otherwise empty.
+    """
+
+    claim: ScoreClaim
+    verdict: Verdict
+    certified: float
+    order: Order
+    largest: float
+    reason: str
+
+
+@dataclass(frozen=True, eq=False)
+class JudgedScores:
+    """The verdicts on claims, in their order, and the audit that they rest on.
+
+    Attributes
+    ----------
+    claims : tuple of JudgedClaim
+        The verdicts; the object itself is iterated over them.
+    audit : Audit, EProcesses or OneRunAudit
+        The bounds, which hold simultaneously.
+    x, x_prime : numpy.ndarray
+        The certifying scores of the two sides, one per run or per canary.
+    columns : CombinedColumns or None
+        How several numbers per run were combined; None if there was one.
+    uninformative : str
+        Why the scores could refute no claim, in one line; empty if they could.
+    """
+
+    claims: tuple[JudgedClaim, ...]
+    audit: Audit | EProcesses | OneRunAudit
+    x: Array
+    x_prime: Array
+    columns: CombinedColumns | None
+    uninformative: str
+
+    def __iter__(self) -> Iterator[JudgedClaim]:
+        return iter(self.claims)
+
+    def __len__(self) -> int:
+        return len(self.claims)
+
+    def __getitem__(self, number: int) -> JudgedClaim:
+        return self.claims[number]
+
+    @property
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """The verdicts, in the order of the claims."""
+        return tuple(one.verdict for one in self.claims)
+
+
+def judge_scores(
+    scores: ScoreSource | CanaryScores | tuple[ArrayLike, ArrayLike],
+    claims: Sequence[ScoreClaim | UserClaim | tuple[float, float]],
+    *,
+    confidence: float,
+    seed: int = 0,
+    deltas: Sequence[float] = (),
+    favours: Order | None = None,
+    columns: Columns | None = None,
+    group_size: int = 1,
+    anytime: bool = False,
+    canaries: Canaries | None = None,
+    planned_delta: float | None = None,
+) -> JudgedScores:
+    """Judge claims by scores: the rule behind claims files, scenarios and `audit.training`.
+
+    Parameters
+    ----------
+    scores : ScoreSource, CanaryScores or (array_like, array_like)
+        Scores of independent runs on the two datasets: (x, x_prime), or a source of them. With
+        ``canaries``, the scores of many canaries and their coins: (scores, coins), or
+        `CanaryScores`.
+    claims : sequence of ScoreClaim, UserClaim or (float, float)
+        The claims; a pair is (epsilon, delta).
+    confidence : float
+        Confidence level of all bounds together, in (0, 1).
+    seed : int, optional
+        Seed of ties, of random splits and of a function that draws scores. To be chosen before
+        looking at the data.
+    deltas : sequence of float, optional
+        More deltas whose bounds share the error.
+    favours : Order, optional
+        The dataset that high scores can only favour, if known beforehand; see `audit_samples`.
+    columns : Columns, optional
+        How several numbers per run are combined; `LinearScore` by default.
+    group_size : int, optional
+        Number of records in which the datasets differ. Claims are about one record.
+    anytime : bool, optional
+        Whether the number of runs was open, so that only e-processes certify; x and x_prime are
+        then pairs, in order.
+    canaries : Canaries, optional
+        The assumption about many canaries of one run; see `audit_one_run`.
+    planned_delta : float, optional
+        The delta for which the guesses about canaries are chosen; by default the first claim's.
+
+    Returns
+    -------
+    JudgedScores
+        The verdicts; a true claim is refuted with probability at most 1 - confidence.
+
+    Raises
+    ------
+    ValueError
+        If the scores cannot be had, there are too few, or an argument is out of its range.
+
+    Examples
+    --------
+    >>> generator = np.random.default_rng(0)
+    >>> x, x_prime = generator.normal(2.0, size=1000), generator.normal(0.0, size=1000)
+    >>> judged = judge_scores((x, x_prime), [(2.0, 1e-5), (9.0, 1e-5)], confidence=0.95)
+    >>> [one.verdict.value for one in judged]
+    ['refuted', 'inconclusive']
+    >>> judged[1].reason
+    'this few scores cannot exceed it, whatever their values (at most 5.8)'
+    """
+    made = tuple(_claim(claim) for claim in claims)
+    if not made:
+        raise validate.fail("claims", "one or more", claims)
+    if canaries is not None:
+        return _one_run(scores, made, canaries, planned_delta, confidence, seed)
+    if isinstance(scores, ScoreSource):
+        x, x_prime = scores.draw(seed)
+    elif isinstance(scores, CanaryScores):
+        x, x_prime = scores.x, scores.x_prime
+    else:
+        x, x_prime = sample("x", scores[0]), sample("x_prime", scores[1])
+    named = sorted({*deltas, *(one.delta for one in made if one.delta is not None)}, reverse=True)
+    combined = None
+    if x.ndim > 1 or x_prime.ndim > 1 or columns is not None:
+        pair_deltas = Group(group_size, tuple(named)).pair_deltas()
+        x, x_prime, combined = combine(
+            x,
+            x_prime,
+            columns=columns or LinearScore(),
+            seed=seed,
+            delta=min(pair_deltas, default=0.0),
+        )
+        if combined.towards_first:  # a learned score, whatever its columns do
+            favours = Order.FORWARD
+
+    def audited(x: Array, x_prime: Array, confidence: float) -> Audit | EProcesses:
+        if anytime:
+            tests = EProcesses([(one.value, _delta(one)) for one in made], confidence)
+            tests.update(x, x_prime)
+            return tests
+        return audit_samples(
+            x,
+            x_prime,
+            confidence=confidence,
+            seed=seed,
+            deltas=named,
+            favours=favours,
+            group_size=group_size,
+        )
+
+    found = audited(x, x_prime, confidence)
+    best = audited(*separated(x.size, x_prime.size, favours), confidence)
+    strict = _strict(confidence)
+    differ = found if strict == confidence else audited(x, x_prime, strict)
+    if isinstance(found, Audit):
+        found = replace(found, columns=combined)
+    else:
+        favours = None  # both directions are tested
+    tested = (0.0,) if isinstance(differ, Audit) else differ.deltas
+    informative = any(differ.epsilon_lower(delta) > 0 for delta in tested)
+    sides = (x, x_prime) if favours is not Order.REVERSE else (x_prime, x)
+    why = _uninformative(*sides, directed=favours is not None, informative=informative)
+    bounds = [(_bound(found, one), _bound(best, one)[0]) for one in made]
+    verdicts = tuple(_judged(*one, why) for one in zip(made, bounds, strict=True))
+    return JudgedScores(verdicts, found, x, x_prime, combined, why)
+
+
+def separated(first: int, second: int, favours: Order | None = None) -> tuple[Array, Array]:
+    """Return scores that tell without error which dataset they belong to."""
+    high = 0.0 if favours is Order.REVERSE else 1.0
+    return np.full(first, high), np.full(second, 1.0 - high)
+
+
+def _one_run(
+    scores: ScoreSource | CanaryScores | tuple[ArrayLike, ArrayLike],
+    claims: tuple[ScoreClaim, ...],
+    canaries: Canaries,
+    planned_delta: float | None,
+    confidence: float,
+    seed: int,
+) -> JudgedScores:
+    """Judge by many canaries of one run, each included by a fair coin."""
+    if isinstance(scores, ScoreSource):
+        raise validate.fail("scores", "(scores, coins) or CanaryScores for many canaries", scores)
+    seen, coins = (scores.scores, scores.member) if isinstance(scores, CanaryScores) else scores
+    planned = _delta(claims[0]) if planned_delta is None else planned_delta
+
+    def audited(confidence: float) -> OneRunAudit:
+        return audit_one_run(
+            seen, coins, delta=planned, confidence=confidence, seed=seed, canaries=canaries
+        )
+
+    found = audited(confidence)
+    flat, included = np.ravel(np.asarray(seen, dtype=np.float64)), np.ravel(coins).astype(np.bool_)
+    sides = flat[included], flat[~included]
+    informative = audited(_strict(confidence)).epsilon_lower(0.0) > 0
+    why = _uninformative(*sides, directed=True, informative=informative)
+    bounds = [(_bound(found, one), found.epsilon_limit(_delta(one))) for one in claims]
+    verdicts = tuple(_judged(*one, why) for one in zip(claims, bounds, strict=True))
+    return JudgedScores(verdicts, found, *sides, None, why)
+
+
+def _strict(confidence: float) -> float:
+    """Return the confidence at which the two sides are certified to differ."""
+    return max(confidence, 1 - _SAME_LAW)
+
+
+def _claim(claim: ScoreClaim | UserClaim | tuple[float, float]) -> ScoreClaim:
+    if isinstance(claim, ScoreClaim):
+        return claim
+    if not isinstance(claim, UserClaim):
+        try:
+            epsilon, delta = claim
+        except (TypeError, ValueError):
+            raise validate.fail("claims", "pairs (epsilon, delta)", claim) from None
+        claim = UserClaim("", epsilon, delta)
+    return ScoreClaim(float(claim.epsilon), float(claim.delta))
+
+
+def _delta(claim: ScoreClaim) -> float:
+    if claim.delta is None:
+        raise validate.fail("claims", "epsilons at a delta for this kind of scores", claim)
+    return claim.delta
+
+
+def _bound(audit: Audit | EProcesses | OneRunAudit, claim: ScoreClaim) -> tuple[float, Order]:
+    """Return the certified lower bound on a claimed number, and the order that gives it."""
+    if not isinstance(audit, Audit):
+        return audit.epsilon_lower(_delta(claim)), Order.FORWARD
+    if claim.bound is not None:
+        return claim.bound(audit)
+    found = audit.per_record_evidence(_delta(claim))
+    return found.epsilon, found.evidence.order
+
+
+def _judged(claim: ScoreClaim, bounds: tuple[tuple[float, Order], float], why: str) -> JudgedClaim:
+    (certified, order), largest = bounds
+    if claim.refuted_by(certified):
+        return JudgedClaim(claim, Verdict.REFUTED, certified, order, largest, "")
+    reason = why
+    if not claim.refuted_by(largest):
+        few = f"this few scores cannot exceed it, whatever their values (at most {largest:.3g})"
+        reason = few
+    verdict = Verdict.INCONCLUSIVE if reason else Verdict.CONSISTENT
+    return JudgedClaim(claim, verdict, certified, order, largest, reason)
+
+
+def _uninformative(first: Array, second: Array, *, directed: bool, informative: bool) -> str:
+    """Return why scores could refute nothing; high scores of ``first`` if ``directed``."""
+    both = np.concatenate([first, second])
+    if np.all(both == both[0]):
+        return "all scores are equal, so they carry no information"
+    if directed and first.size and second.size:
+        scaled = both / np.max(np.abs(both))  # sums of large scores would overflow
+        # means detect a few large scores, ranks detect shifts under heavy tails
+        gaps = [_standard_errors(of_all, first.size) for of_all in (scaled, rankdata(both))]
+        if min(gaps) < -_REVERSED:
+            return "scores are low where they should be high: return minus the score"
+    if not informative:
+        return (
+            "no difference between the scores of both sides is certified, and a training that "
+            "never includes its canary looks like this: audit with less noise, which must be "
+            "refuted, or run more often"
+        )
+    return ""
+
+
+def _standard_errors(values: Array, first: int) -> float:
+    """Return the difference of the means of the first and the other values, in standard errors."""
+    sides = values[:first], values[first:]
+    gap = float(np.mean(sides[0]) - np.mean(sides[1]))
+    error = math.hypot(*(np.std(side) / math.sqrt(side.size) for side in sides))
+    return gap / error if error > 0 else math.copysign(math.inf, gap)
