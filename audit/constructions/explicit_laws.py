@@ -368,18 +368,22 @@ class AllIterates(ExplicitPair):
             )
         if not replaced:
             return self._sampled(m)
-        q, std = m.sampling_rate, m.noise_multiplier
-        first, second = (Mixture((1 - q, q), (0.0, end), (std, std)) for end in (0.5, -0.5))
+        first, second = (self._of_a_step(m, mean) for mean in (0.5, -0.5))
         return Mixtures(first, second, m.steps)
 
+    @classmethod
+    def _sampled(cls, m: NoisySGD) -> Mixtures:
+        if m.sampling_rate == 1:
+            return Gaussian(
+                sensitivity=1.0, noise_std=m.noise_multiplier, times=m.steps
+            ).distributions()
+        without = Mixture((1.0,), (0.0,), (m.noise_multiplier,))
+        return Mixtures(cls._of_a_step(m, 1.0), without, m.steps)
+
     @staticmethod
-    def _sampled(m: NoisySGD) -> Mixtures:
-        return Gaussian(
-            sensitivity=1.0,
-            noise_std=m.noise_multiplier,
-            sampling_rate=m.sampling_rate,
-            times=m.steps,
-        ).distributions()
+    def _of_a_step(m: NoisySGD, mean: float) -> Mixture:
+        std = m.noise_multiplier
+        return Mixture((m.skipping_rate, m.sampling_rate), (0.0, mean), (std, std))
 
 
 def _subsampled(pair: Finite, rate: float) -> Finite:

@@ -25,6 +25,11 @@ class Order(enum.Enum):
     FORWARD = "forward"
     REVERSE = "reverse"
 
+    @property
+    def other(self) -> Order:
+        """The other order."""
+        return Order.REVERSE if self is Order.FORWARD else Order.FORWARD
+
 
 class PrivacyCurve(ABC):
     """Distinguishability of a pair of laws (X, X'), or an upper bound on it for every pair.

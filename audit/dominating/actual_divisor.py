@@ -22,13 +22,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import betaln, xlog1py, xlogy
 
 from audit import validate
+from audit.dominating.closed_form import Limits
 from audit.dominating.curve import ComposedCurve, compose
 from audit.dominating.grid import GridPair
 from audit.dominating.mixture import MixturePair
@@ -131,7 +132,11 @@ def actual_divisor_curve(
     # a batch of all records of X has no counterpart
     whole = math.exp(log_p[n]) if one_less and n > 1 else 0.0
     below, above = _total(False, width, lower, (whole, 0.0)), _total(True, width, upper, rest)
-    return compose([(below, above, steps)], same=two_sided)
+    # the sizes of batches tell the datasets apart too if one has a record less
+    limits = None
+    if not one_less:
+        limits = Limits.unsampled(math.sqrt(steps) / z, f"{steps} steps with an actual divisor")
+    return replace(compose([(below, above, steps)], same=two_sided), limits=limits)
 
 
 @dataclass(frozen=True, eq=False)

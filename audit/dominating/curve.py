@@ -15,12 +15,13 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.curves import GaussianCurve, Order
 from audit.curves.base import PrivacyCurve
+from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.duality import profile_points, tradeoff_from_profile
+from audit.dominating.closed_form import Limits, SampledGaussian
 from audit.dominating.grid import GridPair
 from audit.dominating.grid_composition import GridComposition, TooManyCells
 
 Array = NDArray[np.float64]
-Bracket = tuple[float, float]
 Moments = Callable[[Array, Order], Array]
 Parts = list[tuple[GridPair, int]]
 
@@ -33,8 +34,6 @@ _POINTS = 256
 _ROUNDS, _TOLERATED, _SHRINKS = 5, 1.5, 0.7
 # How many times as wide a grid may become where a finer one needs too many cells.
 _COARSEST = 1000
-# Relative error of closed forms.
-_ROUNDING = 1e-12
 
 
 class Run(Protocol):
@@ -47,6 +46,10 @@ class Run(Protocol):
     @property
     def variance(self) -> float:
         """Approximate variance of the total loss."""
+
+    @property
+    def limits(self) -> Limits | None:
+        """Proven bounds on the deltas of all pairs, if any are known."""
 
     def reach(self, steps: int) -> float:
         """Return the length of the range of one pair's losses, for ``steps`` pairs in total."""
@@ -90,7 +93,14 @@ class DominatingCurve(PrivacyCurve):
 
     ``epsilon`` and ``delta`` are upper ends and ``beta`` is a lower end: they are bounds for
     everything that the pair dominates.
+
+    Attributes
+    ----------
+    limits : Limits or None
+        Proven bounds that every bracket is compared with; None if none are known.
     """
+
+    limits: Limits | None = None
 
     def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
         """Return a bracket of the least epsilon >= 0 at ``delta``.
@@ -111,10 +121,11 @@ class DominatingCurve(PrivacyCurve):
         ------
         ValueError
             If ``delta`` is outside [0, 1).
+        BracketError
+            If the computed bracket contradicts itself or a theorem.
         """
         validate.half_open_unit(delta=delta)
-        ask = self._epsilon_ends if delta else self._pure_ends
-        return self._worse(lambda one: ask(float(delta), one), order)
+        return self._worse(lambda one: self._epsilon_bracket(float(delta), one), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return a bracket of delta at ``epsilon``.
@@ -135,9 +146,28 @@ class DominatingCurve(PrivacyCurve):
         ------
         ValueError
             If ``epsilon`` is not finite.
+        BracketError
+            If the computed bracket contradicts itself or a theorem.
         """
         validate.finite(epsilon=epsilon)
-        return self._worse(lambda one: self._delta_ends(float(epsilon), one), order)
+        return self._worse(lambda one: self._delta_bracket(float(epsilon), one), order)
+
+    def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        ask = self._epsilon_ends if delta else self._pure_ends
+        low, high = bracket = checked(f"epsilon at delta {delta:g}", ask(delta, order), order)
+        if self.limits is not None:
+            self.limits.check_epsilon(delta, bracket, order)
+            if math.isinf(high) and delta > 0:
+                high = self.limits.epsilon_bracket(delta, order)[1]
+        return low, high
+
+    def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        bracket = self._delta_ends(epsilon, order)
+        low, high = checked(f"delta at epsilon {epsilon:g}", bracket, order, most=1.0)
+        if self.limits is not None:
+            self.limits.check_delta(epsilon, bracket, order)
+        vanishes = self.limits is not None and epsilon >= self.limits.largest(order)
+        return low, high if vanishes else min(high + TINY, 1.0)
 
     def _pure_ends(self, delta: float, order: Order) -> Bracket:
         """Return a bracket of the largest loss; the upper end is infinite if none is known."""
@@ -176,6 +206,8 @@ class ComposedCurve(DominatingCurve):
         pair; None if no finite bound is known.
     same : bool, default: False
         Whether (Q, P) equals (P, Q), so that one order suffices.
+    limits : Limits, optional
+        As in `DominatingCurve`.
 
     Raises
     ------
@@ -187,6 +219,7 @@ class ComposedCurve(DominatingCurve):
     upper: GridComposition
     moments: Moments | None = None
     same: bool = False
+    limits: Limits | None = None
 
     def __post_init__(self) -> None:
         if self.lower.above or not self.upper.above:
@@ -257,11 +290,11 @@ class ComposedCurve(DominatingCurve):
             Lower and upper bound in nats.
         """
         low, high = (side.epsilon(delta, near) for side in self._sides(order))
-        return min(low, high), high
+        return low, high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         low, high = (side.delta(epsilon) for side in self._sides(order))
-        return min(low, high), high
+        return low, high
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         upper = self._sides(order)[1]
@@ -330,6 +363,13 @@ class RefinedCurve(DominatingCurve):
         """Whether both orders have the same values."""
         return self.same
 
+    @cached_property
+    def limits(self) -> Limits | None:  # type: ignore[override]
+        """Proven bounds that every bracket is compared with, if all runs have some."""
+        known = [run.limits for run in self.runs]
+        found = [one for one in known if one is not None]
+        return Limits.of(found) if len(found) == len(known) else None
+
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         tilt, share = self.rough().tilt_of_delta(delta, order), 1.0
         low, high = 0.0, np.inf
@@ -367,7 +407,7 @@ class RefinedCurve(DominatingCurve):
         return self._at(1.0, tilt, order)._delta_ends(epsilon, order)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
-        return np.array([self._epsilon_ends(float(d), order)[1] for d in delta])
+        return np.array([self._epsilon_bracket(float(d), order)[1] for d in delta])
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         tilt = self.rough().tilt(float(epsilon.max()), order)
@@ -405,13 +445,15 @@ class GaussianDominatingCurve(DominatingCurve):
     def _pure_ends(self, delta: float, order: Order) -> Bracket:
         return math.inf, math.inf
 
+    @cached_property
+    def _pair(self) -> SampledGaussian:
+        return SampledGaussian(self.mu, math.inf)
+
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        value = self._curve.epsilon(delta)
-        return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
+        return self._pair.epsilon_bracket(delta, order)
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        value = self._curve.delta(epsilon)
-        return value * (1 - _ROUNDING), min(value * (1 + _ROUNDING), 1.0)
+        return self._pair.delta_bracket(epsilon, order)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self._curve.epsilon(delta))

@@ -63,7 +63,12 @@ def _poisson(m: NoisySGD, accuracy: float) -> DominatingCurve:
     if m.relation is Relation.REPLACE_ONE and m.sampling_rate < 1:
         _check_bounded(m)
     return poisson_curve(
-        m.noise_multiplier, m.sampling_rate, m.steps, m.relation, accuracy=accuracy
+        m.noise_multiplier,
+        m.sampling_rate,
+        m.steps,
+        m.relation,
+        accuracy=accuracy,
+        skipping_rate=m.skipping_rate,
     )
 
 
@@ -135,7 +140,13 @@ def _without_replacement(m: NoisySGD, accuracy: float) -> DominatingCurve:
             f"known for others, got {m.relation.value!r}"
         )
     _check_bounded(m)
-    return without_replacement(m.noise_multiplier, m.sampling_rate, m.steps, accuracy=accuracy)
+    return without_replacement(
+        m.noise_multiplier,
+        m.sampling_rate,
+        m.steps,
+        accuracy=accuracy,
+        skipping_rate=m.skipping_rate,
+    )
 
 
 SAMPLERS: Mapping[Batching, Sampler] = MappingProxyType(

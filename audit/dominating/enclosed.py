@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves import Order
-from audit.curves.base import PrivacyCurve
-from audit.dominating.curve import Bracket, DominatingCurve
+from audit.curves.brackets import Bracket
+from audit.dominating.closed_form import Limits
+from audit.dominating.curve import DominatingCurve
 from audit.dominating.grid_composition import GridComposition
 
 Array = NDArray[np.float64]
-
-# Relative error of closed forms.
-_ROUNDING = 1e-12
 
 
 @dataclass(frozen=True, eq=False)
@@ -26,27 +25,30 @@ class EnclosedCurve(DominatingCurve):
     ----------
     adversaries : tuple of GridComposition
         Compositions that pairs of datasets dominate, in the order of the pair.
-    upper : PrivacyCurve
-        A proven bound for every pair of datasets. If it is a `DominatingCurve`, the lower ends of
-        its brackets are used as well.
+    upper : DominatingCurve
+        A proven bound for every pair of datasets.
+    attained : bool
+        Whether the lower ends of the bound's brackets are used as well.
     """
 
     adversaries: tuple[GridComposition, ...]
-    upper: PrivacyCurve
+    upper: DominatingCurve
+    attained: bool
+
+    @property
+    def limits(self) -> Limits | None:  # type: ignore[override]
+        """Proven bounds that every bracket is compared with: those of the upper bound."""
+        return self.upper.limits
 
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
-        if isinstance(self.upper, DominatingCurve):
-            low, high = self.upper.epsilon_bracket(delta, order)
-        else:
-            low, high = 0.0, self.upper.epsilon(delta, order) * (1 + _ROUNDING)
+        low, high = self.upper.epsilon_bracket(delta, order)
         found = [_ordered(one, order).epsilon(delta) for one in self.adversaries]
-        return max([low, *found]), high
+        return max([low if self.attained else 0.0, *found]), high
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
-        if isinstance(self.upper, DominatingCurve):
-            low, high = self.upper.delta_bracket(epsilon, order)
-        else:
-            low, high = 0.0, min(self.upper.delta(epsilon, order) * (1 + _ROUNDING), 1.0)
+        low, high = self.upper.delta_bracket(epsilon, order)
+        if not self.attained:
+            low = max(-math.expm1(epsilon), 0.0)
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         return max([low, *found]), high
 

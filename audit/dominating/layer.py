@@ -692,7 +692,12 @@ class _Sets:
         step = (self.first + k) * h - self.reference
         above = self.skews is None
         main = skew = error = 0.0
-        if k < size:
+        if place > _LARGEST_EXPONENT:  # P alone bounds delta from above, 0 from below
+            if not above:
+                return 0.0
+            if k < size:
+                main, error = float(self.p[k]), self.p_error.entry * self._weights(self.theta, k)
+        elif k < size:
             ahead = place - step  # at most 0 above
             p = float(self.p[k])
             rest = float(self.gain[k + 1]) if k + 1 < size else 0.0
@@ -703,10 +708,12 @@ class _Sets:
                 return 1.0 if above else 0.0
             gains = abs(sums[0] - math.exp(place) * sums[1]) + 1e-12 * sums[0]
             largest = self._largest_gain(place, k)
-            error = min(self.p_error.entry * gains, self.p_error.norm * math.sqrt(largest * gains))
+            # products and squares may underflow where their roots do not
+            norm = self.p_error.norm * math.sqrt(largest) * math.sqrt(gains)
+            error = min(self.p_error.entry * gains, norm)
             if self.skews is not None:
                 skew = math.exp(place) * float(self.skews[0][k])
-                squares = math.sqrt(self._weights(2 * self.theta + 2, k))
+                squares = self._weights(2 * self.theta + 2, k, power=0.5)
                 error += math.exp(place) * min(
                     self.skew_error.entry * sums[1], self.skew_error.norm * squares
                 )
@@ -731,14 +738,17 @@ class _Sets:
             math.exp(-self.theta * s) * abs(math.expm1(place - s)) for s in points
         )
 
-    def _weights(self, rate: float, k: int) -> float:
-        """Return the sum of e^(-rate s) over the grid points from k; infinite if too large."""
+    def _weights(self, rate: float, k: int, power: float = 1.0) -> float:
+        """Return a power of the sum of e^(-rate s) over the grid points from k.
+
+        It is infinite if too large.
+        """
         count = self.p.size - k
-        exponent = -rate * ((self.first + k) * self.interval - self.reference)
+        exponent = -rate * ((self.first + k) * self.interval - self.reference) * power
         if exponent > _LARGEST_EXPONENT:
             return math.inf
         start = math.exp(exponent)
         fall = rate * self.interval
         if fall * count < 1e-9:
-            return start * count
-        return start * math.expm1(-fall * count) / math.expm1(-fall)
+            return float(start * count**power)
+        return float(start * (math.expm1(-fall * count) / math.expm1(-fall)) ** power)

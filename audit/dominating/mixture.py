@@ -41,12 +41,27 @@ class MixturePair:
         Distance a of the means, above 0.
     two_sided : bool
         Whether the second law is the mirror image of the first instead of N(0, z^2).
+    skipping_rate : float, optional
+        1 - q, where it has more digits than 1 - ``rate``: q may be a rounded quotient near 1.
     """
 
     rate: float
     noise: float
     mean: float
     two_sided: bool
+    skipping_rate: float | None = None
+
+    @property
+    def skipped(self) -> float:
+        """Probability 1 - q."""
+        return 1 - self.rate if self.skipping_rate is None else self.skipping_rate
+
+    @property
+    def log_skipped(self) -> float:
+        """Log of 1 - q, relatively accurate."""
+        if self.rate == 1:
+            return -math.inf
+        return math.log1p(-self.rate) if self.rate < 0.5 else math.log(self.skipped)
 
     def loss(self, x: Array) -> Array:
         """Return log dP/dQ at x."""
@@ -58,12 +73,11 @@ class MixturePair:
         exponent = self.mean * (x - self.mean / 2) / self.noise**2
         if self.rate == 1:
             return exponent
-        with np.errstate(over="ignore"):
-            near = np.log1p(self.rate * np.expm1(np.minimum(exponent, 1.0)))
-        far = math.log(self.rate) + np.logaddexp(
-            exponent, math.log1p(-self.rate) - math.log(self.rate)
-        )
-        return np.where(exponent < 1, near, far)
+        near = np.log1p(self.rate * np.expm1(np.minimum(exponent, 1.0)))
+        far = np.logaddexp(math.log(self.rate) + exponent, self.log_skipped)
+        # on the left 1 - q would be lost in rounding
+        right = -1.0 if self.rate > 0.5 else -math.inf
+        return np.where((exponent < 1) & (exponent > right), near, far)
 
     def place(self, loss: Array) -> Array:
         """Return the x with log-likelihood ratio ``loss``; minus infinity below its range."""
@@ -72,7 +86,7 @@ class MixturePair:
             # c y^2 + (1-q) (1 - r) y - r c = 0 for y = e^(a x/z^2), c = q e^(-a^2/(2 z^2))
             log_c = math.log(self.rate) - self.mean**2 / (2 * self.noise**2)
             with np.errstate(divide="ignore"):
-                log_rise = size + np.log(-np.expm1(-size)) + math.log1p(-self.rate)
+                log_rise = size + np.log(-np.expm1(-size)) + self.log_skipped
             log_root = np.logaddexp(2 * log_rise, math.log(4) + 2 * log_c + size) / 2
             log_y = np.logaddexp(log_rise, log_root) - math.log(2) - log_c
             return np.copysign(log_y * self.noise**2 / self.mean, loss)
@@ -81,18 +95,22 @@ class MixturePair:
         with np.errstate(divide="ignore", invalid="ignore"):
             small = np.log1p(np.expm1(np.minimum(loss, 1.0)) / self.rate)
             large = np.maximum(loss, 1.0)
-            far = large - math.log(self.rate) + np.log1p((self.rate - 1) * np.exp(-large))
+            far = large - math.log(self.rate) + np.log1p(-self.skipped * np.exp(-large))
             exponent = np.where(loss < 1, small, far)
+            # near the least loss, what counts is the distance
+            left = np.minimum(loss, -0.5) - self.log_skipped
+            odds = self.log_skipped - math.log(self.rate)
+            exponent = np.where(loss < -0.5, np.log(np.expm1(left)) + odds, exponent)
         exponent = np.where(np.isnan(exponent), -np.inf, exponent)
         return exponent * self.noise**2 / self.mean + self.mean / 2
 
     def masses(self, edges: Array) -> tuple[Array, Array]:
         """Return the masses under P and Q between successive edges, relatively accurate."""
         zero, up = (self._normal(edges - mean) for mean in (0.0, self.mean))
-        p = (1 - self.rate) * zero + self.rate * up
+        p = self.skipped * zero + self.rate * up
         if not self.two_sided:
             return p, zero
-        return p, (1 - self.rate) * zero + self.rate * self._normal(edges + self.mean)
+        return p, self.skipped * zero + self.rate * self._normal(edges + self.mean)
 
     def _normal(self, edges: Array) -> Array:
         """Return the mass of N(0, z^2) between successive edges."""
@@ -132,7 +150,7 @@ class MixturePair:
         """
         if self.two_sided or self.rate == 1:
             return None
-        least = self.rate - math.log1p(-self.rate)
+        least = self.rate - self.log_skipped
         return 2 * self.rounding * least + 16 * _UNIT, 2 * self.rounding
 
     def spread(self) -> float:
@@ -144,7 +162,7 @@ class MixturePair:
         def deviation(losses: Array, weights: Array) -> float:
             return math.sqrt(float(weights @ (losses - weights @ losses) ** 2))
 
-        both = np.concatenate([(1 - self.rate) * weights, self.rate * weights])
+        both = np.concatenate([self.skipped * weights, self.rate * weights])
         first = deviation(np.concatenate([zero, up]), both)
         return first if self.two_sided else min(first, deviation(zero, weights))
 

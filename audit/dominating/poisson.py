@@ -47,6 +47,7 @@ def poisson_curve(
     relation: Relation,
     *,
     accuracy: float,
+    skipping_rate: float | None = None,
 ) -> DominatingCurve:
     """Return the privacy of T steps on Poisson batches, all iterates released.
 
@@ -63,6 +64,8 @@ def poisson_curve(
         Adjacency; add/remove with a divisor that both datasets share.
     accuracy : float
         Target for the relative width of brackets.
+    skipping_rate : float, optional
+        1 - q, where it has more digits than 1 - ``sampling_rate``: q may be a rounded quotient.
 
     Returns
     -------
@@ -91,7 +94,8 @@ def poisson_curve(
     if sampling_rate == 1:
         return GaussianDominatingCurve(math.sqrt(steps) / noise_multiplier)
     two_sided = relation is Relation.REPLACE_ONE
-    pair = MixturePair(sampling_rate, noise_multiplier, 0.5 if two_sided else 1.0, two_sided)
+    mean = 0.5 if two_sided else 1.0
+    pair = MixturePair(sampling_rate, noise_multiplier, mean, two_sided, skipping_rate)
 
     def moments(alpha: Array, order: Order) -> Array:
         once = sampled_gaussian_renyi(alpha, sampling_rate, noise_multiplier, order)
@@ -99,4 +103,4 @@ def poisson_curve(
 
     run = MixtureRun(pair, steps)
     curve = refined((run,), accuracy, None if two_sided else moments, same=two_sided)
-    return curve if steps > 1 or two_sided else OneStepCurve.of(curve, pair)
+    return curve if steps > 1 or two_sided else OneStepCurve.of(curve, run.limits.merged)

@@ -22,6 +22,7 @@ from scipy.special import gammaln
 
 from audit import validate
 from audit.curves import GaussianCurve
+from audit.dominating.closed_form import Limits
 from audit.dominating.curve import ComposedCurve, DominatingCurve
 from audit.dominating.grid import GridPair, dominated
 from audit.dominating.grid_composition import GridComposition
@@ -113,8 +114,14 @@ def random_allocation(
         upper = _composed(noise_multiplier, True, runs, cells)
     touched = participations * (epochs + (rest > 0))
     # one Gaussian step per participation, at a known position
-    unamplified = GaussianCurve(math.sqrt(touched) / noise_multiplier)
-    return ComposedCurve(lower, upper, lambda alpha, _: np.asarray(unamplified.renyi(alpha)))
+    mu = math.sqrt(touched) / noise_multiplier
+    unamplified = GaussianCurve(mu)
+    return ComposedCurve(
+        lower,
+        upper,
+        lambda alpha, _: np.asarray(unamplified.renyi(alpha)),
+        limits=Limits.unsampled(mu, f"{steps} steps of random allocation"),
+    )
 
 
 def likelihood_ratio(

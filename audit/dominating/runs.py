@@ -11,9 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit.curves import Order
+from audit.curves.brackets import Bracket
+from audit.dominating.closed_form import Limits, SampledGaussian
 from audit.dominating.curve import (
     Array,
-    Bracket,
     ComposedCurve,
     DominatingCurve,
     GaussianDominatingCurve,
@@ -74,8 +75,18 @@ class MixtureRun:
         pair = self.pair
         if order is Order.FORWARD or pair.two_sided or pair.rate == 1:
             return math.inf, math.inf
-        value = -self.times * math.log1p(-pair.rate)
+        value = -self.times * pair.log_skipped
         return value * (1 - _ROUNDING), value * (1 + _ROUNDING)
+
+    @functools.cached_property
+    def limits(self) -> Limits:
+        """Proven bounds on the deltas of all pairs."""
+        pair, loss = self.pair, -self.pair.log_skipped
+        mu = (2 if pair.two_sided else 1) * pair.mean / pair.noise
+        single = () if pair.two_sided else (SampledGaussian(mu, loss),)
+        merged = SampledGaussian(mu * math.sqrt(self.times), loss * self.times)
+        subject = f"{self.times} steps at rate {pair.rate!r} and noise {1 / mu!r}"
+        return Limits(merged, single, pair.two_sided, subject)
 
     def counts(self, losses: Array, tilt: float, order: Order) -> Array:
         """Return how many losses are expected beyond each of ``losses`` but the last.
@@ -97,6 +108,11 @@ class GriddedRun:
     """Pairs that are given on a grid."""
 
     curve: ComposedCurve
+
+    @property
+    def limits(self) -> Limits | None:
+        """Proven bounds on the deltas of all pairs, if any are known."""
+        return self.curve.limits
 
     @property
     def times(self) -> int:

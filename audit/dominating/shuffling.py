@@ -30,7 +30,7 @@ from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit import validate
-from audit.curves import GaussianCurve
+from audit.dominating.curve import GaussianDominatingCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated
 from audit.dominating.grid_composition import GridComposition
@@ -124,7 +124,8 @@ def shuffled(
     pairs += [*one_or_none, *(pair.swapped() for pair in one_or_none)]
     return EnclosedCurve(
         tuple(GridComposition([(pair, times)]) for pair in pairs),
-        GaussianCurve(math.sqrt(meetings) / noise_multiplier),
+        GaussianDominatingCurve(math.sqrt(meetings) / noise_multiplier),
+        attained=False,
     )
 
 

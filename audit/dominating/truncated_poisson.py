@@ -26,6 +26,7 @@ from numpy.typing import NDArray
 from scipy.special import betainc, logsumexp
 
 from audit import validate
+from audit.dominating.closed_form import Limits, SampledGaussian
 from audit.dominating.curve import ComposedCurve
 from audit.dominating.enclosed import EnclosedCurve
 from audit.dominating.grid import GridPair, dominated, mixed
@@ -146,8 +147,8 @@ def truncated_poisson(
     cut = Truncation.of(dataset_size, sampling_rate, max_batch_size)
     z = noise_multiplier
     if cut.cut == 0:
-        curve = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
-        return EnclosedCurve((), curve)
+        plain = poisson_curve(z, sampling_rate, steps, Relation.ADD_REMOVE, accuracy=accuracy)
+        return EnclosedCurve((), plain, attained=True)
     accuracy = max(accuracy, _FINEST)
     pairs = [
         (weight, MixturePair(rate, z, mean, two_sided=False))
@@ -162,14 +163,20 @@ def truncated_poisson(
     width = max(grid_width(spread, steps, reach, accuracy), longest)
     sides = [(weight, pair.grid_pairs(width, steps)[1]) for weight, pair in pairs]
     upper = replace(mixed(tuple(sides)), rounding=_ROUNDING)
-    others_0 = MixturePair(cut.participation, z, 1.0, two_sided=False).grid_pairs(width, steps)[0]
-    adversaries = [replace(others_0, rounding=_ROUNDING)]
+    alone = MixturePair(cut.participation, z, 1.0, two_sided=False)
+    adversaries = [replace(alone.grid_pairs(width, steps)[0], rounding=_ROUNDING)]
     if max_batch_size <= _LARGEST_BATCH:
         adversaries.append(others_against(z, dataset_size, max_batch_size, cut, width))
     lower = [GridComposition([(pair, steps)]) for pair in adversaries]
-    return EnclosedCurve(
-        tuple(lower[1:]), ComposedCurve(lower[0], GridComposition([(upper, steps)]))
+    # a step is at most one at rate q whose record counts twice, and at least one with others of 0
+    limits = Limits(
+        SampledGaussian(2 * math.sqrt(steps) / z, -steps * pairs[0][1].log_skipped),
+        (SampledGaussian(1 / z, -alone.log_skipped),),
+        False,
+        f"{steps} steps on truncated Poisson batches",
     )
+    curve = ComposedCurve(lower[0], GridComposition([(upper, steps)]), limits=limits)
+    return EnclosedCurve(tuple(lower[1:]), curve, attained=True)
 
 
 def others_against(

@@ -20,6 +20,7 @@ datasets.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass
 
 import numpy as np
@@ -27,7 +28,9 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.dominating.curve import Bracket, DominatingCurve, GaussianDominatingCurve, compose
+from audit.curves.brackets import Bracket
+from audit.dominating.closed_form import Limits
+from audit.dominating.curve import DominatingCurve, GaussianDominatingCurve, compose
 from audit.dominating.grid import UNIT_ROUNDOFF, GridPair
 from audit.dominating.mixture import MixturePair
 from audit.dominating.poisson import poisson_curve
@@ -87,13 +90,19 @@ class ReplacedCurve(DominatingCurve):
     attained: DominatingCurve
     dominating: DominatingCurve
 
+    @property
+    def limits(self) -> Limits | None:  # type: ignore[override]
+        """Proven bounds: those of (P, Q) below, of a step whose batch is known above."""
+        known = self.attained.limits
+        return None if known is None else dataclasses.replace(known, two_sided=True)
+
     def _epsilon_ends(self, delta: float, order: Order) -> Bracket:
         low = self.attained.epsilon_bracket(delta, order)[0]
-        return low, max(low, self.dominating.epsilon_bracket(delta)[1])
+        return low, self.dominating.epsilon_bracket(delta)[1]
 
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         low = self.attained.delta_bracket(epsilon, order)[0]
-        return low, max(low, self.dominating.delta_bracket(epsilon)[1])
+        return low, self.dominating.delta_bracket(epsilon)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return np.asarray(self.dominating.epsilon(delta, order))
@@ -109,7 +118,12 @@ class ReplacedCurve(DominatingCurve):
 
 
 def without_replacement(
-    noise_multiplier: float, sampling_rate: float, steps: int, *, accuracy: float
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    *,
+    accuracy: float,
+    skipping_rate: float | None = None,
 ) -> DominatingCurve:
     """Return bounds from both sides for T steps on batches without replacement, replace-one.
 
@@ -123,6 +137,8 @@ def without_replacement(
         Number of steps T.
     accuracy : float
         Target for the relative width of the lower side's brackets.
+    skipping_rate : float, optional
+        As in `poisson_curve`.
 
     Returns
     -------
@@ -145,11 +161,16 @@ def without_replacement(
     validate.integer(1, steps=steps)
     validate.positive(accuracy=accuracy)
     attained = poisson_curve(
-        noise_multiplier, sampling_rate, steps, Relation.ZERO_OUT, accuracy=accuracy
+        noise_multiplier,
+        sampling_rate,
+        steps,
+        Relation.ZERO_OUT,
+        accuracy=accuracy,
+        skipping_rate=skipping_rate,
     )
     if isinstance(attained, GaussianDominatingCurve):
         return attained
-    pair = MixturePair(sampling_rate, noise_multiplier, 1.0, two_sided=False)
+    pair = MixturePair(sampling_rate, noise_multiplier, 1.0, False, skipping_rate)
     reach = float(np.ptp(pair.loss(np.array(pair.ends(steps)))))
     width = grid_width(pair.spread(), steps, reach, max(accuracy, _FINEST))
     lower, upper = (mirrored(side) for side in pair.grid_pairs(max(width, reach / _CELLS), steps))

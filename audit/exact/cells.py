@@ -30,10 +30,10 @@ from audit.constructions.explicit import (
     Mixtures,
 )
 from audit.curves import Order
+from audit.curves.brackets import TINY, Bracket, checked
 from audit.exact.bracketed import (
     EPSILONS,
     PROBABILITY_ERROR,
-    Bracket,
     BracketedCurve,
     MuBracket,
     gaussian_mu,
@@ -90,9 +90,10 @@ class DiscreteLaws:
     def delta_bracket(self, epsilon: float, order: Order) -> tuple[float, float]:
         """Return a bracket of the cells' delta at ``epsilon``."""
         r, shift = self.relative_error, self.ratio_error
-        low = math.exp(min(self.log_delta(epsilon + shift, order), 0.0)) * (1 - r)
-        high = math.exp(min(self.log_delta(epsilon - shift, order), 0.0)) * (1 + r)
-        return low, min(high, 1.0)
+        least, most = (self.log_delta(epsilon + side * shift, order) for side in (1, -1))
+        low = math.exp(min(least, 0.0)) * (1 - r) - TINY
+        high = math.exp(min(most, 0.0)) * (1 + r) + (TINY if math.isfinite(most) else 0.0)
+        return max(low, 0.0), min(high, 1.0)
 
     def renyi_bracket(self, alpha: float, order: Order) -> tuple[float, float]:
         """Return a bracket of the cells' Renyi divergence of order ``alpha``."""
@@ -210,9 +211,10 @@ class CellCurve(BracketedCurve):
         return worse_bracket(lambda o: self._epsilon_bracket(delta, o), order)
 
     def _epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        where = f"epsilon at delta {delta:g}"
         if delta == 0:
-            return pure_bracket(self.pair, order)
-        return self._between(DiscreteLaws.epsilon_bracket, delta, order)
+            return checked(where, pure_bracket(self.pair, order), order)
+        return self._between(DiscreteLaws.epsilon_bracket, delta, order, where)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return a bracket of delta at ``epsilon``."""
@@ -225,22 +227,22 @@ class CellCurve(BracketedCurve):
         return worse_bracket(lambda o: self._renyi_bracket(alpha, o), order)
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        if not isinstance(self.pair, Mixtures):
-            return self._between(DiscreteLaws.renyi_bracket, alpha, order)
-        low, high = self._between(DiscreteLaws.renyi_bracket, alpha, order)
-        if math.isinf(high):  # the loss is unbounded, but a moment may be finite
+        where = f"Renyi divergence of order {alpha:g}"
+        low, high = self._between(DiscreteLaws.renyi_bracket, alpha, order, where)
+        if math.isinf(high) and isinstance(self.pair, Mixtures):
+            # the loss is unbounded, but a moment may be finite
             inner = max(self._inner.renyi_bracket(alpha, order)[1], low) + _ROUNDING
             pair = _in_order(self.pair, order)
             edges = _mixture_ends(self.pair, _SPLIT)[1:-1]
             tails = log_tail_moment(pair, alpha, edges)
             high = float(np.logaddexp((alpha - 1) * inner, tails)) / (alpha - 1)
             high += _ROUNDING * high if math.isfinite(high) else 0.0
-        return low, high
+        return checked(where, (low, high), order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
         validate.open_unit(alpha=alpha)
-        return self._between(DiscreteLaws.power_bracket, alpha, order)
+        return self._between(DiscreteLaws.power_bracket, alpha, order, f"power at alpha {alpha:g}")
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""
@@ -252,15 +254,16 @@ class CellCurve(BracketedCurve):
         bracket: Callable[[DiscreteLaws, float, Order], Bracket],
         at: float,
         order: Order,
+        where: str,
     ) -> Bracket:
         """Return the low end of the cells and the high end of the split cells."""
-        low, least = bracket(self._fine, at, order)
-        high = max(bracket(self._split, at, order)[1], least)
-        return max(low - _error(low), 0.0), high + _error(high)
+        low, high = bracket(self._fine, at, order)[0], bracket(self._split, at, order)[1]
+        return checked(where, (max(low - _error(low), 0.0), high + _error(high)), order)
 
     def _delta_bracket(self, epsilon: float, order: Order) -> Bracket:
         low = self._fine.delta_bracket(epsilon, order)[0]
-        return low, max(self._split.delta_bracket(epsilon, order)[1], low)
+        high = self._split.delta_bracket(epsilon, order)[1]
+        return checked(f"delta at epsilon {epsilon:g}", (low, high), order, most=1.0)
 
     def _pure_epsilon(self, order: Order) -> float:
         return max(largest_ratio(self.pair, order), 0.0)

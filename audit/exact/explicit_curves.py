@@ -20,12 +20,13 @@ from audit.constructions.explicit import (
 )
 from audit.constructions.explicit_laws import AllIterates, Gaussian
 from audit.curves import Order
+from audit.curves.brackets import Bracket, checked
 from audit.dominating.curve import DominatingCurve, compose
 from audit.dominating.dispatch import collapsed, dominating_curve
 from audit.dominating.grid import dominated, dominating
 from audit.dominating.poisson import poisson_curve
 from audit.dominating.without_replacement import ReplacedCurve
-from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
+from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.cells import CellCurve, cells, pure_bracket, split_cells
 from audit.exact.law_curve import worse_bracket
 from audit.exact.normal_laws import GaussianPairCurve, NormalLaw
@@ -68,7 +69,7 @@ class RepeatedCurve(BracketedCurve):
         """Return a bracket of epsilon at ``delta``."""
         validate.half_open_unit(delta=delta)
         if delta == 0:
-            return worse_bracket(self.pure, order)
+            return checked("epsilon at delta 0", worse_bracket(self.pure, order), order)
         return self.dominating.epsilon_bracket(delta, order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
@@ -78,7 +79,8 @@ class RepeatedCurve(BracketedCurve):
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return a bracket of the Renyi divergence of order ``alpha``."""
         validate.above_one(alpha=alpha)
-        return worse_bracket(lambda o: self.divergence(alpha, o), order)
+        bracket = worse_bracket(lambda o: self.divergence(alpha, o), order)
+        return checked(f"Renyi divergence of order {alpha:g}", bracket, order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``.
@@ -86,7 +88,7 @@ class RepeatedCurve(BracketedCurve):
         It is the least delta(log t) + alpha t of the other order over all t > 0.
         """
         validate.open_unit(alpha=alpha)
-        other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
+        other = order.other
 
         def deltas(slopes: Array) -> Array:
             return np.array([self.delta_bracket(float(e), other) for e in np.log(slopes)])
@@ -101,7 +103,8 @@ class RepeatedCurve(BracketedCurve):
             rank = np.argsort(slopes)
             slopes, found = slopes[rank], found[rank]
         lows, highs = found.T
-        return _least_sum(slopes, lows, highs, alpha)
+        bracket = _least_sum(slopes, lows, highs, alpha)
+        return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu of the pair in one order, open above."""

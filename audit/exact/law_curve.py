@@ -18,7 +18,8 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import Order
-from audit.exact.bracketed import EPSILONS, Bracket, BracketedCurve, MuBracket, gaussian_mu
+from audit.curves.brackets import TINY, Bracket, checked_all
+from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
 from audit.numerics.log_sums import log_sum
 from audit.numerics.panels import LogInterpolants, gauss_legendre
@@ -999,7 +1000,7 @@ class LawCurve(BracketedCurve):
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of epsilon at many deltas."""
-        rho = self._error
+        rho, every = self._error, deltas
         shift = math.log1p(rho) - math.log1p(-rho)
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
@@ -1012,7 +1013,7 @@ class LawCurve(BracketedCurve):
         if pure.any():
             lows[pure], highs[pure] = self._pure_bracket(order)
         if not found.any():
-            return lows, highs
+            return checked_all("epsilon at delta", every, (lows, highs), order)
         values, deltas = values[found], deltas[found]
         gaps = np.abs(values - coarse.epsilons(logs[found], near=values))
         doubt = _SPARE * fine.doubt(values)
@@ -1031,7 +1032,7 @@ class LawCurve(BracketedCurve):
             doubt = np.where(open_, _SPARE * needed, doubt)
         highs[found] = np.where(open_, np.inf, upper + shift + gaps)
         lows[found] = np.where((most >= 1) | open_, 0.0, np.maximum(lower - shift - gaps, 0.0))
-        return lows, highs
+        return checked_all("epsilon at delta", every, (lows, highs), order)
 
     def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of the Renyi divergences of many orders."""
@@ -1052,7 +1053,7 @@ class LawCurve(BracketedCurve):
             lows = np.where(finite, np.maximum(least - slack, 0.0), 0.0)
             highs = np.where(finite & bounded, most + slack, np.inf)
         # no law of noisy steps vanishes anywhere: an infinite value underflowed, certifies nothing
-        return lows, highs
+        return checked_all("Renyi divergence of order", alphas, (lows, highs), order)
 
     def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
         """Return brackets of the power of the best tests at many type I errors."""
@@ -1090,7 +1091,8 @@ class LawCurve(BracketedCurve):
         most = fine.betas((alphas - lost_p) / (1 + rho), near=c, doubted=True)[1]
         least = fine.betas((alphas + lost_p) / (1 - rho), near=c, doubted=True)[0]
         lows, highs = least * (1 - rho) - lost_q - gaps, most * (1 + rho) + lost_q + gaps
-        return np.maximum(lows, 0.0), np.minimum(highs, 1.0)
+        brackets = np.maximum(lows, 0.0), np.minimum(highs, 1.0)
+        return checked_all("type II error at alpha", alphas, brackets, order, most=1.0)
 
     def _lost(self, order: Order) -> tuple[float, float]:
         lost = self.first.lost_mass, self.second.lost_mass
@@ -1118,14 +1120,17 @@ class LawCurve(BracketedCurve):
         lost_p, lost_q = self._lost(order)
         fine, coarse = (self._pairs[order, level] for level in (True, False))
         moved = np.concatenate([epsilons, epsilons - shift, epsilons + shift])
-        at, above, below = np.split(np.exp(fine.log_deltas(moved)[0]), 3)
+        logs = fine.log_deltas(moved)[0]
+        # positive numbers below the range of doubles are not 0
+        at, above, below = np.split(np.exp(logs) + np.where(np.isfinite(logs), TINY, 0.0), 3)
         gaps = np.abs(at - np.exp(coarse.log_deltas(epsilons)[0]))
         doubts = [fine.doubt(e) for e in np.split(moved, 3)]
         gaps += np.max(doubts, axis=0)
         highs = (1 + rho) * above + lost_p + gaps + self._unseen(order)[0]
         lows = (1 - rho) * below - gaps - np.exp(np.minimum(epsilons, 700.0)) * lost_q
-        lows -= self._unseen(order)[0]
-        return np.maximum(lows, 0.0), np.minimum(highs, 1.0)
+        lows -= self._unseen(order)[0] + 2 * TINY
+        brackets = np.maximum(lows, 0.0), np.minimum(highs, 1.0)
+        return checked_all("delta at epsilon", epsilons, brackets, order, most=1.0)
 
     def _pure_epsilon(self, order: Order) -> float:
         lost = max(self._lost(order))

@@ -13,8 +13,9 @@ from audit import validate
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.updates import Affine
 from audit.curves import Order
+from audit.curves.brackets import TINY, Bracket, checked
 from audit.curves.gaussian import GaussianCurve
-from audit.exact.bracketed import PROBABILITY_ERROR, Bracket, BracketedCurve, MuBracket
+from audit.exact.bracketed import PROBABILITY_ERROR, BracketedCurve, MuBracket
 from audit.numerics.normal import log_density
 
 Array = NDArray[np.float64]
@@ -166,24 +167,26 @@ class GaussianPairCurve(GaussianCurve, BracketedCurve):
         raised = delta * (1 + _ERROR)
         low = GaussianCurve(least).epsilon(raised) if raised < 1 else 0.0
         high = GaussianCurve(most).epsilon(delta * (1 - _ERROR))
-        return low, high
+        return checked(f"epsilon at delta {delta:g}", (low, high), order)
 
     def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
         """Return a bracket of delta at ``epsilon``."""
         least, most = self._mu_range
-        low = GaussianCurve(least).delta(epsilon) * (1 - _ERROR)
-        high = GaussianCurve(most).delta(epsilon) * (1 + _ERROR)
-        return low, min(high, 1.0)
+        low = max(GaussianCurve(least).delta(epsilon) * (1 - _ERROR) - TINY, 0.0)
+        high = min(GaussianCurve(most).delta(epsilon) * (1 + _ERROR) + TINY, 1.0)
+        return checked(f"delta at epsilon {epsilon:g}", (low, high), order, most=1.0)
 
     def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
         """Return a bracket of the Renyi divergence of order ``alpha``."""
         least, most = (GaussianCurve(mu).renyi(alpha) for mu in self._mu_range)
-        return least * (1 - _ERROR), most * (1 + _ERROR)
+        bracket = least * (1 - _ERROR), most * (1 + _ERROR)
+        return checked(f"Renyi divergence of order {alpha:g}", bracket, order)
 
     def power_bracket(self, alpha: float, order: Order) -> Bracket:
         """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
         mu = self.mu_bracket(order)
-        return gaussian_power_bracket((mu.low, mu.high), alpha)
+        bracket = gaussian_power_bracket((mu.low, mu.high), alpha)
+        return checked(f"power at alpha {alpha:g}", bracket, order, most=1.0)
 
     def mu_bracket(self, order: Order) -> MuBracket:
         """Return a bracket of the least mu for which the pair is mu-GDP, from D_2 = mu^2."""

@@ -390,6 +390,13 @@ class NoisySGD:
         return self.batch_size / self.dataset_size
 
     @property
+    def skipping_rate(self) -> float:
+        """1 - q with all its digits, also where q is a rounded quotient near 1."""
+        if self.poisson_rate is not None:
+            return 1 - self.sampling_rate
+        return (self.dataset_size - self.batch_size) / self.dataset_size
+
+    @property
     def epochs(self) -> float:
         """Number of passes over the data, steps * q (not rounded)."""
         if self.poisson_rate is not None:

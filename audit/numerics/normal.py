@@ -79,3 +79,12 @@ def gaussian_delta(epsilon: Array, mu: Array) -> Array:
             far_left = np.where(epsilon < 0, -np.expm1(np.minimum(epsilon, 0.0)), 1.0)
             result = np.where(x < -30, far_left, np.where(left & (mu >= 1), other, result))
     return np.asarray(np.clip(result, 0, 1))
+
+
+def log_gaussian_delta(epsilon: float, mu: float) -> float:
+    """Log of `gaussian_delta`, also where that is below the range of doubles."""
+    x = epsilon / mu - mu / 2
+    if x < 1:
+        return math.log(float(gaussian_delta(np.array(epsilon), np.array(mu))))
+    part = mills_difference(np.array(x), np.array(mu))
+    return -0.5 * x * x - _LOG_SQRT_TWO_PI + math.log(float(part))

@@ -9,6 +9,7 @@ import pytest
 from scipy.special import ndtr
 
 from audit.curves import GaussianCurve, Order
+from audit.curves.brackets import BracketError
 from audit.dominating import shuffling
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
@@ -119,8 +120,8 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         lambda z, steps, of, means: largest(z, steps, of, (means[0] * 1.01, means[1])),
     )
     curve = shuffled(0.5, steps_per_epoch=10, steps=10, fresh=True, relation=Relation.ZERO_OUT)
-    low, high = curve.epsilon_bracket(1e-6)
-    assert low > high
+    with pytest.raises(BracketError, match="must have 0 <= low <= high"):
+        curve.epsilon_bracket(1e-6)
 
 
 def test_refusals() -> None:

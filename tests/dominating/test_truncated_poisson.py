@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from scipy.stats import binom, norm
 
 from audit.curves import Order
+from audit.curves.brackets import BracketError
 from audit.dominating import truncated_poisson as module
 from audit.dominating.grid_composition import GridComposition
 from audit.dominating.poisson import poisson_curve
@@ -123,8 +124,8 @@ def test_a_planted_error_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
         "MixturePair",
         lambda rate, z, mean, two_sided: mixture_pair(rate, z, 1.0, two_sided),
     )
-    low, high = truncated(1.0, 20, 0.97, 2, 1).epsilon_bracket(1e-5)
-    assert low > high
+    with pytest.raises(BracketError, match="must have 0 <= low <= high"):
+        truncated(1.0, 20, 0.97, 2, 1).epsilon_bracket(1e-5)
 
 
 def test_the_second_adversary_is_one_of_the_lower_ends() -> None:

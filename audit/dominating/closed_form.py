@@ -1,0 +1,251 @@
+"""Sampled Gaussian steps in closed form: one step exactly, several from both sides.
+
+Let P = (1-q) Q + q P', q > 0. For e^i = 1 + (e^epsilon - 1)/q and every event S
+
+    P(S) - e^epsilon Q(S) = q (P'(S) - e^i Q(S)),
+    Q(S) - e^epsilon P(S) = q e^(epsilon + j) (Q(S) - e^-j P'(S)),   e^j = 1 + (e^-epsilon - 1)/q,
+
+by inserting P (the first is Balle, Barthe and Gaboardi 2018, Theorem 2). So the deltas of (P, Q)
+follow from those of (P', Q). In the first order delta is 1 - e^epsilon if e^i <= 0, and in the
+second one it is 0 if e^j <= 0: the largest loss is L = -log(1-q).
+
+One step has Q = N(0, 1) and P' = N(mu, 1). T steps with rates q_t have Q = N(0, I), and the same
+form with L the sum of all L_t: P' is the law given that some step is sampled, the mixture over the
+nonempty sets A of sampled steps of laws with means mu_t on A. Each is at most as far from Q as
+N(|mu|, 1) from N(0, 1), with |mu|^2 the sum of all mu_t^2, so by convexity the delta of (P', Q) is
+at most that of a Gaussian mechanism. The T steps are at least as far apart as any one of them (data
+processing).
+
+If the steps are two-sided, P = (1-q) R + q P' and Q = (1-q) R + q Q' with P' and Q' paired by sets,
+and for epsilon >= 0 delta(epsilon) is at most q times that of (P', Q'). The same holds for batches
+without replacement, coupled to differ in one place, whoever the others are.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import NoReturn
+
+from audit.curves import Order
+from audit.curves.brackets import TINY, Bracket, broken
+from audit.numerics.normal import log_gaussian_delta
+from audit.numerics.roots import bracketed_root
+
+_UNIT = 2.0**-53
+_FARTHEST = 1e9  # largest epsilon that is looked for
+
+
+class ClosedForm(ABC):
+    """Bounds from both sides on the privacy of a pair, with every rounding counted."""
+
+    @abstractmethod
+    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        """Return a bracket of log delta at ``epsilon`` >= 0; -inf where delta is 0."""
+
+    @abstractmethod
+    def largest(self, order: Order) -> float:
+        """Return an upper bound on the largest loss."""
+
+    def delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        """Return a bracket of delta at any ``epsilon``."""
+        if epsilon < 0:
+            # P(S) - e^eps Q(S) = 1 - e^eps + e^eps (Q - e^-eps P)(complement of S)
+            low, high = self.delta_bracket(-epsilon, order.other)
+            rest, scale = -math.expm1(epsilon), math.exp(epsilon)
+            low, high = rest + scale * low, rest + scale * high
+            return max(low * (1 - 8 * _UNIT), 0.0), min(high * (1 + 8 * _UNIT), 1.0)
+        low, high = self.log_delta_bracket(epsilon, order)
+        if math.isinf(high):
+            return 0.0, 0.0
+        return max(math.exp(low) - TINY, 0.0), min(math.exp(high) + TINY, 1.0)
+
+    def epsilon_bracket(self, delta: float, order: Order) -> Bracket:
+        """Return a bracket of the least epsilon >= 0 at ``delta`` > 0."""
+        goal = math.log(delta)
+        return self._crossing(goal, order, 0), self._crossing(goal, order, 1)
+
+    def _crossing(self, goal: float, order: Order, side: int) -> float:
+        """Return a place where an end of log delta is certainly above ``goal``, or not above."""
+
+        def excess(epsilon: float) -> float:
+            return max(self.log_delta_bracket(epsilon, order)[side] - goal, -1e6)
+
+        if excess(0.0) <= 0:
+            return 0.0
+        low, high = 0.0, min(1.0, self.largest(order))
+        while excess(high) > 0:
+            low, high = high, 2 * high
+            if high > _FARTHEST:
+                return math.inf if side else low
+        while low == 0 and excess(1e-3 * high) <= 0 and high > 1e-300:
+            high *= 1e-3
+        root = bracketed_root(excess, low, high, xtol=1e-300, rtol=1e-15)
+        for width in (1e-15, 1e-14, 1e-12, 1e-9):
+            left, right = root * (1 - width), root * (1 + width)
+            low = left if excess(left) > 0 else low
+            high = right if excess(right) <= 0 else high
+            if (high if side else low) in (left, right):
+                break
+        return high if side else low
+
+
+@dataclass(frozen=True)
+class SampledGaussian(ClosedForm):
+    """(1-q) N(0, 1) + q N(mu, 1) against N(0, 1).
+
+    Parameters
+    ----------
+    mu : float
+        Distance of the means.
+    largest_loss : float
+        L = -log(1 - q), the largest loss of the second law against the first; infinite for q = 1.
+    error : float
+        Bound on the relative error of L.
+    """
+
+    mu: float
+    largest_loss: float
+    error: float = 8 * _UNIT
+
+    @cached_property
+    def log_rate(self) -> float:
+        """Log of q."""
+        loss = self.largest_loss
+        return math.log(-math.expm1(-loss)) if loss < 1 else math.log1p(-math.exp(-loss))
+
+    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        """Return a bracket of log delta at ``epsilon`` >= 0."""
+        if order is Order.FORWARD:
+            high, low = self._inner(epsilon)
+            ends = [(self.log_rate, inner) for inner in (low, high)]
+        else:
+            low, high = self._inner(-epsilon)
+            ends = [(self.log_rate + epsilon + inner, -inner) for inner in (low, high)]
+        found = []
+        for sign, (factor, inner) in zip((-1, 1), ends, strict=True):
+            if math.isinf(inner):
+                found.append(-math.inf)
+                continue
+            value = factor + log_gaussian_delta(inner, self.mu)
+            # of the exponent x^2/2 with x = inner/mu - mu/2, and of logarithms that cancel
+            place = abs(inner) / self.mu + self.mu / 2
+            size = place**2 + abs(factor) + abs(epsilon) + abs(self.log_rate) + abs(inner)
+            found.append(value + sign * (1e-12 + 2 * self.error + 16 * _UNIT * size))
+        return found[0], min(found[1], 0.0)
+
+    def _inner(self, epsilon: float) -> Bracket:
+        """Return a bracket of log(1 + (e^epsilon - 1)/q); -inf if there is no logarithm."""
+        loss, log_rate = self.largest_loss, self.log_rate
+        if math.isinf(loss):
+            return epsilon, epsilon
+        if epsilon > 1:
+            value = epsilon - log_rate + math.log1p(-math.exp(-epsilon - loss))
+            return _around(value, 8 * _UNIT * (epsilon + abs(log_rate) + 1))
+        grown = math.expm1(epsilon) * math.exp(-log_rate)
+        if grown > -0.5:
+            value = math.log1p(grown)
+            return _around(value, (16 * _UNIT + 2 * self.error) * abs(value))
+        # near the least loss, -L, what counts is the distance
+        distance = epsilon + loss
+        error = self.error * loss + 4 * _UNIT * (loss - epsilon)
+        ends = []
+        for sign in (-1, 1):
+            least = distance + sign * error
+            if least <= 0:
+                ends.append(-math.inf)
+                continue
+            # log(e^least - 1)
+            value = math.log(-math.expm1(-least)) + least - loss - log_rate
+            ends.append(value + sign * (error + 8 * _UNIT * (abs(value) + loss + abs(log_rate))))
+        return ends[0], ends[1]
+
+    def largest(self, order: Order) -> float:
+        """Return an upper bound on the largest loss."""
+        return math.inf if order is Order.FORWARD else self.largest_loss * (1 + self.error)
+
+
+@dataclass(frozen=True)
+class Limits(ClosedForm):
+    """Proven bounds on the deltas of several steps, with which brackets are compared.
+
+    Parameters
+    ----------
+    merged : SampledGaussian
+        From which delta of all steps follows an upper bound.
+    single : tuple of SampledGaussian
+        Kinds of steps whose delta is a lower bound; none if they are two-sided.
+    two_sided : bool
+        Whether some steps are two-sided.
+    subject : str
+        The steps, for messages.
+    """
+
+    merged: SampledGaussian
+    single: tuple[SampledGaussian, ...]
+    two_sided: bool
+    subject: str
+
+    @classmethod
+    def unsampled(cls, mu: float, subject: str) -> Limits:
+        """Return the limits of steps that are at most a Gaussian mechanism, given the batches."""
+        return cls(SampledGaussian(mu, math.inf), (), False, subject)
+
+    @classmethod
+    def of(cls, parts: Sequence[Limits]) -> Limits:
+        """Return the limits of independent runs together."""
+        merged = SampledGaussian(
+            math.hypot(*(part.merged.mu for part in parts)),
+            math.fsum(part.merged.largest_loss for part in parts),
+            max(part.merged.error for part in parts) + 2 * _UNIT,
+        )
+        single = tuple(one for part in parts for one in part.single)
+        subject = " and ".join(part.subject for part in parts)
+        return cls(merged, single, any(part.two_sided for part in parts), subject)
+
+    def log_delta_bracket(self, epsilon: float, order: Order) -> Bracket:
+        """Return bounds on log delta at ``epsilon`` >= 0."""
+        low = (one.log_delta_bracket(epsilon, order)[0] for one in self.single)
+        if self.two_sided:
+            whole = SampledGaussian(self.merged.mu, math.inf)
+            high = self.merged.log_rate + whole.log_delta_bracket(epsilon, order)[1] + 8 * _UNIT
+        else:
+            high = self.merged.log_delta_bracket(epsilon, order)[1]
+        return max(low, default=-math.inf), high
+
+    def largest(self, order: Order) -> float:
+        """Return an upper bound on the largest loss."""
+        return math.inf if self.two_sided else self.merged.largest(order)
+
+    def check_epsilon(self, delta: float, bracket: Bracket, order: Order) -> None:
+        """Raise `BracketError` if a bracket of epsilon at ``delta`` contradicts the bounds."""
+        low, high = bracket
+        most = self.largest(order)
+        if delta > 0 and 0 < low < most:
+            # epsilon is at least low only if delta there is at least this one
+            possible = self.log_delta_bracket(low, order)[1] >= math.log(delta)
+            most = low if possible else self.epsilon_bracket(delta, order)[1]
+        least = 0.0
+        if math.isfinite(high) and self.single:
+            goal = math.log(delta) if delta else -math.inf
+            if self.log_delta_bracket(high, order)[0] > goal:
+                least = self.epsilon_bracket(delta, order)[0] if delta else self.largest(order)
+        if low > most or high < least:
+            self._fail(f"epsilon at delta {delta:g}", bracket, order, (least, most))
+
+    def check_delta(self, epsilon: float, bracket: Bracket, order: Order) -> None:
+        """Raise `BracketError` if a bracket of delta at ``epsilon`` contradicts the bounds."""
+        least, most = self.delta_bracket(epsilon, order)
+        if bracket[0] > most or bracket[1] < least:
+            self._fail(f"delta at epsilon {epsilon:g}", bracket, order, (least, most))
+
+    def _fail(self, quantity: str, bracket: Bracket, order: Order, proven: Bracket) -> NoReturn:
+        requirement = f"ends on the right sides of the proven {proven[0]!r} and {proven[1]!r}"
+        raise broken(f"{quantity} of {self.subject}", bracket, order, requirement)
+
+
+def _around(value: float, error: float) -> Bracket:
+    return value - error, value + error

@@ -1,0 +1,256 @@
+"""Random brackets of dominating curves, judged by references of 60 digits where there are some.
+
+``python -m tests.dominating.random_brackets 0 10000`` counts what becomes of 10,000 of them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass
+from fractions import Fraction
+
+import mpmath as mp
+import numpy as np
+
+from audit import Batching, NoisySGD, Relation, Release
+from audit.curves import Order
+from audit.curves.brackets import BracketError
+from audit.dominating import dominating_curve
+from audit.mechanism import Composition
+
+Real = mp.mpf
+DIGITS = 60
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A bracket: of epsilon at delta ``at``, or of delta at epsilon ``at``."""
+
+    mechanism: NoisySGD | Composition
+    of_epsilon: bool
+    at: float
+    order: Order
+
+    def bracket(self) -> tuple[float, float]:
+        curve = dominating_curve(self.mechanism)
+        take = curve.epsilon_bracket if self.of_epsilon else curve.delta_bracket
+        return take(self.at, self.order)
+
+    def holds(self, bracket: tuple[float, float]) -> bool | None:
+        """Return whether the truth is in a bracket; None if there is no reference."""
+        low, high = bracket
+        with mp.workdps(DIGITS):
+            delta = reference(self.mechanism)
+            if delta is None:
+                return None
+            if self.of_epsilon and self.at == 0:
+                return bool(low <= largest_loss(self.mechanism, self.order) <= high)
+            if not self.of_epsilon:
+                return bool(low <= delta(self.at, self.order) <= high)
+            # epsilon is at least low if delta is still reached there, or only just before
+            just_before = low * (1 - 1e-14)
+            reached = low == 0 or delta(just_before, self.order) > self.at
+            return bool(reached and (np.isinf(high) or delta(high, self.order) <= self.at))
+
+
+def poisson(
+    steps: int, mu: float, size: int, batch: int, relation: Relation = Relation.ADD_REMOVE, **more
+) -> NoisySGD:
+    """Return steps on Poisson batches with the noise multiplier 1/mu."""
+    share = 2.0 if relation is Relation.REPLACE_ONE else 1.0
+    fields = {
+        "batching": Batching.POISSON,
+        "relation": relation,
+        "release": Release.ALL_ITERATES,
+        "convex": False,
+        "clip_norm": 1.0,
+        "step_size": 1.0,
+        "noise_std": share / (mu * batch),
+        **more,
+    }
+    return NoisySGD(steps=steps, dataset_size=size, batch_size=batch, **fields)
+
+
+Delta = Callable[[float, Order], Real]
+
+
+def largest_loss(mechanism: NoisySGD, order: Order) -> Real:
+    """Return epsilon at delta 0 of steps on Poisson batches."""
+    size, batch = mechanism.dataset_size, mechanism.batch_size
+    if order is Order.FORWARD or batch == size:
+        return mp.inf
+    return -mechanism.steps * mp.log(mp.mpf(size - batch) / size)
+
+
+def reference(mechanism: NoisySGD | Composition) -> Delta | None:
+    """Return delta of one or two steps on Poisson batches, for rates that are exactly b/n."""
+    if isinstance(mechanism, Composition) or mechanism.batching is not Batching.POISSON:
+        return None
+    if mechanism.relation is Relation.REPLACE_ONE or mechanism.steps > 2:
+        return None
+    rate = Fraction(mechanism.batch_size, mechanism.dataset_size)
+    q = mp.mpf(rate.numerator) / rate.denominator
+    mu = 1 / mp.mpf(mechanism.noise_multiplier)
+    if rate == 1:
+        mu *= mp.sqrt(mechanism.steps)
+    elif mechanism.steps == 2:
+        return lambda epsilon, order: two_steps(mu, q, mp.mpf(epsilon), order)
+    return lambda epsilon, order: one_step(mu, q, mp.mpf(epsilon), order)
+
+
+def one_step(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
+    """Return delta of (1-q) N(0, 1) + q N(mu, 1) against N(0, 1): the best sets are half-lines."""
+    sign = 1 if order is Order.FORWARD else -1
+    excess = mp.exp(sign * epsilon) - (1 - q)
+    if excess <= 0:
+        return 1 - mp.exp(epsilon) if order is Order.FORWARD else mp.mpf(0)
+    edge = mp.log(excess / q) / mu + mu / 2
+    zero, moved = mp.ncdf(-sign * edge), mp.ncdf(-sign * (edge - mu))
+    if order is Order.FORWARD:
+        return q * moved - excess * zero
+    return mp.exp(epsilon) * (excess * zero - q * moved)
+
+
+def two_steps(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
+    """Return the mean of one step's delta at epsilon less the loss of the other step."""
+    forward = order is Order.FORWARD
+
+    def log_ratio(x: Real) -> Real:
+        return mp.log(1 - q + q * mp.exp(mu * x - mu * mu / 2))
+
+    def part(x: Real) -> Real:
+        loss = log_ratio(x) if forward else -log_ratio(x)
+        weight = mp.npdf(x) * (mp.exp(loss) if forward else 1)
+        return weight * one_step(mu, q, epsilon - loss, order)
+
+    with mp.workdps(20):  # to find where the integrand matters
+        turn = mu / 2 - mp.log(q) / mu
+        grid = [mp.mpf(x) for x in np.arange(-45.0, float(mu) + 46.0)]
+        grid += [turn + k / (4 * mu) for k in range(-8, 9)]
+        heights = [part(x) for x in sorted(grid)]
+        top = max(heights)
+        if top <= 0:
+            return mp.mpf(0)
+        kept = [
+            x for x, h in zip(sorted(grid), heights, strict=True) if h > top * mp.mpf(10) ** -24
+        ]
+    low, high = min(kept) - 2, max(kept) + 2
+    width = min(mp.mpf(1) / 2, 1 / mu)
+    count = int((high - low) / width) + 1
+    nodes = np.polynomial.legendre.leggauss(16)
+    with mp.workdps(30):
+        half = (high - low) / count / 2
+        total = mp.mpf(0)
+        for k in range(count):
+            middle = low + (2 * k + 1) * half
+            total += sum(w * part(middle + half * mp.mpf(x)) for x, w in zip(*nodes, strict=True))
+    return total * half
+
+
+RATES = (
+    *((10**k, 1) for k in range(1, 13)),
+    *((10**k, 10**k - 1) for k in range(1, 13)),
+    (10, 3),
+    (10, 5),
+    (1, 1),
+)
+KINDS = (
+    "one step",
+    "two steps",
+    "ten steps",
+    "many steps",
+    "replaced",
+    "without replacement",
+    "allocated",
+    "shuffled",
+    "truncated",
+    "composed",
+)
+SHARES = (0.25, 0.15, 0.15, 0.1, 0.1, 0.08, 0.05, 0.05, 0.03, 0.04)
+
+
+def random_setting(number: int) -> tuple[str, Setting]:
+    """Return the kind and the setting of a number."""
+    rng = np.random.default_rng([34, number])
+    kind = str(rng.choice(KINDS, p=SHARES))
+    mu = 10 ** rng.uniform(-3, np.log10(50))
+    size, batch = RATES[rng.integers(len(RATES))]
+    steps = {"one step": 1, "two steps": 2, "ten steps": 10, "many steps": 10_000}.get(
+        kind, int(rng.choice([1, 2, 10, 1000]))
+    )
+    m: NoisySGD | Composition
+    if kind == "replaced":
+        m = poisson(steps, mu, size, batch, Relation.REPLACE_ONE)
+    elif kind == "without replacement":
+        batching = Batching.WITHOUT_REPLACEMENT
+        m = poisson(steps, mu, size, batch, Relation.REPLACE_ONE, batching=batching)
+    elif kind == "truncated":
+        size = int(10 ** rng.uniform(1, 4))
+        batch = int(rng.integers(1, size // 2 + 1))
+        largest = int(batch * rng.uniform(1, 2)) + 1
+        more = {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": largest}
+        m = poisson(min(steps, 10), min(mu, 3.0), size, batch, **more)
+    elif kind in ("allocated", "shuffled"):
+        batching = Batching.RANDOM_ALLOCATION if kind == "allocated" else Batching.RESHUFFLED
+        per_epoch = int(10 ** rng.uniform(0, 3))
+        m = poisson(
+            per_epoch * int(rng.integers(1, 4)),
+            min(mu, 5.0),
+            2 * per_epoch,
+            2,
+            Relation.ZERO_OUT,
+            batching=batching,
+        )
+    elif kind == "composed":
+        batches = 1, batch, max(size // 3, 1)
+        scales = 10 ** rng.uniform(-2, 1, size=3)
+        m = Composition(
+            tuple(
+                poisson(count, float(mu), size, b)
+                for count, mu, b in zip((1, 5, 2), scales, batches, strict=True)
+            )
+        )
+    else:
+        m = poisson(steps, mu, size, batch)
+    order = Order.FORWARD if rng.random() < 0.5 else Order.REVERSE
+    if rng.random() < 0.3:
+        return kind, Setting(m, False, float(10 ** rng.uniform(-12, 3)), order)
+    exponent = [(-300, -12), (-12, 0), (-0.3, 0)][rng.choice(3, p=(0.45, 0.45, 0.1))]
+    delta = 0.0 if rng.random() < 0.1 else float(10 ** rng.uniform(*exponent))
+    return kind, Setting(m, True, min(delta, 1 - 2.0**-53), order)
+
+
+def outcome(setting: Setting, *, judged: bool = True) -> tuple[str, str]:
+    """Return what became of a bracket: a word, and details if it is not "true" or "passed"."""
+    try:
+        bracket = setting.bracket()
+    except BracketError as error:
+        return "bracket error", str(error)
+    except ValueError as error:
+        return "refused", str(error)
+    except Exception as error:
+        return "crashed", f"{type(error).__name__}: {error}"
+    holds = setting.holds(bracket) if judged else None
+    if holds is None:
+        return "passed", ""
+    return ("true", "") if holds else ("wrong", repr(bracket))
+
+
+def main() -> None:
+    """Count the outcomes of a range of numbers."""
+    first, last = (int(number) for number in sys.argv[1:3])
+    found: Counter[tuple[str, str]] = Counter()
+    for number in range(first, last):
+        kind, setting = random_setting(number)
+        # two steps take the reference several seconds
+        word, details = outcome(setting, judged=kind != "two steps" or number % 8 == 0)
+        found[kind, word] += 1
+        if details:
+            print(number, kind, word, details, flush=True)
+    print({f"{kind}: {word}": count for (kind, word), count in sorted(found.items())})
+
+
+if __name__ == "__main__":
+    main()
