@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from audit import Batching, Divisor, Losses, NoisySGD, Relation, Release, bounds, search
-from audit.claims.candidates import candidate_pairs
-from audit.constructions import Construction, Inadmissible
+from audit.constructions import Construction, Inadmissible, suggested_members
 from audit.constructions.batches import SAMPLERS, batched_process
 from audit.constructions.registry import all_kinds, kinds
 from audit.constructions.updates import Affine
@@ -86,11 +85,11 @@ def test_processes_search_and_judge_refuse(choice: Choice) -> None:
     m = mechanism(choice)
     if choice in SAMPLERS or isinstance(choice, (Relation, Losses)):
         batched_process(m, 0.0, lambda eta, holds, count: Affine())
-        assert list(candidate_pairs(m))
+        assert list(suggested_members(m))
         return
     with pytest.raises(ValueError, match=f"^this process {message(choice)}$"):
         batched_process(m, 0.0, lambda eta, holds, count: Affine())
-    assert all(choice in getattr(pair, "covers", ()) for pair in candidate_pairs(m))
+    assert all(choice in getattr(pair, "covers", ()) for pair in suggested_members(m))
     with pytest.raises(ValueError, match=f"^the search {message(choice)}$"):
         search.worst_case(m, delta=1e-5, budget=1.0, seed=0, evaluations=3)
 

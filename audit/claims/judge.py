@@ -19,10 +19,10 @@ from audit.claims.score_files import judge_by_samples
 from audit.claims.searched import searched_pair
 from audit.claims.user_code import workers_for
 from audit.claims.user_pairs import judge_apart
-from audit.claims.witness import Witness, witness_of
+from audit.claims.witness import Witness, describable, witness_of
 from audit.claims.wording import described
 from audit.claims.work import in_threads, quantities_of, work_order
-from audit.constructions import Construction, HolderPair
+from audit.constructions import Construction
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
@@ -358,7 +358,7 @@ def _fitting(
     """Return the pairs that fit a mechanism, with their records in one of the allowed batches."""
 
     def placed(pairs: Iterable[Pair]) -> Iterable[Pair]:
-        found = (_placed(pair, batches) for pair in pairs)
+        found = (_placed(pair, batches) for pair in pairs if describable(pair))
         return dict.fromkeys(pair for pair in found if pair is not None)
 
     return known.candidates(mechanism, batches, placed)
@@ -402,9 +402,10 @@ def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) ->
     """
     if isinstance(pair, Repeated) and pair.times > runs:
         raise BadClaim(f"Repeated needs a bound on at least {pair.times} tasks, got tasks={runs}")
-    if isinstance(pair, HolderPair):
+    if not describable(pair):
         raise BadClaim(
-            "pair must have piecewise linear updates, which a witness can describe, got HolderPair"
+            f"pair must have piecewise linear updates, which a witness can describe, "
+            f"got {pair.name}"
         )
     mechanism = getattr(pair, "mechanism", None)
     if mechanism is not None and mechanism != claim.mechanism:
@@ -424,10 +425,11 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
     """
     if batches is None or not isinstance(pair, Construction):
         return pair
-    position: int | None = getattr(pair, "position", None)
-    if position is None:
+    if not hasattr(pair, "position"):  # a user's, without a choice of the batch
+        return None
+    if pair.position is None:
         return replace(pair, position=batches[-1])  # type: ignore[call-arg]
-    return pair if position in batches else None
+    return pair if pair.position in batches else None
 
 
 def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
 import math
 import threading
 import time
@@ -14,13 +15,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import exact
-from audit.claims.candidates import candidate_pairs
 from audit.claims.quantities import Bracket, Quantity
-from audit.constructions import Construction
+from audit.constructions import Construction, suggested_members
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
 from audit.exact.from_pair import exact_seconds
 from audit.mechanism import Composition, NoisySGD
+from audit.search.found_pairs import shipped
 
 Array = NDArray[np.float64]
 Pair = Construction | ExplicitPair
@@ -310,12 +311,14 @@ class KnownPairs:
         """Return the candidates of a mechanism, in the order in which they are tried.
 
         ``placed`` moves their records to the allowed ``batches``. The order depends on the
-        mechanism only: fast pairs come first, then those that are usually strongest.
+        mechanism only: fast pairs come first, and among those the ones that were found for
+        this mechanism and those that are suggested first.
         """
         key = mechanism, batches
         with self._lock:
             if mechanism not in self._fitting:
-                self._fitting[mechanism] = tuple(candidate_pairs(mechanism))
+                pairs = itertools.chain(shipped(mechanism), suggested_members(mechanism))
+                self._fitting[mechanism] = tuple(dict.fromkeys(pairs))
             if key not in self._candidates:
                 found = [self.one(pair) for pair in placed(self._fitting[mechanism])]
                 ranked = sorted(found, key=lambda known: known.rank)

@@ -229,6 +229,19 @@ def plain_pair(pair: Pair) -> dict[str, Any]:
     return {"kind": "process", "first": _process(first), "second": _process(second)}
 
 
+def describable(pair: Pair) -> bool:
+    """Whether a witness can describe the pair: its maps are piecewise linear or constant."""
+    if isinstance(pair, ExplicitPair):
+        return True
+    try:
+        for process in pair.processes():
+            for step in process.distinct_steps():
+                _step(step)
+    except ValueError:
+        return False
+    return True
+
+
 def _process(process: Process) -> dict[str, Any]:
     return {
         "start": process.start,

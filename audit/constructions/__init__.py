@@ -16,6 +16,7 @@ from audit.constructions.registry import (
     decode_pair,
     encode_pair,
     kinds,
+    suggested_members,
 )
 from audit.constructions.resets import ResetWalk
 from audit.constructions.updates import (
@@ -65,4 +66,5 @@ __all__ = [
     "decode_pair",
     "encode_pair",
     "kinds",
+    "suggested_members",
 ]

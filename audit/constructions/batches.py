@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
+import numpy as np
+
 from audit import validate
 from audit.constructions.epochs import StepMaker, epoch_steps
 from audit.constructions.process import Path, Process, Segment, Step, Wall, split
@@ -118,6 +120,36 @@ def _check_covered(mechanism: NoisySGD) -> None:
 def cycle_length(mechanism: NoisySGD) -> int:
     """Return the number of batches of a cycle."""
     return mechanism.dataset_size // mechanism.batch_size
+
+
+def kinds_of_batch(mechanism: NoisySGD) -> int:
+    """Return the number of different steps or paths of a process."""
+    m = mechanism
+    if m.batching in (Batching.POISSON, Batching.TRUNCATED_POISSON):
+        return m.dataset_size
+    if m.batching in (Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION):
+        return m.steps_per_epoch
+    if m.batching in (Batching.CYCLIC, Batching.SHUFFLED):
+        return cycle_length(m) ** (2 if m.batching is Batching.SHUFFLED else 1)
+    return 1
+
+
+def suggested_starts(mechanism: NoisySGD) -> tuple[float, ...]:
+    """Return the start points worth trying: the middle of the domain and its left end."""
+    return (0.0,) if mechanism.diameter is None else (0.0, -mechanism.diameter / 2)
+
+
+def random_start(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random start point, often the middle or an end of the domain."""
+    half = 0.0 if mechanism.diameter is None else mechanism.diameter / 2
+    return float(rng.choice([0.0, -half, half, rng.uniform(-half, half)]))
+
+
+def random_position(mechanism: NoisySGD, rng: np.random.Generator) -> int | None:
+    """Return a random batch of the cycle, or None."""
+    if mechanism.batching is not Batching.CYCLIC or rng.random() < 0.5:
+        return None
+    return int(rng.integers(cycle_length(mechanism)))
 
 
 def last_position(mechanism: NoisySGD) -> int:

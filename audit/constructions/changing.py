@@ -4,18 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import check_position, cycle_length, last_position
+from audit.constructions.batches import (
+    check_position,
+    cycle_length,
+    last_position,
+    random_position,
+    random_start,
+)
+from audit.constructions.gradient_limits import others_range, random_others, record_pushes
 from audit.constructions.gradients import ZERO, GradientPair
 from audit.constructions.process import Path, Process, Segment
 from audit.constructions.registry import construction
 from audit.constructions.updates import PiecewiseLinear
 from audit.mechanism import Batching, Choice, Losses, NoisySGD, Relation, Release
 
+# Drifts of a step in units of s^2/D, from each of the times in `ChangingPair.TIMES` on; found by a
+# search at v D/s^2 = 0.1.
+_GROWING = (0.4, 1.3, 3.2, 5.4, 7.8, 9.6)
 _COVERED = (Batching.FULL, Batching.CYCLIC, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 
 
@@ -43,6 +55,17 @@ class Phase:
 
     def __post_init__(self) -> None:
         validate.integer(1, steps=self.steps)
+
+
+def _random_phases(mechanism: NoisySGD, rng: np.random.Generator) -> tuple[Phase, ...]:
+    """Return up to three phases with random drifts."""
+    first, second = (PiecewiseLinear.constant(-push) for push in record_pushes(mechanism))
+    cuts = sorted(rng.integers(0, mechanism.steps + 1, 2).tolist())
+    return tuple(
+        Phase(count, PiecewiseLinear.constant(random_others(mechanism, rng)), first, second)
+        for count in np.diff([0, *cuts, mechanism.steps]).tolist()
+        if count
+    )
 
 
 @construction
@@ -89,13 +112,16 @@ class ChangingPair(Construction):
     True
     """
 
-    phases: tuple[Phase, ...] = field(default=(), metadata=REQUIRED)
+    phases: tuple[Phase, ...] = field(default=(), metadata={"draw": _random_phases, **REQUIRED})
     shared: PiecewiseLinear = ZERO
-    start: float = 0.0
-    position: int | None = None
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; losses that change over time"
     covers: ClassVar[tuple[Choice, ...]] = (Losses.CHANGING, Relation.ADD_REMOVE)
+    # before the end of the run, when losses change that are suggested or searched for: shares of
+    # the time (D/s)^2 in which the noise of a step crosses the domain
+    TIMES: ClassVar[tuple[float, ...]] = (0.64, 0.32, 0.16, 0.08, 0.04, 0.02)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -111,6 +137,25 @@ class ChangingPair(Construction):
         checked_start(m, self.start)
         check_position(m, self.position)
         list(self._pairs())  # checks the losses of every phase
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield a drift toward the left end of the domain that grows before the end of the run."""
+        m = mechanism
+        if m.diameter is None or m.dataset_size == 1 or isinstance(m.step_size, tuple):
+            return
+        low, high = others_range(m)
+        share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
+        unit = m.step_std**2 / m.diameter / (m.step_size * share)
+        pushes = [PiecewiseLinear.constant(-push) for push in record_pushes(m)]
+        phases, left = [], m.steps
+        ends = [round(time * (m.diameter / m.step_std) ** 2) for time in cls.TIMES]
+        for end, drift in zip([*ends, 0], (0.0, *_GROWING), strict=True):
+            if end < left:
+                others = PiecewiseLinear.constant(min(max(drift * unit, -high), -low))
+                phases.append(Phase(left - end, others, *pushes))
+                left = end
+        yield {"phases": tuple(phases), "start": m.diameter / 2}
 
     def _pairs(self) -> Iterator[GradientPair]:
         """Yield the pair of each phase, of a mechanism with fixed losses and fewer steps."""

@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from audit import validate
 from audit.codec import REQUIRED
@@ -13,18 +18,26 @@ from audit.constructions.batches import (
     cycle_length,
     cyclic_process,
     last_position,
+    random_position,
+    random_start,
 )
 from audit.constructions.gradient_limits import (
     check_curvature,
     check_holder,
     check_others,
+    others_range,
+    random_curvature,
+    random_others,
     record_pushes,
+    suggested_curvatures,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import Affine, PiecewiseLinear
 from audit.mechanism import Batching, NoisySGD
+
+_CURVATURES = 9  # of the record's batch that are suggested, from the smallest to the largest
 
 
 def _checked_position(name: str, mechanism: NoisySGD, position: int | None) -> int:
@@ -68,10 +81,10 @@ class WallPinnedWalk(Construction):
         If a parameter is out of range.
     """
 
-    before: float = field(default=0.0, metadata=REQUIRED)
-    after: float = field(default=0.0, metadata=REQUIRED)
-    start: float = 0.0
-    position: int | None = None
+    before: float = field(default=0.0, metadata={"draw": random_others, **REQUIRED})
+    after: float = field(default=0.0, metadata={"draw": random_others, **REQUIRED})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; linear losses that push into the wall and away"
 
@@ -87,6 +100,14 @@ class WallPinnedWalk(Construction):
             )
         check_others(self.name, m, min(self.before, self.after), max(self.before, self.after))
         checked_start(m, self.start)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the largest pushes into a wall and away from it, before and after the record."""
+        low, high = others_range(mechanism)
+        if math.isfinite(high):
+            for before, after in ((high, low), (low, high), (high, high), (high, 0.0)):
+                yield {"before": before, "after": after}
 
     def processes(self) -> tuple[Process, Process]:
         """Return the walks pushed right, and left (or not at all)."""
@@ -142,10 +163,10 @@ class CyclicQuadraticPair(Construction):
         If a parameter is out of range.
     """
 
-    curvature: float = 0.0
-    batch_curvature: float = 0.0
-    start: float = 0.0
-    position: int | None = None
+    curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    batch_curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; attacks Theorem 4.5 of Bok, Su and Altschuler 2024"
 
@@ -169,6 +190,23 @@ class CyclicQuadraticPair(Construction):
                 f"regulariser has two curvatures, got lipschitz={m.lipschitz!r}"
             )
         checked_start(m, self.start)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield a reset in the record's batch first, then other pairs of curvatures.
+
+        The best curvature of the record's batch may lie between the smallest and the largest.
+        """
+        m = mechanism
+        least, most = m.strong_convexity, m.smoothness
+        curvatures = suggested_curvatures(m)
+        resetting = min(1 / float(np.max(m.step_sizes)), math.inf if most is None else most)
+        pairs = [(least, resetting), *itertools.permutations(curvatures, 2)]
+        if most is not None:
+            pairs += [(least, float(k)) for k in np.linspace(least, most, _CURVATURES)]
+        for curvature, batch_curvature in dict.fromkeys(pairs):
+            if curvature != batch_curvature:
+                yield {"curvature": curvature, "batch_curvature": batch_curvature}
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes pulled right, and left (or not at all)."""

@@ -7,17 +7,18 @@ distributions belong to neighbouring datasets; the kinds that take a mechanism d
 
 from __future__ import annotations
 
+import contextlib
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 
 from audit import validate
 from audit.constructions.registry import construction
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 _OFF_LINE = 1e-9  # of the longest distance, from rounding
 _LEAST_PART = 0.1  # of the sum of all entries: what cancels is lost in rounding
@@ -28,9 +29,28 @@ class ExplicitPair(ABC):
     """Two distributions, of X and X', given by formulas."""
 
     kind: ClassVar[str]
+    unsuggested: ClassVar[str] = "no mechanism determines its laws"
 
     def __init_subclass__(cls) -> None:
         cls.kind = cls.__name__
+
+    @classmethod
+    def suggested(cls, mechanism: NoisySGD | Composition) -> Iterator[Self]:
+        """Yield the pair of a mechanism, if the mechanism determines it and it covers the latter.
+
+        Parameters
+        ----------
+        mechanism : NoisySGD or Composition
+            The mechanism of both datasets.
+
+        Yields
+        ------
+        ExplicitPair
+            At most one pair.
+        """
+        if not cls.unsuggested:
+            with contextlib.suppress(ValueError):  # it covers other mechanisms
+                yield cls(mechanism)  # type: ignore[call-arg]
 
     @property
     def name(self) -> str:
@@ -377,6 +397,8 @@ class Repeated(ExplicitPair):
     mechanism: NoisySGD
     times: int
 
+    unsuggested: ClassVar[str] = "the number of runs is a claim's"
+
     def __post_init__(self) -> None:
         _check_covered(self.name, self.mechanism)
         validate.integer(1, times=self.times)
@@ -418,6 +440,8 @@ class ExponentialMechanism(ExplicitPair):
     """
 
     mechanism: NoisySGD
+
+    unsuggested: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         m = self.mechanism

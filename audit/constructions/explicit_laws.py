@@ -320,6 +320,7 @@ class AllIterates(ExplicitPair):
         *Divisor,
         Release.ALL_ITERATES,
     )
+    unsuggested: ClassVar[str] = ""
 
     def __post_init__(self) -> None:
         if isinstance(self.mechanism, Composition):

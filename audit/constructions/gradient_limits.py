@@ -44,6 +44,32 @@ def others_range(mechanism: NoisySGD) -> tuple[float, float]:
     return low, high
 
 
+def suggested_curvatures(mechanism: NoisySGD) -> tuple[float, ...]:
+    """Return the strong convexity, the smoothness, and the curvature that resets in one step."""
+    resetting = 1 / float(mechanism.step_sizes[-1])
+    most = math.inf if mechanism.smoothness is None else mechanism.smoothness
+    wanted = [mechanism.strong_convexity, min(resetting, most), most]
+    return tuple(dict.fromkeys(c for c in wanted if math.isfinite(c)))
+
+
+def random_others(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random negative gradient of the other records, often an extreme one."""
+    if mechanism.dataset_size == 1:
+        return 0.0
+    low, high = others_range(mechanism)
+    if math.isinf(high):
+        low, high = -2 * mechanism.sensitivity, 2 * mechanism.sensitivity
+    return float(rng.choice([low, high, 0.0, rng.uniform(low, high)]))
+
+
+def random_curvature(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    """Return a random curvature, often an extreme one or one that resets in one step."""
+    resetting = 1 / float(mechanism.step_sizes[-1])
+    most = 2 * resetting if mechanism.smoothness is None else mechanism.smoothness
+    least = mechanism.strong_convexity if mechanism.convex else -most
+    return float(rng.choice([least, most, min(resetting, most), rng.uniform(least, most)]))
+
+
 def check_others(name: str, mechanism: NoisySGD, lowest: float, highest: float) -> None:
     """Raise `Inadmissible` unless the other records' negative gradients may lie in a range."""
     low, high = others_range(mechanism)

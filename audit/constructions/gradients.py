@@ -5,8 +5,11 @@ from __future__ import annotations
 import functools
 import itertools
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
 
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
@@ -17,6 +20,8 @@ from audit.constructions.batches import (
     cycle_length,
     cyclic_process,
     last_position,
+    random_position,
+    random_start,
 )
 from audit.constructions.cone import check_cancelled
 from audit.constructions.gradient_limits import (
@@ -24,16 +29,46 @@ from audit.constructions.gradient_limits import (
     both_hold_record,
     check_holder,
     check_removable,
+    random_curvature,
+    random_others,
+    record_pushes,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.sampling import BatchUpdate
 from audit.constructions.updates import PiecewiseLinear, UpdateMap, gradient_step
-from audit.mechanism import Batching, Choice, Relation
+from audit.mechanism import Batching, Choice, NoisySGD, Relation
 
 ZERO = PiecewiseLinear.constant(0.0)
 
 _RANDOM_SIZES = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_ALLOCATION)
+
+
+def _random_others(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
+    """Return a random constant, or a random line clipped to what other records may have."""
+    most = -random_others(mechanism, rng)
+    if rng.random() < 0.4 or mechanism.dataset_size == 1 or not most:
+        return PiecewiseLinear.constant(most)
+    room = random_curvature(mechanism, rng) - mechanism.strong_convexity
+    return PiecewiseLinear.clipped(room, random_start(mechanism, rng), abs(most))
+
+
+def _random_record(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
+    """Return the farthest constant, or a line that starts there and falls behind the other side."""
+    push = -record_pushes(mechanism)[0]
+    slope = abs(random_curvature(mechanism, rng)) - mechanism.strong_convexity
+    if rng.random() < 0.6 or mechanism.diameter is None or slope <= 0:
+        return PiecewiseLinear.constant(push)
+    low = -mechanism.diameter / 2
+    return PiecewiseLinear((low, low - push / slope), (push, 0.0), (0.0, 0.0))
+
+
+def _random_record_prime(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
+    return PiecewiseLinear.constant(-record_pushes(mechanism)[1])
+
+
+def _random_shared(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
+    return PiecewiseLinear.linear(mechanism.strong_convexity)
 
 
 @construction
@@ -84,18 +119,24 @@ class GradientPair(Construction):
         If a parameter is out of range.
     """
 
-    others: PiecewiseLinear = ZERO
-    record: PiecewiseLinear = ZERO
-    record_prime: PiecewiseLinear = ZERO
-    shared: PiecewiseLinear = ZERO
-    start: float = 0.0
-    position: int | None = None
+    others: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_others})
+    record: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_record})
+    record_prime: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_record_prime})
+    shared: PiecewiseLinear = field(default=ZERO, metadata={"draw": _random_shared})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
     others_after: PiecewiseLinear | None = None
     others_by_batch: tuple[tuple[int, PiecewiseLinear], ...] = ()
     cancelled: float = 0.0
 
     citation: ClassVar[str] = "this package; losses with piecewise linear gradients"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
+    unsuggested: ClassVar[str] = "its strong special cases are constructions of their own"
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield nothing; `audit.search` looks for members."""
+        yield from ()
 
     def __post_init__(self) -> None:
         super().__post_init__()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import enum
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,17 +13,24 @@ from numpy.typing import NDArray
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.batches import (
+    SAMPLERS,
+    batched_process,
+    check_position,
+    random_position,
+    random_start,
+)
 from audit.constructions.gradient_limits import (
     SLACK,
     both_hold_record,
     check_others,
+    others_range,
     record_pushes,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, UpdateMap
-from audit.mechanism import Choice, Relation
+from audit.mechanism import Choice, NoisySGD, Relation
 
 Array = NDArray[np.float64]
 
@@ -50,6 +58,25 @@ class HolderForm(enum.Enum):
             The Hoelder constant.
         """
         return 1.0 if self is HolderForm.ABSOLUTE else 2.0 ** (1 - order)
+
+
+def _largest_scale(mechanism: NoisySGD, form: HolderForm) -> float:
+    """Return the largest scale that the Hoelder constant and the other records' range allow."""
+    if mechanism.holder is None or mechanism.diameter is None:
+        return 1.0  # refused anyway
+    constant, order = mechanism.holder
+    low, high = others_range(mechanism)
+    steepest: float = min(-low, high) / (mechanism.diameter / 2) ** order
+    return min(constant / form.constant(order), steepest)
+
+
+def _random_scale(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    share = float(rng.choice([-1.0, 1.0, rng.uniform(-1, 1)]))
+    return share * _largest_scale(mechanism, HolderForm.SIGNED)
+
+
+def _random_form(mechanism: NoisySGD, rng: np.random.Generator) -> HolderForm:
+    return HolderForm.SIGNED if rng.random() < 0.5 else HolderForm.ABSOLUTE
 
 
 @dataclass(frozen=True)
@@ -112,10 +139,10 @@ class HolderPair(Construction):
         If a parameter is out of range.
     """
 
-    scale: float = field(default=1.0, metadata=REQUIRED)
-    form: HolderForm = field(default=HolderForm.SIGNED, metadata=REQUIRED)
-    start: float = 0.0
-    position: int | None = None
+    scale: float = field(default=1.0, metadata={"draw": _random_scale, **REQUIRED})
+    form: HolderForm = field(default=HolderForm.SIGNED, metadata={"draw": _random_form, **REQUIRED})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "Chien and Li 2025, appendix A.14, as losses of the other records"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
@@ -154,6 +181,13 @@ class HolderPair(Construction):
         check_others(self.name, m, -steepest, steepest)
         checked_start(m, self.start)
         check_position(m, self.position)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the largest scale of each form, attracting and, unless losses are convex, not."""
+        for form in reversed(HolderForm):
+            for sign in (1, -1):
+                yield {"scale": sign * _largest_scale(mechanism, form), "form": form}
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes pushed right, and left (or not at all)."""

@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import ClassVar
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
 
 from audit import validate
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.batches import (
+    SAMPLERS,
+    batched_process,
+    check_position,
+    random_position,
+    random_start,
+)
 from audit.constructions.gradient_limits import (
     SLACK,
     both_hold_record,
@@ -16,12 +23,15 @@ from audit.constructions.gradient_limits import (
     check_holder,
     check_others,
     check_removable,
+    random_curvature,
+    random_others,
     record_pushes,
+    suggested_curvatures,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, PiecewiseLinear
-from audit.mechanism import Choice, Relation
+from audit.mechanism import Choice, NoisySGD, Relation
 
 
 @construction
@@ -61,10 +71,10 @@ class QuadraticPair(Construction):
         If a parameter is out of range.
     """
 
-    curvature: float = 0.0
-    others: float = 0.0
-    start: float = 0.0
-    position: int | None = None
+    curvature: float = field(default=0.0, metadata={"draw": random_curvature})
+    others: float = field(default=0.0, metadata={"draw": random_others})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "Bok, Su and Altschuler 2024, Theorem 4.2 and Remark 5.3"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
@@ -84,6 +94,16 @@ class QuadraticPair(Construction):
         self._check_gradients()
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the smallest curvature, the one that resets in one step, and the largest.
+
+        Without curvature it is a walk.
+        """
+        for curvature in suggested_curvatures(mechanism):
+            if curvature:
+                yield {"curvature": curvature}
 
     def _check_gradients(self) -> None:
         """Check whole gradients against L: without strong convexity no regulariser is assumed."""

@@ -20,14 +20,15 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import itertools
 import pkgutil
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from audit import codec, validate
 from audit.constructions.base import Construction
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 
 if TYPE_CHECKING:
     from audit.constructions.explicit import ExplicitPair
@@ -112,6 +113,39 @@ def all_kinds() -> Mapping[str, type[Construction] | type[ExplicitPair]]:
     for module in pkgutil.iter_modules(package.__path__):
         importlib.import_module(f"{__package__}.{module.name}")
     return dict(sorted(_KINDS.items()))
+
+
+def suggested_members(
+    mechanism: NoisySGD | Composition,
+) -> Iterator[Construction | ExplicitPair]:
+    """Yield the members that the registered pairs suggest for a mechanism.
+
+    The kinds take turns, the simplest first, each with its strongest member first.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD or Composition
+        The mechanism of both datasets.
+
+    Yields
+    ------
+    Construction or ExplicitPair
+        Admissible pairs.
+
+    Examples
+    --------
+    >>> import audit
+    >>> m = audit.NoisySGD(steps=5, dataset_size=1, batch_size=1, step_size=1.0, noise_std=1.0,
+    ...                    lipschitz=1.0)
+    >>> [pair.name for pair in suggested_members(m)]
+    ['TwoSidedWalk']
+    """
+    kinds = sorted(all_kinds().values(), key=lambda cls: len(dataclasses.fields(cls)))
+    turns: Iterator[tuple[Construction | ExplicitPair | None, ...]]
+    turns = itertools.zip_longest(*(cls.suggested(mechanism) for cls in kinds))
+    for pair in itertools.chain.from_iterable(turns):
+        if pair is not None:
+            yield pair
 
 
 def encode_pair(pair: Construction | ExplicitPair) -> dict[str, Any]:

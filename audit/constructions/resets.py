@@ -2,24 +2,42 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.batches import (
+    SAMPLERS,
+    batched_process,
+    check_position,
+    random_position,
+    random_start,
+)
 from audit.constructions.gradient_limits import (
     both_hold_record,
     check_curvature,
     check_holder,
     check_others,
+    others_range,
+    random_curvature,
+    random_others,
     record_pushes,
+    suggested_curvatures,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, PiecewiseLinear, UpdateMap, gradient_step
-from audit.mechanism import Choice, Relation
+from audit.mechanism import Choice, NoisySGD, Relation
+
+
+def _random_cap(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    return abs(random_others(mechanism, rng))
 
 
 @construction
@@ -52,11 +70,11 @@ class ResetWalk(Construction):
         If a parameter is out of range.
     """
 
-    curvature: float = field(default=1.0, metadata=REQUIRED)
-    cap: float = field(default=1.0, metadata=REQUIRED)
+    curvature: float = field(default=1.0, metadata={"draw": random_curvature, **REQUIRED})
+    cap: float = field(default=1.0, metadata={"draw": _random_cap, **REQUIRED})
     centre: float = 0.0
-    start: float = 0.0
-    position: int | None = None
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; the other records have Huber losses"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
@@ -78,6 +96,16 @@ class ResetWalk(Construction):
         check_others(self.name, self.mechanism, -self.cap, self.cap)
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield the curvature that resets in one step, and the largest, at the largest gradient."""
+        low, high = others_range(mechanism)
+        cap = min(-low, high)
+        if math.isfinite(cap) and cap > 0:
+            for curvature in suggested_curvatures(mechanism):
+                if curvature > 0:
+                    yield {"curvature": curvature, "cap": cap}
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes pushed right, and left (or not at all)."""

@@ -7,23 +7,41 @@ but not for strongly convex ones.
 
 from __future__ import annotations
 
+import itertools
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
 
 from audit import validate
 from audit.codec import REQUIRED
 from audit.constructions.base import Construction, Inadmissible, checked_start
-from audit.constructions.batches import SAMPLERS, batched_process, check_position
+from audit.constructions.batches import (
+    SAMPLERS,
+    batched_process,
+    check_position,
+    random_position,
+    random_start,
+    suggested_starts,
+)
 from audit.constructions.gradient_limits import (
     SLACK,
     both_hold_record,
     others_range,
+    random_others,
     record_pushes,
 )
 from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine
-from audit.mechanism import Batching, Choice, NoisySGD, Relation
+from audit.mechanism import Batching, Choice, NoisySGD, Relation, Release
+
+# Suggested drifts, as shares of the largest one, and in multiples of the one that crosses the
+# domain once within the run.
+_SHARES = (1.0, 0.25, 0.5)
+_CROSSINGS = (1.0, 0.5, 1.5, 0.75, 2.0, 3.0)
 
 
 def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
@@ -32,6 +50,30 @@ def _refuse_strong_convexity(name: str, mechanism: NoisySGD) -> None:
             f"{name} needs strong_convexity = 0 because its losses are linear, "
             f"got strong_convexity={mechanism.strong_convexity!r}"
         )
+
+
+def _drift_per_gradient(mechanism: NoisySGD) -> float:
+    """Return the displacement of the first step by other records of negative gradient 1."""
+    m = mechanism
+    share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
+    return float(m.step_sizes[0]) * share
+
+
+def _random_drift(mechanism: NoisySGD, rng: np.random.Generator) -> float:
+    return random_others(mechanism, rng) * _drift_per_gradient(mechanism)
+
+
+def _may_stop_early(mechanism: NoisySGD) -> bool:
+    """Whether a run may be shorter than a cycle: only the first record is always used."""
+    stops = mechanism.release is not Release.LAST_ITERATE
+    return stops and mechanism.batching is Batching.CYCLIC
+
+
+def _plain_walks(mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+    for start in suggested_starts(mechanism):
+        yield {"start": start}
+    if _may_stop_early(mechanism):
+        yield {"position": 0}
 
 
 def _linear_process(
@@ -74,8 +116,8 @@ class BiasedWalk(Construction):
         the batch of the last step.
     """
 
-    start: float = 0.0
-    position: int | None = None
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "Altschuler and Talwar 2022, section 4"
     covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
@@ -85,6 +127,15 @@ class BiasedWalk(Construction):
         _refuse_strong_convexity(self.name, self.mechanism)
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield starts in the middle and at the left end, where `TwoSidedWalk` is refused.
+
+        Where it is not, its records push twice as far apart.
+        """
+        if mechanism.relation is not Relation.REPLACE_ONE:
+            yield from _plain_walks(mechanism)
 
     @property
     def direction(self) -> float:
@@ -131,8 +182,8 @@ class TwoSidedWalk(Construction):
     True
     """
 
-    start: float = 0.0
-    position: int | None = None
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; linear losses of opposite slopes"
     covers: ClassVar[tuple[Choice, ...]] = SAMPLERS
@@ -147,6 +198,11 @@ class TwoSidedWalk(Construction):
             )
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
+
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield starts in the middle and at the left end."""
+        yield from _plain_walks(mechanism)
 
     def processes(self) -> tuple[Process, Process]:
         """Return the walks pushed right and left."""
@@ -188,9 +244,9 @@ class DriftedWalk(Construction):
         If a parameter is out of range.
     """
 
-    drift: float = field(default=0.0, metadata=REQUIRED)
-    start: float = 0.0
-    position: int | None = None
+    drift: float = field(default=0.0, metadata={"draw": _random_drift, **REQUIRED})
+    start: float = field(default=0.0, metadata={"draw": random_start})
+    position: int | None = field(default=None, metadata={"draw": random_position})
 
     citation: ClassVar[str] = "this package; the other records share a linear drift"
     covers: ClassVar[tuple[Choice, ...]] = (*SAMPLERS, Relation.ADD_REMOVE)
@@ -215,11 +271,41 @@ class DriftedWalk(Construction):
                 f"got drift={self.drift!r}"
             )
 
+    @classmethod
+    def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+        """Yield drifts that cross the domain, or as large as allowed, from the end that they leave.
+
+        The other records push against the record first: in batches drawn at random its presence
+        then shows most. Only where X' holds its mirror image does the sign not matter.
+        """
+        m = mechanism
+        low, high = others_range(m)
+        if m.relation is Relation.ADD_REMOVE:  # no other walk is admissible
+            yield from ({"drift": 0.0, "start": start} for start in suggested_starts(m))
+        if m.dataset_size == 1 or not math.isfinite(high):
+            return
+        scale = _drift_per_gradient(m)
+        stops = m.release is not Release.LAST_ITERATE
+        if _may_stop_early(m):
+            yield {"drift": scale * high, "position": 0}
+        half = None if m.diameter is None else m.diameter / 2
+        if half is None and m.batching in (Batching.FULL, Batching.CYCLIC) and not stops:
+            return  # both laws would move by the same distance
+        drifts: list[float | None] = [scale * high * share for share in _SHARES]
+        if half is not None:
+            crossing = 2 * half / m.steps
+            moderate = [crossing * part for part in _CROSSINGS if crossing * part < scale * high]
+            turns = itertools.zip_longest(moderate, drifts)
+            drifts = list(itertools.chain.from_iterable(turns))
+        signs = (1.0,) if m.relation is Relation.REPLACE_ONE else (-1.0, 1.0)
+        for drift, sign in itertools.product(drifts, signs):
+            if drift is not None and low <= sign * drift / scale <= high:
+                for start in (0.0,) if half is None else (-sign * half, 0.0):
+                    yield {"drift": sign * drift, "start": start}
+
     @property
     def _drift_per_gradient(self) -> float:
-        m = self.mechanism
-        share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
-        return float(m.step_sizes[0]) * share
+        return _drift_per_gradient(self.mechanism)
 
     @property
     def _others(self) -> float:

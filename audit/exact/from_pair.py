@@ -9,6 +9,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from typing import overload
 
+import numpy as np
+
 from audit import validate
 from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
@@ -47,8 +49,8 @@ _DENSE_FLOOR = -640.0
 # Seconds for a multiply-add of a banded operator, and blocks of nodes that one node reaches.
 _BAND_COST, _BAND_WIDTH = 4e-10, 260
 
-# Seconds of a step between the stairs of a few hundred cells.
-_STAIRCASE_SECONDS = 3e-3
+# Seconds between stairs: for each entry of a kernel, and of a step besides and for each entry.
+_STAIRS_KERNEL, _STAIRS_STEP, _STAIRS_PRODUCT = 4.5e-7, 1.5e-4, 1.2e-9
 
 # Steps of processes on a line, beyond which no exact law is tried.
 _MOST_STEPS = 100_000
@@ -372,7 +374,7 @@ def exact_seconds(pair: Construction) -> float:
     if all(normal_law(process) is not None for process in processes):
         return 0.0
     if all(is_staircase(process) for process in processes):
-        return _STAIRCASE_SECONDS * sum(len(path) for p in processes for path in p.paths)
+        return _staircase_seconds(processes)
     endless = any(math.isinf(end) for p in processes for end in (p.lower, p.upper))
     if endless and sum(len(path) for p in processes for path in p.paths) > _MOST_STEPS:
         return math.inf  # even how far the line is needed would take long
@@ -385,3 +387,14 @@ def exact_seconds(pair: Construction) -> float:
     if nodes <= LARGEST_DENSE:
         return 2 * paths * min(steps * nodes**2 * 4e-10, 40 * nodes**3 * 6e-11)
     return 2 * paths * steps * nodes * _BAND_WIDTH * _BAND_COST
+
+
+def _staircase_seconds(processes: Sequence[Process]) -> float:
+    steps = list(dict.fromkeys(step for p in processes for step in p.distinct_steps()))
+    edges = np.array(max((phi.kinks for step in steps for phi in step.maps), key=len))
+    reached = 2 * TAIL * max(step.noise_std for step in steps) / np.ptp(edges)
+    entries = edges.size**2 * min(float(reached), 1.0)
+    taken = sum(len(path) for p in processes for path in p.paths)
+    maps = max(len(step.maps) for step in steps)
+    each = _STAIRS_STEP + _STAIRS_PRODUCT * entries
+    return _STAIRS_KERNEL * entries + taken * maps / 2 * each

@@ -17,10 +17,6 @@ from audit.search.families import KICKS, Family, families
 
 Array = NDArray[np.float64]
 
-# Where phases begin, counted in steps from the end, as shares of the time (D/s)^2 in which the
-# noise of a step crosses the domain, or of the run on an unbounded domain; and the last step.
-_SHARES = (0.64, 0.32, 0.16, 0.08, 0.04, 0.02)
-
 
 @dataclass(frozen=True)
 class ChangingFamily(Family):
@@ -33,11 +29,11 @@ class ChangingFamily(Family):
 
     @cached_property
     def lengths(self) -> tuple[int, ...]:
-        """Number of steps of each phase."""
+        """Number of steps of each phase; on an unbounded domain, times are shares of the run."""
         m = self.mechanism
         steps = m.steps
         crossing = steps if m.diameter is None else (m.diameter / (self._eta * m.noise_std)) ** 2
-        marks = {round(share * crossing) for share in _SHARES} | {1}
+        marks = {round(share * crossing) for share in ChangingPair.TIMES} | {1}
         ends = sorted({0, steps, *(mark for mark in marks if 0 < mark < steps)}, reverse=True)
         return tuple(a - b for a, b in itertools.pairwise(ends))
 

@@ -15,7 +15,7 @@ import yaml
 import audit
 from audit import codec, exact
 from audit.constructions import Construction, decode_pair, encode_pair
-from audit.mechanism import NoisySGD
+from audit.mechanism import Composition, NoisySGD
 from audit.search.admissible import check_admissible
 from audit.search.objectives import Bracket, Epsilon, Objective, RenyiDivergence
 from audit.search.optimizer import Found
@@ -200,7 +200,7 @@ def read_found(path: Path) -> StoredPair:
         raise ValueError(f"{path} must be a found pair: {message}") from error
 
 
-def shipped(mechanism: NoisySGD) -> tuple[Construction, ...]:
+def shipped(mechanism: NoisySGD | Composition) -> tuple[Construction, ...]:
     """Return the pairs that were found for exactly this mechanism and ship with the package."""
     return tuple(
         stored.construction

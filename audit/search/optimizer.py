@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import contextlib
-import functools
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -14,14 +13,8 @@ from scipy.optimize import minimize
 from scipy.stats import qmc
 
 from audit import validate
-from audit.constructions import (
-    Construction,
-    CyclicQuadraticPair,
-    GradientPair,
-    Inadmissible,
-    QuadraticPair,
-)
-from audit.mechanism import Batching, Losses, NoisySGD
+from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
+from audit.mechanism import Losses, NoisySGD
 from audit.search.admissible import check_admissible
 from audit.search.changing_families import all_families
 from audit.search.clock import Clock, OutOfTime
@@ -32,6 +25,7 @@ from audit.search.objectives import Bracket, Epsilon, ExactCurve, Objective, tig
 Array = NDArray[np.float64]
 Progress = Callable[[float, float], object]
 
+_SEED_SHARE = 0.25  # of the time, after which suggested pairs are left out
 _SHORTLIST = 2  # candidates whose fine laws are computed at the end
 _SAME = 1e-6  # relative; closer candidates count as one
 _NEAR = 0.99  # quick values are more accurate than this
@@ -54,7 +48,7 @@ class Found:
     bracket : tuple of float
         (low, high) of the objective on that curve; ``low`` is certified.
     evaluations : int
-        Number of pairs tried.
+        Number of pairs tried beside the suggested ones.
     seconds : float
         Wall time, in seconds.
     seed : int
@@ -83,7 +77,8 @@ def worst_case(
 ) -> Found:
     """Search the admissible pairs of a mechanism for the one that is easiest to distinguish.
 
-    Every family of `audit.search.families` is sampled and then refined: first in drift and start
+    The members that the registered constructions suggest are tried first. Then every family of
+    `audit.search.families` is sampled and then refined: first in drift and start
     alone, then with curvature, then with free shapes. If losses change, so does the drift. The
     order of the pairs depends on ``seed`` only, and the budget ends the search. With
     ``evaluations`` alone the result is the same on every machine.
@@ -103,7 +98,8 @@ def worst_case(
     objective : Objective, optional
         Maximise this objective instead; exactly one of ``delta`` and ``objective`` must be given.
     evaluations : int, optional
-        Maximum number of pairs to try; by default no limit. This or ``budget`` must be given.
+        Maximum number of pairs to try beside the suggested ones; by default no limit. This or
+        ``budget`` must be given.
     hints : sequence of (float, float, float), optional
         Initial points: a gradient of the other records, a start point, and in [-1, 1] how far the
         other records lean to one of the record's two gradients.
@@ -153,8 +149,9 @@ def worst_case(
         objective, Clock(math.inf if budget is None else budget), evaluations or 10**9, progress
     )
     with contextlib.suppress(_Finished, OutOfTime):
-        for pair in _quadratics(mechanism):
-            evaluator.value(pair)
+        for pair in suggested_members(mechanism):
+            if isinstance(pair, Construction):
+                evaluator.seed(pair)
         if _is_tight(mechanism, evaluator):
             raise _Finished
         members = list(all_families(mechanism, many_dimensions=many_dimensions))
@@ -205,11 +202,16 @@ class _Evaluator:
     known: dict[Construction, _Certificate] = field(default_factory=dict)
     longest: float = 0.0  # seconds that a pair took
 
-    def value(self, pair: Construction) -> float:
+    def seed(self, pair: Construction) -> None:
+        """Evaluate a pair that does not count, unless that takes too much of the time."""
+        if self.clock.spent <= _SEED_SHARE * self.clock.limit:
+            self.value(pair, counts=False)
+
+    def value(self, pair: Construction, *, counts: bool = True) -> float:
         """Return the objective of a pair, -inf if it cannot be computed."""
         if self.count >= self.evaluations or self.clock.left < self.reserve:
             raise _Finished
-        self.count += 1
+        self.count += counts
         began = self.clock.spent
         try:
             value = quick_value(pair, self.objective, self.clock)
@@ -273,28 +275,6 @@ class _Evaluator:
         # quick values err by more than some gradients differ from a quadratic with a known optimum
         known = [one for one in self.best if not isinstance(one[1], GradientPair)]
         self.best = [one for one in self.best if one in self.best[:_SHORTLIST] or one in known[:1]]
-
-
-def _quadratics(mechanism: NoisySGD) -> Iterator[Construction]:
-    """Yield quadratics of the smallest and the largest curvature, with a known optimum."""
-    least, most = mechanism.strong_convexity, mechanism.smoothness
-    curvatures = [least] if most is None or most == least else [least, most]
-    makers: list[Callable[[], Construction]] = [
-        functools.partial(QuadraticPair, mechanism, curvature) for curvature in curvatures
-    ]
-    if mechanism.batching is Batching.CYCLIC and most is not None and least < most:
-        # the record's batch may reset the effect of earlier batches
-        own = np.unique([*np.linspace(least, most, 9), min(1 / _largest_step(mechanism), most)])
-        makers += [functools.partial(CyclicQuadraticPair, mechanism, least, float(k)) for k in own]
-    for make in makers:
-        try:
-            yield make()
-        except ValueError:  # breaks an assumption
-            continue
-
-
-def _largest_step(mechanism: NoisySGD) -> float:
-    return float(np.max(mechanism.step_sizes))
 
 
 def _is_tight(mechanism: NoisySGD, evaluator: _Evaluator) -> bool:

@@ -187,7 +187,8 @@ def _name(pair: Construction) -> str:
 def _shape(pair: Construction, point: Point) -> tuple[float, float, float, float]:
     """Drift (in s^2/D a step, positive to the right), start, and the others' curvature and lean."""
     if not isinstance(pair, GradientPair):
-        return 0.0, 0.0, getattr(pair, "curvature", 0.0), 0.0
+        drift, start, curvature = (getattr(pair, n, 0.0) for n in ("drift", "start", "curvature"))
+        return drift / point.noise**2, start, curvature, 0.0
     half = 0.5 if point.mechanism.diameter is None else point.mechanism.diameter / 2
     # of a cycle whose batches differ, the others of most batches
     others = max(pair.others_by_batch, default=(0, pair.others), key=lambda run: run[0])[1]

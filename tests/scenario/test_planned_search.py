@@ -87,8 +87,8 @@ def test_the_report_shows_its_parameters(found):
     table = setting_tables.found_pair(found)
     text = {row[0].text: row[1].text for row in table.rows}
     assert table.caption.startswith("A pair found by search, for the largest epsilon at δ = 1e-5")
-    assert (text["pair"], text["pairs tried"]) == ("GradientPair", "20")
-    assert (text["record"], text["record_prime"]) == ("-20", "20")
+    assert (text["pair"], text["pairs tried"]) == ("DriftedWalk", "20")
+    assert text["drift"] == f"{found.other_pairs[0].pair.drift:g}"
     without = result(setting(search=None))
     assert setting_tables.found_pair(without) is None
 
