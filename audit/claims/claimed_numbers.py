@@ -6,6 +6,7 @@ import functools
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from audit import bounds
 from audit.bounds import Status
@@ -28,6 +29,9 @@ from audit.claims.user_code import claimed_function
 from audit.constructions.explicit import ExplicitPair
 from audit.isolation import UserCodeError, Workers
 from audit.mechanism import Composition, NoisySGD
+
+if TYPE_CHECKING:
+    from audit.estimation import ScoreClaim
 
 # Bounds are computed by root finding and series; numbers written by users have no such error.
 _BOUND_ERROR = 1e-9
@@ -60,6 +64,14 @@ class ClaimedNumber:
     def refuted_by(self, certified: float) -> bool:
         """Return whether a certified lower bound contradicts the number."""
         return certified > self.value + self.slack
+
+    @property
+    def score_claim(self) -> ScoreClaim:
+        """The number as a claim that scores are judged by."""
+        from audit.estimation import ScoreClaim  # imports Numba
+
+        delta = self.quantity.delta if isinstance(self.quantity, EpsilonAtDelta) else None
+        return ScoreClaim(self.value, delta, self.quantity.sampled_bound, self.slack)
 
     def ratio(self, certified: float) -> float:
         """Return claimed over certified; infinite if nothing is certified."""

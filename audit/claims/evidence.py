@@ -10,10 +10,11 @@ from audit.claims.claim import Budget
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, Deadline, KnownPair, NoLaw, TooLong
-from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
+from audit.claims.sampled import judge_by_draws
 from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
+from audit.curves.brackets import BracketError
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -22,7 +23,10 @@ _PATIENCE = 3.0
 
 @dataclass(frozen=True)
 class Finding:
-    """The bound that one pair certifies on one claimed number, in one order."""
+    """The bound that one pair certifies on one claimed number, in one order.
+
+    ``inconclusive`` is why its samples could not have refuted the number; else empty.
+    """
 
     number: ClaimedNumber
     low: float
@@ -30,6 +34,7 @@ class Finding:
     order: Order
     known: KnownPair
     evidence: Evidence
+    inconclusive: str = ""
 
     @property
     def refutes(self) -> bool:
@@ -76,6 +81,18 @@ class Found:
     def refuted(self) -> bool:
         """Whether a number is contradicted."""
         return any(finding.refutes for finding in self.findings)
+
+    @property
+    def inconclusive(self) -> str:
+        """Why no evidence could have contradicted a number; empty if some could."""
+        return self.closest.inconclusive if all(f.inconclusive for f in self.findings) else ""
+
+    def fail(self, known: KnownPair, fault: Exception, before: int) -> None:
+        """Record an error with a pair, and drop its findings: those from number ``before`` on."""
+        if isinstance(fault, BracketError):
+            fault = BracketError(f"{described(known.pair)}: {fault}")
+        self.fault = self.fault or fault
+        del self.findings[before:]
 
 
 def evidence(
@@ -133,7 +150,7 @@ def evidence(
             found.reasons.append(" ".join(str(reason).split()))
             found.tried += len(found.findings) > before
         except (ValueError, ArithmeticError) as fault:
-            found.fault = found.fault or fault
+            found.fail(known, fault, before)
         else:
             found.tried += 1
         if found.refuted and not exhaustive:
@@ -142,6 +159,7 @@ def evidence(
         number = found.closest.number if found.findings else numbers[0]
         more = search(number)
         if more is not None:
+            before = len(found.findings)
             try:
                 for finding in _exact(candidates, more, numbers, deadline, math.inf):
                     found.findings.append(finding)
@@ -149,7 +167,7 @@ def evidence(
             except NoLaw:
                 pass
             except (ValueError, ArithmeticError) as fault:
-                found.fault = found.fault or fault
+                found.fail(more, fault, before)
         if found.refuted and not exhaustive:
             return found
     if costly and budget.trials == 0:
@@ -189,19 +207,17 @@ def _sample(
 ) -> None:
     # the choice of sampled pairs depends on their sizes only, before any sample is drawn
     share = error / len(costly)
-    enough = budget.trials >= FEWEST_FOR_INTERVALS
-    kind = Evidence.SAMPLED if enough else Evidence.SEQUENTIAL
     found.error = error
     for index, known in enumerate(costly):
         pair = known.pair
         assert isinstance(pair, Construction)  # explicit laws take no time
-        lows = sampled_bounds(
+        judged = judge_by_draws(
             pair, numbers, trials=budget.trials, error=share, seed=budget.seed + 2 * index
         )
         found.tried += 1
         found.findings += [
-            Finding(number, low, math.inf, order, known, kind)
-            for number, (low, order) in zip(numbers, lows, strict=True)
+            Finding(number, one.certified, math.inf, one.order, known, Evidence.SAMPLED, one.reason)
+            for number, one in zip(numbers, judged, strict=True)
         ]
         if found.refuted and not exhaustive:
             return

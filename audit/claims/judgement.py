@@ -23,7 +23,6 @@ class Evidence(enum.StrEnum):
 
     EXACT = "exact"
     SAMPLED = "sampled"
-    SEQUENTIAL = "sequential"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 from audit.claims.claim import Claim, Samples
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
 from audit.claims.judgement import Evidence, Judgement, Verdict
-from audit.claims.quantities import EpsilonAtDelta
 
 Array = NDArray[np.float64]
 
@@ -28,21 +27,13 @@ def judge_by_samples(
     BadClaim
         If the scores cannot be read, or there are too few.
     """
-    from audit.estimation import ScoreClaim, judge_scores  # imports Numba
+    from audit.estimation import judge_scores  # imports Numba
 
     try:
         given = samples.source.draw(claim.budget.seed)
         judged = judge_scores(
             given,
-            [
-                ScoreClaim(
-                    number.value,
-                    number.quantity.delta if isinstance(number.quantity, EpsilonAtDelta) else None,
-                    number.quantity.sampled_bound,
-                    number.slack,
-                )
-                for number in numbers
-            ],
+            [number.score_claim for number in numbers],
             confidence=1 - error,
             seed=claim.budget.seed,
             favours=samples.favours,

@@ -220,7 +220,7 @@ def judge_scores(
     >>> [one.verdict.value for one in judged]
     ['refuted', 'inconclusive']
     >>> judged[1].reason
-    'this few scores cannot exceed it, whatever their values (at most 5.8)'
+    'this many scores certify at most 5.8, whatever their values'
     """
     made = tuple(_claim(claim) for claim in claims)
     if not made:
@@ -353,8 +353,7 @@ def _judged(claim: ScoreClaim, bounds: tuple[tuple[float, Order], float], why: s
         return JudgedClaim(claim, Verdict.REFUTED, certified, order, largest, "")
     reason = why
     if not claim.refuted_by(largest):
-        few = f"this few scores cannot exceed it, whatever their values (at most {largest:.3g})"
-        reason = few
+        reason = f"this many scores certify at most {largest:.3g}, whatever their values"
     verdict = Verdict.INCONCLUSIVE if reason else Verdict.CONSISTENT
     return JudgedClaim(claim, verdict, certified, order, largest, reason)
 

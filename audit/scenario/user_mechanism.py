@@ -89,7 +89,9 @@ class UserMechanismSetting(Setting):
 
     def to_plain(self) -> dict[str, Any]:
         """Return the keys and values of a scenario file."""
-        plain = encode(self, defaults=False)
+        plain = encode(self, defaults=False) | {"deltas": encode(self.deltas)}
+        if self.columns is not None:
+            plain["columns"] = encode(self.columns)
         trials = {key: plain["own"].pop(key) for key in ("trials",) if key in plain["own"]}
         del plain["name"]
         return {"title": self.title, "summary": self.summary, **plain, **trials}

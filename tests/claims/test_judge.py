@@ -27,6 +27,7 @@ from audit.claims.claim import (
     Tradeoff,
 )
 from audit.claims.judge import Shared, error_shares, judge, judge_all
+from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.quantities import RenyiAtOrder
 from audit.claims.recompute import recompute
@@ -46,7 +47,7 @@ from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
 
 SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
-SEQUENTIAL = Budget(trials=4_000, seconds=1e-9, seed=3)
+FEW = Budget(trials=4_000, seconds=1e-9, seed=3)
 
 
 def full(**changes):
@@ -578,8 +579,8 @@ def test_candidates_are_admissible_and_depend_on_the_mechanism_alone():
     assert [pair.name for pair in only] == ["ExponentialMechanism"]
 
 
-@pytest.mark.parametrize(("budget", "kind"), [(SAMPLED, "sampled"), (SEQUENTIAL, "sequential")])
-def test_samples_decide_where_there_is_no_time(budget, kind):
+@pytest.mark.parametrize("budget", [SAMPLED, FEW])
+def test_samples_decide_where_there_is_no_time(budget):
     m = full(diameter=2.0, noise_std=0.3)
     statement = CatalogueBound("bsa24.theorem_4_1", deltas=(0.1,))
     true = judge(claimed(statement, m, pair=TWO_SIDED)).certified
@@ -587,7 +588,7 @@ def test_samples_decide_where_there_is_no_time(budget, kind):
         statement = EpsilonDelta(((factor * true, 0.1),))
         judged = judge(claimed(statement, m, pair=TWO_SIDED, budget=budget), error=0.02)
         assert judged.verdict is verdict
-        assert judged.evidence == kind
+        assert judged.evidence is Evidence.SAMPLED
         assert judged.error == 0.02
         assert judged.certified <= true
         assert (judged.witness is not None) == (verdict is Verdict.REFUTED)
@@ -609,7 +610,7 @@ def test_many_claims_share_one_error():
     m = full(diameter=2.0)
     sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
     exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
-    claims = [sampled, exact, replace(sampled, budget=SEQUENTIAL)]
+    claims = [sampled, exact, replace(sampled, budget=FEW)]
     assert error_shares(claims, 0.1) == (0.05,) * 3
     assert error_shares([exact], 0.1) == (0.1,)
     seen = []

@@ -77,7 +77,7 @@ def test_scores_that_cannot_refute_make_nothing_consistent(tmp_path: Path) -> No
     )
     assert [j.verdict for j in found.judgements] == [Verdict.INCONCLUSIVE] * 3
     for judgement in found.judgements[:2]:
-        assert judgement.message.startswith("this few scores cannot exceed it")
+        assert judgement.message.startswith("this many scores certify at most")
     assert found.judgements[2].message.startswith("all scores are equal")
 
 

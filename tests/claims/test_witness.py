@@ -474,7 +474,7 @@ def test_what_mu_allows():
         ({"extra": 1}, "extra must be left out of a Witness, got 1"),
         ({"recipe": "none"}, "recipe must be a list, got 'none'"),
         ({"claim": 3}, "claim must be text, got 3"),
-        ({"evidence": "luck"}, "evidence must be one of exact, sampled, sequential, got 'luck'"),
+        ({"evidence": "luck"}, "evidence must be one of exact, sampled, got 'luck'"),
     ],
 )
 def test_bad_files_say_what_is_wrong(change, message):
