@@ -14,6 +14,7 @@ from audit.claims.sampled import FEWEST_FOR_INTERVALS, sampled_bounds
 from audit.claims.wording import described
 from audit.constructions import Construction
 from audit.curves import Order
+from audit.curves.brackets import BracketError
 
 # Estimated times decide which pairs are tried, so that they are the same on every machine; a clock
 # stops the work only if an estimate was wrong by this factor.
@@ -77,6 +78,13 @@ class Found:
         """Whether a number is contradicted."""
         return any(finding.refutes for finding in self.findings)
 
+    def fail(self, known: KnownPair, fault: Exception, before: int) -> None:
+        """Record an error with a pair, and drop its findings: those from number ``before`` on."""
+        if isinstance(fault, BracketError):
+            fault = BracketError(f"{described(known.pair)}: {fault}")
+        self.fault = self.fault or fault
+        del self.findings[before:]
+
 
 def evidence(
     candidates: Candidates,
@@ -133,7 +141,7 @@ def evidence(
             found.reasons.append(" ".join(str(reason).split()))
             found.tried += len(found.findings) > before
         except (ValueError, ArithmeticError) as fault:
-            found.fault = found.fault or fault
+            found.fail(known, fault, before)
         else:
             found.tried += 1
         if found.refuted and not exhaustive:
@@ -142,6 +150,7 @@ def evidence(
         number = found.closest.number if found.findings else numbers[0]
         more = search(number)
         if more is not None:
+            before = len(found.findings)
             try:
                 for finding in _exact(candidates, more, numbers, deadline, math.inf):
                     found.findings.append(finding)
@@ -149,7 +158,7 @@ def evidence(
             except NoLaw:
                 pass
             except (ValueError, ArithmeticError) as fault:
-                found.fault = found.fault or fault
+                found.fail(more, fault, before)
         if found.refuted and not exhaustive:
             return found
     if costly and budget.trials == 0:

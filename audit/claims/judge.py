@@ -26,6 +26,7 @@ from audit.constructions import Construction, HolderPair
 from audit.constructions.explicit import Repeated
 from audit.constructions.explicit_laws import AllIterates
 from audit.curves import Order
+from audit.curves.brackets import BracketError
 from audit.mechanism import Composition, NoisySGD
 from audit.results import Verdict
 
@@ -92,8 +93,8 @@ def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) ->
         ``REFUTED`` only if a certified lower bound exceeds a claimed number. ``CONSISTENT`` if
         pairs were tried and none refutes. ``INCONCLUSIVE`` if no pair could be tried or, for a
         claim that a mechanism is not private, if neither side is proven. ``NOT_APPLICABLE`` if
-        nothing is claimed about this mechanism. ``ERROR`` if the claim cannot be evaluated; nothing
-        is raised.
+        nothing is claimed about this mechanism. ``ERROR`` if the claim cannot be evaluated, or a
+        computed number contradicts itself or a theorem; nothing is raised.
 
     Raises
     ------
@@ -114,7 +115,7 @@ def _judge(claim: Claim, error: float, shared: Shared) -> Judgement:
         judgement = _judged(claim, error, shared)
     except ClaimsNothing as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.NOT_APPLICABLE, message=str(reason))
-    except BadClaim as reason:
+    except (BadClaim, BracketError) as reason:
         judgement = Judgement(claim=claim, verdict=Verdict.ERROR, message=str(reason))
     except Exception as reason:  # one bad claim must not stop the others
         text = " ".join(f"{type(reason).__name__}: {reason}".split())
@@ -255,6 +256,9 @@ def _by_pairs(
         )
     closest = found.closest
     verdict, message = _verdict(claim, found)
+    contradiction = _contradiction(closest) if closest.refutes else ""
+    if contradiction:
+        verdict, message = Verdict.ERROR, contradiction
     witness = None
     if verdict is Verdict.REFUTED and closest.refutes:
         witness, lack = _witness(claim, closest)
@@ -298,7 +302,7 @@ def _verdict(claim: Claim, found: Found) -> tuple[Verdict, str]:
         high = max(quantity.bracket(law, order)[1] for order in Order)
         if high < claimed - closest.number.slack:
             return Verdict.REFUTED, f"the laws have {quantity.name} at most {high:.6g}{place}"
-    upper = _least_upper_bound(claim.mechanism, closest.number)
+    upper = _least_upper_bound(claim.mechanism, closest.number.quantity)
     if upper is not None and upper[1] < claimed:
         return (
             Verdict.REFUTED,
@@ -316,8 +320,27 @@ def _unsuccessful(found: Found, budget: Budget, verb: str) -> str:
     return f"none of the {found.tried} pairs tried{within} {verb}s it{left}"
 
 
+def _contradiction(finding: Finding) -> str:
+    """Return why a certified number cannot be right, as a theorem proves less; empty if it may.
+
+    Bounds that take seconds are left out.
+    """
+    pair, quantity = finding.known.pair, finding.number.quantity
+    if finding.evidence is not Evidence.EXACT or not isinstance(pair, Construction | AllIterates):
+        return ""
+    upper = _least_upper_bound(pair.mechanism, quantity, slow=False)
+    if upper is None or finding.low <= upper[1]:
+        return ""
+    place = f" at {quantity.where}" if quantity.where else ""
+    return (
+        f"certified {quantity.name} {finding.low:.6g}{place} of {described(pair)} in "
+        f"{finding.order.value} order exceeds {upper[1]:.6g}, which {upper[0]} proves: "
+        "one of the two is wrong"
+    )
+
+
 def _least_upper_bound(
-    mechanism: NoisySGD | Composition | None, number: ClaimedNumber
+    mechanism: NoisySGD | Composition | None, quantity: Quantity, *, slow: bool = True
 ) -> tuple[str, float] | None:
     """Return the tightest sound bound of the catalogue on a quantity: its id and its value."""
     if mechanism is None or isinstance(mechanism, Composition):
@@ -325,8 +348,8 @@ def _least_upper_bound(
     found = []
     for id in bounds.applicable(mechanism):
         entry = bounds.entry(id)
-        if entry.status.sound:
-            value = number.quantity.upper_bound(entry.evaluate(mechanism))
+        if entry.status.sound and (slow or not entry.slow):
+            value = quantity.upper_bound(entry.evaluate(mechanism))
             if value is not None:
                 found.append((value * (1 + 1e-9), id))
     if not found:

@@ -19,6 +19,7 @@ from audit.claims.quantities import Bracket, Quantity
 from audit.constructions import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.curves import Order
+from audit.curves.brackets import BracketError
 from audit.exact.from_pair import exact_seconds
 from audit.mechanism import Composition, NoisySGD
 
@@ -164,8 +165,11 @@ class Candidates:
         compared = self._compared.setdefault(block, _Compared(block))
         if not compared.done(known, order):
             curve = known.law(law_until)
-            with deadline.shared_by(len(block.quantities)):
-                compared.add(known, order, curve, leads=known in self.pairs)
+            try:
+                with deadline.shared_by(len(block.quantities)):
+                    compared.add(known, order, curve, leads=known in self.pairs)
+            except BracketError:  # perhaps at the place of another claim
+                known.keep(quantity, order, quantity.bracket(curve, order))
         return known.known(quantity, order)
 
 

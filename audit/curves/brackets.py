@@ -54,7 +54,7 @@ def checked_all(
     quantity: str,
     places: Array,
     brackets: tuple[Array, Array],
-    order: Order,
+    order: Order | None,
     *,
     most: float = math.inf,
 ) -> tuple[Array, Array]:

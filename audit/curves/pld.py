@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
 from audit.curves.base import Order, PrivacyCurve
+from audit.curves.brackets import checked_all
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.renyi import RenyiCurve
 
@@ -223,6 +224,8 @@ class PLDCurve(PrivacyCurve):
         ------
         ValueError
             If a delta lies outside (0, 1).
+        BracketError
+            If a lower bound exceeds an upper one.
         """
         d = validate.array_in(0, 1, open_ends=True, delta=delta)
         flat = np.atleast_1d(d).ravel()
@@ -230,7 +233,7 @@ class PLDCurve(PrivacyCurve):
         lower, rounding = self._lower
         low = lower.epsilon(np.minimum(flat + rounding, 1.0))
         high = self._epsilon(flat, Order.FORWARD)
-        low = np.minimum(low, high)
+        low, high = checked_all("epsilon at delta", flat, (low, high), None)
         if d.ndim == 0:
             return float(low[0]), float(high[0])
         return low.reshape(d.shape), high.reshape(d.shape)
@@ -253,7 +256,7 @@ class PLDCurve(PrivacyCurve):
         lower, rounding = self._lower
         low = np.maximum(lower.delta(flat) - rounding, 0.0)
         high = self._delta(flat, Order.FORWARD)
-        low = np.minimum(low, high)
+        low, high = checked_all("delta at epsilon", flat, (low, high), None, most=1.0)
         if e.ndim == 0:
             return float(low[0]), float(high[0])
         return low.reshape(e.shape), high.reshape(e.shape)

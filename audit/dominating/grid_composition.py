@@ -57,7 +57,9 @@ class GridComposition:
             raise ValueError(f"parts must be on one side and one interval, got {len(parts)} parts")
         self.parts = parts
         self.above, self.interval = parts[0][0].above, parts[0][0].interval
-        self._whole = [(part, times) for _, part, times in layers[-1]] if layers else list(parts)
+        last = layers[-1] if layers else [(None, pair, times) for pair, times in parts]
+        # outcomes of P only, of a step: in the base if it has all of a pair's losses
+        self._alone = [(part.p_only + (base.p_only if base else 0.0), n) for base, part, n in last]
         self._layers = [Layer([(None, pair, times) for pair, times in parts])]
         self._layers += [Layer(pieces) for pieces in layers]
         for one, other in itertools.pairwise(self._layers):
@@ -88,8 +90,9 @@ class GridComposition:
     @cached_property
     def p_only(self) -> float:
         """Probability under P of outcomes that Q does not have."""
-        logs = [times * math.log1p(-min(pair.p_only, 1.0)) for pair, times in self._whole]
-        return -math.expm1(sum(logs)) if max(p.p_only for p, _ in self._whole) < 1 else 1.0
+        if max(mass for mass, _ in self._alone) >= 1:
+            return 1.0
+        return -math.expm1(sum(times * math.log1p(-mass) for mass, times in self._alone))
 
     @cached_property
     def rounding(self) -> float:

@@ -259,10 +259,11 @@ class _Evaluator:
             check_admissible(pair)
             # its numbers take time too
             law = fine_law(pair, self.objective, self.clock.up_to(_LAW_SHARE), self.longest)
+            bracket = self.objective.bracket(law)
         except (ValueError, OutOfTime) as error:
             self.refusal = str(error)
             return None
-        self.known[pair] = _Certificate(pair, law, self.objective.bracket(law))
+        self.known[pair] = _Certificate(pair, law, bracket)
         return self.known[pair]
 
     def _keep(self, value: float, pair: Construction) -> None:
