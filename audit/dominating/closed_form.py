@@ -30,10 +30,12 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import NoReturn
 
+import numpy as np
+
 from audit.curves import Order
 from audit.curves.brackets import TINY, Bracket, broken
 from audit.numerics.normal import log_gaussian_delta
-from audit.numerics.roots import bracketed_root
+from audit.numerics.roots import decreasing_root
 
 _UNIT = 2.0**-53
 _FARTHEST = 1e9  # largest epsilon that is looked for
@@ -83,7 +85,8 @@ class ClosedForm(ABC):
                 return math.inf if side else low
         while low == 0 and excess(1e-3 * high) <= 0 and high > 1e-300:
             high *= 1e-3
-        root = bracketed_root(excess, low, high, xtol=1e-300, rtol=1e-15)
+        ends = np.array([low]), np.array([high])
+        root = float(decreasing_root(lambda x: np.array([excess(float(x[0]))]), *ends)[0])
         for width in (1e-15, 1e-14, 1e-12, 1e-9):
             left, right = root * (1 - width), root * (1 + width)
             low = left if excess(left) > 0 else low
