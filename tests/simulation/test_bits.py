@@ -1,0 +1,183 @@
+"""The bits of samples and counts: stored digests, for every backend and processor.
+
+A seed means these bits until `audit.simulation.fingerprint.STREAM` rises. Then, and only then,
+``python -m tests.simulation.test_bits`` writes ``bits.json`` anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from audit import Batching, NoisySGD
+from audit.constructions import (
+    BiasedWalk,
+    Construction,
+    DriftedWalk,
+    HolderForm,
+    HolderPair,
+    ResetWalk,
+)
+from audit.simulation import (
+    Kind,
+    Parallel,
+    Pool,
+    WalkCounts,
+    count_thresholds,
+    final_iterates,
+    pool,
+    run_job,
+)
+from audit.simulation.dimensions import (
+    Ball,
+    Dataset,
+    Huber,
+    LinearScoreCounts,
+    NoisySGDPair,
+    final_points,
+)
+
+STORED = Path(__file__).with_name("bits.json")
+SEEDS = 0, 7, 2**40 + 1
+SIZES = 1_000, 150_000  # a part of a block of walks, and three blocks
+FEWER = 1_000, 10_000  # in many dimensions
+THRESHOLDS = -0.4, 0.0, 0.25
+_WALK: dict[str, Any] = {
+    "steps": 12,
+    "dataset_size": 6,
+    "batch_size": 2,
+    "step_size": 0.2,
+    "noise_std": 1.0,
+    "lipschitz": 2.0,
+    "smoothness": 1.0,
+    "diameter": 1.0,
+}
+
+
+def walks() -> dict[str, Construction]:
+    """Pairs with shifts, slopes, powers and batches that depend on each other."""
+    sampled = NoisySGD(**_WALK, batching=Batching.WITHOUT_REPLACEMENT)
+    fresh = NoisySGD(**_WALK, batching=Batching.RESHUFFLED)
+    cyclic = NoisySGD(**_WALK, batching=Batching.CYCLIC)
+    rough = NoisySGD(**{**_WALK, "batch_size": 6, "smoothness": None}, holder=(1.0, 0.5))
+    return {
+        "biased walk, without replacement": BiasedWalk(sampled),
+        "drifted walk, reshuffled": DriftedWalk(fresh, drift=-0.05, start=0.5),
+        "reset walk, cyclic": ResetWalk(cyclic, curvature=1.0, cap=1.0),
+        "Holder pair, full batches": HolderPair(rough, scale=0.5, form=HolderForm.SIGNED),
+    }
+
+
+def many_dimensions() -> NoisySGDPair:
+    """Huber losses on a ball, six dimensions: kernels sum in fours."""
+    records = np.random.default_rng(0).normal(size=(6, 6))
+    return NoisySGDPair(
+        mechanism=NoisySGD(
+            steps=5,
+            dataset_size=6,
+            batch_size=2,
+            step_size=0.4,
+            noise_std=0.6,
+            gradient_sensitivity=20.0,
+            smoothness=1.5,
+            diameter=1.6,
+            batching=Batching.POISSON,
+        ),
+        loss=Huber(1.5, 0.7),
+        dataset=Dataset(records),
+        dataset_prime=Dataset(records).replacing(4, [1.0, -1.0, 0.5, 0.0, 0.25, -0.5]),
+        domain=Ball(1.6),
+    )
+
+
+def digest(*arrays: NDArray[Any]) -> str:
+    """SHA-256 of the numbers' bytes, the lowest first."""
+    found = hashlib.sha256()
+    for array in arrays:
+        found.update(np.ascontiguousarray(array, array.dtype.newbyteorder("<")).tobytes())
+    return found.hexdigest()
+
+
+def digests(where: Parallel | Pool) -> dict[str, str]:
+    """Digests of all samples and counts that a backend draws."""
+    found = {}
+    for seed in SEEDS:
+        for name, pair in walks().items():
+            for trials in SIZES:
+                place = f"{name}, seed {seed}, {trials} trials"
+                samples = final_iterates(pair, trials=trials, seed=seed, backend=where)
+                job = WalkCounts(pair=pair, thresholds=THRESHOLDS, trials=trials, seed=seed)
+                found[f"iterates: {place}"] = digest(*samples)
+                found[f"counts: {place}"] = digest(*run_job(job, backend=where))
+        pair, direction = many_dimensions(), np.arange(1.0, 7.0)
+        for trials in FEWER:
+            place = f"many dimensions, seed {seed}, {trials} trials"
+            points = final_points(pair, trials=trials, seed=seed, backend=where)
+            run = {"thresholds": THRESHOLDS, "trials": trials, "seed": seed}
+            scores = LinearScoreCounts(pair=pair, direction=direction, **run)
+            found[f"points: {place}"] = digest(*points)
+            found[f"counts: {place}"] = digest(*run_job(scores, backend=where))
+    return found
+
+
+@contextmanager
+def backend(kind: Kind) -> Iterator[Pool]:
+    """Yield two workers of a kind."""
+    if kind is Kind.DASK:
+        distributed = pytest.importorskip("distributed")
+        with (
+            distributed.LocalCluster(
+                n_workers=2, threads_per_worker=1, dashboard_address="127.0.0.1:0",
+                silence_logs="CRITICAL",
+            ) as cluster,
+            pool(Parallel(kind, address=cluster.scheduler_address)) as workers,
+        ):  # fmt: skip
+            yield workers
+    else:
+        with pool(Parallel(kind, workers=2)) as workers:
+            yield workers
+
+
+def stored() -> dict[str, str]:
+    return dict(json.loads(STORED.read_text(encoding="utf-8")))
+
+
+@pytest.mark.parametrize("kind", [Kind.THREADS, Kind.LOKY, Kind.DASK], ids=lambda kind: kind.value)
+def test_bits_are_the_stored_ones_on_every_backend(kind: Kind) -> None:
+    with backend(kind) as workers:
+        assert digests(workers) == stored()
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_counts_in_threads_are_the_stored_ones(seed: int, threads: int) -> None:
+    known = stored()
+    for name, pair in walks().items():
+        for trials in SIZES:
+            counts = count_thresholds(
+                pair, thresholds=THRESHOLDS, trials=trials, seed=seed, threads=threads
+            )
+            assert digest(*counts) == known[f"counts: {name}, seed {seed}, {trials} trials"], name
+
+
+def test_one_bit_is_noticed() -> None:
+    pair = walks()["biased walk, without replacement"]
+    first, second = final_iterates(pair, trials=1_000, seed=7)
+    place = "iterates: biased walk, without replacement, seed 7, 1000 trials"
+    assert digest(first, second) == stored()[place]
+    assert digest(second, first) != stored()[place]
+    second[-1] = np.nextafter(second[-1], np.inf)
+    assert digest(first, second) != stored()[place]
+
+
+if __name__ == "__main__":
+    text = json.dumps(digests(Parallel(Kind.THREADS)), indent=1) + "\n"
+    STORED.write_text(text, encoding="utf-8")
