@@ -90,11 +90,7 @@ def lower(point: Point, hint: Lower | None = None, known: Encoded | None = None)
     if known is not None:
         found += _again(known, point)
     largest = max(low for (low, _), _ in found)
-    finer = [
-        (exact.curve(pair, resolutions=_FINE).epsilon_bracket(DELTA), pair)
-        for (_, high), pair in found
-        if high >= largest
-    ]
+    finer = [(bracket(pair), pair) for (_, high), pair in found if high >= largest]
     (low, high), pair = max(finer, key=lambda one: one[0][0])
     one_dimension = max(bracket[0] for bracket, one in found if not _cancels(one))
     drift, start, curvature, lean = _shape(pair, point)
@@ -111,6 +107,11 @@ def lower(point: Point, hint: Lower | None = None, known: Encoded | None = None)
         seconds=round(sum(one.seconds for one in searches), 2),
         construction=encode_pair(pair),
     )
+
+
+def bracket(pair: Construction) -> Bracket:
+    """Return the bracket of a pair's epsilon, as the map has it."""
+    return exact.curve(pair, resolutions=_FINE).epsilon_bracket(DELTA)
 
 
 def _again(known: Encoded, point: Point) -> list[tuple[Bracket, Construction]]:
