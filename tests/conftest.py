@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import tempfile
 import time
 from pathlib import Path
@@ -14,6 +15,10 @@ from tests import kernels
 from tests.ended import ended
 
 __all__ = ["ended"]  # a fixture of all rooms
+
+# A shell starts background jobs with interrupts ignored; children of tests would inherit that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 RUN = "AUDIT_TESTS_KERNELS"  # names the folder of a run's kernels
 

@@ -87,9 +87,10 @@ def result_of(folder: Path, *, pair: str, bounds: str) -> dict[str, Any]:
 
 def test_a_construction_is_one_file(tmp_path: Path) -> None:
     written(tmp_path, "tilted_walk.py")
-    low, high, known_low, known_high, share, coded = printed(
+    low, high, known_low, known_high, share, coded, picked_up, drawn = printed(
         tmp_path,
         """
+import numpy
 from tilted_walk import TiltedWalk
 from audit.constructions import decode_pair, encode_pair, kinds
 tilted = TiltedWalk(m, slope=-1.0, slope_prime=1.0)
@@ -99,11 +100,14 @@ print(*audit.exact.curve(known).epsilon_bracket(1e-5))
 x, x_prime = audit.simulation.final_iterates(tilted, trials=2000, seed=1)
 print((x > 0).mean())
 print(decode_pair(encode_pair(tilted), m) == tilted and kinds()["TiltedWalk"] is TiltedWalk)
+print(tilted in list(audit.constructions.suggested_members(m)))
+print(next(TiltedWalk.random(m, numpy.random.default_rng(0))).slope)
 """,
     )
     assert (low, high) == (known_low, known_high)
     assert 0.5 < share < 1
-    assert coded == 1
+    assert coded == picked_up == 1
+    assert 0 < abs(drawn) <= 1
     pair = "{kind: 'tilted_walk:TiltedWalk', slope: -1.0, slope_prime: 1.0}"
     (row,) = result_of(tmp_path, pair=pair, bounds="at22.b_1")["deltas"]
     assert row["exact"]["worst"]["low"] == low

@@ -25,6 +25,7 @@ from audit.constructions.gradient_limits import (
     check_curvature,
     check_holder,
     check_others,
+    check_whole_gradients,
     others_range,
     random_curvature,
     random_others,
@@ -189,6 +190,7 @@ class CyclicQuadraticPair(Construction):
                 f"{self.name} needs lipschitz=None if its curvatures differ, because no shared "
                 f"regulariser has two curvatures, got lipschitz={m.lipschitz!r}"
             )
+        check_whole_gradients(self.name, m, self.curvature)
         checked_start(m, self.start)
 
     @classmethod

@@ -112,6 +112,25 @@ def check_holder(name: str, mechanism: NoisySGD, *gradients: PiecewiseLinear) ->
             )
 
 
+def check_whole_gradients(
+    name: str, mechanism: NoisySGD, curvature: float, others: float = 0.0
+) -> None:
+    """Raise `Inadmissible` unless whole gradients of quadratics are within the Lipschitz constant.
+
+    Without strong convexity no regulariser is assumed, so that the curvature counts.
+    """
+    m = mechanism
+    if not curvature or m.gradient_bound is None or m.strong_convexity > 0:
+        return
+    half = math.inf if m.diameter is None else m.diameter / 2
+    steepest = abs(curvature) * half + max(abs(push) for push in (*record_pushes(m), others))
+    if steepest > m.gradient_bound * SLACK:
+        raise Inadmissible(
+            f"{name} needs gradients of at most {m.gradient_bound:g} on the domain if a "
+            f"Lipschitz constant without strong convexity is assumed, got {steepest:.6g}"
+        )
+
+
 def check_removable(name: str, mechanism: NoisySGD, regularised: bool) -> None:
     """Raise `Inadmissible` if removing the record would remove its regulariser as well."""
     if regularised and not both_hold_record(mechanism):

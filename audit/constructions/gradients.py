@@ -45,12 +45,13 @@ _RANDOM_SIZES = (Batching.POISSON, Batching.TRUNCATED_POISSON, Batching.RANDOM_A
 
 
 def _random_others(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:
-    """Return a random constant, or a random line clipped to what other records may have."""
+    """Return a random constant, or a line that attracts or repels up to a random gradient."""
     most = -random_others(mechanism, rng)
-    if rng.random() < 0.4 or mechanism.dataset_size == 1 or not most:
+    slope = random_curvature(mechanism, rng) - mechanism.strong_convexity
+    if rng.random() < 0.4 or not most or not slope:
         return PiecewiseLinear.constant(most)
-    room = random_curvature(mechanism, rng) - mechanism.strong_convexity
-    return PiecewiseLinear.clipped(room, random_start(mechanism, rng), abs(most))
+    centre, half, end = random_start(mechanism, rng), abs(most / slope), math.copysign(most, slope)
+    return PiecewiseLinear((centre - half, centre + half), (-end, end), (0.0, 0.0))
 
 
 def _random_record(mechanism: NoisySGD, rng: np.random.Generator) -> PiecewiseLinear:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
@@ -17,12 +16,12 @@ from audit.constructions.batches import (
     random_start,
 )
 from audit.constructions.gradient_limits import (
-    SLACK,
     both_hold_record,
     check_curvature,
     check_holder,
     check_others,
     check_removable,
+    check_whole_gradients,
     random_curvature,
     random_others,
     record_pushes,
@@ -91,7 +90,7 @@ class QuadraticPair(Construction):
         check_curvature(self.name, self.mechanism, self.curvature)
         check_holder(self.name, self.mechanism, PiecewiseLinear.linear(self.curvature))
         check_others(self.name, self.mechanism, self.others, self.others)
-        self._check_gradients()
+        check_whole_gradients(self.name, self.mechanism, self.curvature, self.others)
         checked_start(self.mechanism, self.start)
         check_position(self.mechanism, self.position)
 
@@ -104,21 +103,6 @@ class QuadraticPair(Construction):
         for curvature in suggested_curvatures(mechanism):
             if curvature:
                 yield {"curvature": curvature}
-
-    def _check_gradients(self) -> None:
-        """Check whole gradients against L: without strong convexity no regulariser is assumed."""
-        m = self.mechanism
-        if not self.curvature or m.gradient_bound is None or m.strong_convexity > 0:
-            return
-        half = math.inf if m.diameter is None else m.diameter / 2
-        pushes = (*record_pushes(m), self.others)
-        steepest = abs(self.curvature) * half + max(abs(push) for push in pushes)
-        if steepest > m.gradient_bound * SLACK:
-            raise Inadmissible(
-                f"{self.name} needs gradients of at most {m.gradient_bound:g} on the domain if a "
-                "Lipschitz constant without strong convexity is assumed, "
-                f"got {steepest:.6g}"
-            )
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes pulled right, and left (or not at all)."""

@@ -227,10 +227,11 @@ class Limits(ClosedForm):
         """Raise `BracketError` if a bracket of epsilon at ``delta`` contradicts the bounds."""
         low, high = bracket
         most = self.largest(order)
-        if delta > 0 and 0 < low < most:
+        if delta > 0 and low > 0:
             # epsilon is at least low only if delta there is at least this one
-            possible = self.log_delta_bracket(low, order)[1] >= math.log(delta)
-            most = low if possible else self.epsilon_bracket(delta, order)[1]
+            inside = math.isfinite(low) and low <= most
+            if not inside or self.log_delta_bracket(low, order)[1] < math.log(delta):
+                most = self.epsilon_bracket(delta, order)[1]
         least = 0.0
         if math.isfinite(high) and self.single:
             goal = math.log(delta) if delta else -math.inf

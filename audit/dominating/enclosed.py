@@ -48,7 +48,7 @@ class EnclosedCurve(DominatingCurve):
     def _delta_ends(self, epsilon: float, order: Order) -> Bracket:
         low, high = self.upper.delta_bracket(epsilon, order)
         if not self.attained:
-            low = max(-math.expm1(epsilon), 0.0)
+            low = 0.0 - math.expm1(min(epsilon, 0.0))
         found = [_ordered(one, order).delta(epsilon) for one in self.adversaries]
         return max([low, *found]), high
 

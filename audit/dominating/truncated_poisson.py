@@ -46,7 +46,6 @@ _LARGEST_BATCH = 400
 _CELLS_ON_THE_LINE = 2048
 # The two ends differ by more than this in any case.
 _FINEST = 1e-5
-_LEAST_WEIGHT = 1e-30
 _RARE = 64
 _MOST_CELLS = 1 << 23
 
@@ -187,18 +186,16 @@ def others_against(
     Without the record the sum is -min(N, B); with it -N + 1 with probability q if N < B, and
     -B + 2 with probability q' otherwise.
     """
-    from scipy.stats import binom  # slow to import
-
     z = noise_multiplier
     counts = np.arange(min(largest, dataset_size))
-    weights = binom.pmf(counts, dataset_size - 1, cut.rate)
+    log_weights = _log_binomial(counts, dataset_size - 1, cut.rate)
     means = -counts.astype(float)
     if largest < dataset_size:
-        weights, means = np.append(weights, cut.cut), np.append(means, -float(largest))
-    # negligible sizes are dropped under X, and counted everywhere under X'
-    kept = weights > _LEAST_WEIGHT
-    lost = float(weights[~kept].sum())
-    weights, means = weights[kept], means[kept]
+        log_weights = np.append(log_weights, math.log(cut.cut))
+        means = np.append(means, -float(largest))
+    # no size that can occur is dropped: far out the least likely one may matter
+    possible = np.isfinite(log_weights)
+    log_weights, means = log_weights[possible], means[possible]
     rates = np.where(means > -largest, cut.rate, cut.kept)
     jumps = np.where(means > -largest, 1.0, 2.0)
     edges = np.concatenate(
@@ -209,16 +206,31 @@ def others_against(
         ]
     )
     with np.errstate(divide="ignore"):
-        log_weights, log_rates, log_rest = np.log(weights), np.log(rates), np.log1p(-rates)
+        log_rates, log_rest = np.log(rates), np.log1p(-rates)
 
     def cells(means: Array, logs: Array) -> Array:
         places = (edges[:, None] - means) / z
         return np.asarray(logsumexp(log_interval(places[:-1], places[1:]) + logs, axis=1))
 
     log_q = cells(means, log_weights)
-    if lost:
-        log_q = np.logaddexp(log_q, math.log(lost))
     log_p = np.logaddexp(
         cells(means, log_weights + log_rest), cells(means + jumps, log_weights + log_rates)
     )
     return dominated(log_p, log_q, interval, rounding=_ROUNDING)
+
+
+def _log_binomial(counts: NDArray[np.int64], trials: int, rate: float) -> Array:
+    """Return log probabilities of 0, 1, ... successes, from that of the likeliest one.
+
+    A sum of few logarithms of ratios has more digits than the difference of three log factorials.
+    """
+    from scipy.stats import binom  # slow to import
+
+    if rate == 1:
+        return np.where(counts == trials, 0.0, -np.inf)
+    steps = np.log((trials - counts[:-1]) / counts[1:]) + math.log(rate) - math.log1p(-rate)
+    logs = np.append(0.0, np.cumsum(steps))
+    best = int(np.argmax(logs))
+    likeliest = float(binom.pmf(counts[best], trials, rate))
+    anchor = math.log(likeliest) if likeliest else binom.logpmf(counts[best], trials, rate)
+    return np.asarray(logs - logs[best] + anchor)

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
-from audit import Batching, NoisySGD, Relation
-from audit.constructions import (
-    BiasedWalk,
-    Construction,
-    DriftedWalk,
-    Inadmissible,
-    QuadraticPair,
-    ResetWalk,
-    TwoSidedWalk,
-)
-from audit.constructions.gradient_limits import others_range
+from audit import Batching, Losses, NoisySGD, Relation, Release
+from audit.constructions import Construction, kinds
 
 KINDS = (Batching.FULL, Batching.CYCLIC, Batching.WITHOUT_REPLACEMENT, Batching.POISSON)
 SHARES = (0.4, 0.35, 0.15, 0.1)
@@ -73,38 +67,88 @@ def random_mechanism(random: np.random.Generator) -> NoisySGD:
     )
 
 
-def random_pair(m: NoisySGD, random: np.random.Generator) -> Construction:
-    """One of the admissible pairs that the package builds, with random parameters."""
-    half = 0.5 * m.diameter if m.diameter is not None else 0.0
-    start = float(random.choice([0.0, -half, random.uniform(-half, half)]))
-    eta = float(m.step_sizes[0])
-    length = m.dataset_size // m.batch_size
-    cyclic = m.batching is Batching.CYCLIC
-    position = int(random.integers(length)) if cyclic and random.random() < 0.5 else None
-    low, high = others_range(m)
-    bound = 1.0 if math.isinf(high) else high
-    others = float(random.choice([low, high, 0.0, random.uniform(low, high)]))
-    share = (m.dataset_size - 1) / m.dataset_size if m.batching is Batching.FULL else 1.0
-    most = 2.0 / eta if m.smoothness is None else m.smoothness
-    least = m.strong_convexity if m.convex else -most
-    curvature = float(random.choice([least, most, random.uniform(least, most)]))
-    sharp = float(random.choice([min(1 / eta, most), most, random.uniform(0.1, 1.0) * most]))
-    makers = {
-        "biased": lambda: BiasedWalk(m, start, position),
-        "two-sided": lambda: TwoSidedWalk(m, start, position),
-        "drifted": lambda: DriftedWalk(m, others * eta * share, start, position),
-        "quadratic": lambda: QuadraticPair(m, curvature, others, start, position),
-        "flat quadratic": lambda: QuadraticPair(m, least, 0.0, start, position),
-        "reset": lambda: ResetWalk(m, sharp, bound, 0.0, start, position),
-        "weak reset": lambda: ResetWalk(m, sharp, 0.5 * bound, 0.3 * half, start, position),
-    }
-    names = list(makers)
-    names = [str(name) for name in random.permutation(names)]
-    if m.strong_convexity > 0:  # the others would refuse
-        names.sort(key=lambda name: "quadratic" not in name)
-    for name in names:
+def any_mechanism(random: np.random.Generator) -> NoisySGD:
+    """Return a mechanism as `random_mechanism` does, or with another choice, also rarer ones."""
+    while True:
+        m = random_mechanism(random)
+        variant = VARIANTS[int(random.integers(len(VARIANTS)))]
         try:
-            return makers[name]()
-        except Inadmissible:
+            return dataclasses.replace(m, **variant(m))
+        except ValueError:  # choices that exclude each other
             continue
+
+
+def _lattice(m: NoisySGD) -> dict[str, Any]:
+    return {
+        **_rough(m),
+        "dataset_size": 40,
+        "batch_size": 20,
+        "step_size": 1.0,
+        "noise_std": 0.1,
+        "lipschitz": None,
+        "gradient_sensitivity": None,
+        "clip_norm": 1.0,
+        "diameter": None,
+        "batching": Batching.WITHOUT_REPLACEMENT,
+    }
+
+
+def _rough(m: NoisySGD) -> dict[str, Any]:
+    return {"convex": False, "smoothness": None, "strong_convexity": 0.0}
+
+
+VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
+    lambda m: {},
+    lambda m: {"relation": Relation.ADD_REMOVE, "strong_convexity": 0.0},
+    lambda m: {"losses": Losses.CHANGING},
+    lambda m: {"release": Release.RANDOM_STOP},
+    lambda m: {"release": Release.RANDOM_SKIP},
+    lambda m: {"batching": Batching.SHUFFLED},
+    lambda m: {"batching": Batching.RESHUFFLED},
+    lambda m: {
+        "batching": Batching.RANDOM_ALLOCATION,
+        "dataset_size": 4,
+        "batch_size": 2,
+        "steps": 2,
+        "step_size": 1.0,
+        "relation": Relation.ZERO_OUT,
+    },
+    lambda m: {"batching": Batching.TRUNCATED_POISSON, "max_batch_size": m.batch_size + 1},
+    lambda m: {
+        "batching": Batching.TRUNCATED_POISSON,
+        "max_batch_size": m.batch_size,
+        "relation": Relation.ADD_REMOVE,
+        "strong_convexity": 0.0,
+    },
+    lambda m: {  # a small rate and large noise
+        "batching": Batching.POISSON,
+        "dataset_size": 6,
+        "batch_size": 1,
+        "noise_std": 4.5 * m.sensitivity,
+        "relation": Relation.ZERO_OUT,
+        "strong_convexity": 0.0,
+        "diameter": 4 * m.sensitivity,
+    },
+    lambda m: {**_rough(m), "holder": (2.0, 0.5)},
+    _lattice,
+    lambda m: {**_lattice(m), "relation": Relation.ADD_REMOVE},
+)
+
+
+def random_members(m: NoisySGD, random: np.random.Generator) -> list[Construction]:
+    """Return a random member of every registered construction that has one."""
+    found = (next(kind.random(m, random), None) for kind in kinds().values())
+    return [pair for pair in found if pair is not None]
+
+
+def random_pair(m: NoisySGD, random: np.random.Generator) -> Construction:
+    """Return a random member, or a suggested one, of a registered construction."""
+    known = list(kinds().values())
+    for place in random.permutation(len(known)):
+        suggested = list(known[place].suggested(m)) if random.random() < 0.3 else []
+        if suggested:
+            return suggested[int(random.integers(len(suggested)))]
+        pair = next(known[place].random(m, random), None)
+        if pair is not None:
+            return pair
     raise AssertionError(f"no pair for {m}")

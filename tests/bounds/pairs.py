@@ -8,16 +8,9 @@ from typing import ClassVar
 import numpy as np
 
 from audit import Batching, NoisySGD, Relation
-from audit.constructions import (
-    Affine,
-    BiasedWalk,
-    Construction,
-    DriftedWalk,
-    Process,
-    TwoSidedWalk,
-    UpdateMap,
-)
+from audit.constructions import Affine, Construction, Process, UpdateMap
 from audit.constructions.batches import batched_process
+from tests.bounds.grid import random_members
 from tests.choices import RELATIONS
 
 
@@ -72,16 +65,7 @@ def random_mechanism(rng: np.random.Generator, **fixed: object) -> NoisySGD:
 
 
 def admissible_pairs(m: NoisySGD, rng: np.random.Generator) -> list[Construction]:
-    """Return pairs that the mechanism's assumptions allow, in one dimension."""
+    """Return a random member of every construction that has one, and a pair that forgets."""
     assert m.diameter is not None
-    half = m.diameter / 2
-    start = float(rng.uniform(-half, half))
-    curvature = float(min(m.smoothness or 0.0, 1 / half, 1 / float(np.max(m.step_sizes))))
-    pairs: list[Construction] = [BiasedWalk(m, start=start), Forgetting(m, curvature)]
-    if m.relation is Relation.REPLACE_ONE:
-        pairs.append(TwoSidedWalk(m, start=start))
-    if m.dataset_size > 1:
-        filled = m.batch_size if m.batch_size < m.dataset_size else m.batch_size - 1
-        drift = m.step_size * filled / m.batch_size if isinstance(m.step_size, float) else 0.0
-        pairs.append(DriftedWalk(m, drift=float(rng.uniform(-1, 1)) * drift, start=-half))
-    return pairs
+    curvature = float(min(m.smoothness or 0.0, 2 / m.diameter, 1 / float(np.max(m.step_sizes))))
+    return [Forgetting(m, curvature), *random_members(m, rng)]

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit import Batching, NoisySGD, Relation, bounds, exact
-from audit.constructions import BiasedWalk, DriftedWalk, TwoSidedWalk
 from audit.constructions.base import Construction
 from audit.constructions.process import Path, Process, Segment, Step
+from tests.bounds.grid import random_pair
 
 ORDERS = (1.3, 2.0, 8.0)
 
@@ -41,8 +41,8 @@ def pair(mechanism, first, second):
     return exact.curve(HandMade(mechanism, first, second))
 
 
-def random_walks(batching, count, seed, **changes):
-    """Yield (mechanism, walk) with walks that are admissible under convex and other losses."""
+def random_pairs(batching, count, seed, **changes):
+    """Yield (mechanism, pair)."""
     rng = np.random.default_rng(seed)
     for _ in range(count):
         n, b = {
@@ -71,16 +71,7 @@ def random_walks(batching, count, seed, **changes):
                 **changes,
             }
         )
-        start = float(rng.uniform(-0.5, 0.5)) * m.diameter
-        kind = int(rng.integers(3))
-        if kind == 0:
-            yield m, BiasedWalk(m, start=start)
-        elif kind == 1 and m.relation is Relation.REPLACE_ONE:
-            yield m, TwoSidedWalk(m, start=start)
-        else:
-            share = 5 / 6 if batching is Batching.FULL else 1.0
-            drift = float(rng.uniform(-1, 1)) * eta * m.lipschitz * share
-            yield m, DriftedWalk(m, drift=drift, start=start)
+        yield m, random_pair(m, rng)
 
 
 def assert_sound(ids, mechanism, law, *, delta=1e-4, **options):

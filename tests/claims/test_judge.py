@@ -42,6 +42,9 @@ from audit.constructions import (
 from audit.constructions.explicit import Finite, Repeated
 from audit.constructions.explicit_laws import Laplace
 from audit.curves import GaussianCurve, Order
+from audit.curves.brackets import checked
+from audit.exact.law_curve import LawCurve
+from audit.exact.normal_laws import GaussianPairCurve
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
@@ -242,6 +245,70 @@ def test_a_fault_of_ours_is_no_lack_of_a_law(monkeypatch):
     asked.clear()
     with Shared(exhaustive=True) as every:
         assert judge(false, shared=every).verdict is Verdict.REFUTED
+
+
+def inverted(self, delta, order=None):
+    return checked(f"epsilon at delta {delta:g}", (9.0, 8.0), order)
+
+
+def test_a_broken_bracket_is_an_error_of_every_claim(monkeypatch):
+    """Neither refuted nor consistent, though the other order would refute."""
+    m, pair = full(), {"kind": "TwoSidedWalk"}
+    true, false = (claimed(EpsilonDelta(((e, 1e-5),)), m, pair=pair) for e in (200.0, 0.1))
+    sound = GaussianPairCurve.epsilon_bracket
+    assert [judge(claim).verdict for claim in (true, false)] == [
+        Verdict.CONSISTENT,
+        Verdict.REFUTED,
+    ]
+
+    def broken(self, delta, order=None):
+        return (inverted if order is Order.FORWARD else sound)(self, delta, order)
+
+    monkeypatch.setattr(GaussianPairCurve, "epsilon_bracket", broken)
+    for claim in (true, false):
+        judged = judge(claim)
+        assert judged.verdict is Verdict.ERROR
+        assert judged.message.startswith("TwoSidedWalk: ")
+        assert judged.message.endswith("must have 0 <= low <= high, got (9.0, 8.0)")
+        assert "epsilon at delta 1e-05" in judged.message
+
+
+def test_a_broken_bracket_at_one_place_leaves_the_claims_at_others():
+    """Places are computed together; a place that fails is an error of its own claim alone."""
+    m = full(diameter=1.0)
+    sound = LawCurve.epsilon_brackets
+
+    def broken(self, deltas, order):
+        if (deltas == 1e-7).any():
+            inverted(self, 1e-7, order)
+        return sound(self, deltas, order)
+
+    claims = [claimed(EpsilonDelta(((200.0, delta),)), m) for delta in (1e-5, 1e-7)]
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(LawCurve, "epsilon_brackets", broken)
+        verdicts = [judged.verdict for judged in judge_all(claims)]
+    assert verdicts == [Verdict.CONSISTENT, Verdict.ERROR]
+
+
+def test_what_exceeds_a_proven_bound_refutes_nothing(monkeypatch):
+    """A certified number above a sound bound of the catalogue is an error, not a refutation."""
+    m = full()
+    best = bounds.best(m, delta=1e-5)
+    claim = claimed(EpsilonDelta(((best.epsilon * 1.01, 1e-5),)), m)
+    assert judge(claim).verdict is Verdict.CONSISTENT
+    monkeypatch.setattr(
+        GaussianPairCurve,
+        "epsilon_bracket",
+        lambda self, delta, order=None: (1.1 * best.epsilon, 1.2 * best.epsilon),
+    )
+    judged = judge(claim)
+    assert judged.verdict is Verdict.ERROR
+    assert re.fullmatch(
+        r"certified epsilon \S+ at delta 1e-05 of .* in \w+ order exceeds \S+, which \S+ proves: "
+        "one of the two is wrong",
+        judged.message,
+    )
+    assert judged.witness is None
 
 
 def test_the_clearest_refutation_of_a_pair_is_reported():

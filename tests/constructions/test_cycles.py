@@ -167,3 +167,20 @@ def test_zero_out_pushes_one_dataset_only():
     assert [step.maps[0].shift for step in x_prime.paths[0].steps()][-1] == 0.0
     curve = exact.curve(WallPinnedWalk(m, before=-1.0, start=-30.0))
     assert curve.epsilon(1e-5, order=Order.FORWARD) > 0
+
+
+def test_whole_gradients_stay_within_the_lipschitz_constant() -> None:
+    """Without strong convexity nothing says that the curvature is a regulariser's."""
+    m = NoisySGD(
+        steps=2,
+        dataset_size=4,
+        batch_size=2,
+        step_size=0.1,
+        noise_std=3.0,
+        lipschitz=1.0,
+        smoothness=10.0,
+        diameter=0.15,
+        batching=Batching.CYCLIC,
+    )
+    with pytest.raises(Inadmissible, match=r"needs gradients of at most 1 .*, got 1.75$"):
+        CyclicQuadraticPair(m, curvature=10.0, batch_curvature=10.0)

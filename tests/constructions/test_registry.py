@@ -8,6 +8,7 @@ import re
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import numpy as np
 import pytest
 
 import audit
@@ -35,6 +36,7 @@ from audit.constructions import (
     kinds,
     registry,
 )
+from tests.bounds.grid import random_members
 
 M = audit.NoisySGD(
     steps=4,
@@ -87,15 +89,18 @@ PAIRS = [
 ]
 
 
-def test_every_neighbouring_construction_is_registered() -> None:
-    made = [getattr(constructions, name) for name in constructions.__all__]
-    names = {
-        kind.__name__
-        for kind in made
-        if isinstance(kind, type) and issubclass(kind, Construction) and kind is not Construction
-    }
-    assert names == set(kinds())
-    assert {type(pair) for pair in PAIRS} == set(kinds().values())
+def test_every_construction_of_the_package_is_registered() -> None:
+    package = {cls for cls in Construction.__subclasses__() if "audit.co" in cls.__module__}
+    assert package == {cls for cls in kinds().values() if "audit.co" in cls.__module__}
+
+
+def test_members_make_the_round_trip() -> None:
+    random, seen = np.random.default_rng(4), set()
+    for m in (M, HOLDER, CLIPPED, CHANGING):
+        for pair in random_members(m, random):
+            assert decode_pair(json.loads(json.dumps(encode_pair(pair))), m) == pair
+            seen.add(type(pair))
+    assert seen == set(kinds().values())
 
 
 @pytest.mark.parametrize("pair", PAIRS, ids=lambda pair: pair.name)

@@ -12,6 +12,7 @@ from scipy.special import ndtr, ndtri
 from audit import exact
 from audit.constructions.explicit import Densities, Finite, Mixture, Mixtures, Repeated
 from audit.curves import GaussianCurve, Order
+from audit.curves.brackets import BracketError
 from audit.exact import CellCurve, GaussianPairCurve
 from audit.exact.cells import DiscreteLaws, cells, mixture_masses
 from tests.bounds.fmtt18.one_pass import mixed_epsilon, mixed_renyi, one_pass
@@ -22,6 +23,33 @@ ORDERS = tuple(Order)
 
 def normal(mean, std=1.0):
     return Mixture((1.0,), (mean,), (std,))
+
+
+def test_positive_deltas_below_the_range_of_doubles_are_not_zero():
+    """At epsilon 47 delta of two normals at a distance of 1 is 5e-480."""
+    first, second = normal(0.0), normal(1.0)
+    for pair in (
+        Mixtures(first, second),
+        Mixtures(Mixture((0.5, 0.5), (0.0, 0.1), (1, 1)), second),
+    ):
+        low, high = exact.curve(pair).delta_bracket(47.0)
+        assert low == 0 < high < 1e-319
+    bounded = Finite((0.75, 0.25), (0.25, 0.75))
+    assert exact.curve(bounded).delta_bracket(2.0) == (0, 0)
+
+
+@pytest.mark.parametrize("planted", ["cells", "split"])
+def test_a_wrong_side_is_an_error(planted):
+    """A loss .1 too large below, or too small above, puts the lower end above the upper one."""
+    curve = CellCurve(Mixtures(normal(0.0), normal(2.0)))
+    law = curve._fine if planted == "cells" else curve._split
+    sign = 1 if planted == "cells" else -1
+    for cached in ("_forward", "_reverse"):
+        log_p, ratio = getattr(law, cached)
+        law.__dict__[cached] = log_p, ratio + sign * 0.1
+    for ask, at in ((curve.epsilon_bracket, 1e-5), (curve.delta_bracket, 1.0)):
+        with pytest.raises(BracketError, match="must have 0 <= low <= high"):
+            ask(at)
 
 
 @pytest.mark.parametrize("mu", [0.1, 2.0, 12.0])

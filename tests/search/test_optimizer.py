@@ -13,6 +13,7 @@ from audit.constructions import (
     TwoSidedWalk,
 )
 from audit.curves import GaussianCurve
+from audit.curves.brackets import BracketError
 from audit.search import (
     ClaimedEpsilon,
     Epsilon,
@@ -53,6 +54,31 @@ def test_the_certificate_is_the_construction_and_its_law():
     check_admissible(found.construction)
     again = exact.curve(found.construction).epsilon_bracket(DELTA)
     assert again == found.bracket == found.law.epsilon_bracket(DELTA)
+
+
+def test_a_pair_whose_bracket_is_broken_is_skipped(monkeypatch):
+    m = mechanism(1.0, 0.2, 10)
+    ask = Epsilon.bracket
+    left = []
+
+    def broken(self, curve):
+        if isinstance(curve, exact.LawCurve) and len(left) < 2:
+            left.append(curve)
+            raise BracketError("the bracket of epsilon must have 0 <= low <= high, got (2, 1)")
+        return ask(self, curve)
+
+    monkeypatch.setattr(Epsilon, "bracket", broken)
+    found = search(m, 60)
+    assert len(left) == 2
+    assert 0 < found.bracket[0] <= found.bracket[1]
+    left.clear()
+    monkeypatch.setattr(Epsilon, "bracket", lambda self, curve: inverted())
+    with pytest.raises(ValueError, match=r"0 <= low <= high, got \(2, 1\)"):
+        search(m, 10)
+
+
+def inverted():
+    raise BracketError("the bracket of epsilon must have 0 <= low <= high, got (2, 1)")
 
 
 def test_the_same_seed_finds_the_same_pair():

@@ -11,7 +11,7 @@ from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
 from audit.bounds.cl25.cyclic_batches import sequences
 from audit.constructions import QuadraticPair
 from tests.bounds.cl25.settings import figure_1
-from tests.bounds.process_pairs import assert_sound, random_walks
+from tests.bounds.process_pairs import assert_sound, random_pairs
 
 
 def reshuffled(**changes):
@@ -139,9 +139,9 @@ def test_late_places_are_the_worst_and_refusals():
 
 def test_the_entry_is_sound_on_exact_laws_of_fresh_shuffles():
     """Walks with and without drift, both relations, any number of steps."""
-    for m, walk in random_walks(Batching.RESHUFFLED, 25, seed=8):
+    for m, one in random_pairs(Batching.RESHUFFLED, 25, seed=8):
         assert "cl25.corollary_a_3_reshuffled" in bounds.applicable(m)
-        assert_sound(["cl25.corollary_a_3_reshuffled"], m, exact.curve(walk))
+        assert_sound(["cl25.corollary_a_3_reshuffled"], m, exact.curve(one))
 
 
 def test_one_shuffle_is_refused():

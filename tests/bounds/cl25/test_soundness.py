@@ -7,7 +7,7 @@ from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds.cl25 import lemma_3_5
 from audit.constructions import Affine, Mapped, TwoSidedWalk
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
-from tests.bounds.process_pairs import assert_sound, pair, process, random_walks
+from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
 
 
 def test_tracked_distances_hold_for_runs_with_common_noise():
@@ -26,25 +26,25 @@ def test_tracked_distances_hold_for_runs_with_common_noise():
 
 def test_full_batches_are_sound():
     ids = (*FULL_IDS, "cl25.output_perturbation_corrected")
-    for m, walk in random_walks(Batching.FULL, 70, seed=1):
-        assert_sound(ids, m, exact.curve(walk))
+    for m, one in random_pairs(Batching.FULL, 70, seed=1):
+        assert_sound(ids, m, exact.curve(one))
         tight = bounds.evaluate("cl25.theorem_3_1_gaussian", m).epsilon(1e-4)
         assert tight <= bounds.evaluate("cl25.theorem_3_1", m).epsilon(1e-4) + 1e-9
 
 
 @pytest.mark.parametrize("batching", [Batching.CYCLIC, Batching.SHUFFLED])
 def test_cyclic_batches_are_sound(batching):
-    for m, walk in random_walks(batching, 40, seed=2):
+    for m, one in random_pairs(batching, 40, seed=2):
         ids = [
             id for id in ("cl25.theorem_a_1", "cl25.corollary_a_3") if id in bounds.applicable(m)
         ]
         assert len(ids) == (2 if batching is Batching.SHUFFLED else 1)
-        assert_sound(ids, m, exact.curve(walk))
+        assert_sound(ids, m, exact.curve(one))
 
 
 def test_sampled_batches_are_not_violated():
-    for m, walk in random_walks(Batching.WITHOUT_REPLACEMENT, 5, seed=4):
-        assert_sound(["cl25.theorem_3_12_both_orders"], m, exact.curve(walk))
+    for m, one in random_pairs(Batching.WITHOUT_REPLACEMENT, 5, seed=4):
+        assert_sound(["cl25.theorem_3_12_both_orders"], m, exact.curve(one))
 
 
 def test_quadratics_are_sound_in_any_position():

@@ -6,7 +6,7 @@ import pytest
 
 from audit import Batching, Relation, bounds, exact
 from audit.constructions import Affine, Mapped, TwoSidedWalk
-from tests.bounds.process_pairs import assert_sound, pair, process, random_walks
+from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
 from tests.bounds.survey.settings import applying, cyclic, mechanism, poisson, sampled
 from tests.choices import RELATIONS
 
@@ -125,26 +125,26 @@ def test_theorem_vii_1_holds_against_gaussians_from_any_start():
 
 @pytest.mark.parametrize("batching", [Batching.FULL, Batching.CYCLIC, Batching.SHUFFLED])
 def test_walks_are_sound(batching):
-    for m, walk in random_walks(batching, 25, seed=11):
-        assert_sound(applying(m), m, exact.curve(walk))
+    for m, one in random_pairs(batching, 25, seed=11):
+        assert_sound(applying(m), m, exact.curve(one))
 
 
 def test_cyclic_epochs_are_sound():
-    for m, walk in random_walks(Batching.CYCLIC, 25, seed=12, steps=9):
+    for m, one in random_pairs(Batching.CYCLIC, 25, seed=12, steps=9):
         ids = applying(m)
         assert "survey.section_vi_a_corrected" in ids
-        assert_sound(ids, m, exact.curve(walk))
+        assert_sound(ids, m, exact.curve(one))
 
 
 def test_sampled_walks_are_sound():
-    for m, walk in random_walks(Batching.WITHOUT_REPLACEMENT, 20, seed=13):
+    for m, one in random_pairs(Batching.WITHOUT_REPLACEMENT, 20, seed=13):
         assert applying(m) == ["survey.subsampled_rdp_wbk19"]
-        assert_sound(applying(m), m, exact.curve(walk))
+        assert_sound(applying(m), m, exact.curve(one))
     for steps in (1, 6):
         changes = {"relation": Relation.ZERO_OUT, "steps": steps, "noise_std": 1.5}
-        for m, walk in random_walks(Batching.POISSON, 8, seed=14, **changes):
+        for m, one in random_pairs(Batching.POISSON, 8, seed=14, **changes):
             assert len(applying(m)) >= 2
-            assert_sound(applying(m), m, exact.curve(walk))
+            assert_sound(applying(m), m, exact.curve(one))
 
 
 @pytest.mark.parametrize("relation", RELATIONS)

@@ -1,0 +1,215 @@
+"""Suggested and random members: admissible, strongest first, and yielded by every construction."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+import numpy as np
+import pytest
+
+from audit import Batching, Losses, NoisySGD, Relation, Release, exact
+from audit.claims.claim import Claim, EpsilonDelta, Search
+from audit.claims.judge import judge
+from audit.constructions import (
+    Construction,
+    DriftedWalk,
+    HolderPair,
+    Inadmissible,
+    LatticeWalk,
+    Process,
+    TwoSidedWalk,
+    all_kinds,
+    construction,
+    kinds,
+    registry,
+    suggested_members,
+)
+from audit.results import Verdict
+from audit.search import check_admissible, worst_case
+from tests.bounds.grid import any_mechanism, random_members, random_pair
+
+FULL = NoisySGD(
+    steps=6,
+    dataset_size=6,
+    batch_size=6,
+    step_size=0.5,
+    noise_std=0.3,
+    lipschitz=1.0,
+    smoothness=1.5,
+    diameter=2.0,
+)
+LATTICE = NoisySGD(
+    steps=100,
+    dataset_size=6400,
+    batch_size=64,
+    step_size=1.0,
+    noise_std=1 / 128,
+    clip_norm=1.0,
+    convex=False,
+    batching=Batching.WITHOUT_REPLACEMENT,
+    relation=Relation.ADD_REMOVE,
+)
+
+
+def members(kind: type[Construction], m: NoisySGD, random: np.random.Generator) -> Iterator[Any]:
+    yield from kind.suggested(m)
+    for _, member in zip(range(2), kind.random(m, random), strict=False):
+        yield member
+
+
+def silent(known: dict[str, type[Any]]) -> set[str]:
+    """The kinds that yield no suggested or no random members, and do not say why."""
+    random = np.random.default_rng(5)
+    mechanisms = [LATTICE, *(any_mechanism(random) for _ in range(120))]
+    found = set()
+    for name, kind in known.items():
+        if kind.unsuggested:
+            found |= {name} & {k for m in mechanisms for k in kinds() if next(kind.suggested(m), 0)}
+        elif not any(next(kind.suggested(m), None) for m in mechanisms):
+            found.add(name)
+        if issubclass(kind, Construction):
+            some = (next(kind.random(m, random), None) for m in mechanisms)
+            found |= set() if any(some) else {name}
+    return found
+
+
+def test_every_construction_yields_members_or_says_why() -> None:
+    determined = {"AllIterates", "ExponentialMechanism"}  # by mechanisms that release otherwise
+    assert silent({n: k for n, k in all_kinds().items() if n not in determined}) == set()
+    for release, name in zip(
+        (Release.ALL_ITERATES, Release.EXPONENTIAL_MECHANISM), sorted(determined), strict=True
+    ):
+        m = dataclasses.replace(FULL, release=release)
+        assert [pair.name for pair in suggested_members(m)] == [name]
+
+
+def test_a_construction_that_yields_none_is_found() -> None:
+    class Silent(DriftedWalk):
+        @classmethod
+        def suggestions(cls, mechanism: NoisySGD) -> Iterator[dict[str, Any]]:
+            yield from ()
+
+    assert silent({"Silent": Silent}) == {"Silent"}
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_members_are_admissible(seed: int) -> None:
+    random = np.random.default_rng(seed)
+    for m in [LATTICE, *(any_mechanism(random) for _ in range(16))]:
+        for kind in kinds().values():
+            for member in members(kind, m, random):
+                check_admissible(member)
+                assert member.mechanism == m
+
+
+def test_drifts_against_the_record_come_first() -> None:
+    """With the record the others' drift cancels nothing: 1 is worth nothing, -1 4.66."""
+    walks = [walk.drift for walk in DriftedWalk.suggested(LATTICE) if walk.drift]
+    assert walks == [-1.0, 1.0, -0.25, 0.25, -0.5, 0.5]
+    short = dataclasses.replace(LATTICE, steps=10)
+    values = [exact.curve(DriftedWalk(short, drift)).epsilon(1e-6) for drift in walks]
+    assert max(values) == values[0] > 7.8
+    assert values[1] == 0
+
+
+def test_drifts_of_both_laws_alike_are_not_suggested() -> None:
+    """On the whole line, batches that are fixed make a drift a translation."""
+    assert not list(DriftedWalk.suggested(dataclasses.replace(FULL, diameter=None)))
+    stopped = dataclasses.replace(FULL, diameter=None, release=Release.RANDOM_STOP)
+    assert list(DriftedWalk.suggested(stopped))
+
+
+@pytest.mark.parametrize(
+    ("changes", "least"),
+    [
+        ({}, 7.2),
+        ({"steps": 10}, 5.0),
+        ({"steps": 1000}, 13.7),
+        ({"dataset_size": 1600, "batch_size": 16, "noise_std": 1 / 32}, 5.3),
+        ({"relation": Relation.REPLACE_ONE}, 7.0),
+        ({"relation": Relation.REPLACE_ONE, "batching": Batching.CYCLIC}, 25.8),
+    ],
+)
+def test_the_first_lattices_are_strong(changes: dict[str, Any], least: float) -> None:
+    m = dataclasses.replace(LATTICE, **changes)
+    best = max(exact.curve(pair).epsilon_bracket(1e-6)[0] for pair in LatticeWalk.suggested(m))
+    assert best > least
+
+
+def test_the_judge_refutes_a_claim_by_a_lattice() -> None:
+    """With the default budget; nothing else that is tried certifies as much."""
+    claim = Claim(id="a", mechanism=LATTICE, statement=EpsilonDelta(((5.5, 1e-6),)))
+    judged = judge(claim)
+    assert judged.verdict is Verdict.REFUTED
+    assert (judged.pair or "").startswith("LatticeWalk")
+    true = Claim(id="a", mechanism=LATTICE, statement=EpsilonDelta(((8.0, 1e-6),)))
+    assert judge(true).verdict is Verdict.CONSISTENT
+
+
+def test_the_kinds_take_turns() -> None:
+    names = [pair.name for pair in suggested_members(FULL)]
+    assert names[:3] == ["TwoSidedWalk", "DriftedWalk", "ResetWalk"]
+    assert len(names) > 10
+
+
+def test_pairs_that_no_witness_describes_are_not_tried() -> None:
+    m = NoisySGD(
+        steps=3,
+        dataset_size=5,
+        batch_size=5,
+        step_size=0.1,
+        noise_std=2.0,
+        lipschitz=2.0,
+        holder=(1.6, 1 / 3),
+        diameter=1.0,
+    )
+    assert list(HolderPair.suggested(m))
+    statement = EpsilonDelta(((9.0, 1e-6),))
+    found = judge(Claim(id="a", mechanism=m, statement=statement, search=Search(evaluations=0)))
+    assert found.pairs_tried < len(list(suggested_members(m)))
+
+
+def test_a_construction_from_outside_is_picked_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(registry, "_KINDS", dict(registry._KINDS))
+
+    @construction
+    @dataclass(frozen=True)
+    class OutsideWalk(Construction):
+        """The two-sided walk, from a start that is drawn."""
+
+        start: float = field(
+            default=0.0, metadata={"draw": lambda m, rng: float(rng.uniform(-0.5, 0.5))}
+        )
+        citation: ClassVar[str] = "a test"
+
+        def processes(self) -> tuple[Process, Process]:
+            return TwoSidedWalk(self.mechanism, self.start).processes()
+
+    random = np.random.default_rng(1)
+    assert OutsideWalk(FULL) in list(suggested_members(FULL))
+    assert "OutsideWalk" in {pair.name for pair in random_members(FULL, random)}
+    assert "OutsideWalk" in {random_pair(FULL, random).name for _ in range(60)}
+    # the judge tries it before other walks, and the search keeps it: none is stronger here
+    m = dataclasses.replace(FULL, diameter=None)
+    claim = Claim(id="a", mechanism=m, statement=EpsilonDelta(((1.0, 1e-6),)))
+    assert judge(claim).pair == "OutsideWalk"
+    assert worst_case(m, delta=1e-6, evaluations=1, seed=0).construction.name == "OutsideWalk"
+    # none for losses that it does not cover
+    stopped = dataclasses.replace(FULL, batching=Batching.RESHUFFLED, batch_size=2)
+    assert "OutsideWalk" not in {pair.name for pair in suggested_members(stopped)}
+
+
+def test_members_of_losses_that_change() -> None:
+    m = dataclasses.replace(FULL, losses=Losses.CHANGING)
+    assert "ChangingPair" in {pair.name for pair in suggested_members(m)}
+    assert "ChangingPair" not in {pair.name for pair in suggested_members(FULL)}
+
+
+def test_random_members_end_where_none_is_admissible() -> None:
+    curved = dataclasses.replace(FULL, strong_convexity=0.5)
+    assert list(DriftedWalk.random(curved, np.random.default_rng(0))) == []
+    with pytest.raises(Inadmissible, match=r"^DriftedWalk needs strong_convexity = 0"):
+        DriftedWalk(curved)
