@@ -44,6 +44,8 @@ def run(folder: Path, *words: str, **variables: str) -> subprocess.CompletedProc
             "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1",
             "OPENBLAS_NUM_THREADS": "1",
             "COLUMNS": "160",
+            # kernels that other tests keep name the modules of the package by its first name
+            "AUDIT_SHARE_KERNELS": "",
             **variables,
         },
         capture_output=True,

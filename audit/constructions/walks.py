@@ -278,10 +278,15 @@ class DriftedWalk(Construction):
         The other records push against the record first: in batches drawn at random its presence
         then shows most. Only where X' holds its mirror image does the sign not matter.
         """
-        m = mechanism
+        drifts = cls._suggested_drifts(mechanism)
+        yield from itertools.islice(drifts, 1)
+        if mechanism.relation is Relation.ADD_REMOVE:  # no other walk is admissible
+            yield from ({"drift": 0.0, "start": start} for start in suggested_starts(mechanism))
+        yield from drifts
+
+    @staticmethod
+    def _suggested_drifts(m: NoisySGD) -> Iterator[dict[str, Any]]:
         low, high = others_range(m)
-        if m.relation is Relation.ADD_REMOVE:  # no other walk is admissible
-            yield from ({"drift": 0.0, "start": start} for start in suggested_starts(m))
         if m.dataset_size == 1 or not math.isfinite(high):
             return
         scale = _drift_per_gradient(m)

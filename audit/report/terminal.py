@@ -53,7 +53,8 @@ class Rows:
             console = Console(width=140)  # a file or a pipe has no width of its own
         self._console, self._title, self._begun = console, title, False
         self._setting = max(map(len, ("setting", *settings)))
-        self._claim = max(map(len, ("claimed by", *claims)))
+        # bounds that the catalogue proves may come besides
+        self._claim = max(map(len, ("own.adaptive_shifts", *claims)))
 
     def add(self, setting: SettingResult) -> None:
         """Print the rows of a setting; a study has none."""

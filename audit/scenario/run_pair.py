@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -86,7 +87,7 @@ def run_pair(setting: PairSetting, context: RunContext) -> PairResult:
         setting.pair, steps, threads, progress.stage(f"{setting.name}: exact laws")
     )
     curve = curves[steps.index(mechanism.steps)]
-    evaluated = evaluated_bounds(mechanism, context.bounds)
+    evaluated = evaluated_bounds(mechanism, with_best(mechanism, context.bounds, setting.deltas))
     others = [(pair, exact.curve(pair, threads=threads)) for pair in setting.other_pairs]
     pairs = [(setting.pair, curve), *others]
     compared = [_at_deltas(*one, setting.deltas) for one in pairs]
@@ -251,6 +252,17 @@ def evaluated_bounds(mechanism: NoisySGD, names: Sequence[str]) -> tuple[Evaluat
         except bounds.NotApplicable as reason:
             evaluated.append(EvaluatedBound(entry, None, str(reason)))
     return tuple(evaluated)
+
+
+def with_best(
+    mechanism: NoisySGD, names: Sequence[str], deltas: Sequence[float]
+) -> tuple[str, ...]:
+    """Return names of bounds and, after them, the tightest that the catalogue proves per delta."""
+    best = []
+    for delta in deltas:
+        with contextlib.suppress(bounds.NotApplicable):
+            best.append(bounds.best(mechanism, delta=delta).id)
+    return tuple(dict.fromkeys([*names, *best]))
 
 
 def at_delta(

@@ -93,6 +93,22 @@ def _lattice(m: NoisySGD) -> dict[str, Any]:
     }
 
 
+def _large_noise(batching: Batching) -> dict[str, Any]:
+    """Return choices at a small rate, for which bounds in closed form hold."""
+    return {
+        "batching": batching,
+        "dataset_size": 6,
+        "batch_size": 1,
+        "noise_std": 9.0,
+        "diameter": 10.0,
+        "relation": Relation.ZERO_OUT,
+        "strong_convexity": 0.0,
+        "lipschitz": 1.0,
+        "gradient_sensitivity": None,
+        "clip_norm": None,
+    }
+
+
 def _rough(m: NoisySGD) -> dict[str, Any]:
     return {"convex": False, "smoothness": None, "strong_convexity": 0.0}
 
@@ -120,15 +136,8 @@ VARIANTS: tuple[Callable[[NoisySGD], dict[str, Any]], ...] = (
         "relation": Relation.ADD_REMOVE,
         "strong_convexity": 0.0,
     },
-    lambda m: {  # a small rate and large noise
-        "batching": Batching.POISSON,
-        "dataset_size": 6,
-        "batch_size": 1,
-        "noise_std": 4.5 * m.sensitivity,
-        "relation": Relation.ZERO_OUT,
-        "strong_convexity": 0.0,
-        "diameter": 4 * m.sensitivity,
-    },
+    lambda m: _large_noise(Batching.POISSON),
+    lambda m: _large_noise(Batching.WITHOUT_REPLACEMENT),
     lambda m: {**_rough(m), "holder": (2.0, 0.5)},
     _lattice,
     lambda m: {**_lattice(m), "relation": Relation.ADD_REMOVE},

@@ -10,7 +10,7 @@ import audit
 from audit.constructions import BiasedWalk, Construction, TwoSidedWalk
 from audit.exact import curve
 from audit.results import EpsilonAgainstSteps
-from audit.scenario.run_pair import epsilon_against_steps
+from audit.scenario.run_pair import epsilon_against_steps, with_best
 
 from .small import mechanism
 
@@ -50,3 +50,30 @@ def test_the_burn_in_time_names_its_theorem(
 )
 def test_no_burn_in_time_where_theorem_3_1_does_not_apply(changes: dict[str, Any]) -> None:
     assert shown(TwoSidedWalk(mechanism(steps=3, **changes))).burn_in is None
+
+
+def test_the_tightest_proven_bound_comes_beside_the_listed_ones() -> None:
+    """With the constants of Altschuler and Talwar no listed bound is near the exact value."""
+    m = audit.NoisySGD(
+        steps=7500,
+        dataset_size=100,
+        batch_size=10,
+        step_size=0.01,
+        noise_std=0.0365,
+        lipschitz=1.0,
+        gradient_sensitivity=1.0,
+        smoothness=1.0,
+        diameter=1.0,
+        batching=audit.Batching.WITHOUT_REPLACEMENT,
+    )
+    listed = "bsa24.theorem_4_8"
+    (first, best) = with_best(m, [listed], [1e-5])
+    found = audit.bounds.best(m, delta=1e-5)
+    assert (first, best) == (listed, found.id)
+    exact = curve(BiasedWalk(m)).epsilon_bracket(1e-5)[0]
+    values = [float(audit.bounds.evaluate(id, m).epsilon(1e-5)) for id in (best, listed)]
+    assert exact <= values[0] < values[1]
+    # a listed bound that is the tightest stands once; where no bound applies, none comes besides
+    assert with_best(m, [found.id], [1e-5, 1e-5]) == (found.id,)
+    nothing = mechanism(convex=False, relation=audit.Relation.ADD_REMOVE, smoothness=None)
+    assert listed in with_best(nothing, [listed], [1e-5])
