@@ -179,7 +179,11 @@ class PanelFile:
         reference = f"{__name__}:loaded"
         try:
             with self._workers.function(
-                reference, task=f"{__name__}:answer", limits=self._limits, name=self.path.name
+                reference,
+                task=f"{__name__}:answer",
+                limits=self._limits,
+                name=self.path.name,
+                keep=True,
             ) as call:
                 yield functools.partial(call, str(self.path.resolve()))
         except UserCodeError as error:

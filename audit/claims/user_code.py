@@ -64,7 +64,7 @@ def claimed_function(
 
         def asked(at: float) -> float:
             try:
-                return float(function(target, plain, is_mechanism, at))
+                return number_of(function(target, plain, is_mechanism, at), target)
             except UserCodeError as error:
                 raise UserCodeError(tidy(f"{error}, at {argument} {at:g}")) from None
 

@@ -44,9 +44,7 @@ class Answers:
             return {"error": f"{self._reference} returned a value that is not plain data: {kind}"}
         return {"value": value}
 
-    def _begin(
-        self, module: str, task: str, name: str, folders: Sequence[str], path: object
-    ) -> None:
+    def _begin(self, module: str, task: str, name: str, folders: Sequence[str]) -> None:
         where, _, function = task.partition(":")
         self._task = getattr(importlib.import_module(where), function)
         import_module(module, name=name, folders=[Path(folder) for folder in folders])

@@ -1,21 +1,25 @@
-"""The program of a worker: a keeper process and the child process that calls user functions.
+"""The program of a worker: a supervisor, a prepared process, and its forks that call user code.
 
 This file is run by its path and starts with the standard library alone: `main` forks while the
 process is small, has one thread and has imported no user code.
 
-The keeper never runs user code. It watches the memory of the child and of all processes that the
-child starts, kills them all when the process that requested the worker is gone, and reports how
-the child ended. On Linux it adopts orphaned descendants; elsewhere it kills only the process
-group, and memory is not limited.
+The supervisor never runs user code. It watches the memory of all its descendants, kills them all
+when the process that requested the worker is gone, and reports how the prepared process ended. On
+Linux orphaned descendants are adopted; elsewhere the supervisor kills only the process group, and
+memory is not limited.
 
-The socket carries one line of JSON per message. The child answers requests:
+The prepared process imports the package and no user code. For each socket that it receives it forks
+a process that answers there, waits until that has ended, kills what it left behind, and reports how
+it ended. So every user of a worker meets a new process, at the cost of a fork.
 
-- ``{"path": [...], "answers": ..., "module": ..., "task": ...}``, first: import these modules;
-- ``{"reference": ...}``: find the user's function;
-- ``{"arguments": [...]}``: return ``task(function, *arguments)``;
+A socket carries one line of JSON per message. The fork answers requests:
 
-with ``{"value": ...}`` or ``{"error": text}``. The last message of the keeper is
-``{"ended": ...}``.
+- ``{"number": n, "module": ..., "task": ...}``, first: import these modules;
+- ``{"number": n, "reference": ...}``: find the user's function;
+- ``{"number": n, "arguments": [...]}``: return ``task(function, *arguments)``;
+
+with ``{"number": n, "value": ...}`` or ``{"number": n, "error": text}``. The other processes write
+``{"ended": ...}``, to the socket that they were started with.
 """
 
 from __future__ import annotations
@@ -36,29 +40,32 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-_EACH = 0.02  # seconds between two checks by the keeper
+_EACH = 0.02  # seconds between two checks by the supervisor
 _WATCHED = 0.05  # seconds between two checks of the memory
-_PATIENCE = 2.0  # seconds to wait for killed processes to disappear
+_KILL_WITHIN = 2.0  # seconds to wait for killed processes to disappear
 _PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
 
 
 def main(arguments: list[str]) -> None:
-    """Fork into keeper and child; ``arguments`` are the socket, the parent's id and the bytes."""
+    """Fork into supervisor and prepared process.
+
+    ``arguments`` are the socket, the parent's id and the bytes of memory.
+    """
     descriptor, parent, memory = (int(word) for word in arguments)
     connection = socket.socket(fileno=descriptor)
     _prctl(_CHILD_SUBREAPER)
-    keeper = os.getpid()
+    supervisor = os.getpid()
     child = os.fork()
     if child == 0:
-        end_with_parent(keeper)
-        _serve(connection)
+        end_with_parent(supervisor)
+        _fork_for_each(connection)
         os._exit(0)
-    ended = _keep(child, parent, memory)
+    ended = _supervise(child, parent, memory)
     _end_all()
     with contextlib.suppress(OSError):
         connection.settimeout(1.0)
         connection.sendall(b"\n" + _line({"ended": ended}))
-    # kills the keeper too, and the rest of the group where descendants are not listed
+    # kills the supervisor too, and the rest of the group where descendants are not listed
     os.killpg(0, signal.SIGKILL)
 
 
@@ -78,11 +85,11 @@ def _prctl(option: int, value: int = 1) -> None:
         ctypes.CDLL(None).prctl(option, value, 0, 0, 0)
 
 
-# the keeper
+# the supervisor
 
 
-def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
-    """Return how the child ended: its exit status, a signal, or the memory that it used."""
+def _supervise(child: int, parent: int, memory: int) -> dict[str, int]:
+    """Return how the child ended: its exit status, a signal, or the memory that was used."""
     stopped = []
 
     def stop(number: int, frame: FrameType | None) -> None:
@@ -95,8 +102,7 @@ def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
         with contextlib.suppress(ChildProcessError):
             found, status = os.waitpid(-1, os.WNOHANG)
             if found == child:
-                code = os.waitstatus_to_exitcode(status)
-                return {"signal": -code} if code < 0 else {"status": code}
+                return _how(status)
         if time.monotonic() - looked > _WATCHED:
             looked = time.monotonic()
             taken = _memory(memory)
@@ -104,6 +110,11 @@ def _keep(child: int, parent: int, memory: int) -> dict[str, int]:
                 return {"memory": taken}
         time.sleep(_EACH)
     return {"status": 0}
+
+
+def _how(status: int) -> dict[str, int]:
+    code = os.waitstatus_to_exitcode(status)
+    return {"signal": -code} if code < 0 else {"status": code}
 
 
 def _memory(limit: int) -> int:
@@ -149,8 +160,8 @@ def _descendants(process: int) -> Iterator[int]:
 
 
 def _end_all() -> None:
-    """Kill all descendants of the keeper, including those started in the meantime."""
-    until = time.monotonic() + _PATIENCE
+    """Kill all descendants of this process, including those started in the meantime."""
+    until = time.monotonic() + _KILL_WITHIN
     while time.monotonic() < until:
         for process in _descendants(os.getpid()):
             with contextlib.suppress(OSError):
@@ -163,20 +174,53 @@ def _end_all() -> None:
         time.sleep(0.001)
 
 
-# the child, which calls user functions
+# the prepared process
 
 
-def _serve(connection: socket.socket) -> None:
+def _fork_for_each(control: socket.socket) -> None:
+    """Fork for each socket that comes with ``{"path": [...], "modules": [...]}``.
+
+    The modules are the package's: the one that answers, then the one of the task.
+    """
     os.dup2(2, 1)  # standard output carries no results
     sys.argv = [""]
+    _prctl(_CHILD_SUBREAPER)
+    answers: Any = None
     own = os.getpid()
-    answer: Callable[[dict[str, Any]], Any] | None = None
+    while True:
+        line = b""
+        descriptors: list[int] = []
+        while not line.endswith(b"\n"):
+            received, found, _, _ = socket.recv_fds(control, 1 << 16, 1)
+            if not received:
+                return
+            line, descriptors = line + received, [*descriptors, *found]
+        request = loads(line)
+        if answers is None:
+            sys.path[:] = request["path"]
+        # the package's name is not audit where another module has that name
+        answers, *_ = (import_module(module) for module in request["modules"])
+        (descriptor,) = descriptors
+        child = os.fork()
+        if child == 0:
+            end_with_parent(own)
+            control.close()
+            _serve(socket.socket(fileno=descriptor), answers.Answers().answer)
+            os._exit(0)
+        os.close(descriptor)
+        _, status = os.waitpid(child, 0)
+        _end_all()
+        control.sendall(_line({"ended": _how(status)}))
+
+
+# its forks, which call user functions
+
+
+def _serve(connection: socket.socket, answer: Callable[[dict[str, Any]], Any]) -> None:
+    own = os.getpid()
     for line in connection.makefile("rb"):
         request = loads(line)
-        if answer is None:
-            sys.path[:] = request["path"]
-            # the package's name is not audit where another module has that name
-            answer = import_module(request.pop("answers")).Answers().answer
+        number = request.pop("number")
         reply = answer(request)
         if os.getpid() != own:  # a fork made by the user function has returned
             os._exit(0)
@@ -184,7 +228,7 @@ def _serve(connection: socket.socket) -> None:
             with contextlib.suppress(BaseException):
                 stream.flush()
         try:
-            connection.sendall(_line(reply))
+            connection.sendall(_line({"number": number, **reply}))
         except OSError:  # the function closed the socket
             os._exit(1)
 

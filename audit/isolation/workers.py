@@ -1,4 +1,4 @@
-"""Worker processes that run user functions: one process per module, reused between calls."""
+"""Worker processes that run user functions, each in a process of its own."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _GIGABYTE = 1e9
 _IDLE = 8  # idle workers kept for later calls
 _SLICE = 0.1  # seconds between two checks of a silent worker
 _LONGEST = 2**20  # bytes of a reply
-_PATIENCE = 3.0  # seconds for a keeper to kill its processes
+_KILL_AFTER_S = 3.0  # for a supervisor to kill its processes
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,14 +65,21 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class _Place:
+    """Where a worker looks for modules, and its limit on memory."""
+
+    path: tuple[str, ...]
+    folder: str
+    gigabytes: float
+
+
+@dataclass(frozen=True)
 class _Kind:
     """The properties that two interchangeable workers have in common."""
 
     module: str
     task: str
-    path: tuple[str, ...]
-    folder: str
-    gigabytes: float
+    place: _Place
 
 
 class _Ended(Exception):
@@ -82,12 +89,15 @@ class _Ended(Exception):
 class Workers:
     """Worker processes for user functions; a context manager.
 
-    A module gets a process when one of its functions is first called, and keeps it; simultaneous
-    calls get a process each. Arguments and results cross the process boundary as JSON. Nothing that
-    a user function does affects the calling process: neither its output (standard output is
-    redirected to standard error), nor its patches, exceptions, memory leaks or crashes. A process
-    that exceeded a limit or died is not used again. Workers end with `close`, and also when the
+    Every context of `function` has a process of its own, which ends with it, so that no function
+    meets what another one has left behind; with ``keep`` a module keeps its process. Arguments and
+    results cross the process boundary as JSON. Nothing that a user function does affects the
+    calling process: neither its output (standard output is redirected to standard error), nor its
+    patches, exceptions, memory leaks or crashes. Workers end with `close`, and also when the
     calling process ends for any reason.
+
+    This keeps accidents away, not attackers: code that runs as the same user can do much. Run
+    strangers' code in a container.
 
     Parameters
     ----------
@@ -105,7 +115,7 @@ class Workers:
         self._folders = [str(folder.resolve()) for folder in folders]
         self._environment = {**(environment or {})}
         self._lock = threading.Lock()
-        self._idle: list[_Worker] = []
+        self._idle: list[_Worker] = []  # with a process of some module, or without any
         self._all: set[_Worker] = set()
         self._failed: dict[_Kind, str] = {}
         self._closed = False
@@ -130,7 +140,13 @@ class Workers:
 
     @contextlib.contextmanager
     def function(
-        self, reference: str, *, task: str, limits: Limits, name: str = "function"
+        self,
+        reference: str,
+        *,
+        task: str,
+        limits: Limits,
+        name: str = "function",
+        keep: bool = False,
     ) -> Iterator[Callable[..., Any]]:
         """Provide a function that runs a user function in a worker; a context manager.
 
@@ -145,6 +161,9 @@ class Workers:
             Limits on time and memory.
         name : str, optional
             Name of ``reference`` in error messages.
+        keep : bool, default: False
+            Whether to keep the process for later contexts of the same module, which find the state
+            that its functions leave. For modules that are slow to import.
 
         Yields
         ------
@@ -158,7 +177,7 @@ class Workers:
             function raises, hangs, exits, crashes its process or exceeds its memory limit.
         """
         kind = self._kind(reference, task, limits)
-        worker = self._taken(kind, reference, limits, name)
+        worker = self._taken(kind, reference, limits, name, new=not keep)
         left = limits.seconds
 
         def call(*arguments: Any) -> Any:
@@ -183,11 +202,11 @@ class Workers:
         try:
             yield call
         finally:
-            self._returned(worker)
+            self._returned(worker, keep=keep)
 
     def _kind(self, reference: str, task: str, limits: Limits) -> _Kind:
         module = reference.partition(":")[0]
-        return _Kind(module, task, tuple(sys.path), os.getcwd(), limits.gigabytes)
+        return _Kind(module, task, _Place(tuple(sys.path), os.getcwd(), limits.gigabytes))
 
     def _taken(
         self, kind: _Kind, reference: str, limits: Limits, name: str, *, new: bool = False
@@ -197,17 +216,19 @@ class Workers:
             if kind in self._failed:
                 raise UserCodeError(self._failed[kind])
             same = [w for w in self._idle if w.kind == kind and w.idle and not new]
-            worker = same[-1] if same else None
+            free = [w for w in self._idle if w.kind is None and w.place == kind.place and w.idle]
+            found = [*free[-1:], *same[-1:]]
+            worker = found[-1] if found else None
             if worker is not None:
                 self._idle.remove(worker)
-        begun = worker is not None
-        worker = worker or self._started(kind)
+        worker = worker or self._started(kind.place)
+        begun = worker.kind is not None
         seconds = limits.import_seconds
         try:
             if not begun:
+                worker.begin(kind)
                 asked = {"folders": self._folders, "module": kind.module, "task": kind.task}
-                ours = {"path": kind.path, "answers": f"{__package__}.answers"}
-                worker.answer({**ours, **asked, "name": name}, seconds)
+                worker.answer({**asked, "name": name}, seconds)
                 begun = True
             worker.answer({"reference": reference, "name": name}, seconds)
         except (TimeoutError, _Ended, UserCodeError) as error:
@@ -218,15 +239,15 @@ class Workers:
                 text = f"{kind.module} cannot be imported: it {reason}"
             if not begun:
                 self._failed[kind] = text  # later calls fail at once
-            self._returned(worker)
+            self._returned(worker, keep=begun and not new)
             raise UserCodeError(text) from None
         except BaseException:
             self._discarded(worker)
             raise
         return worker
 
-    def _started(self, kind: _Kind) -> _Worker:
-        worker = _Worker(kind, self._environment)
+    def _started(self, place: _Place) -> _Worker:
+        worker = _Worker(place, self._environment)
         with self._lock:
             self._all.add(worker)
             closed = self._closed
@@ -235,9 +256,9 @@ class Workers:
             raise RuntimeError("workers are closed")
         return worker
 
-    def _returned(self, worker: _Worker) -> None:
-        """Keep a worker for the next call if it is still usable."""
-        if not worker.idle:
+    def _returned(self, worker: _Worker, *, keep: bool) -> None:
+        """Keep a worker for the next context if it is still usable."""
+        if not (worker.idle if keep else worker.finish()):
             self._discarded(worker)
             return
         worker.used = True
@@ -257,17 +278,20 @@ class Workers:
 
 
 class _Worker:
-    """One worker process and the socket to it."""
+    """One worker: its supervisor, and the socket of the process that calls user functions."""
 
-    def __init__(self, kind: _Kind, environment: Mapping[str, str]) -> None:
-        self.kind = kind
+    def __init__(self, place: _Place, environment: Mapping[str, str]) -> None:
+        self.place = place
+        self.kind: _Kind | None = None  # of the process that is there, if any
         self.used = False
         self._busy = False
-        self._received = b""
-        self._socket, theirs = socket.socketpair()
-        words = [str(theirs.fileno()), str(os.getpid()), str(int(kind.gigabytes * _GIGABYTE))]
+        self._number = 0
+        self._received: dict[socket.socket, bytes] = {}
+        self._control, theirs = socket.socketpair()
+        self._socket: socket.socket | None = None
+        words = [str(theirs.fileno()), str(os.getpid()), str(int(place.gigabytes * _GIGABYTE))]
         try:
-            self._keeper = subprocess.Popen(
+            self._supervisor = subprocess.Popen(
                 # -P: do not search the folder of this file for modules
                 [sys.executable, "-P", str(Path(process.__file__)), *words],
                 stdin=subprocess.DEVNULL,
@@ -276,19 +300,48 @@ class _Worker:
                 start_new_session=True,  # Ctrl-C is handled by this process only
             )
         except BaseException:
-            self._socket.close()
+            self._control.close()
             raise
         finally:
             theirs.close()
 
+    def begin(self, kind: _Kind) -> None:
+        """Have a new process for functions of a module."""
+        self.kind, self.used = kind, False
+        self._socket, theirs = socket.socketpair()
+        modules = [f"{__package__}.answers", kind.task.partition(":")[0]]
+        request = {"path": kind.place.path, "modules": modules}
+        try:
+            line = json.dumps(request).encode() + b"\n"
+            socket.send_fds(self._control, [line], [theirs.fileno()])
+        except OSError:
+            raise _Ended("ended its process") from None
+        finally:
+            theirs.close()
+
+    def finish(self) -> bool:
+        """End the process that calls user functions, and return whether there can be another."""
+        if self._socket is not None:
+            self._socket.close()
+            self._received.pop(self._socket, None)
+        self._socket = self.kind = None
+        if self._busy or self._supervisor.poll() is not None:
+            return False
+        try:
+            ended = json.loads(self._line(self._control, time.monotonic() + _KILL_AFTER_S))
+        except (_Ended, TimeoutError, ValueError):
+            return False
+        return isinstance(ended, dict) and "memory" not in ended.get("ended", {"memory": 0})
+
     @property
     def idle(self) -> bool:
-        """Whether the process can take a request and has sent nothing unrequested."""
-        alive = self._keeper.poll() is None and self._socket.fileno() >= 0
-        silent = alive and not select.select([self._socket], [], [], 0)[0]
-        return silent and not self._busy and not self._received
+        """Whether the worker can take a request and has sent nothing unrequested."""
+        if self._supervisor.poll() is not None or self._control.fileno() < 0 or self._busy:
+            return False
+        sockets = [one for one in (self._control, self._socket) if one is not None]
+        return not select.select(sockets, [], [], 0)[0] and not any(self._received.values())
 
-    def answer(self, request: Any, seconds: float) -> Any:
+    def answer(self, request: Mapping[str, Any], seconds: float) -> Any:
         """Send a request and return the answer.
 
         Raises
@@ -296,15 +349,18 @@ class _Worker:
         TimeoutError
             If there is no answer in time.
         _Ended
-            If the process ended before it answered.
+            If the process ended before it answered, or sent something else.
         UserCodeError
             If the answer is an error.
         """
+        assert self._socket is not None
         until = time.monotonic() + seconds
         self._busy = True  # until it has answered
+        self._number += 1
         try:
             self._socket.settimeout(max(seconds, 1e-3))
-            self._socket.sendall(json.dumps(request).encode() + b"\n")
+            numbered = {"number": self._number, **request}
+            self._socket.sendall(json.dumps(numbered).encode() + b"\n")
             reply = self._reply(until)
         except OSError as error:
             if isinstance(error, TimeoutError):
@@ -316,62 +372,80 @@ class _Worker:
         return reply.get("value")
 
     def _reply(self, until: float) -> dict[str, Any]:
-        while True:
-            line = self._line(until)
-            if not line:
-                continue
-            try:
-                reply = json.loads(line)
-                ended = reply.get("ended")
-            except (ValueError, AttributeError, RecursionError):
-                raise _Ended("sent an invalid answer") from None
-            if ended is not None:
-                raise _Ended(self._how(ended))
-            found: dict[str, Any] = reply
-            return found
+        """Return the answer to the last request; anything else on the socket is refused."""
+        assert self._socket is not None
+        try:
+            reply = json.loads(self._line(self._socket, until))
+            if reply["number"] != self._number or isinstance(reply["number"], bool):
+                raise ValueError
+        except (ValueError, TypeError, LookupError, RecursionError):
+            raise _Ended("sent an invalid answer") from None
+        found: dict[str, Any] = reply
+        return found
 
-    def _line(self, until: float) -> bytes:
-        """Return the next line that the worker sends."""
-        while b"\n" not in self._received:
+    def _line(self, connection: socket.socket, until: float) -> bytes:
+        """Return the next line on a socket."""
+        received = self._received.get(connection, b"")
+        while b"\n" not in received:
             left = until - time.monotonic()
             if left <= 0:
                 raise TimeoutError
-            if len(self._received) > _LONGEST:
+            if len(received) > _LONGEST:
                 raise _Ended("sent an invalid answer")
-            gone = self._keeper.poll()  # checked before the last read
-            self._socket.settimeout(min(left, _SLICE))
+            gone = self._supervisor.poll()  # checked before the last read
+            connection.settimeout(min(left, _SLICE))
             try:
-                received = self._socket.recv(1 << 16)
+                more = connection.recv(1 << 16)
             except TimeoutError:
                 if gone is not None:
                     raise _Ended(self._how({"signal": max(-gone, 0)})) from None
+                if connection is not self._control and select.select([self._control], [], [], 0)[0]:
+                    raise _Ended(self._ended()) from None
                 continue
-            if not received:
-                gone = self._keeper.wait(_PATIENCE)
-                raise _Ended(self._how({"signal": max(-gone, 0)}))
-            self._received += received
-        line, _, self._received = self._received.partition(b"\n")
+            if not more:
+                raise _Ended(self._ended() if connection is not self._control else self._gone())
+            received += more
+            self._received[connection] = received
+        line, _, self._received[connection] = received.partition(b"\n")
         return line
 
+    def _ended(self) -> str:
+        """Describe how the process that calls user functions ended, as the others report."""
+        until = time.monotonic() + _KILL_AFTER_S
+        try:
+            while not (line := self._line(self._control, until)):
+                pass
+            return self._how(json.loads(line)["ended"])
+        except (_Ended, TimeoutError, ValueError, LookupError, TypeError) as error:
+            return str(error) if isinstance(error, _Ended) else self._gone()
+
+    def _gone(self) -> str:
+        try:
+            return self._how({"signal": max(-self._supervisor.wait(_KILL_AFTER_S), 0)})
+        except subprocess.TimeoutExpired:
+            return "ended its process"
+
     def signal(self) -> None:
-        """Ask the keeper to end."""
+        """Ask the supervisor to end."""
         with contextlib.suppress(OSError):
-            self._keeper.terminate()
+            self._supervisor.terminate()
 
     def end(self) -> None:
-        """Wait until the keeper has ended; kill its process group if it does not."""
+        """Wait until the supervisor has ended; kill its process group if it does not."""
         with contextlib.suppress(subprocess.TimeoutExpired):
-            self._keeper.wait(_PATIENCE)
+            self._supervisor.wait(_KILL_AFTER_S)
         with contextlib.suppress(OSError):
-            os.killpg(self._keeper.pid, signal.SIGKILL)
-        self._keeper.wait()
-        self._socket.close()
+            os.killpg(self._supervisor.pid, signal.SIGKILL)
+        self._supervisor.wait()
+        for one in (self._control, self._socket):
+            if one is not None:
+                one.close()
 
     def _how(self, ended: dict[str, int]) -> str:
         """Describe how the process ended."""
         if "memory" in ended:
             taken = ended["memory"] / _GIGABYTE
-            limit = self.kind.gigabytes
+            limit = self.place.gigabytes
             return f"needed {taken:.3g} GB of memory, more than its limit of {limit:g} GB"
         number = ended.get("signal", 0)
         if number:

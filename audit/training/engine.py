@@ -139,7 +139,9 @@ class _Training:
         )
         with (
             self.processes.one() as workers,
-            workers.function(design.train, task=_TASK, limits=limits, name="train") as function,
+            workers.function(
+                design.train, task=_TASK, limits=limits, name="train", keep=True
+            ) as function,
         ):
             return function(question, design.train, *arguments)
 

@@ -26,8 +26,11 @@ def workers() -> Iterator[Workers]:
         yield made
 
 
-def called(workers: Workers, name: str, *arguments: Any, limits: Limits = LIMITS) -> Any:
-    with workers.function(f"{NASTY}:{name}", task=f"{NASTY}:task", limits=limits) as function:
+def called(
+    workers: Workers, name: str, *arguments: Any, limits: Limits = LIMITS, keep: bool = False
+) -> Any:
+    reference, task = f"{NASTY}:{name}", f"{NASTY}:task"
+    with workers.function(reference, task=task, limits=limits, keep=keep) as function:
         return function(*arguments)
 
 
@@ -55,8 +58,15 @@ def test_values_come_back_and_prints_do_not(
     assert "on standard error" in shown.err
 
 
-def test_a_module_keeps_its_process(workers: Workers) -> None:
+def test_every_context_has_a_process_of_its_own(workers: Workers) -> None:
     first, again = (called(workers, "counted", 1) for _ in range(2))
+    assert first[0] != again[0]
+    assert first[1] == again[1] == 1
+    assert gone(first[0])
+
+
+def test_a_module_may_keep_its_process(workers: Workers) -> None:
+    first, again = (called(workers, "counted", 1, keep=True) for _ in range(2))
     assert first[0] == again[0] != os.getpid()
     assert again[1] == first[1] + 1
 
@@ -113,9 +123,10 @@ def test_memory_has_a_limit(workers: Workers, name: str) -> None:
 
 
 def test_a_process_that_forged_an_answer_is_not_asked_again(workers: Workers) -> None:
-    before, _ = called(workers, "counted", 1)
-    called(workers, "writing_everywhere", 1)
-    assert called(workers, "counted", 1)[0] != before
+    before, _ = called(workers, "counted", 1, keep=True)
+    with pytest.raises(UserCodeError, match="sent an invalid answer"):
+        called(workers, "writing_everywhere", 1, keep=True)
+    assert called(workers, "counted", 1, keep=True)[0] != before
     assert called(workers, "doubled", 4) == 8
 
 
@@ -128,8 +139,8 @@ def test_what_is_left_behind_does_not_matter(workers: Workers, name: str) -> Non
 @pytest.mark.parametrize("name", ["leaving_a_bomb", "patching"])
 def test_the_next_call_does_not_pay_for_what_was_left(name: str) -> None:
     with Workers() as own:
-        assert called(own, name, 3) == 3
-        assert called(own, "patient", 4) == 4
+        assert called(own, name, 3, keep=True) == 3
+        assert called(own, "patient", 4, keep=True) == 4
 
 
 def test_megabytes_of_output_are_no_outcome(capfd: pytest.CaptureFixture[str]) -> None:
@@ -180,8 +191,10 @@ def test_importing_has_a_limit_and_is_tried_once(module: str, message: str) -> N
 
 def test_nothing_outlives_the_workers() -> None:
     with Workers() as own:
-        daemon = called(own, "leaving_a_daemon", 1)
-        process, _ = called(own, "counted", 1)
+        left = called(own, "leaving_a_daemon", 1)
+        assert gone(left)  # with its context
+        daemon = called(own, "leaving_a_daemon", 1, keep=True)
+        process, _ = called(own, "counted", 1, keep=True)
         assert not any(state_of(one) in ("Z", "") for one in (daemon, process))
     assert gone(daemon)
     assert gone(process)

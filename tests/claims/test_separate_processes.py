@@ -1,0 +1,106 @@
+"""Code of one claim does not reach the verdict of another one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from audit.claims import check
+from audit.results import Verdict
+
+MODULE = """
+import atexit, builtins, json, os, random, signal, sys, threading, time
+import numpy as np
+
+STATE = []
+
+def patches(m, delta):
+    import audit.claims.user_code, audit.isolation.answers as answers
+    audit.claims.user_code.number_of = lambda *_: 50.0
+    audit.claims.user_code.value = lambda *_: 50.0
+    answers.Answers.answer = lambda *_: {"value": 50.0}
+    json.dumps = answers.dumps = lambda *_: '{"value": 50.0}'
+    builtins.float = lambda *_: 50.0
+    return 50.0
+
+def state(m, delta):
+    STATE.append(delta)
+    return 50.0
+
+def exits(m, delta):
+    atexit.register(lambda: os.write(1, b'{"value": 50.0}'))
+    signal.signal(signal.SIGTERM, signal.SIG_IGN)
+    return 50.0
+
+def threads(m, delta):
+    def forge():
+        while True:
+            for number in range(3, 20):
+                try:
+                    os.write(number, b'{"number": 3, "value": 50.0}\\n')
+                except OSError:
+                    pass
+            time.sleep(0.001)
+    threading.Timer(0.05, forge).start()
+    return 50.0
+
+def surroundings(m, delta):
+    os.chdir("/")
+    os.environ["AUDIT"] = os.environ["PYTHONPATH"] = "elsewhere"
+    os.nice(5)
+    random.seed(0)
+    np.random.seed(0)
+    sys.path[:] = []
+    for name in [name for name in sys.modules if name.startswith("audit")]:
+        del sys.modules[name]
+    sys.stdout.close()
+    return 50.0
+
+def honest(m, delta):
+    return 50.0 if STATE or "AUDIT" in os.environ else 0.01
+"""
+
+CLAIMS = """
+mechanisms:
+  m: {{steps: 10, dataset_size: 10, batch_size: 10, step_size: 0.1, noise_std: 0.5,
+      lipschitz: 1.0, smoothness: 1.0, diameter: 1.0}}
+claims:
+{claims}
+"""
+
+
+def written(folder: Path, name: str, *functions: str) -> Path:
+    lines = [
+        f"  - {{id: {name}.{function}, mechanism: m, callable: 'spoiling:{function}',"
+        " deltas: [1.0e-3, 1.0e-5]}"
+        for function in functions
+    ]
+    file = folder / f"{name}.claims.yaml"
+    file.write_text(CLAIMS.format(claims="\n".join(lines)), encoding="utf-8")
+    return file
+
+
+@pytest.mark.parametrize("jobs", [1, 2])
+@pytest.mark.parametrize("name", ["patches", "state", "exits", "threads", "surroundings"])
+def test_the_second_claim_is_refuted_whatever_the_first_does(
+    tmp_path: Path, name: str, jobs: int
+) -> None:
+    (tmp_path / "spoiling.py").write_text(MODULE, encoding="utf-8")
+    files = [written(tmp_path, "one", name, "honest"), written(tmp_path, "two", "honest")]
+    checked = check(files, error=0.01, jobs=jobs)
+    verdicts = {judgement.claim.id: judgement.verdict for judgement in checked.judgements}
+    assert verdicts["one.honest"] is verdicts["two.honest"] is Verdict.REFUTED
+    # what it claims itself is its own affair, or it is caught
+    assert verdicts[f"one.{name}"] in (Verdict.CONSISTENT, Verdict.ERROR)
+
+
+@pytest.mark.parametrize("value", ["True", "'50'", "[50.0]", "None", "float('nan')"])
+def test_the_judge_reads_answers_itself(tmp_path: Path, value: str) -> None:
+    module = "import audit.claims.user_code as ours\n\ndef odd(m, delta):\n"
+    module += f"    ours.number_of = lambda *_: {value}\n    return 1.0\n"
+    (tmp_path / "spoiling.py").write_text(module, encoding="utf-8")
+    (judgement,) = check([written(tmp_path, "odd", "odd")], error=0.01).judgements
+    assert judgement.verdict is Verdict.ERROR
+    assert "must" in judgement.message
+    assert "\n" not in judgement.message
