@@ -75,6 +75,7 @@ def check(
     jobs: int = 1,
     exhaustive: bool = False,
     progress: Callable[[int, int], None] | None = None,
+    begin: Callable[[Sequence[str]], None] | None = None,
 ) -> Checked:
     """Judge every readable claim of several files.
 
@@ -96,6 +97,8 @@ def check(
         then the best of all pairs.
     progress : callable, optional
         Called with (done, total) as claims are judged.
+    begin : callable, optional
+        Called with the ids of all claims before any of their code runs.
 
     Returns
     -------
@@ -118,6 +121,8 @@ def check(
     validate.integer(1, jobs=jobs)
     loaded = load(paths)
     claims = loaded.claims
+    if begin is not None:
+        begin([claim.id for claim in claims])
     if seed is not None:
         claims = tuple(with_seed(claim, seed) for claim in claims)
     if search is not None:

@@ -7,19 +7,21 @@ import contextlib
 import os
 import secrets
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
-from audit.cli.apart import status_apart
+from audit.cli.child_process import status_apart
 from audit.cli.errors import exit_status
 from audit.results import PanelVerdict, Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
 _MARKS = {"ok": "", "FAIL": "bold red", "warn": "yellow", "broken": "bold magenta"}
+
+_Begin = Callable[[Sequence[str]], None]  # takes the names of what will be judged
 
 _HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
 
@@ -35,7 +37,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the ``audit-check`` command and exit with its status.
 
     The exit status is 0 only if every claim was judged and all output was written, whatever user
-    code does: the command runs in a child process (`audit.cli.apart`).
+    code does: the command runs in a child process (`audit.cli.child_process`).
 
     Parameters
     ----------
@@ -47,7 +49,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
 
 def run(arguments: Sequence[str] | None = None) -> int:
     """Run the command in this process and return its exit status."""
-    return _run(_options(arguments))
+    return _run(_options(arguments), lambda names: None)[0]
 
 
 def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
@@ -89,21 +91,29 @@ def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Name
         parser.error(f"--format must be text or json with --panel, got {options.format}")
 
 
-def _ended(options: argparse.Namespace) -> int:
-    return exit_status(lambda: _run(options))
+def _ended(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
+    good: list[str] = []
+
+    def command() -> int:
+        status, names = _run(options, begin)
+        good.extend(names)
+        return status
+
+    return exit_status(command), good
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
+    """Return the exit status, and the names of what has a good verdict."""
     try:
         if options.panel:
-            return _panel(options)
-        return _witness(options.witness) if options.witness else _check(options)
+            return _panel(options, begin)
+        return _witness(options.witness, begin) if options.witness else _check(options, begin)
     except ValueError as error:
         print(error, file=sys.stderr)
-        return _BROKEN
+        return _BROKEN, ()
     except KeyboardInterrupt:
         print("interrupted", file=sys.stderr)
-        return _INTERRUPTED
+        return _INTERRUPTED, ()
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -196,7 +206,7 @@ class _PrintSchema(argparse.Action):
         parser.exit()
 
 
-def _check(options: argparse.Namespace) -> int:
+def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     from audit.progress import on_terminal
 
     locked = None if options.lock is None else lock.read(options.lock)
@@ -210,6 +220,7 @@ def _check(options: argparse.Namespace) -> int:
             jobs=options.jobs,
             exhaustive=options.exhaustive,
             progress=bars.stage("claims"),
+            begin=begin,
         )
     form = Format(options.format)
     _show(checked, form, options.output)
@@ -224,7 +235,8 @@ def _check(options: argparse.Namespace) -> int:
     status = checked.status
     if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
         status = max(status, _UNEXPECTED)
-    return status
+    bad = {judgement.claim.id for judgement in checked.failures}
+    return status, [j.claim.id for j in checked.judgements if j.claim.id not in bad]
 
 
 def _check_folder(folder: Path) -> None:
@@ -234,7 +246,7 @@ def _check_folder(folder: Path) -> None:
         raise ValueError(f"output must be a folder that can be written to, got {str(folder)!r}")
 
 
-def _panel(options: argparse.Namespace) -> int:
+def _panel(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Judge statements on the panel, write their pages and print a line for each."""
     from audit import report
     from audit.claims import panel
@@ -248,8 +260,11 @@ def _panel(options: argparse.Namespace) -> int:
     verdicts: list[PanelVerdict] = []
     written: dict[str, str] = {}
     status = _OK
+    good: list[str] = []
+    names = list(dict.fromkeys(options.files))
+    begin(names)
     with on_terminal() as bars:
-        for name in dict.fromkeys(options.files):
+        for name in names:
             shown = bars.stage(name)
             try:
                 if Path(name).suffix == ".py" or "/" in name:
@@ -278,11 +293,12 @@ def _panel(options: argparse.Namespace) -> int:
                             if other.name.endswith(".witness.json"):
                                 print(f"  witness: {other}")
             verdicts += found
+            good += [name] * all(verdict.as_expected for verdict in found)
     if as_json:
         print(json_text({"statements": encode(verdicts)}), end="")
     if any(verdict.verdict is Verdict.ERROR for verdict in verdicts):
-        return _BROKEN
-    return status or (_OK if all(v.as_expected for v in verdicts) else _UNEXPECTED)
+        return _BROKEN, good
+    return status or (_OK if all(v.as_expected for v in verdicts) else _UNEXPECTED), good
 
 
 def _show(checked: Checked, form: Format, output: Path | None) -> None:
@@ -340,7 +356,7 @@ def _write_records(checked: Checked, folder: Path) -> None:
             print(line, file=sys.stderr)
 
 
-def _witness(file: Path) -> int:
+def _witness(file: Path, begin: _Begin) -> tuple[int, Sequence[str]]:
     """Recompute a refutation in two ways and print both; 0 if one confirms and none denies it."""
     from audit.claims.recompute import recompute
     from audit.claims.witness import Witness
@@ -351,10 +367,11 @@ def _witness(file: Path) -> int:
         raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
     except ValueError as error:
         raise ValueError(f"{file}: not a witness file ({' '.join(str(error).split())})") from None
+    begin([str(file)])
     found = recompute(witness)
     for line in found.lines():
         print(line)
-    return _OK if found.stands else _UNEXPECTED
+    return (_OK, [str(file)]) if found.stands else (_UNEXPECTED, ())
 
 
 def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) -> bool:

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
 _EACH = 0.02  # seconds between two checks by the supervisor
 _WATCHED = 0.05  # seconds between two checks of the memory
 _KILL_WITHIN = 2.0  # seconds to wait for killed processes to disappear
-_PDEATHSIG, _CHILD_SUBREAPER = 1, 36  # of prctl(2)
+_PDEATHSIG, _DUMPABLE, _CHILD_SUBREAPER = 1, 4, 36  # of prctl(2)
 
 
 def main(arguments: list[str]) -> None:
@@ -74,6 +74,11 @@ def end_with_parent(parent: int) -> None:
     _prctl(_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:  # the parent ended before the call above
         os._exit(1)
+
+
+def refuse_readers() -> None:
+    """Keep this process's memory and files from unprivileged processes (Linux only)."""
+    _prctl(_DUMPABLE, 0)
 
 
 def _line(message: Any) -> bytes:

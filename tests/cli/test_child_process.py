@@ -67,8 +67,8 @@ def command(folder: Path, harm: str, *words: str) -> subprocess.Popen[str]:
 def test_a_command_whose_process_ends_is_no_success(harm: str, how: str, tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(
-        "import argparse, os, sys\nfrom audit.cli.apart import status_apart\n"
-        f"def command(options):\n    {harm}\n    return 0\n"
+        "import argparse, os, sys\nfrom audit.cli.child_process import status_apart\n"
+        f"def command(options, begin):\n    begin(['a'])\n    {harm}\n    return 0, ['a']\n"
         "if __name__ == '__main__':\n"
         "    sys.exit(status_apart(command, argparse.Namespace()))\n"
     )
@@ -119,3 +119,72 @@ def test_no_process_is_started_for_words_alone(
     with pytest.raises(SystemExit) as ended:
         check.main(words)
     assert ended.value.code == status
+
+
+# writes to all that it can open of its relatives, kills the judge, and ends
+ATTACK = """(
+    __import__('attack').attack({message!r}, {number})
+)"""
+MODULE = """\
+import glob, json, os, signal, struct
+
+def parents():
+    process = os.getpid()
+    while process > 1:
+        with open(f"/proc/{process}/stat") as stat:
+            process = int(stat.read().rpartition(")")[2].split()[1])
+        with open(f"/proc/{process}/cmdline") as line:
+            if "audit" not in line.read():
+                return
+        yield process
+
+def attack(message, number):
+    relatives = list(parents())
+    for relative in relatives:
+        for path in glob.glob(f"/proc/{relative}/fd/*"):
+            try:
+                if not os.readlink(path).startswith("pipe:"):
+                    continue
+                pipe = os.open(path, os.O_WRONLY | os.O_NONBLOCK)
+                for content in (message, b"\\0", b"\\0" * 32 + message):
+                    os.write(pipe, struct.pack("!i", len(content)) + content)
+            except OSError:
+                continue
+    for relative in relatives[:-1]:  # all but the process that waits
+        os.kill(relative, number)
+"""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize(
+    "message",
+    [b"\0", b'{"expected": [], "status": 0, "good": []}', b'{"status": 0, "good": ["good"]}'],
+)
+def test_no_attack_ends_with_status_0_and_no_table(
+    message: bytes, number: signal.Signals, tmp_path: Path
+) -> None:
+    """Not even one that may open the pipes, as it runs as the same user."""
+    (tmp_path / "attack.py").write_text(MODULE)
+    harm = ATTACK.format(message=message, number=int(number)).replace("\n", " ")
+    with command(tmp_path, harm) as run:
+        out, err = run.communicate(timeout=60)
+    assert run.returncode != 0
+    assert "consistent" not in out
+    assert len(err.strip().splitlines()) >= 1
+
+
+def test_a_table_that_lacks_a_claim_is_no_success(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    for expected, good, status in ((["a"], ["a"], 0), (["a", "b"], ["a"], 2), ([], ["a"], 2)):
+        script.write_text(
+            "import argparse, sys\nfrom audit.cli.child_process import status_apart\n"
+            f"def command(options, begin):\n    begin({expected})\n    return 0, {good}\n"
+            "if __name__ == '__main__':\n"
+            "    sys.exit(status_apart(command, argparse.Namespace()))\n"
+        )
+        done = subprocess.run(
+            [sys.executable, str(script)], capture_output=True, text=True, timeout=100, check=False
+        )
+        assert done.returncode == status
+        assert done.stderr == ("ended without a verdict for everything\n" if status else "")
