@@ -137,7 +137,8 @@ def two_steps(mu: Real, q: Real, epsilon: Real, order: Order) -> Real:
             x for x, h in zip(sorted(grid), heights, strict=True) if h > top * mp.mpf(10) ** -24
         ]
     low, high = min(kept) - 2, max(kept) + 2
-    width = min(mp.mpf(1) / 2, 1 / mu)
+    # the integrand flattens within a small part of either width
+    width = min(mp.mpf(1) / 2, 1 / mu) / 4
     count = int((high - low) / width) + 1
     nodes = np.polynomial.legendre.leggauss(16)
     with mp.workdps(30):
