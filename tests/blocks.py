@@ -35,8 +35,7 @@ QUICK = {
     ),
     "glob(*,exclude=at22_lower_bound)": "glob(sk*p)",
     "audit-check --panel": "audit-check --mechanisms 2 --panel",
-    # Read, and not run: one needs a GPU, and processes have tests in tests/simulation/runs.
-    "parallel=cuda": "parallel=cuda --cfg job",
+    # Read, and not run: processes have tests in tests/simulation/runs.
     "parallel=loky": "parallel=loky --cfg job",
 }
 # These lines run together in a test of their own.

@@ -36,7 +36,6 @@ LONG = (
     "simulation/runs/test_command.py",
     "report/test_collisions.py",
     "report/test_run_report.py",
-    "simulation/test_cuda.py",  # last: other workers have compiled its kernels by then
 )
 
 

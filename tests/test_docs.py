@@ -169,7 +169,7 @@ def test_the_other_yaml_is_valid(workplace: Path, monkeypatch: pytest.MonkeyPatc
         verdicts = audit.claims.check_file("unnamed.claims.yaml")
         assert all(verdict.as_expected for verdict in verdicts), verdicts
         judged += len(verdicts)
-    assert judged > 4
+    assert judged > 3
 
 
 def test_the_json_is_valid() -> None:

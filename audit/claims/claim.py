@@ -11,7 +11,6 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, TypeAlias, get_args
 
 from audit import validate
-from audit.claims.deployment import Deployment
 from audit.claims.yaml_tree import Location
 from audit.codec import decode, encode
 from audit.curves import Order
@@ -467,8 +466,6 @@ class Claim:
         Description of the object of another library from which the mechanism was read.
     unread : str, optional
         Why the mechanism could not be read; the verdict is then an error.
-    deployment : Deployment, optional
-        Facts about a deployment, for `audit.claims.opendp`.
     location : Location, optional
         Where the claim is written.
 
@@ -505,7 +502,6 @@ class Claim:
     samples: Samples | None = None
     source: str = ""
     unread: str = ""
-    deployment: Deployment = field(default_factory=Deployment)
     location: Location | None = None
 
 

@@ -32,7 +32,6 @@ from audit.claims.claim import (
     Tradeoff,
     UserPair,
 )
-from audit.claims.deployment import Deployment
 from audit.claims.library_objects import ACCOUNTANTS
 from audit.claims.named_mechanisms import Named, Resolved, Resolver, read_mechanism, read_named
 from audit.claims.user_code import TARGET, workers_for
@@ -61,7 +60,7 @@ _FIRST_KEY = re.compile(rf"[{{\s]*[\"']?({'|'.join(FILE_KEYS)})[\"']?\s*:")
 ABOUT = ("mechanism", "pair", "laws", "samples")
 EXCLUDED = {"laws": ("mechanism", "pair"), "samples": ("pair", "laws")}
 # keys that are also allowed in defaults
-COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", "deployment", *ABOUT)
+COMMON_KEYS = ("citation", "expected", "severity", "budget", "search", *ABOUT)
 ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 
 _Value = TypeVar("_Value")
@@ -237,7 +236,6 @@ def _read_claim(
         severity=_read_optional("severity", found, Severity, Severity.ERROR),
         budget=budget,
         search=_read_optional("search", found, Search | None, None),
-        deployment=_read_joined("deployment", Deployment, defaults, own),
         samples=_read_samples(found, node.location),
         pair=None if read.unread else _read_subject(found, read.mechanism, node, own),
         source=read.source,

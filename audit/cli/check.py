@@ -81,7 +81,6 @@ def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Name
         "exhaustive",
         "witnesses",
         "witness",
-        "registry",
         "lock",
     )
     for name in names:
@@ -168,12 +167,6 @@ def _parser() -> argparse.ArgumentParser:
         help="recompute a witness file in two independent ways",
     )
     add(
-        "--registry",
-        type=Path,
-        metavar="FOLDER",
-        help="write a record for the OpenDP deployments registry per claim",
-    )
-    add(
         "--panel",
         action="store_true",
         help="judge bounds of Python files, or entries of the catalogue by their ids, on the "
@@ -230,8 +223,6 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
         print(formats.counts(checked), file=sys.stderr)
     if options.witnesses is not None:
         _write_witnesses(checked, options.witnesses)
-    if options.registry is not None:
-        _write_records(checked, options.registry)
     status = checked.status
     if locked is not None and not _keeps(locked, checked, options.lock, options.accept):
         status = max(status, _UNEXPECTED)
@@ -346,14 +337,6 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
             if judgement.witness is not None:
                 file = folder / f"{judgement.claim.id}.witness.json"
                 file.write_text(judgement.witness.to_json(), encoding="utf-8")
-
-
-def _write_records(checked: Checked, folder: Path) -> None:
-    from audit.claims.opendp import write_records
-
-    with _one_line_errors(folder):
-        for line in write_records(checked, folder):
-            print(line, file=sys.stderr)
 
 
 def _witness(file: Path, begin: _Begin) -> tuple[int, Sequence[str]]:

@@ -142,7 +142,7 @@ keys:
     seed, confidence       seed and confidence level of all samples of the scenario
     bounds                 a list of ids of the catalogue; audit-bounds prints them
     threads                number of threads that draw samples (default: one per core)
-    parallel               threads | loky | dask | ray | cuda: where samples are drawn; does not
+    parallel               threads | loky | dask | ray: where samples are drawn; does not
                            affect any number
     parallel.workers       number of threads or processes (threads and loky)
     parallel.address       address of the running cluster (dask and ray)

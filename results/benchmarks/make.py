@@ -20,7 +20,7 @@ from pathlib import Path
 import audit
 from audit import exact
 from audit.constructions import TwoSidedWalk
-from results.benchmarks import bounds_and_estimates, cuda, machine, page, walks
+from results.benchmarks import bounds_and_estimates, machine, page, walks
 from results.benchmarks.timing import Measured, in_fresh_process, median_seconds, process_seconds
 
 SHORT = audit.NoisySGD(
@@ -107,7 +107,6 @@ PARTS: dict[str, Callable[[], list[Measured]]] = {
     "import": import_rows,
     "exact": exact_rows,
     "walks": walks.rows,
-    "cuda": cuda.rows,
     "estimators": bounds_and_estimates.estimator_rows,
     "bounds": bounds_and_estimates.bound_rows,
     "own": bounds_and_estimates.own_rows,

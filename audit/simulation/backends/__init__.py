@@ -1,6 +1,6 @@
 """Where the blocks of a job run: threads, processes, or a cluster; one file a backend."""
 
-from audit.simulation.backends import cuda, dask, loky, ray, threads
+from audit.simulation.backends import dask, loky, ray, threads
 from audit.simulation.backends.base import BACKENDS, Kind, Parallel, Pool, backend, pool
 
 __all__ = [
@@ -9,7 +9,6 @@ __all__ = [
     "Parallel",
     "Pool",
     "backend",
-    "cuda",
     "dask",
     "loky",
     "pool",

@@ -31,7 +31,6 @@ class Kind(enum.Enum):
     LOKY = "loky"  # processes of this machine, through joblib
     DASK = "dask"  # a cluster that is running
     RAY = "ray"  # likewise
-    CUDA = "cuda"  # one CUDA device of this machine
 
 
 @dataclass(frozen=True)
@@ -41,10 +40,10 @@ class Parallel:
     Parameters
     ----------
     kind : Kind, default: Kind.THREADS
-        Threads, processes, a cluster, or a CUDA device.
+        Threads, processes or a cluster.
     workers : int, optional
         Number of threads or processes; defaults to one per core that the process may use. None for
-        clusters and CUDA devices, which have their own number.
+        clusters, which have their own number.
     address : str, optional
         Address of the running cluster: ``tcp://host:8786`` (the Dask scheduler), ``host:6379`` or
         ``auto`` (Ray). None without a cluster.
@@ -67,10 +66,6 @@ class Parallel:
                 raise validate.fail("address", f"None with {self.kind.value}", self.address)
             if self.workers is not None:
                 validate.integer(1, workers=self.workers)
-        elif self.kind is Kind.CUDA:
-            for name in ("workers", "address"):
-                if getattr(self, name) is not None:
-                    raise validate.fail(name, f"None with {self.kind.value}", getattr(self, name))
         else:
             if self.workers is not None:
                 raise validate.fail(

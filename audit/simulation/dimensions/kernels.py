@@ -11,7 +11,7 @@ What is drawn depends on neither the losses nor the iterates, so two datasets wi
 generators have the same batches and the same noise.
 
 Functions of one lane take its own rows of the tables and, as ``words`` and ``lane``, its generator
-among all. The CUDA kernels call the same functions.
+among all.
 """
 
 from __future__ import annotations
