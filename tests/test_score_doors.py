@@ -1,0 +1,112 @@
+"""Scores that say nothing are inconclusive at every door: claims file, scenario and training."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from audit import training
+from audit.claims.checking import check
+from audit.curves import Order
+from audit.estimation import ScoreSource
+from audit.results import UserClaim
+from audit.scenario.run_user_mechanism import audit_scores
+from audit.scenario.user_mechanism import UserMechanismSetting
+
+DELTA = 1e-5
+SHIFT = {"constant": 0.0, "few": 3.0, "wrong sign": -1.0, "same law": 0.0, "telling": 3.0}
+CLAIMED = {"constant": 2.0, "few": 8.0, "wrong sign": 2.0, "same law": 2.0, "telling": 2.0}
+SIDE = {"constant": 2000, "few": 10, "wrong sign": 2000, "same law": 2000, "telling": 2000}
+SILENT = ["constant", "few", "wrong sign", "same law"]
+
+
+def score(case: str, with_record: bool, seed: int) -> float:
+    """Return the score of one run; high scores should indicate the record."""
+    if case == "constant":
+        return 1.0
+    return float(np.random.default_rng([seed, with_record]).normal(SHIFT[case] * with_record))
+
+
+def constant(canary: bool, seed: int) -> float:
+    return score("constant", canary, seed)
+
+
+def few(canary: bool, seed: int) -> float:
+    return score("few", canary, seed)
+
+
+def wrong_sign(canary: bool, seed: int) -> float:
+    return score("wrong sign", canary, seed)
+
+
+def same_law(canary: bool, seed: int) -> float:
+    return score("same law", canary, seed)
+
+
+def telling(canary: bool, seed: int) -> float:
+    return score("telling", canary, seed)
+
+
+def scores(case: str) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    first, second = ([score(case, w, s) for s in range(SIDE[case])] for w in (True, False))
+    return np.array(first), np.array(second)
+
+
+def in_claims_file(case: str, folder: Path) -> str:
+    x, x_prime = scores(case)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "x_prime.npy", x_prime)
+    file = folder / "scores.claims.yaml"
+    file.write_text(
+        f"claims: [{{id: scores, epsilon: {CLAIMED[case]}, delta: {DELTA},"
+        " samples: {x: x.npy, x_prime: x_prime.npy, favours: forward}}]",
+        encoding="utf-8",
+    )
+    (judgement,) = check([file], error=0.05).judgements
+    return judgement.verdict.value
+
+
+def in_scenario(case: str, folder: Path) -> str:
+    x, x_prime = scores(case)
+    np.save(folder / "x.npy", x)
+    np.save(folder / "x_prime.npy", x_prime)
+    setting = UserMechanismSetting(
+        name="own",
+        title="Own",
+        summary="",
+        own=ScoreSource(x=folder / "x.npy", x_prime=folder / "x_prime.npy"),
+        claims=(UserClaim("claim", CLAIMED[case], DELTA),),
+        favours=Order.FORWARD,
+    )
+    (row,) = audit_scores(setting, confidence=0.95, seed=0).deltas
+    return row.bounds[0].verdict.value
+
+
+def in_training(case: str, folder: Path) -> str:
+    audited = training.run(
+        f"{__name__}:{case.replace(' ', '_')}",
+        claims=[UserClaim("claim", CLAIMED[case], DELTA)],
+        trials=2 * SIDE[case],
+        confidence=0.95,
+        seed=0,
+    )
+    return audited.verdict.value
+
+
+Door = Callable[[str, Path], str]
+DOORS = pytest.mark.parametrize("judged", [in_claims_file, in_scenario, in_training])
+
+
+@DOORS
+@pytest.mark.parametrize("case", SILENT)
+def test_scores_that_say_nothing_are_inconclusive(case: str, judged: Door, tmp_path: Path) -> None:
+    assert judged(case, tmp_path) == "inconclusive"
+
+
+@DOORS
+def test_scores_that_tell_the_datasets_apart_refute(judged: Door, tmp_path: Path) -> None:
+    assert judged("telling", tmp_path) == "refuted"
