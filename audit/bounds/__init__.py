@@ -5,7 +5,8 @@
 
 ``CATALOGUE`` maps ids to entries (source, statement, assumptions, status). `applicable` lists the
 entries that cover a mechanism, `best` returns the tightest sound bound, `table` evaluates every
-entry, and `calibrate` finds the noise or the number of steps that meets a budget. `bound` registers
+entry, and `calibrate` finds the noise or the number of steps that meets a budget. `epsilon` and
+`noise_multiplier` answer in the terms of trainings with DP-SGD, from both sides. `bound` registers
 a function as a bound.
 """
 
@@ -37,6 +38,8 @@ from audit.bounds import recent
 from audit.bounds import own
 # isort: on
 
+from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
+
 CATALOGUE = REGISTRY.entries
 evaluate = REGISTRY.evaluate
 applicable = REGISTRY.applicable
@@ -57,6 +60,8 @@ __all__ = [
     "Row",
     "Source",
     "Status",
+    "TrainingEpsilon",
+    "TrainingNoise",
     "accounting",
     "all_iterates",
     "applicable",
@@ -68,8 +73,10 @@ __all__ = [
     "calibrate",
     "cl25",
     "entry",
+    "epsilon",
     "evaluate",
     "fmtt18",
+    "noise_multiplier",
     "own",
     "recent",
     "survey",
