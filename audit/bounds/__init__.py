@@ -10,33 +10,23 @@ entry, and `calibrate` finds the noise or the number of steps that meets a budge
 a function as a bound.
 """
 
+from audit.bounds import accounting, all_iterates, at22, bsa24, cl25, fmtt18, own, recent, survey
+from audit.bounds import statements as _statements
 from audit.bounds.assumed_batches import BatchingGap, batching_gap
 from audit.bounds.assumptions import Assumption, NotApplicable
 from audit.bounds.record_scope import RecordScope
 from audit.bounds.registry import (
-    REGISTRY,
     BestBound,
     Catalogue,
     Entry,
     Row,
     Status,
-    bound,
     tightest,
 )
 from audit.bounds.sources import Source
 
-# The order of these imports is the order of the catalogue.
-# isort: off
-from audit.bounds import accounting
-from audit.bounds import fmtt18
-from audit.bounds import at22
-from audit.bounds import cl25
-from audit.bounds import survey
-from audit.bounds import bsa24
-from audit.bounds import all_iterates
-from audit.bounds import recent
-from audit.bounds import own
-# isort: on
+REGISTRY = Catalogue(_statements.entries())
+"""Bounds of this package, and those that users register with `bound`."""
 
 from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 
@@ -44,6 +34,7 @@ CATALOGUE = REGISTRY.entries
 evaluate = REGISTRY.evaluate
 applicable = REGISTRY.applicable
 best = REGISTRY.best
+bound = REGISTRY.bound
 calibrate = REGISTRY.calibrate
 entry = REGISTRY.entry
 table = REGISTRY.table

@@ -705,9 +705,3 @@ def _ratio(value: float, best: float) -> float:
     if value == best:
         return 1.0
     return value / best if best > 0 else math.inf
-
-
-REGISTRY = Catalogue()
-"""Bounds of this package, and those that users register with `bound`."""
-
-bound = REGISTRY.bound

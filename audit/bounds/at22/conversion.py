@@ -12,13 +12,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.assumptions import BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, FULL_BATCHES
-from audit.bounds.at22.fixed_batches import CONVEX_ITERATION, b_1
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22
+from audit.bounds.at22.fixed_batches import b_1
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.tails import TailCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -164,17 +162,7 @@ def bun_steinke(*, rho: float, delta: float) -> float:
     return high
 
 
-@bound(
-    id="at22.conversion",
-    source=AT22.at("Lemma 2.5, applied to Appendix B.1"),
-    statement=(
-        "full batches, convex losses on a bounded domain: epsilon = rho + 2 sqrt(rho "
-        "log(1/delta)) with D_alpha <= alpha rho the bound (B.1)"
-    ),
-    assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.conversion")
 def conversion(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound (B.1) converted by Lemma 2.5 at the best order: rho + 2 sqrt(rho log(1/delta)).
 

@@ -13,18 +13,10 @@ import numpy as np
 
 from audit import validate
 from audit.bounds.accounting.update import checked_tau, contraction_gap
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    UNCLIPPED,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 
 def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
@@ -195,18 +187,7 @@ def _given_shifts(
     return total
 
 
-@bound(
-    id="bsa24.theorem_3_3",
-    source=BSA24.at("Theorem 3.3"),
-    statement=(
-        "full batches, any shifts lambda_k: mu-GDP with mu = (1/(eta sigma)) sqrt(sum a_k^2), "
-        "a_k = lambda_k (c z_(k-1) + eta L/n), z_k = (1 - lambda_k)(c z_(k-1) + eta L/n)"
-    ),
-    assumes=(LAST_ITERATE, FULL_BATCHES, SMOOTH, UNCLIPPED, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts",),
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_3_3")
 def theorem_3_3(
     mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None
 ) -> PrivacyCurve:

@@ -22,6 +22,7 @@ from audit.bounds.assumptions import (
     CONTRACTIVE_STEPS,
     CONVEX,
     FULL_BATCHES,
+    HOLDER,
     ROUNDING,
     SMOOTH,
     STRONGLY_CONVEX,
@@ -35,6 +36,12 @@ Array = NDArray[np.float64]
 
 _LONGEST = 1 << 14  # steps that are tracked one by one
 
+SHORT_STEPS = Assumption(
+    "eta <= 1/M with M the smoothness",
+    lambda m: m.smoothness is not None and max(m.step_sizes) * m.smoothness <= 1 + ROUNDING,
+    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+)
+
 
 class Losses(enum.Enum):
     """Assumptions on smooth losses, one per branch of Theorem 3.1."""
@@ -43,34 +50,6 @@ class Losses(enum.Enum):
     CONVEX = "convex"  # c = 1
     STRONGLY_CONVEX = "strongly convex"  # c = 1 - eta m
 
-
-def _short_steps(m: NoisySGD) -> bool:
-    if m.smoothness is None:
-        return False
-    largest = max(m.step_size) if isinstance(m.step_size, tuple) else m.step_size
-    return largest * m.smoothness <= 1 + ROUNDING
-
-
-SHORT_STEPS = Assumption(
-    "eta <= 1/M with M the smoothness",
-    _short_steps,
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
-)
-HOLDER = Assumption(
-    "Hoelder continuous gradients of an order above 0",
-    lambda m: m.holder is not None and m.holder[1] > 0,
-    lambda m: f"holder={m.holder!r}",
-)
-SMOOTH_OR_HOLDER = Assumption(
-    "smooth losses, or Hoelder continuous gradients of an order above 0",
-    lambda m: SMOOTH.holds(m) or HOLDER.holds(m),
-    lambda m: f"smoothness={m.smoothness!r} and holder={m.holder!r}",
-)
-GRADIENT_BOUND = Assumption(
-    "a bound on each record's gradient",
-    lambda m: m.gradient_bound is not None,
-    lambda m: f"lipschitz={m.lipschitz!r} and clip_norm={m.clip_norm!r}",
-)
 
 BRANCHES = {
     Losses.NON_CONVEX: (SMOOTH,),

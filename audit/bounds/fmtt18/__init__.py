@@ -1,9 +1,7 @@
 """Feldman, Mironov, Talwar and Thakurta (2018), "Privacy Amplification by Iteration"."""
 
-# The order of these imports is the order of the catalogue.
-# isort: off
-from audit.bounds.fmtt18.renyi import appendix_b_noise, harmonic, weak_convexity
 from audit.bounds.fmtt18 import epsilon_delta
+from audit.bounds.fmtt18.renyi import appendix_b_noise, harmonic, weak_convexity
 from audit.bounds.fmtt18.utility import (
     TABLE_1,
     ExcessLoss,
@@ -15,7 +13,6 @@ from audit.bounds.fmtt18.utility import (
     theorem_30_utility,
     theorem_33,
 )
-# isort: on
 
 __all__ = [
     "TABLE_1",

@@ -11,15 +11,8 @@ but `own.modulus` for convex losses whose updates are contractions. `own.forgett
 `own.relative_entropy` a bounded domain.
 """
 
-# The order of these imports is the order of the catalogue.
-# isort: off
-from audit.bounds.own import forgetting
-from audit.bounds.own import parallel_moves
-from audit.bounds.own import modulus
-from audit.bounds.own import adaptive_shifts
-from audit.bounds.own import relative_entropy
+from audit.bounds.own import adaptive_shifts, forgetting, modulus, parallel_moves, relative_entropy
 from audit.bounds.own.coupling import coupling_at
-# isort: on
 
 __all__ = [
     "adaptive_shifts",

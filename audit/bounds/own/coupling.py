@@ -13,24 +13,12 @@ from dataclasses import replace
 from audit import validate
 from audit.bounds.assumptions import NotApplicable
 from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Losses, NoisySGD, Relation
+from audit.mechanism import NoisySGD
 
 
-@bound(
-    id="own.coupling",
-    source=OWN.at("couplings"),
-    statement=(
-        "convex losses, bounded domain or contracting steps: delta(eps) <= H_T(0, e^eps), "
-        "H_(k+1) from H_k by the best of parallel moves and reflections of weighted pairs"
-    ),
-    assumes=ASSUMPTIONS,
-    status=Status.OWN,
-    slow=True,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE),
-)
+@bound("own.coupling")
 def coupling(
     mechanism: NoisySGD, *, distances: int | None = None, weights: int | None = None
 ) -> PrivacyCurve:

@@ -54,16 +54,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_BATCHES
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -241,18 +239,7 @@ class RelativeEntropyCurve(PrivacyCurve):
         return np.asarray(self.composition.renyi(alpha))
 
 
-@bound(
-    id="own.relative_entropy",
-    source=OWN.at("relative entropy"),
-    statement=(
-        "convex losses, fixed batches, bounded domain: delta(eps) <= sup_q G(q) - e^eps q, where "
-        "log G grows at the rate (v/s) W(q) and W bounds how relative entropy to a conditioned "
-        "run builds up; eps grows like (v D/s^2) sqrt(log(1/delta))"
-    ),
-    assumes=(*ASSUMPTIONS, BOUNDED_DOMAIN, FIXED_BATCHES),
-    status=Status.OWN,
-    covers=(Losses.CHANGING,),
-)
+@bound("own.relative_entropy")
 def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     """Return the bound by the relative entropy of conditioned runs.
 

@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.all_iterates import RANDOM_ALLOCATION, SOME_ITERATES
 from audit.bounds.assumptions import Assumption
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import EVD26
+from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -29,8 +27,6 @@ WHOLE_EPOCHS_OF_ONE = Assumption(
     lambda m: m.participations == 1 and m.steps % m.steps_per_epoch == 0,
     lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
 )
-_ASSUMPTIONS = (RANDOM_ALLOCATION, WHOLE_EPOCHS_OF_ONE, SOME_ITERATES)
-_COVERS = (Batching.RANDOM_ALLOCATION, Relation.ADD_REMOVE, Release.ALL_ITERATES)
 
 
 @dataclass(frozen=True)
@@ -151,17 +147,7 @@ def _numbers(mechanism: NoisySGD) -> tuple[float, int, int]:
     return mechanism.noise_multiplier, length, mechanism.steps // length
 
 
-@bound(
-    id="evd26.theorem_3_3",
-    source=EVD26.at("Theorem 3.3"),
-    statement=(
-        "random allocation to 1 of M steps, E epochs: total variation <= sqrt(c)/2 for c <= 1, "
-        "else c/(1+c), c = (1 + (e^(1/z^2) - 1)/M)^E - 1"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("evd26.theorem_3_3", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
 
@@ -174,17 +160,7 @@ def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
     return TotalVariationCurve(min(distance * (1 + 1e-12), 1.0))
 
 
-@bound(
-    id="evd26.theorem_3_5",
-    source=EVD26.at("Theorem 3.5"),
-    statement=(
-        "random allocation to 1 of M steps, E epochs, as M and E grow at a fixed ratio: "
-        "mu-GDP with mu = sqrt((E/M) (e^(1/z^2) - 1))"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.ASYMPTOTIC,
-    covers=_COVERS,
-)
+@bound("evd26.theorem_3_5", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_5(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Return the Gaussian limit of random allocation (Theorem 3.5).
 

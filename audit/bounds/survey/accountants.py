@@ -21,21 +21,16 @@ from audit import validate
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
 from audit.bounds.assumptions import (
-    FIXED_BATCHES,
-    FULL_BATCHES,
-    LAST_OR_ALL_ITERATES,
     ROUNDING,
-    WITHOUT_REPLACEMENT,
     Assumption,
 )
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SURVEY
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import NoisySGD
 from audit.numerics.log_sums import log_sum
 
 Array = NDArray[np.float64]
@@ -44,21 +39,6 @@ _STEP_EPSILONS = 2000  # candidates for advanced composition
 _LARGEST_ORDER = 10_000  # of subsampled moments
 
 
-def _sampling(m: NoisySGD) -> str:
-    return f"batching={m.batching.value!r} and relation={m.relation.value!r}"
-
-
-ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
-POISSON_ZERO_OUT = Assumption(
-    "Poisson batches and a record that is removed or zeroed out",
-    lambda m: m.batching is Batching.POISSON and m.relation is not Relation.REPLACE_ONE,
-    _sampling,
-)
-FULL_OR_POISSON = Assumption(
-    "full batches, or Poisson batches and a record that is removed or zeroed out",
-    lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
-    _sampling,
-)
 LOW_RATE = Assumption(
     "a sampling rate of at most 1/5",
     lambda m: m.sampling_rate <= 0.2 * (1 + ROUNDING),
@@ -71,17 +51,7 @@ LARGE_NOISE = Assumption(
 )
 
 
-@bound(
-    id="survey.gaussian_mechanism",
-    source=SURVEY.at("Theorem II.2"),
-    statement=(
-        "full batches, one step: (eps, delta)-DP with eps = sqrt(2 ln(1.25/delta))/sigma, "
-        "for eps < 1"
-    ),
-    assumes=(FULL_BATCHES, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.gaussian_mechanism")
 def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on the full batch (Theorem II.2): epsilon = sqrt(2 ln(1.25/delta))/sigma.
 
@@ -187,17 +157,7 @@ def _many_step_epsilons(rate: float, mu: float) -> tuple[Array, Array]:
     return epsilons, deltas
 
 
-@bound(
-    id="survey.advanced_composition",
-    source=SURVEY.at("Theorem II.3"),
-    statement=(
-        "T steps of (eps, delta)-DP each: (sqrt(2T ln(1/delta')) eps + T eps (e^eps - 1), "
-        "T delta + delta')-DP"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.advanced_composition")
 def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = None) -> PrivacyCurve:
     """Composition of (epsilon, delta) guarantees of the steps (Theorem II.3).
 
@@ -216,17 +176,7 @@ def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = No
     return TailCurve(claim.epsilon_at, claim.delta_at)
 
 
-@bound(
-    id="survey.advanced_composition_shortcut",
-    source=SURVEY.at("Theorem II.3, high privacy regime"),
-    statement=(
-        "T steps of (eps, delta)-DP each, eps < 1: (2 sqrt(2T ln(1/delta')) eps, "
-        "T delta + delta')-DP"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.REFUTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.advanced_composition_shortcut")
 def advanced_composition_shortcut(
     mechanism: NoisySGD, *, step_epsilon: float | None = None
 ) -> PrivacyCurve:
@@ -251,14 +201,7 @@ def advanced_composition_shortcut(
     return TailCurve(claim.epsilon_at, claim.delta_at)
 
 
-@bound(
-    id="survey.subsampling",
-    source=SURVEY.at("Theorem II.4"),
-    statement="Poisson batches, one step: (log(1 + q (e^eps - 1)), q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.subsampling")
 def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on a Poisson batch (Theorem II.4): (log(1 + q (e^eps - 1)), q delta)-DP.
 
@@ -270,14 +213,7 @@ def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
     return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
 
 
-@bound(
-    id="survey.section_iii_a",
-    source=SURVEY.at("Section III.A"),
-    statement="Poisson batches, one step, eps < 1: (q eps, q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.REFUTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.section_iii_a")
 def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
     """One step on a Poisson batch as section III.A takes it: (q eps, q delta)-DP for eps < 1.
 
@@ -291,17 +227,7 @@ def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> 
     return np.asarray(sampled_gaussian_renyi(alpha, rate, noise)) * times
 
 
-@bound(
-    id="survey.moments_accountant",
-    source=SURVEY.at("Theorem IV.1"),
-    statement=(
-        "full or Poisson batches, moments accountant: alpha(lambda) = T lambda D_(lambda+1) "
-        "of the sampled Gaussian, delta = min exp(alpha(lambda) - lambda eps)"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.moments_accountant")
 def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
 
@@ -347,17 +273,7 @@ def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
     return float(np.exp(np.minimum(np.min(logs), 0.0)))
 
 
-@bound(
-    id="survey.rdp_composition",
-    source=SURVEY.at("Propositions V.1 and V.4"),
-    statement=(
-        "fixed batches, Renyi: D_alpha <= k alpha/(2 sigma^2), k the number of steps that meet "
-        "the record"
-    ),
-    assumes=(FIXED_BATCHES, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("survey.rdp_composition")
 def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
     """Adaptive composition of Gaussian mechanisms (Propositions V.1, V.3 and V.4).
 
@@ -379,18 +295,7 @@ def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Ar
     return np.where(first & second, value, np.inf)
 
 
-@bound(
-    id="survey.sampled_gaussian_mtz19",
-    source=SURVEY.at("Theorem A.1, after Mironov, Talwar and Zhang (2019)"),
-    statement=(
-        "Poisson batches, q <= 1/5, sigma >= 4, Renyi: D_alpha <= 2 T q^2 alpha/sigma^2 for "
-        "alpha <= sigma^2 L/2 - 2 log sigma and alpha <= (sigma^2 L^2/2 - log 5 - 2 log sigma)"
-        "/(L + log(q alpha) + 1/(2 sigma^2)), L = log(1 + 1/(q (alpha - 1)))"
-    ),
-    assumes=(POISSON_ZERO_OUT, LOW_RATE, LARGE_NOISE, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.sampled_gaussian_mtz19", low_rate=LOW_RATE, large_noise=LARGE_NOISE)
 def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
     """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019): 2 q^2 alpha/sigma^2 a step.
 
@@ -436,17 +341,7 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
     return result * times
 
 
-@bound(
-    id="survey.subsampled_rdp_wbk19",
-    source=SURVEY.at("Section V.A, after Wang, Balle and Kasiviswanathan (2019), Theorem 9"),
-    statement=(
-        "batches drawn without replacement, Renyi, T times: log(1 + q^2 C(alpha,2) "
-        "min(4(e^D_2 - 1), 2e^D_2) + sum_(j>=3) 2 q^j C(alpha,j) e^((j-1) D_j))/(alpha-1)"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("survey.subsampled_rdp_wbk19")
 def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
     """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
 

@@ -10,7 +10,7 @@ import pytest
 from audit import Batching, Release
 from audit.simulation import seeded
 from audit.simulation.blocks import Stream, block_size, cut_into_blocks
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

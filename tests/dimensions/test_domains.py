@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.simulation.dimensions import Ball, Box, Domain, WholeSpace
+from audit_dimensions import Ball, Box, Domain, WholeSpace
 
 DOMAINS = [Ball(1.5), Box(0.8), WholeSpace()]
 

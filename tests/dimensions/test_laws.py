@@ -12,7 +12,7 @@ from scipy import stats
 import audit
 from audit import Batching, Relation, Release
 from audit.constructions import Construction, QuadraticPair, ResetWalk, TwoSidedWalk
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

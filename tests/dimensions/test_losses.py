@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from scipy.optimize import approx_fprime
 
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

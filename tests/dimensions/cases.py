@@ -9,7 +9,7 @@ import numpy as np
 
 import audit
 from audit import Batching, Relation
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

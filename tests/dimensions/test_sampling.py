@@ -17,7 +17,7 @@ import pytest
 import audit
 from audit import Batching
 from audit.simulation.blocks import Job
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Dataset,
     Huber,
@@ -233,5 +233,5 @@ def test_runs_that_grow_beyond_all_doubles_are_refused(domain: WholeSpace | Ball
 
 
 def test_importing_does_not_import_numba() -> None:
-    code = "import sys, audit.simulation.dimensions; sys.exit('numba' in sys.modules)"
+    code = "import sys, audit_dimensions; sys.exit('numba' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.simulation.dimensions.domains import Domain
+from audit_dimensions.domains import Domain
 
 Floats = NDArray[np.float64]
 

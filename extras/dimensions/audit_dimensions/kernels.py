@@ -22,8 +22,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.numerics.compiled import compiled_inline, compiled_loop, fma
-from audit.simulation.dimensions.losses.base import Family
-from audit.simulation.dimensions.program import (
+from audit.simulation.rng import (
+    LANES,
+    Words,
+    draw,
+    exponential,
+    fill_normals,
+    square_of_radius,
+)
+from audit_dimensions.losses.base import Family
+from audit_dimensions.program import (
     ALLOCATED,
     FIXED,
     POISSON,
@@ -36,14 +44,6 @@ from audit.simulation.dimensions.program import (
     Program,
     Rules,
     Shape,
-)
-from audit.simulation.rng import (
-    LANES,
-    Words,
-    draw,
-    exponential,
-    fill_normals,
-    square_of_radius,
 )
 
 Indices = NDArray[np.int32]

@@ -18,10 +18,10 @@ from audit import validate
 from audit.constructions.base import Inadmissible
 from audit.constructions.gradient_limits import SLACK, check_curvature
 from audit.mechanism import Batching, NoisySGD, Relation, Release
-from audit.simulation.dimensions.dataset import Dataset
-from audit.simulation.dimensions.domains import Domain, WholeSpace
-from audit.simulation.dimensions.losses import Loss
-from audit.simulation.dimensions.program import SAMPLERS, Program, compiled
+from audit_dimensions.dataset import Dataset
+from audit_dimensions.domains import Domain, WholeSpace
+from audit_dimensions.losses import Loss
+from audit_dimensions.program import SAMPLERS, Program, compiled
 
 Floats = NDArray[np.float64]
 

@@ -10,9 +10,9 @@ from numpy.typing import ArrayLike
 from scipy.special import expit
 
 from audit import validate
-from audit.simulation.dimensions.dataset import matrix
-from audit.simulation.dimensions.domains import Domain
-from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Loss
+from audit_dimensions.dataset import matrix
+from audit_dimensions.domains import Domain
+from audit_dimensions.losses.base import Encoded, Family, Floats, Loss
 
 
 @dataclass(frozen=True)

@@ -9,8 +9,8 @@ from numpy.typing import NDArray
 
 from audit import Batching, Release
 from audit.simulation import LANES, draw
-from audit.simulation.dimensions import Dataset, NoisySGDPair
 from audit.simulation.rng import normal_pair
+from audit_dimensions import Dataset, NoisySGDPair
 
 Floats = NDArray[np.float64]
 

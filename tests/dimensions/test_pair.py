@@ -11,7 +11,7 @@ import pytest
 import audit
 from audit import Batching, Relation, Release
 from audit.constructions import Inadmissible
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

@@ -22,12 +22,11 @@ from audit.simulation.blocks import (
     cut_into_blocks,
     run_in_threads,
 )
-from audit.simulation.device_work import DeviceWork, Side
-from audit.simulation.dimensions.dataset import Dataset
-from audit.simulation.dimensions.pair import NoisySGDPair
-from audit.simulation.dimensions.program import Program
 from audit.simulation.fingerprint import described
 from audit.simulation.scheduler import Drawn, spread
+from audit_dimensions.dataset import Dataset
+from audit_dimensions.pair import NoisySGDPair
+from audit_dimensions.program import Program
 
 _DIVERGED = (
     "step_size must be small enough for iterates to stay finite, "
@@ -82,11 +81,11 @@ def final_points(
     ValueError
         If an argument has the wrong type or is out of range, or iterates overflow.
     ConnectionError
-        If the cluster or the device of the backend is not there, or is lost.
+        If the cluster of the backend is not there, or is lost.
 
     Examples
     --------
-    >>> x, x_prime = audit.simulation.dimensions.final_points(  # doctest: +SKIP
+    >>> x, x_prime = audit_dimensions.final_points(  # doctest: +SKIP
     ...     pair, trials=10_000, seed=7
     ... )
     """
@@ -150,7 +149,7 @@ def scores(
 
     Examples
     --------
-    >>> s, s_prime = audit.simulation.dimensions.scores(  # doctest: +SKIP
+    >>> s, s_prime = audit_dimensions.scores(  # doctest: +SKIP
     ...     pair, [1.0, 0.0], trials=10_000, seed=7
     ... )
     """
@@ -190,7 +189,7 @@ def linear_score(direction: Floats) -> Callable[[Floats], Floats]:
     """Return the inner product with a direction, as a function of points, shape (m, d)."""
 
     def score(points: Floats) -> Floats:
-        from audit.simulation.dimensions import kernels  # imports Numba
+        from audit_dimensions import kernels  # imports Numba
 
         found = np.empty(len(points))
         kernels.linear_scores(direction[None, :], points, found)
@@ -208,7 +207,7 @@ def block_points(program: Program, block: Block, seed: int, stream: Stream) -> F
         If a point is not finite.
     """
     from audit.simulation import rng  # imports Numba, so not before it is needed
-    from audit.simulation.dimensions import kernels
+    from audit_dimensions import kernels
 
     points = np.empty((len(block), program.start.size))
     words = rng.seeded(block.sequence(seed, stream))
@@ -217,10 +216,6 @@ def block_points(program: Program, block: Block, seed: int, stream: Stream) -> F
     if not np.all(np.isfinite(points)):
         raise ValueError(_DIVERGED)
     return points
-
-
-def _side(program: Program, first: Block, seed: int, stream: Stream) -> Side:
-    return Side(program, stream, first, lambda block: block_points(program, block, seed, stream))
 
 
 def _reduced(
@@ -292,19 +287,6 @@ class FinalPoints:
         """Run block ``number``."""
         side, block = self.place(number)
         return block_points(self.pair.programs[side], block, self.seed, self._streams[side])
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws."""
-        programs = zip(self.pair.programs, self._streams, strict=True)
-        first = self.place(0)[1]
-        return DeviceWork(
-            sides=tuple(_side(program, first, self.seed, stream) for program, stream in programs),
-            seed=self.seed,
-            parts=lambda number: (self.place(number),),
-            thresholds=None,
-            direction=None,
-            diverged=_DIVERGED,
-        )
 
     def place(self, number: int) -> tuple[int, Block]:
         """Return the dataset that block ``number`` is of, and its place there."""
@@ -439,26 +421,6 @@ class LinearScoreCounts:
             for program, stream in zip(self.pair.programs, STREAMS, strict=True)
         ]
         return np.stack(rows)
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws.
-
-        Returns
-        -------
-        DeviceWork
-            Programs, blocks and thresholds.
-        """
-        return DeviceWork(
-            sides=tuple(
-                _side(program, self._block(0), self.seed, stream)
-                for program, stream in zip(self.pair.programs, STREAMS, strict=True)
-            ),
-            seed=self.seed,
-            parts=lambda number: tuple((side, self._block(number)) for side in (0, 1)),
-            thresholds=np.asarray(self.thresholds),
-            direction=np.asarray(self.direction),
-            diverged=_DIVERGED,
-        )
 
     @property
     def _size(self) -> int:

@@ -9,10 +9,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.mechanism import Batching, NoisySGD, Release
-from audit.simulation.dimensions.dataset import Dataset
-from audit.simulation.dimensions.domains import Domain
-from audit.simulation.dimensions.losses import Loss
-from audit.simulation.dimensions.losses.base import Family
+from audit_dimensions.dataset import Dataset
+from audit_dimensions.domains import Domain
+from audit_dimensions.losses import Loss
+from audit_dimensions.losses.base import Family
 
 Floats = NDArray[np.float64]
 Integers = NDArray[np.int64]

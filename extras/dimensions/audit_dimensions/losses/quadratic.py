@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from audit import validate
-from audit.simulation.dimensions.domains import Domain
-from audit.simulation.dimensions.losses.base import Encoded, Family, Floats, Loss
+from audit_dimensions.domains import Domain
+from audit_dimensions.losses.base import Encoded, Family, Floats, Loss
 
 
 @dataclass(frozen=True)
