@@ -24,11 +24,10 @@ from audit.bounds.registry import (
     tightest,
 )
 from audit.bounds.sources import Source
+from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 
 REGISTRY = Catalogue(_statements.entries())
 """Bounds of this package, and those that users register with `bound`."""
-
-from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 
 CATALOGUE = REGISTRY.entries
 evaluate = REGISTRY.evaluate

@@ -11,7 +11,7 @@ from types import MappingProxyType
 from audit import validate
 from audit.adapters.steps import step
 from audit.bounds import calibration
-from audit.bounds.registry import REGISTRY, tightest
+from audit.bounds.registry import tightest
 from audit.bounds.training_risks import AdvantageRisk, EpsilonRisk, PowerRisk, Risk
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation
@@ -306,11 +306,13 @@ def _ends(
     mechanism: NoisySGD, risk: Risk, accuracy: float | None = None
 ) -> tuple[float, float, str]:
     """Return a lower and an upper bound on a risk, and the statement that proves the upper one."""
+    from audit.bounds import evaluate  # the catalogue is made after this module
+
     options = {} if accuracy is None else {"accuracy": accuracy}
     low, high = risk.bracket(dominating_curve(mechanism, **options))
     statement, *others = _STATEMENTS[mechanism.batching]
     proven = {statement: high}
     for id in others:
-        proven[id] = risk.upper(REGISTRY.evaluate(id, mechanism))
+        proven[id] = risk.upper(evaluate(id, mechanism))
     winner = tightest(proven)
     return low, proven[winner], winner
