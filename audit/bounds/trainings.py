@@ -15,6 +15,8 @@ from audit.bounds.registry import tightest
 from audit.bounds.training_risks import AdvantageRisk, EpsilonRisk, PowerRisk, Risk
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation
+from audit.numerics import display
+from audit.numerics.display import Marks
 from audit.numerics.number_format import Rounding, number
 
 _DIGITS = 7  # of a printed number
@@ -58,6 +60,10 @@ class TrainingEpsilon:
     delta: float
     bound: str
 
+    def _repr_html_(self) -> str:
+        marks = Marks(f"epsilon at delta {self.delta:g}", lower=self.lower, upper=self.upper)
+        return display.sandwich(str(self), [marks])
+
     def __str__(self) -> str:
         inside = _between(self.lower, "epsilon", self.upper)
         return f"{inside} at delta {self.delta:g} ({self.bound})"
@@ -84,6 +90,11 @@ class TrainingNoise:
     enough: float
     goal: str
     bound: str
+
+    def _repr_html_(self) -> str:
+        return display.sandwich(
+            str(self), [Marks("noise multiplier", lower=self.needed, upper=self.enough)]
+        )
 
     def __str__(self) -> str:
         inside = _between(self.needed, "noise multiplier", self.enough)
@@ -219,7 +230,7 @@ def noise_multiplier(
     >>> noise = audit.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.01, steps=1000,
     ...                                relation=audit.Relation.ADD_REMOVE)
     >>> round(noise.needed, 4), round(noise.enough, 4)
-    (0.9535, 0.9535)
+    (0.9591, 0.9591)
     """
     risk = _goal(epsilon, delta, advantage, tpr, fpr)
     assert risk.goal is not None
