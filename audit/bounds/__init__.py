@@ -5,7 +5,8 @@
 
 ``CATALOGUE`` maps ids to entries (source, statement, assumptions, status). `applicable` lists the
 entries that cover a mechanism, `best` returns the tightest sound bound, `table` evaluates every
-entry, and `calibrate` finds the noise or the number of steps that meets a budget. `bound` registers
+entry, and `calibrate` finds the noise or the number of steps that meets a budget. `epsilon` and
+`noise_multiplier` answer in the terms of trainings with DP-SGD, from both sides. `bound` registers
 a function as a bound.
 """
 
@@ -23,6 +24,7 @@ from audit.bounds.registry import (
     tightest,
 )
 from audit.bounds.sources import Source
+from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 
 REGISTRY = Catalogue(_statements.entries())
 """Bounds of this package, and those that users register with `bound`."""
@@ -48,6 +50,8 @@ __all__ = [
     "Row",
     "Source",
     "Status",
+    "TrainingEpsilon",
+    "TrainingNoise",
     "accounting",
     "all_iterates",
     "applicable",
@@ -59,8 +63,10 @@ __all__ = [
     "calibrate",
     "cl25",
     "entry",
+    "epsilon",
     "evaluate",
     "fmtt18",
+    "noise_multiplier",
     "own",
     "recent",
     "survey",
