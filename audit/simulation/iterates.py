@@ -27,9 +27,8 @@ from audit.simulation.blocks import (
     run_in_threads,
 )
 from audit.simulation.checkpoint import sample_checkpoint
-from audit.simulation.device_work import DeviceWork
 from audit.simulation.fingerprint import described, digest_of
-from audit.simulation.samplers import DIVERGED, Walks, walk_side, walks
+from audit.simulation.samplers import Walks, walks
 from audit.simulation.scheduler import Drawn, spread
 
 _SIDES = (Stream.X, Stream.X_PRIME)
@@ -221,24 +220,6 @@ class Iterates:
         """Run block ``number``; shape (trials of the block,)."""
         part, block = self.place(number)
         return self._walks[part](block, self.seed, self.parts[part][1])
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws.
-
-        Returns
-        -------
-        DeviceWork
-            Programs, blocks and thresholds.
-        """
-        first = Block(0, 0, min(self._size, self.trials))
-        return DeviceWork(
-            sides=tuple(walk_side(process, first, self.seed, s) for process, s in self.parts),
-            seed=self.seed,
-            parts=lambda number: (self.place(number),),
-            thresholds=None,
-            direction=None,
-            diverged=DIVERGED,
-        )
 
     def place(self, number: int) -> tuple[int, Block]:
         """Return the part that block ``number`` is of, and its place there."""
@@ -453,25 +434,6 @@ class WalkCounts:
             Number of steps.
         """
         return len(self._block(number)) * self._lengths[side]
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws.
-
-        Returns
-        -------
-        DeviceWork
-            Programs, blocks and thresholds.
-        """
-        first = self._block(0)
-        sides = zip(self.pair.processes(), _SIDES, strict=True)
-        return DeviceWork(
-            sides=tuple(walk_side(process, first, self.seed, stream) for process, stream in sides),
-            seed=self.seed,
-            parts=lambda number: tuple((side, self._block(number)) for side in (0, 1)),
-            thresholds=np.array(self.thresholds),
-            direction=None,
-            diverged=DIVERGED,
-        )
 
     @cached_property
     def _walks_digest(self) -> str:

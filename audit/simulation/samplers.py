@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.device_work import Side
 from audit.simulation.program import (
     GENERAL,
     Floats,
@@ -24,7 +23,6 @@ from audit.simulation.program import (
     compiled,
     cumulative,
     is_compilable,
-    pieces,
 )
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
@@ -92,24 +90,6 @@ class NumPyLoops:
             return x
 
         return draw
-
-
-def walk_side(process: Process, first: Block, seed: int, stream: Stream) -> Side:
-    """Return a process as what a device draws, from the first block of a job.
-
-    Raises
-    ------
-    ValueError
-        If an update map is not known to compiled loops.
-    """
-    unknown = [m for step in process.distinct_steps() for m in step.maps if not pieces(m)]
-    if unknown:
-        raise ValueError(
-            "update map must be known to compiled loops to run on a device, got "
-            f"{type(unknown[0]).__name__}: use parallel=threads"
-        )
-    program = compiled(process)
-    return Side(program, stream, first, lambda block: _walk(program, block, seed, stream))
 
 
 def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:

@@ -36,7 +36,7 @@ from audit.simulation import (
     pool,
     run_job,
 )
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Dataset,
     Huber,
