@@ -136,7 +136,7 @@ def _planned(question: Question) -> TrialPlan:
 
 
 def _sentence(question: Question, plan: TrialPlan) -> str:
-    from audit.report.number_format import count, plain
+    from audit.numerics.number_format import count, plain
 
     claim = f'"epsilon <= {plain(plan.epsilon)} at delta {plain(plan.delta)}"'
     law = f"{question.described}, where epsilon is {plan.true_epsilon:.6g}"

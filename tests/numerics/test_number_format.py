@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from audit.report.number_format import (
+from audit.numerics.number_format import (
     Rounding,
     bracket,
     count,
