@@ -51,8 +51,6 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     index : int, optional
         Record, counted from 1. Default: the worst, in the batch of the last step.
     """
@@ -75,17 +73,10 @@ def theorem_5_6(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run; n/b must divide T.
     index : int, optional
         Record, counted from 1. Default: the worst, in the last batch.
     length : int, optional
         Length T~, a multiple of n/b. Default: the best.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)

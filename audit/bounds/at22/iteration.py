@@ -36,19 +36,11 @@ def proposition_2_17(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Provides steps, step sizes and noise. If the number of given shifts differs from that of the
-        steps, the noise of a constant step size is used.
     shifts : sequence of float, optional
         Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at every
         step that can hold the record, for its worst position.
     allocations : sequence of float, optional
         Values a_t of each step. Default: the best ones.
-
-    Raises
-    ------
-    ValueError
-        If the allocations are infeasible.
     """
     return original_amplification(mechanism, shifts, allocations)
 
@@ -70,18 +62,11 @@ def proposition_3_2(
 
     Parameters
     ----------
-    mechanism, shifts, allocations : NoisySGD, sequence of float, sequence of float
-        As in `proposition_2_17`; allocations have one value per step after ``tau``.
     tau : int, optional
         Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
         10,000 steps if step sizes vary or shifts are given).
     distance : float, optional
         Largest distance D of the states at ``tau``. Default: the diameter.
-
-    Raises
-    ------
-    ValueError
-        If the allocations are infeasible or ``tau`` is out of range.
     """
     return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
 

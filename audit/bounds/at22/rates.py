@@ -157,31 +157,6 @@ def theorem_4_1(mechanism: NoisySGD) -> RenyiLowerBound:
     Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, with T-bar = 0.75 D n/(L
     eta), if D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (with the loss
     mirrored for a start right of the middle).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    RenyiLowerBound
-        The claim with its numbers.
-
-    Raises
-    ------
-    NotApplicable
-        If the domain is too small or the noise too large; the message names the value.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=10_000, dataset_size=10, batch_size=10, step_size=1e-3,
-    ...                    noise_std=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0,
-    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
-    >>> claim = audit.bounds.at22.theorem_4_1(m)
-    >>> claim.order, round(claim.divergence, 12)
-    (100.0, 0.075)
     """
     name = "at22.theorem_4_1"
     for assumption in (LIPSCHITZ, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, WITHOUT_REPLACEMENT):

@@ -92,29 +92,6 @@ def largest_order(rate: float, sigma: float) -> float:
     The largest alpha with alpha <= M sigma^2/2 - log sigma^2 and
     alpha <= (M^2 sigma^2/2 - log(5 sigma^2))/(M + log(q alpha) + 1/(2 sigma^2)), where
     M = log(1 + 1/(q (alpha - 1))).
-
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q, in (0, 1).
-    sigma : float
-        Noise for sensitivity 1, above 0.
-
-    Returns
-    -------
-    float
-        The order.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> from audit.bounds.at22 import largest_order
-    >>> round(largest_order(0.01, 8.0), 2)
-    37.84
     """
     validate.open_unit(rate=rate)
     validate.positive(sigma=sigma)
@@ -364,8 +341,6 @@ def b_2(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     split : float, optional
         Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
     length : int, optional

@@ -14,13 +14,7 @@ from numpy.typing import NDArray
 
 from audit.bounds.accounting.update import contraction_gap
 from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CYCLIC,
     ROUNDING,
-    STRICTLY_CONTRACTIVE_STEPS,
-    STRONGLY_CONVEX,
-    WHOLE_EPOCHS,
     Assumption,
     constant_step_size,
 )
@@ -132,77 +126,3 @@ def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
     growth = before * _old_epochs(gap, length) * lost if lost else 0.0
     rho = _batch_ratio(mechanism) ** 2 / 2 * (1 + growth)
     return RenyiCurve(functools.partial(_linear, rho=rho))
-
-
-def _checked(mechanism: NoisySGD, name: str, *, convex: bool) -> None:
-    common = (CYCLIC, WHOLE_EPOCHS, CONSTANT_STEP_SIZE)
-    special = (BOUNDED_DOMAIN,) if convex else (STRONGLY_CONVEX, STRICTLY_CONTRACTIVE_STEPS)
-    for assumption in (*common, *special):
-        assumption.require(mechanism, name)
-
-
-def threshold_4_5(mechanism: NoisySGD) -> float:
-    """Return the number of epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which 4.5 beats 4.4.
-
-    Stated after Theorem 4.6 of the paper ("roughly").
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of epochs.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, strong_convexity=0.1,
-    ...                    batching=audit.Batching.CYCLIC)
-    >>> round(audit.bounds.bsa24.threshold_4_5(m), 3)
-    2.083
-    """
-    _checked(mechanism, "bsa24.threshold_4_5", convex=False)
-    gap, (length, _) = contraction_gap(mechanism), _counts(mechanism)
-    return power(gap, 2 * length - 2) * _old_epochs(gap, length)
-
-
-def threshold_4_6(mechanism: NoisySGD) -> float:
-    """Return the number of epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
-
-    Stated after Theorem 4.6 of the paper ("roughly").
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of epochs.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.CYCLIC)
-    >>> audit.bounds.bsa24.threshold_4_6(m)
-    8.0
-    """
-    _checked(mechanism, "bsa24.threshold_4_6", convex=True)
-    return 4 * crossing_time(mechanism, mechanism.batch_size) / _counts(mechanism)[0]

@@ -12,8 +12,6 @@ import math
 
 from audit.bounds.accounting.update import contraction_gap
 from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
     ROUNDING,
     Assumption,
     constant_step_size,
@@ -99,37 +97,3 @@ def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
     ceiling = math.ceil(crossing_time(mechanism, mechanism.dataset_size))
     square = 3 * ratio * mechanism.diameter / mechanism.constant_step_size + ratio**2 * ceiling
     return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
-
-
-def threshold_4_3(mechanism: NoisySGD) -> float:
-    """Return the number of steps, 4 D n/(eta S), after which Theorem 4.3 is below Theorem 4.1.
-
-    Stated after Theorem 4.3 of the paper. Exact if D n/(eta S) is an integer, otherwise up to the
-    ceiling.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of steps.
-
-    Raises
-    ------
-    NotApplicable
-        If the domain is unbounded or step sizes vary.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0)
-    >>> audit.bounds.bsa24.threshold_4_3(m)
-    128.0
-    """
-    for assumption in (BOUNDED_DOMAIN, CONSTANT_STEP_SIZE):
-        assumption.require(mechanism, "bsa24.threshold_4_3")
-    return 4 * crossing_time(mechanism, mechanism.dataset_size)

@@ -12,37 +12,15 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtr
-
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.pure import PureCurve
 from audit.mechanism import NoisySGD, Release
-from audit.numerics.roots import bracketed_root
 
 
 def inverse_temperature(mechanism: NoisySGD) -> float:
-    """Return the inverse temperature, beta = 2/(eta sigma^2).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Beta.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=2.0,
-    ...                    lipschitz=1.0)
-    >>> audit.bounds.bsa24.inverse_temperature(m)
-    1.0
-    """
+    """Return the inverse temperature, beta = 2/(eta sigma^2)."""
     return 2 / mechanism.constant_step_size / mechanism.noise_std / mechanism.noise_std
 
 
@@ -105,26 +83,3 @@ def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     return PureCurve(_difference(mechanism) * mechanism.diameter)
-
-
-def threshold_5_4() -> float:
-    """Return the L D above which Corollary 5.4 improves on (2 L D, 0)-DP in total variation.
-
-    The root of 2 Phi(sqrt(x)) - 1 = tanh(x) (section 5.2, "L D > 0.677").
-
-    Returns
-    -------
-    float
-        The product L D.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.bsa24.threshold_5_4(), 4)
-    0.6764
-    """
-
-    def gap(x: float) -> float:
-        return float(2 * ndtr(math.sqrt(x)) - 1 - math.tanh(x))
-
-    return bracketed_root(gap, 0.1, 2.0, xtol=1e-14)

@@ -254,16 +254,9 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     rate = mechanism.sampling_rate
@@ -288,16 +281,9 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)

@@ -150,8 +150,6 @@ def theorem_a_1(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run. Its cycle is the same in every epoch.
     position : int, optional
         Position of the record's batch in the cycle, from 0. Default: the batch of the last step,
         which is the worst, since its shifts, moved forward in time, serve every other position.
@@ -198,8 +196,6 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
@@ -308,7 +304,7 @@ def theorem_a_1_sequence(
     >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
     ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
     ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
+    >>> round(theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
     1.1667
     """
     refusal = mechanism.uncovered((Batching.RESHUFFLED,))
@@ -337,24 +333,8 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
-
-    Returns
-    -------
-    PrivacyCurve
-        The bound.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.corollary_a_3_reshuffled(m).renyi(2.0), 4)
-    1.2395
     """
     period, epochs = _epochs(mechanism)
     squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]

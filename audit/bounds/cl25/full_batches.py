@@ -117,21 +117,12 @@ def theorem_3_1(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch. Default: the applicable one with the smallest c.
     tau : int, optional
         Start of the analysis, 0 to T - 1.
     beta : float, sequence of float, optional
         Noise split, one value or one per step from tau on.
-
-    Raises
-    ------
-    NotApplicable
-        If the requested branch does not apply.
-    ValueError
-        If ``tau`` or ``beta`` is infeasible.
     """
     return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
 
@@ -174,17 +165,10 @@ def theorem_3_7(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Start of the analysis, 0 to T - 1.
     shifts : sequence of float, optional
         Values a_t for t = tau..T-1; requires ``tau``.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range, or the shifts do not absorb D_tau.
     """
     meetings = Meetings(mechanism.steps)
     distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)

@@ -149,8 +149,6 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     beta : float, optional
         Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """

@@ -66,8 +66,6 @@ def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     index : int, optional
         Record t, counted from 1. Default: n, the least protected record.
     """
@@ -105,8 +103,6 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run, whose last m records are public.
     public : int, default: 0
         Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is infinite.
     """
@@ -154,8 +150,6 @@ def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of each task.
     tasks : int, default: 1
         Number k of tasks, all of whose outputs are released.
     """

@@ -49,8 +49,6 @@ def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyC
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Provides steps and noise.
     distance : float, optional
         Distance d of the starts. Default: eta S, by which the first record's gradient can separate
         the two runs, so that the claim covers the first record of one pass.
@@ -75,8 +73,6 @@ def theorem_22(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        As for ``at22.proposition_2_17``.
     shifts, allocations : sequence of float, optional
         As for ``at22.proposition_2_17``.
     """
@@ -89,8 +85,6 @@ def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     index : int, optional
         Record t, counted from 1. Default: n, the least protected record.
     """
@@ -113,101 +107,8 @@ def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(one_step(mechanism) ** 2)
 
 
-def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float:
-    """Return the noise 5 L sqrt(ln(1/delta))/epsilon for (epsilon, delta)-DP of Theorem 35's runs.
-
-    Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
-
-    Parameters
-    ----------
-    lipschitz : float
-        Lipschitz constant L of the losses.
-    epsilon, delta : float
-        Target.
-
-    Returns
-    -------
-    float
-        Noise sigma.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or epsilon is above 2 ln(1/delta)/5.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.appendix_b_noise(1.0, epsilon=1.0, delta=1e-5), 4)
-    16.9654
-    """
-    validate.positive(lipschitz=lipschitz, epsilon=epsilon)
-    validate.open_unit(delta=delta)
-    order = -2 * math.log(delta) / epsilon
-    if order < 5:
-        raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
-    return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
-
-
-def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the bound of Lemma 25 on a mixture: (1 + c) times the mean divergence.
-
-    Parameters
-    ----------
-    alpha : float
-        Renyi order, above 1.
-    divergences : sequence of float
-        D_alpha(mu_i || nu_i) of the components, in nats.
-    weights : sequence of float
-        Probabilities of the components, equal on both sides.
-
-    Returns
-    -------
-    float
-        Bound on the divergence of the mixture.
-
-    Raises
-    ------
-    ValueError
-        If a divergence is above 1/(alpha - 1), where the lemma does not apply, or the weights are
-        not probabilities.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.weak_convexity(2.0, [0.1, 0.3], [0.5, 0.5]), 6)
-    0.26
-    """
-    validate.above_one(alpha=alpha)
-    d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
-    if d.size != w.size or np.any(w < 0) or abs(float(np.sum(w)) - 1) > 1e-9:
-        raise ValueError(f"weights must be {d.size} probabilities, got {w.tolist()!r}")
-    validate.nonnegative(divergences=float(np.min(d)))
-    c = float(np.max(d)) * (alpha - 1)
-    if c > 1 + 1e-12:
-        raise ValueError(f"divergences must be at most 1/(alpha - 1), got {float(np.max(d))!r}")
-    return (1 + c) * float(np.sum(w * d))
-
-
 def harmonic(n: int) -> float:
-    """Return the harmonic number H_n = 1 + 1/2 + ... + 1/n.
-
-    Parameters
-    ----------
-    n : int
-        Number of terms.
-
-    Returns
-    -------
-    float
-        The sum.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.harmonic(4), 6)
-    2.083333
-    """
+    """Return the harmonic number H_n = 1 + 1/2 + ... + 1/n."""
     return float(digamma(n + 1) + np.euler_gamma)
 
 

@@ -416,19 +416,5 @@ def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     grid of distances that are rounded up; s = eta sigma, v = eta S/b with S the sensitivity of the
     whole family (of the differing record for Poisson batches), and p = b/n. Poisson batches have a
     smaller U_(k+1) if a record is replaced: see `audit.bounds.own.adaptive_shifts`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=1000, batch_size=100, step_size=1.0,
-    ...                    noise_std=0.05, lipschitz=12.5, smoothness=1.0, diameter=1.0,
-    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
-    >>> bool(audit.bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < 140)
-    True
     """
     return AdaptiveShiftsCurve(Run.of(mechanism))

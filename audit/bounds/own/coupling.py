@@ -30,18 +30,11 @@ def coupling(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     distances : int, optional
         Number of distances of the grid besides 0, at least 8; 64 by default.
     weights : int, optional
         Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200, depending
         on the privacy loss of a step. Every grid gives a bound; finer grids give tighter ones.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
     """
     _check_grid(distances, weights)
     from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import
@@ -56,38 +49,7 @@ def coupling_at(
     distances: int | None = None,
     weights: int | None = None,
 ) -> tuple[PrivacyCurve, ...]:
-    """Return `coupling` for several numbers of steps, from one recursion.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        All parameters except the number of steps.
-    steps : sequence of int
-        Numbers of steps.
-    distances, weights : int, optional
-        As in `coupling`.
-
-    Returns
-    -------
-    tuple of PrivacyCurve
-        One curve per number of steps.
-
-    Raises
-    ------
-    NotApplicable
-        If a mechanism fails an assumption.
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=100, dataset_size=20, batch_size=20, step_size=0.1, noise_std=2.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
-    >>> short, long = audit.bounds.own.coupling_at(m, (10, 100))
-    >>> short.epsilon(1e-5) < long.epsilon(1e-5)  # doctest: +SKIP
-    True
-    """
+    """Return `coupling` for several numbers of steps, from one recursion."""
     if not steps:
         raise validate.fail("steps", "one or more whole numbers", steps)
     validate.integer(1, **{f"steps[{i}]": count for i, count in enumerate(steps)})

@@ -250,20 +250,7 @@ class SampledForgettingCurve(ForgettingCurve):
 
 
 def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
-    """Return the bound of a run, at the best length or at ``count``.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    count : int, optional
-        Length m. Default: the best at each point.
-
-    Raises
-    ------
-    ValueError
-        If ``count`` is not an integer from 1 to T.
-    """
+    """Return the bound of a run, at the best length or at ``count``."""
     if count is not None:
         validate.integer(1, m=count)
         if count > run.steps:
@@ -336,14 +323,7 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     m : int, optional
         Length, 1 to T. Default: the best at each point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``m`` is out of range.
     """
     return forgetting_curve(Run.of(mechanism), m)

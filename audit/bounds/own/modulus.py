@@ -145,28 +145,7 @@ def whole_gradient(mechanism: NoisySGD) -> float:
 
 
 def modulus_of(mechanism: NoisySGD, share: float = 1.0) -> Modulus:
-    """Return the modulus of the update that a share of a batch makes.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with one step size for all steps.
-    share : float, default: 1.0
-        Factor of the step size.
-
-    Returns
-    -------
-    Modulus
-        The least of the moduli that the losses allow; infinite if there is none.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0)
-    >>> round(modulus_of(m)(0.75), 9)
-    1.25
-    """
+    """Return the modulus of the update that a share of a batch makes."""
     m = mechanism
     if share == 0:
         return Modulus(1.0)
@@ -229,11 +208,6 @@ def modulus(mechanism: NoisySGD) -> PrivacyCurve:
 
     Losses may be non-smooth, have Hoelder gradients, be smooth with any step size, or have clipped
     gradients, convex or not. For convex smooth losses and eta <= 2/M it is `own.parallel_moves`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     if all(one.holds(mechanism) for one in (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)):
         return GaussianCurve(least_mu(Run.of(mechanism)))

@@ -79,11 +79,6 @@ def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     cyclic batches mu is never above that of Theorems 4.4 to 4.6 of Bok, Su and Altschuler (2024),
     nor above that of Chien and Li (2025, Theorem A.1), and needs no whole number of epochs. On full
     batches it is that of Theorem 3.3 of Bok, Su and Altschuler.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     return GaussianCurve(least_mu(Run.of(mechanism)))
 

@@ -78,15 +78,7 @@ _LOG_P = np.concatenate(
 
 
 def rates(run: Run, log_p: Array) -> Array:
-    """Return F, a bound on the derivative of the log-probability of an event, at each of ``log_p``.
-
-    Parameters
-    ----------
-    run : Run
-        A run with fixed batches on a bounded domain.
-    log_p : ndarray
-        Logarithms of probabilities below 1.
-    """
+    """Return F, a bound on the derivative of an event's log-probability, at ``log_p``."""
     lags, ranges = _ranges(run, np.exp(log_p))
     p = np.exp(log_p)[:, None]
     relative = ranges / p
@@ -246,10 +238,5 @@ def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     No event's log-probability rises faster than F between the datasets, with F from the relative
     entropy that conditioning on the event leaves in earlier iterates. It is best for weak pushes,
     long runs and small delta. The proof is in `audit.bounds.own.relative_entropy`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     return RelativeEntropyCurve.of(Run.of(mechanism))

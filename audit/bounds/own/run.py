@@ -138,15 +138,7 @@ class Run:
         return self.shift / 2 if self.poisson is Relation.REPLACE_ONE else self.shift
 
     def composition(self, steps: int, *, coarse: bool = False) -> PrivacyCurve:
-        """Return an upper bound on the composition of steps on sampled batches.
-
-        Parameters
-        ----------
-        steps : int
-            Number of steps.
-        coarse : bool, optional
-            Whether a coarse grid will do.
-        """
+        """Return an upper bound on the composition of steps on sampled batches."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             if coarse:
@@ -158,13 +150,7 @@ class Run:
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
 
     def coarse_epsilons(self, shortest: int, longest: int) -> Callable[[int, float], float]:
-        """Return approximate epsilons of compositions, by number of steps and delta.
-
-        Parameters
-        ----------
-        shortest, longest : int
-            Numbers of steps.
-        """
+        """Return approximate epsilons of compositions, by number of steps and delta."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             return coarse_epsilons(step, shortest, longest, _COARSE_GRID)

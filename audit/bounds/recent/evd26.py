@@ -67,20 +67,7 @@ class TotalVariationCurve(PrivacyCurve):
 
 
 def chi_square(noise_multiplier: float, steps_per_epoch: int, epochs: int) -> float:
-    """Return the chi-square divergence of E epochs: equation (9).
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier sigma.
-    steps_per_epoch, epochs : int
-        Number M of steps of an epoch, and number E of epochs.
-
-    Returns
-    -------
-    float
-        (1 + (e^(1/sigma^2) - 1)/M)^E - 1; infinite where it overflows.
-    """
+    """Return the chi-square divergence of E epochs: equation (9)."""
     exponent = noise_multiplier**-2.0
     if exponent > 700:
         return math.inf
@@ -89,18 +76,7 @@ def chi_square(noise_multiplier: float, steps_per_epoch: int, epochs: int) -> fl
 
 
 def total_variation_bound(chi_square: float) -> float:
-    """Return the largest total variation of pairs with a given chi-square divergence.
-
-    Parameters
-    ----------
-    chi_square : float
-        The divergence c, at least 0.
-
-    Returns
-    -------
-    float
-        sqrt(c)/2 for c <= 1, else c/(1 + c): equation (10).
-    """
+    """Return the largest total variation of pairs with a given chi-square divergence."""
     if chi_square == math.inf:
         return 1.0
     validate.nonnegative(chi_square=chi_square)
@@ -110,30 +86,7 @@ def total_variation_bound(chi_square: float) -> float:
 
 
 def least_noise_multiplier(steps_per_epoch: int, epochs: int, total_variation: float) -> float:
-    """Return the noise for which Theorem 3.3 gives a total variation: Corollary 3.4.
-
-    Parameters
-    ----------
-    steps_per_epoch, epochs : int
-        Number M of steps of an epoch, and number E of epochs.
-    total_variation : float
-        The target lambda, in (0, 1).
-
-    Returns
-    -------
-    float
-        The noise multiplier of equation (12).
-
-    Raises
-    ------
-    ValueError
-        If the target is outside (0, 1) or a number is below 1.
-
-    Examples
-    --------
-    >>> round(least_noise_multiplier(100, 10, 0.1), 4)
-    1.737
-    """
+    """Return the noise for which Theorem 3.3 gives a total variation: Corollary 3.4."""
     validate.open_unit(total_variation=total_variation)
     validate.integer(1, steps_per_epoch=steps_per_epoch, epochs=epochs)
     target = total_variation

@@ -15,18 +15,7 @@ from audit.mechanism import NoisySGD
 
 
 def weak_convexity(mechanism: NoisySGD) -> float:
-    """Return the m for which the losses plus (m/2) |x|^2 are convex.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness M.
-
-    Returns
-    -------
-    float
-        0 for convex losses, else M: every M-smooth loss is M-weakly convex.
-    """
+    """Return the m for which the losses plus (m/2) |x|^2 are convex."""
     assert mechanism.smoothness is not None  # an assumption of the entry
     return 0.0 if mechanism.convex else mechanism.smoothness
 

@@ -18,18 +18,7 @@ from audit.mechanism import NoisySGD
 
 
 def composed_rate(mechanism: NoisySGD) -> float:
-    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
-    """
+    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2)."""
     return mechanism.steps * mechanism.sampling_rate / (2 * mechanism.noise_multiplier**2)
 
 
@@ -37,16 +26,6 @@ def saturated_rate(mechanism: NoisySGD) -> float:
     """Return the second term of Theorem 3.4 over alpha, at the best split of the noise.
 
     The least value of p/x + q/(1 - x) over x in (0, 1) is (sqrt(p) + sqrt(q))^2.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness and a domain.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
     """
     assert mechanism.smoothness is not None  # an assumption of the entries
     assert mechanism.diameter is not None

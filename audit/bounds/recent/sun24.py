@@ -56,8 +56,6 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run; ``step_size`` is the sum K eta of a round.
     local_steps : int, default: 1
         Number K of local steps of a round.
     """
@@ -96,8 +94,6 @@ def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyC
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     proximal : float, optional
         The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
         Default: M + 1/(2 eta).

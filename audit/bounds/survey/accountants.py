@@ -95,18 +95,7 @@ class AdvancedComposition:
             return self.times * self.epsilons * np.expm1(self.epsilons)
 
     def epsilon_at(self, delta: Array) -> Array:
-        """Return the least epsilon claimed.
-
-        Parameters
-        ----------
-        delta : ndarray
-            Values in (0, 1), shape ``(d,)``.
-
-        Returns
-        -------
-        ndarray
-            Epsilon in nats, shape ``(d,)``.
-        """
+        """Return the least epsilon claimed."""
         spare = delta[:, None] - self.times * self.deltas
         with np.errstate(divide="ignore", invalid="ignore"):
             depth = np.sqrt(np.maximum(-np.log(np.where(spare > 0, spare, 1.0)), 0.0))
@@ -114,18 +103,7 @@ class AdvancedComposition:
         return np.asarray(np.min(claimed, axis=1, initial=np.inf))
 
     def delta_at(self, epsilon: Array) -> Array:
-        """Return the least delta claimed, the inverse of `epsilon_at`.
-
-        Parameters
-        ----------
-        epsilon : ndarray
-            Values of at least 0, shape ``(e,)``.
-
-        Returns
-        -------
-        ndarray
-            Delta, shape ``(e,)``.
-        """
+        """Return the least delta claimed, the inverse of `epsilon_at`."""
         depth = (epsilon[:, None] - self._constants) / self._slopes
         with np.errstate(over="ignore"):
             rest = np.exp(-np.square(np.maximum(depth, 0.0)))
@@ -166,8 +144,6 @@ def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = No
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     step_epsilon : float, optional
         Guarantee e of one step. Default: the best of 2000 at each point.
     """
@@ -188,8 +164,6 @@ def advanced_composition_shortcut(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     step_epsilon : float, optional
         Guarantee e of one step, below 1. Default: the best at each point.
     """
@@ -233,7 +207,7 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
 
     The moments are those of the sampled Gaussian mechanism, the larger of both orders, at every
     real order. The curve converts to epsilon and delta at least as well as the theorem's tail
-    bound, which is `tail_bound`.
+    bound.
     """
     noise, rate = mechanism.noise_multiplier, mechanism.sampling_rate
     if rate == 1:
@@ -242,35 +216,6 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
         _sampled_divergence, rate=rate, noise=noise, times=mechanism.steps
     )
     return CostlyRenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
-
-
-def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
-    """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
-
-    The minimum is over 601 values of lambda, spaced evenly in the logarithm from 1e-4 to 1e4.
-
-    Parameters
-    ----------
-    curve : PrivacyCurve
-        A curve with Renyi divergences.
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    float
-        Delta, at most 1.
-
-    Examples
-    --------
-    >>> import audit
-    >>> from audit.curves import RenyiCurve
-    >>> round(audit.bounds.survey.tail_bound(RenyiCurve.linear(0.5), 4.0), 5)
-    0.00219
-    """
-    moments = np.geomspace(1e-4, 1e4, 601)
-    logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)
-    return float(np.exp(np.minimum(np.min(logs), 0.0)))
 
 
 @bound("survey.rdp_composition")

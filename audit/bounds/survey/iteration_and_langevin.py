@@ -71,8 +71,6 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
         which the claim is largest.
@@ -92,8 +90,6 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa, counted from 1; it has no effect on this expression.
     """
@@ -111,8 +107,6 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
         is the worst.

@@ -1,15 +1,44 @@
-"""Feldman, Mironov, Talwar and Thakurta (2018), section 5 and Appendix C: utility and smoothing.
+"""Feldman, Mironov, Talwar and Thakurta (2018): statements beside the theorems on privacy.
 
-Statements on the excess loss E F(w) - min F and on smoothed losses. They do not bound privacy, so
-they are functions and not entries of the catalogue.
+Lemma 25, the noise of Appendix B, and section 5 and Appendix C on the excess loss E F(w) - min F
+and on smoothed losses.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from audit import validate
+
+
+def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float:
+    """Return the noise 5 L sqrt(ln(1/delta))/epsilon for (epsilon, delta)-DP of Theorem 35's runs.
+
+    Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
+    """
+    validate.positive(lipschitz=lipschitz, epsilon=epsilon)
+    validate.open_unit(delta=delta)
+    order = -2 * math.log(delta) / epsilon
+    if order < 5:
+        raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
+    return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
+
+
+def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:
+    """Return the bound of Lemma 25 on a mixture: (1 + c) times the mean divergence."""
+    validate.above_one(alpha=alpha)
+    d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
+    if d.size != w.size or np.any(w < 0) or abs(float(np.sum(w)) - 1) > 1e-9:
+        raise ValueError(f"weights must be {d.size} probabilities, got {w.tolist()!r}")
+    validate.nonnegative(divergences=float(np.min(d)))
+    c = float(np.max(d)) * (alpha - 1)
+    if c > 1 + 1e-12:
+        raise ValueError(f"divergences must be at most 1/(alpha - 1), got {float(np.max(d))!r}")
+    return (1 + c) * float(np.sum(w * d))
 
 
 @dataclass(frozen=True)
@@ -32,31 +61,6 @@ def theorem_28(*, radius: float, gradient_norm: float, steps: int) -> Utility:
     """Projected stochastic gradient descent at a random step (Theorem 28).
 
     For eta = 2R/(G sqrt(T)) the mean of E F(w_t) over t = 1..T is at most F* + 4 R G/sqrt(T).
-
-    Parameters
-    ----------
-    radius : float
-        Radius R of a ball that contains the domain.
-    gradient_norm : float
-        Bound G with E |G(w)|^2 <= G^2 for the stochastic gradients.
-    steps : int
-        Number of steps T.
-
-    Returns
-    -------
-    Utility
-        Step size and excess loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> audit.bounds.fmtt18.theorem_28(radius=1.0, gradient_norm=2.0, steps=100)
-    Utility(step_size=0.1, excess_loss=0.8)
     """
     validate.positive(radius=radius, gradient_norm=gradient_norm)
     validate.integer(1, steps=steps)
@@ -67,33 +71,7 @@ def theorem_28(*, radius: float, gradient_norm: float, steps: int) -> Utility:
 def theorem_29_utility(
     *, radius: float, lipschitz: float, noise_std: float, dimension: int, dataset_size: int
 ) -> Utility:
-    """Stop-PNSGD on n samples (Theorem 29): 4 R sqrt(L^2 + d sigma^2)/sqrt(n).
-
-    Parameters
-    ----------
-    radius, lipschitz, noise_std : float
-        Radius R of a ball that contains the domain, Lipschitz constant L and noise sigma.
-    dimension, dataset_size : int
-        Dimension d and number of records n.
-
-    Returns
-    -------
-    Utility
-        Step size and excess loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> result = audit.bounds.fmtt18.theorem_29_utility(
-    ...     radius=1.0, lipschitz=1.0, noise_std=1.0, dimension=3, dataset_size=400)
-    >>> round(result.excess_loss, 4)
-    0.4
-    """
+    """Stop-PNSGD on n samples (Theorem 29): 4 R sqrt(L^2 + d sigma^2)/sqrt(n)."""
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
     norm = math.hypot(lipschitz, math.sqrt(dimension) * noise_std)
@@ -107,31 +85,6 @@ def theorem_30_utility(
 
     Skipping up to half of the records is stopping at random in the second half: Theorem 29 for
     n/2 samples from a random start.
-
-    Parameters
-    ----------
-    radius, lipschitz, noise_std : float
-        Radius R of a ball that contains the domain, Lipschitz constant L and noise sigma.
-    dimension, dataset_size : int
-        Dimension d and number of records n.
-
-    Returns
-    -------
-    Utility
-        Step size and excess loss.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> result = audit.bounds.fmtt18.theorem_30_utility(
-    ...     radius=1.0, lipschitz=1.0, noise_std=1.0, dimension=3, dataset_size=400)
-    >>> round(result.excess_loss, 4)
-    0.5657
     """
     validate.nonnegative(noise_std=noise_std)
     validate.integer(1, dimension=dimension, dataset_size=dataset_size)
@@ -164,31 +117,6 @@ def theorem_33(*, lipschitz: float, width: float, dimension: int) -> Smoothing:
 
     Convolution with N(0, lambda^2 I) leaves it convex and L-Lipschitz, makes it L/lambda-smooth,
     and moves it by at most L lambda sqrt(d).
-
-    Parameters
-    ----------
-    lipschitz : float
-        Lipschitz constant L.
-    width : float
-        Standard deviation lambda of the convolution.
-    dimension : int
-        Dimension d.
-
-    Returns
-    -------
-    Smoothing
-        Smoothness and error.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> audit.bounds.fmtt18.theorem_33(lipschitz=1.0, width=0.1, dimension=4)
-    Smoothing(width=0.1, smoothness=10.0, error=0.2)
     """
     validate.positive(lipschitz=lipschitz, width=width)
     validate.integer(1, dimension=dimension)
@@ -207,33 +135,6 @@ def corollary_34_smoothing(
     """Return the smoothing of Corollary 34: lambda = R epsilon/(2 sqrt(n ln(1/delta))).
 
     It makes the step size of Theorem 30 contractive for losses that are not smooth.
-
-    Parameters
-    ----------
-    radius, lipschitz : float
-        Radius R of a ball that contains the domain, and Lipschitz constant L.
-    epsilon, delta : float
-        Target of Theorem 30.
-    dimension, dataset_size : int
-        Dimension d and number of records n.
-
-    Returns
-    -------
-    Smoothing
-        The smoothing.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> smoothing = audit.bounds.fmtt18.corollary_34_smoothing(
-    ...     radius=1.0, lipschitz=1.0, epsilon=1.0, delta=1e-5, dimension=4, dataset_size=100)
-    >>> round(smoothing.width, 5)
-    0.01474
     """
     validate.positive(radius=radius, epsilon=epsilon)
     validate.open_unit(delta=delta)

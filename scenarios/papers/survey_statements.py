@@ -1,8 +1,22 @@
-"""Boninsegna (2023), Tables I and II, as documentation."""
+"""Boninsegna (2023): Theorem IV.1 and Tables I and II."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+
+import numpy as np
+
+from audit.curves import PrivacyCurve
+
+
+def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
+    """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
+
+    The minimum is over 601 values of lambda, spaced evenly in the logarithm from 1e-4 to 1e4.
+    """
+    moments = np.geomspace(1e-4, 1e4, 601)
+    logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)
+    return float(np.exp(np.minimum(np.min(logs), 0.0)))
 
 
 @dataclass(frozen=True)
