@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import SupportsInt, TypeVar, cast
+from typing import Any, SupportsInt, TypeVar, cast
 
 from audit import validate
 from audit.bounds import calibration
@@ -18,9 +18,12 @@ from audit.bounds.record_scope import RecordScope
 from audit.bounds.sources import Source
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Batching, Choice, NoisySGD
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
+_MOST_DRAWN = 8  # bounds in the picture of a notebook
 _TIE = 1e-9  # relative; closer values count as equal
 
 
@@ -41,7 +44,7 @@ class Status(enum.Enum):
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(ShortRepr):
     """Catalogue entry: an upper bound on the privacy loss of every mechanism that it covers.
 
     Parameters
@@ -224,7 +227,7 @@ class Entry:
 
 
 @dataclass(frozen=True)
-class BestBound:
+class BestBound(ShortRepr):
     """Tightest sound bound at one delta.
 
     Attributes
@@ -247,9 +250,31 @@ class BestBound:
     delta: float
     compared: Mapping[str, float]
 
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the curve of the bound, as `PrivacyCurve.plot` does.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on.
+        **style : object
+            Options of ``Axes.plot``.
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        return self.curve.plot(ax, **{"label": self.id, **style})
+
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.compared.items(), key=lambda item: item[1])
+        marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]
+        return display.sandwich(f"epsilon at delta {self.delta:g}", marks)
+
 
 @dataclass(frozen=True)
-class Row:
+class Row(ShortRepr):
     """Value of one statement for a mechanism at one delta.
 
     Attributes
@@ -705,9 +730,3 @@ def _ratio(value: float, best: float) -> float:
     if value == best:
         return 1.0
     return value / best if best > 0 else math.inf
-
-
-REGISTRY = Catalogue()
-"""Bounds of this package, and those that users register with `bound`."""
-
-bound = REGISTRY.bound

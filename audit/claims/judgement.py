@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from audit.claims.claim import Claim, Expected
 from audit.claims.quantities import Quantity
 from audit.curves import Order
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 from audit.results import Verdict as Verdict
 from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
@@ -26,7 +28,7 @@ class Evidence(enum.StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Judgement(ShortRepr):
     """The verdict on one claim, and its evidence.
 
     Attributes
@@ -75,6 +77,11 @@ class Judgement:
     witness: Witness | None = None
     message: str = ""
     seconds: float = 0.0
+
+    def _repr_html_(self) -> str:
+        name = "claim" if self.quantity is None else self.quantity.name
+        label = f"{name} at {self.where}" if self.where else name
+        return display.sandwich(str(self), [Marks(label, self.certified, upper=self.claimed)])
 
     def __str__(self) -> str:
         from audit.claims.wording import line  # which describes judgements

@@ -9,10 +9,11 @@ from typing import ClassVar
 from audit import validate
 from audit.mechanism.choices import Choice, Relation, Release
 from audit.mechanism.noisy_sgd import NoisySGD
+from audit.numerics.display import ShortRepr
 
 
 @dataclass(frozen=True)
-class Composition:
+class Composition(ShortRepr):
     """Runs of DP-SGD on one dataset, one after another, that release all their iterates.
 
     A run whose noise multiplier, sampling rate or batch size changes is a composition of its parts:

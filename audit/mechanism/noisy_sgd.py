@@ -36,6 +36,7 @@ from audit.mechanism.choices import (
     Relation,
     Release,
 )
+from audit.numerics.display import ShortRepr
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StepSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySGD:
+class NoisySGD(ShortRepr):
     """Noisy-SGD with public parameters, and what it releases.
 
     Parameters

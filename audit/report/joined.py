@@ -9,12 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 
 from audit import validate
+from audit.numerics.number_format import MISSING, count, ratio
 from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere, sentences
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import sweep
 from audit.report.joined_rows import EpsilonRow, FailedRun, epsilon_rows, failed_runs
-from audit.report.number_format import MISSING, count, ratio
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
 from audit.report.study_section import worst

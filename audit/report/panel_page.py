@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from audit.numerics.number_format import Rounding, number, plain, ratio
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import panel
 from audit.report.mechanism_line import mechanism_line
-from audit.report.number_format import Rounding, number, plain, ratio
 from audit.results import TIGHT, PanelPoint, PanelVerdict, Verdict
 
 _MOST_ROWS = 12  # of a table of examples

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from audit.constructions import Construction
 from audit.progress import Report
 from audit.simulation import Parallel, Pool, final_iterates
-from audit.simulation.sealed_files import locked
+from audit.simulation.journal import held
 
 SECONDS = 5.0  # between checkpoints; a shorter run keeps none
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
@@ -79,7 +79,7 @@ class Unfinished:
             raise
         for samples in self.folder.glob("*"):
             # another run of the same configuration may be at work in there
-            with contextlib.suppress(OSError, ValueError), locked(samples):
+            with contextlib.suppress(OSError, ValueError), held(samples):
                 shutil.rmtree(samples)
         with contextlib.suppress(OSError):  # others are unfinished, or none ever was
             self.folder.rmdir()

@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.device_work import Side
 from audit.simulation.program import (
     GENERAL,
     Floats,
@@ -24,12 +23,11 @@ from audit.simulation.program import (
     compiled,
     cumulative,
     is_compilable,
-    pieces,
 )
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
-Walks = Callable[[Block, int, Stream], Floats]
+Sampled = Callable[[Block, int, Stream], Floats]
 
 
 class Sampler(Protocol):
@@ -38,7 +36,7 @@ class Sampler(Protocol):
     def can_draw(self, process: Process) -> bool:
         """Whether every update map of the process is one that it knows."""
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Return the function ``(block, seed, stream) -> final iterates``.
 
         The function raises ``ValueError`` where an update map returns what is not a finite number.
@@ -56,7 +54,7 @@ def sampler(cls: S) -> S:
     return cls
 
 
-def walks(process: Process) -> Walks:
+def walks(process: Process) -> Sampled:
     """Return the function ``(block, seed, stream) -> final iterates`` of the first fit sampler."""
     return next(one for one in SAMPLERS if one.can_draw(process)).prepare(process)
 
@@ -69,7 +67,7 @@ class CompiledLoops:
         """Whether the pieces of every update map are known."""
         return is_compilable(process)
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Compile the process once, for any of its blocks."""
         program = compiled(process)
         return lambda block, seed, stream: _walk(program, block, seed, stream)
@@ -83,7 +81,7 @@ class NumPyLoops:
         """Accept every process; what a map returns is checked when it is called."""
         return True
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Return a function that calls the update maps."""
 
         def draw(block: Block, seed: int, stream: Stream) -> Floats:
@@ -92,24 +90,6 @@ class NumPyLoops:
             return x
 
         return draw
-
-
-def walk_side(process: Process, first: Block, seed: int, stream: Stream) -> Side:
-    """Return a process as what a device draws, from the first block of a job.
-
-    Raises
-    ------
-    ValueError
-        If an update map is not known to compiled loops.
-    """
-    unknown = [m for step in process.distinct_steps() for m in step.maps if not pieces(m)]
-    if unknown:
-        raise ValueError(
-            "update map must be known to compiled loops to run on a device, got "
-            f"{type(unknown[0]).__name__}: use parallel=threads"
-        )
-    program = compiled(process)
-    return Side(program, stream, first, lambda block: _walk(program, block, seed, stream))
 
 
 def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:

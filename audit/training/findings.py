@@ -138,9 +138,9 @@ def one_run_findings(
                     (
                         delta,
                         rounded_down(bound.value),
-                        bound.correct,
-                        bound.guesses,
-                        bound.canaries,
+                        bound.counts.correct,
+                        bound.counts.guesses,
+                        bound.counts.canaries,
                         1 - bound.confidence,
                         bound.sampling_limit,
                     )

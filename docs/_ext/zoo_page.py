@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from stored_results import RESULTS, ROOT, Stored, raw, rows_of
 
-from audit.report.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, number
 
 Row = Mapping[str, str]
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit.claims.wording import apart
-from audit.report.number_format import MISSING, ratio
+from audit.numerics.number_format import MISSING, ratio
 from results.catalogue.rows import Kind, Row
 from results.catalogue.stored_witnesses import Stored
 from results.scenarios.publish import SHOWN

@@ -109,7 +109,7 @@ def test_sampled_gaussians_ask_for_more_than_a_sensitivity():
 
 
 def test_tracking_lemmas_for_full_batches_ask_for_them():
-    from audit.bounds.cl25 import lemma_3_5, lemma_3_10
+    from audit.bounds.cl25.distance_tracking import lemma_3_5, lemma_3_10
 
     m = NoisySGD(
         steps=5,

@@ -15,6 +15,7 @@ from audit.scenario.config import read_setting
 from audit.scenario.kinds import RunContext
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.simulation import Parallel
+from tests.simulation.runs.jobs import recorded
 from tests.training import trainings
 from tests.training.test_run import audited
 
@@ -61,8 +62,7 @@ def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished.kept():
         failing.run(context(unfinished.folder))
     assert any("the same command goes on from them" in note for note in caught.value.__notes__)
-    kept = unfinished.folder / "11" / "trials.jsonl"
-    assert kept.read_bytes().count(b"\n") >= 18
+    assert len(recorded(unfinished.folder / "11")) >= 18
     with unfinished.kept():
         pass  # what a run that ended leaves
     assert not unfinished.folder.exists()

@@ -10,39 +10,13 @@ import math
 
 from audit import validate
 from audit.bounds.accounting.iteration import cycle_cost, record_place
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_ORDER,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    UNCLIPPED,
-    WHOLE_EPOCHS,
-)
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Losses, NoisySGD
-
-CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
-"""Assumptions of a contractive noisy iteration that releases its last iterate."""
+from audit.mechanism import NoisySGD
 
 
-@bound(
-    id="at22.b_1",
-    source=AT22.at("Appendix B.1, equation (B.1)"),
-    statement=(
-        "full batches, convex losses on a bounded domain, Renyi: D_alpha <= alpha/(2 eta^2 "
-        "sigma^2) min{T s^2, min over T~ <= T of T~ ((D + s)/T~ + s)^2}, s = 2 eta L/n"
-    ),
-    assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.b_1")
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
 
@@ -67,18 +41,7 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(min(squares) / (2 * mechanism.step_std**2))
 
 
-@bound(
-    id="at22.eq_5_4",
-    source=AT22.at("section 5.2, equation (5.4)"),
-    statement=(
-        "fixed batches in a fixed order, convex losses, Renyi: D_alpha <= (2 alpha L^2/(b^2 "
-        "sigma^2)) ((V - 1) b/n + 1/r), V visits, r steps from the last one to the end"
-    ),
-    assumes=(FIXED_ORDER, *CONVEX_ITERATION, CONSTANT_STEP_SIZE),
-    status=Status.CORRECTED,
-    record_scope=RecordScope.INDEX,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.eq_5_4")
 def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Batches in fixed order, any number of steps (equation (5.4), with its constant).
 
@@ -88,8 +51,6 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     index : int, optional
         Record, counted from 1. Default: the worst, in the batch of the last step.
     """
@@ -97,25 +58,7 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
 
 
-@bound(
-    id="at22.theorem_5_6",
-    source=AT22.at("Theorem 5.6, the sum before the simplification of (5.6)"),
-    statement=(
-        "fixed batches in a fixed order, convex losses on a bounded domain, Renyi: D_alpha <= "
-        "alpha/(2 eta^2 sigma^2) min over k of (D + s)^2/(k l) + 2 (D + s) s/l + (k - 1) s^2/l "
-        "+ s^2/(l - p + 1), s = 2 eta L/b, l = n/b, p the record's batch"
-    ),
-    assumes=(
-        FIXED_ORDER,
-        *CONVEX_ITERATION,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-        WHOLE_EPOCHS,
-    ),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.INDEX,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.theorem_5_6")
 def theorem_5_6(
     mechanism: NoisySGD, *, index: int | None = None, length: int | None = None
 ) -> PrivacyCurve:
@@ -130,17 +73,10 @@ def theorem_5_6(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run; n/b must divide T.
     index : int, optional
         Record, counted from 1. Default: the worst, in the last batch.
     length : int, optional
         Length T~, a multiple of n/b. Default: the best.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)

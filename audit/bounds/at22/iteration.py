@@ -15,28 +15,14 @@ from audit.bounds.accounting.iteration import (
     diameter_amplification,
     original_amplification,
 )
-from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_SIZE
-from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
 
-@bound(
-    id="at22.proposition_2_17",
-    source=AT22.at("Proposition 2.17"),
-    statement=(
-        "contractive noisy iterations, Renyi: D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 "
-        "for any a_t with z_t = sum (s_i - a_i) >= 0 and z_T = 0"
-    ),
-    assumes=(FIXED_SIZE, *CONVEX_ITERATION),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts", "allocations"),
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.proposition_2_17")
 def proposition_2_17(
     mechanism: NoisySGD,
     *,
@@ -50,36 +36,16 @@ def proposition_2_17(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Provides steps, step sizes and noise. If the number of given shifts differs from that of the
-        steps, the noise of a constant step size is used.
     shifts : sequence of float, optional
         Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at every
         step that can hold the record, for its worst position.
     allocations : sequence of float, optional
         Values a_t of each step. Default: the best ones.
-
-    Raises
-    ------
-    ValueError
-        If the allocations are infeasible.
     """
     return original_amplification(mechanism, shifts, allocations)
 
 
-@bound(
-    id="at22.proposition_3_2",
-    source=AT22.at("Proposition 3.2"),
-    statement=(
-        "contractive noisy iterations on a bounded domain, Renyi: D_alpha <= (alpha/2) "
-        "sum over t > tau of a_t^2/(eta_t sigma)^2 for any a_t with z_t = D + sum (s_i - a_i) "
-        ">= 0 and z_T = 0"
-    ),
-    assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts", "allocations", "distance"),
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.proposition_3_2")
 def proposition_3_2(
     mechanism: NoisySGD,
     *,
@@ -96,35 +62,16 @@ def proposition_3_2(
 
     Parameters
     ----------
-    mechanism, shifts, allocations : NoisySGD, sequence of float, sequence of float
-        As in `proposition_2_17`; allocations have one value per step after ``tau``.
     tau : int, optional
         Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
         10,000 steps if step sizes vary or shifts are given).
     distance : float, optional
         Largest distance D of the states at ``tau``. Default: the diameter.
-
-    Raises
-    ------
-    ValueError
-        If the allocations are infeasible or ``tau`` is out of range.
     """
     return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
 
 
-@bound(
-    id="at22.proposition_5_4",
-    source=AT22.at("Proposition 5.4"),
-    statement=(
-        "c-contractive noisy iterations on a bounded domain, Renyi: D_alpha <= (alpha/2) sum "
-        "over t > tau of a_t^2/(eta_t sigma)^2 for any a_t with z_t = c z_{t-1} + s_t - a_t "
-        ">= 0, z_tau = D and z_T = 0"
-    ),
-    assumes=(FIXED_SIZE, *CONVEX_ITERATION, BOUNDED_DOMAIN),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts", "allocations", "distance"),
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.proposition_5_4")
 def proposition_5_4(
     mechanism: NoisySGD,
     *,

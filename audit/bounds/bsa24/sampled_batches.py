@@ -18,25 +18,11 @@ from audit import validate
 from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    LAST_ITERATE,
-    LAST_OR_ALL_ITERATES,
-    STRICTLY_CONTRACTIVE_STEPS,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders
-from audit.mechanism import Losses, NoisySGD, Release
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -246,24 +232,7 @@ class ContractionCurve(LengthFamilyCurve):
         return np.asarray(self.scale * left / self.gap)
 
 
-TWO_STEPS = Assumption(
-    "two steps or more, so that 1 <= tau <= t - 1",
-    lambda m: m.steps >= 2,
-    lambda m: f"steps={m.steps}",
-)
-
-
-@bound(
-    id="bsa24.theorem_4_8",
-    source=BSA24.at("Theorem 4.8"),
-    statement=(
-        "batches drawn without replacement, composition: f-DP with "
-        "f = C_{b/n}(G(L/(b sigma))) composed t times"
-    ),
-    assumes=(LAST_OR_ALL_ITERATES, WITHOUT_REPLACEMENT),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING, Release.ALL_ITERATES),
-)
+@bound("bsa24.theorem_4_8")
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition for batches drawn without replacement (Theorem 4.8).
 
@@ -274,26 +243,7 @@ def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
     return compose(SubsampledGaussian(mechanism.sampling_rate, ratio), mechanism.steps)
 
 
-@bound(
-    id="bsa24.theorem_4_9",
-    source=BSA24.at("Theorem 4.9"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses: f-DP with f = "
-        "G(r (c^(t-tau+1) - c^t)/(1 - c)) composed with C_{b/n}(G(r)) and C_{b/n}(G(r/sqrt(2)))"
-        " composed t - tau times, r = 2 sqrt(2) L/(b sigma), any tau from 1 to t - 1"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        WITHOUT_REPLACEMENT,
-        STRONGLY_CONVEX,
-        UNCLIPPED,
-        STRICTLY_CONTRACTIVE_STEPS,
-        CONSTANT_STEP_SIZE,
-        TWO_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_9")
 def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
 
@@ -304,16 +254,9 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     rate = mechanism.sampling_rate
@@ -329,26 +272,7 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     return family.member(mechanism.steps - checked_tau(mechanism.steps, tau, least=1))
 
 
-@bound(
-    id="bsa24.theorem_4_10",
-    source=BSA24.at("Theorem 4.10"),
-    statement=(
-        "batches drawn without replacement, convex losses on a bounded domain: f-DP with "
-        "f = G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with "
-        "C_{b/n}(G(2 sqrt(2) L/(b sigma))) composed t - tau times, any tau < t"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        WITHOUT_REPLACEMENT,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_10")
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Convex losses on a bounded domain, batches drawn without replacement (Theorem 4.10).
 
@@ -357,16 +281,9 @@ def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)

@@ -29,15 +29,14 @@ from audit.bounds.accounting.shift_allocation import (
 from audit.bounds.accounting.update import checked_tau
 from audit.bounds.assumptions import (
     CONSTANT_STEP_SIZE,
-    FIXED_BATCHES,
+    HOLDER,
     LAST_ITERATE,
+    RESHUFFLED,
     SMOOTH,
     Assumption,
     NotApplicable,
 )
 from audit.bounds.cl25.distance_tracking import (
-    HOLDER,
-    SMOOTH_OR_HOLDER,
     Growth,
     Losses,
     clip_speed,
@@ -48,9 +47,7 @@ from audit.bounds.cl25.distance_tracking import (
     others_share,
     step_shift,
 )
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import Batching, NoisySGD
@@ -60,12 +57,6 @@ Array = NDArray[np.float64]
 _POSITIONS = 128  # positions in the cycle that are computed separately
 _MOST_SEQUENCES = 4096
 _FEW_MEETINGS = 1000  # all of which are tried at once
-
-SHUFFLED = Assumption(
-    "batches of records that are shuffled once",
-    lambda m: m.batching is Batching.SHUFFLED,
-    lambda m: f"batching={m.batching.value!r}",
-)
 
 
 def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
@@ -141,18 +132,7 @@ def _smooth_cyclic_square(
     return min(others, float(np.min(cost(ends))))
 
 
-@bound(
-    id="cl25.theorem_a_1",
-    source=CL25.at("Theorem A.1"),
-    statement=(
-        "fixed batches, Hoelder gradients, Renyi: D_alpha <= alpha/(2 sigma^2) min of "
-        "sum_j (2 eta K/b)^2/beta_{t_j} + sum_t a_t^2/(1 - beta_t), A_tau >= D_tau, "
-        "t_j the steps that meet the record"
-    ),
-    assumes=(FIXED_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.POSITION,
-)
+@bound("cl25.theorem_a_1")
 def theorem_a_1(
     mechanism: NoisySGD,
     *,
@@ -170,8 +150,6 @@ def theorem_a_1(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run. Its cycle is the same in every epoch.
     position : int, optional
         Position of the record's batch in the cycle, from 0. Default: the batch of the last step,
         which is the worst, since its shifts, moved forward in time, serve every other position.
@@ -206,16 +184,7 @@ class MixedDivergence:
         return np.asarray(result / (alpha - 1))
 
 
-@bound(
-    id="cl25.corollary_a_3",
-    source=CL25.at("Corollary A.3"),
-    statement=(
-        "shuffled cyclic batches, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
-        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the position of the record"
-    ),
-    assumes=(SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
-    status=Status.AS_PRINTED,
-)
+@bound("cl25.corollary_a_3")
 def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over the position of the record in shuffled cyclic batches (A.3).
 
@@ -227,8 +196,6 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
@@ -242,11 +209,6 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     return RenyiCurve(divergence, points=101)
 
 
-RESHUFFLED = Assumption(
-    "batches of records that are reshuffled in every epoch",
-    lambda m: m.batching is Batching.RESHUFFLED,
-    lambda m: f"batching={m.batching.value!r}",
-)
 FEW_SEQUENCES = Assumption(
     f"at most {_MOST_SEQUENCES} sequences of the record's positions",
     lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MOST_SEQUENCES) + 1e-9,
@@ -342,7 +304,7 @@ def theorem_a_1_sequence(
     >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
     ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
     ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
+    >>> round(theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
     1.1667
     """
     refusal = mechanism.uncovered((Batching.RESHUFFLED,))
@@ -362,17 +324,7 @@ def theorem_a_1_sequence(
     return RenyiCurve.linear(_square(mechanism, places, losses) / 2)
 
 
-@bound(
-    id="cl25.corollary_a_3_reshuffled",
-    source=CL25.at("Corollary A.3"),
-    statement=(
-        "independent shuffles per epoch, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
-        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the sequence of batches"
-    ),
-    assumes=(*_FRESH_SHUFFLES, FEW_SEQUENCES),
-    status=Status.AS_PRINTED,
-    covers=(Batching.RESHUFFLED,),
-)
+@bound("cl25.corollary_a_3_reshuffled", few_sequences=FEW_SEQUENCES)
 def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over all shuffles, independent per epoch (Corollary A.3).
 
@@ -381,24 +333,8 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
-
-    Returns
-    -------
-    PrivacyCurve
-        The bound.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.corollary_a_3_reshuffled(m).renyi(2.0), 4)
-    1.2395
     """
     period, epochs = _epochs(mechanism)
     squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]

@@ -20,14 +20,7 @@ from audit.bounds.accounting.shift_allocation import (
     smallest,
 )
 from audit.bounds.accounting.update import checked_tau
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-)
 from audit.bounds.cl25.distance_tracking import (
-    HOLDER,
     Losses,
     clip_speed,
     domain,
@@ -36,12 +29,10 @@ from audit.bounds.cl25.distance_tracking import (
     holder_modulus,
     step_shift,
 )
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Losses as LossesInTime
 from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
@@ -105,21 +96,7 @@ def _given_split(
     return float(np.sum(shifts.shift**2 / split)) + absorbed
 
 
-FULL_BATCH_STEPS = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE)
-
-
-@bound(
-    id="cl25.theorem_3_1",
-    source=CL25.at("Theorem 3.1"),
-    statement=(
-        "full batches, smooth losses, Renyi: D_alpha <= alpha/(2 sigma^2) min over tau, beta "
-        "of sum s^2/beta_t + min(s sum c^t, 2 eta K tau, D)^2/sum (1-beta_t) c^-2(t-tau+1), "
-        "s = 2 eta K/n, c = 1 + eta M (convex: 1, strongly convex: 1 - eta m)"
-    ),
-    assumes=(*FULL_BATCH_STEPS, SMOOTH),
-    status=Status.AS_PRINTED,
-    covers=(LossesInTime.CHANGING,),
-)
+@bound("cl25.theorem_3_1")
 def theorem_3_1(
     mechanism: NoisySGD,
     *,
@@ -140,36 +117,17 @@ def theorem_3_1(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     losses : Losses, optional
         Branch. Default: the applicable one with the smallest c.
     tau : int, optional
         Start of the analysis, 0 to T - 1.
     beta : float, sequence of float, optional
         Noise split, one value or one per step from tau on.
-
-    Raises
-    ------
-    NotApplicable
-        If the requested branch does not apply.
-    ValueError
-        If ``tau`` or ``beta`` is infeasible.
     """
     return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
 
 
-@bound(
-    id="cl25.theorem_3_1_gaussian",
-    source=CL25.at("Theorem 3.1, with Theorem 3.3 of Bok, Su and Altschuler (2024)"),
-    statement=(
-        "full batches, smooth losses: mu-GDP with alpha mu^2/2 the bound of Theorem 3.1; for "
-        "convex losses mu = min over k <= T of (min(D, (T-k) s) + k s)/(sqrt(k) sigma)"
-    ),
-    assumes=(*FULL_BATCH_STEPS, SMOOTH),
-    status=Status.CORRECTED,
-    covers=(LossesInTime.CHANGING,),
-)
+@bound("cl25.theorem_3_1_gaussian")
 def theorem_3_1_gaussian(
     mechanism: NoisySGD,
     *,
@@ -190,18 +148,7 @@ def theorem_3_1_gaussian(
     return GaussianCurve(math.sqrt(_smooth_square(mechanism, losses, tau, beta)))
 
 
-@bound(
-    id="cl25.theorem_3_7",
-    source=CL25.at("Theorem 3.7"),
-    statement=(
-        "full batches, (L, lambda)-Hoelder gradients, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "sum (2 eta K/n)^2/beta_t + a_t^2/(1 - beta_t) for any shifts with A_tau >= D_tau, "
-        "A_(t-1) = h(A_t + a_(t-1)), h the inverse of x + eta L x^lambda"
-    ),
-    assumes=(*FULL_BATCH_STEPS, HOLDER),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts",),
-)
+@bound("cl25.theorem_3_7")
 def theorem_3_7(
     mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None
 ) -> PrivacyCurve:
@@ -218,17 +165,10 @@ def theorem_3_7(
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     tau : int, optional
         Start of the analysis, 0 to T - 1.
     shifts : sequence of float, optional
         Values a_t for t = tau..T-1; requires ``tau``.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range, or the shifts do not absorb D_tau.
     """
     meetings = Meetings(mechanism.steps)
     distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)

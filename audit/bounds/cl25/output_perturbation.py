@@ -5,44 +5,25 @@ from __future__ import annotations
 import math
 
 from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
+    HOLDER,
     SMOOTH,
-    Assumption,
     NotApplicable,
 )
 from audit.bounds.cl25.distance_tracking import (
-    HOLDER,
     clip_speed,
     domain,
     excess,
     holder_modulus,
     step_shift,
 )
-from audit.bounds.cl25.full_batches import FULL_BATCH_STEPS
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Losses, NoisySGD
-
-LAST_STEP_BOUNDED = Assumption(
-    "a bound on the last update: smoothness, holder, lipschitz or clip_norm",
-    lambda m: m.smoothness is not None or HOLDER.holds(m) or m.gradient_bound is not None,
-    lambda m: (
-        f"smoothness={m.smoothness!r}, holder={m.holder!r}, lipschitz={m.lipschitz!r} and "
-        f"clip_norm={m.clip_norm!r}"
-    ),
-)
+from audit.mechanism import NoisySGD
 
 
-@bound(
-    id="cl25.output_perturbation",
-    source=CL25.at("Figure 1 and Appendix A.15"),
-    statement="output perturbation on a bounded domain, Renyi: alpha D^2/(2 sigma^2)",
-    assumes=(*FULL_BATCH_STEPS, BOUNDED_DOMAIN),
-    status=Status.REFUTED,
-)
+@bound("cl25.output_perturbation")
 def output_perturbation(mechanism: NoisySGD) -> PrivacyCurve:
     """Compare the noise of the last step with the diameter: alpha D^2/(2 sigma^2) (Figure 1).
 
@@ -66,17 +47,7 @@ def _last_distance(mechanism: NoisySGD) -> float:
     return min(reach)
 
 
-@bound(
-    id="cl25.output_perturbation_corrected",
-    source=CL25.at("Figure 1, corrected"),
-    statement=(
-        "full batches, the last step on a bounded domain: mu-GDP with "
-        "mu = min(c D + 2 eta K/n, D + 2 eta K)/sigma"
-    ),
-    assumes=(*FULL_BATCH_STEPS, BOUNDED_DOMAIN, LAST_STEP_BOUNDED),
-    status=Status.CORRECTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("cl25.output_perturbation_corrected")
 def output_perturbation_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """G(min(c D + s, D + 2 eta K)/sigma) with s = 2 eta K/n, from the last step only.
 

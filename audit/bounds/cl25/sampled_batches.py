@@ -19,15 +19,10 @@ from audit.bounds.accounting.shift_allocation import (
     Meetings,
 )
 from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    LAST_ITERATE,
+    HOLDER,
     SMOOTH,
-    WITHOUT_REPLACEMENT,
 )
 from audit.bounds.cl25.distance_tracking import (
-    GRADIENT_BOUND,
-    HOLDER,
-    SMOOTH_OR_HOLDER,
     Growth,
     clip_speed,
     domain,
@@ -35,8 +30,7 @@ from audit.bounds.cl25.distance_tracking import (
     holder_modulus,
     lipschitz_growth,
 )
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
@@ -47,14 +41,6 @@ Array = NDArray[np.float64]
 
 _SPLITS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.97, 1.0)
 _LONGEST = 4096
-
-_SAMPLED = (
-    WITHOUT_REPLACEMENT,
-    LAST_ITERATE,
-    CONSTANT_STEP_SIZE,
-    SMOOTH_OR_HOLDER,
-    GRADIENT_BOUND,
-)
 
 
 def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | None, float]]:
@@ -148,17 +134,7 @@ def _theorem_3_12(
     return CostlyRenyiCurve(divergence, search=(1e-2, 1e3), points=41, refinements=2)
 
 
-@bound(
-    id="cl25.theorem_3_12",
-    source=CL25.at("Theorem 3.12"),
-    statement=(
-        "batches drawn without replacement, Hoelder gradients, Renyi: D_alpha <= min of "
-        "sum S_alpha(b/n, beta_t sigma b/(2 eta K)) + alpha a_t^2/(2 sigma^2 (1 - beta_t)), "
-        "S_alpha = D(N || mixture)"
-    ),
-    assumes=_SAMPLED,
-    status=Status.REFUTED,
-)
+@bound("cl25.theorem_3_12")
 def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Batches drawn without replacement, Hoelder continuous gradients (Theorem 3.12, as printed).
 
@@ -173,24 +149,13 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     beta : float, optional
         Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
     return _theorem_3_12(mechanism, beta, Order.REVERSE, False)
 
 
-@bound(
-    id="cl25.theorem_3_12_both_orders",
-    source=CL25.at("Theorem 3.12, with both orders of Definition 3.11"),
-    statement=(
-        "batches drawn without replacement, Hoelder gradients, Renyi: Theorem 3.12 with "
-        "the larger order of S_alpha and sqrt(beta_t) sigma in it"
-    ),
-    assumes=_SAMPLED,
-    status=Status.UNPROVEN,
-)
+@bound("cl25.theorem_3_12_both_orders")
 def theorem_3_12_both_orders(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Theorem 3.12 with the larger of both orders of S_alpha, and sqrt(beta_t) in it.
 

@@ -31,14 +31,13 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD, Relation
+from audit.mechanism import NoisySGD
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
 
@@ -251,20 +250,7 @@ class SampledForgettingCurve(ForgettingCurve):
 
 
 def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
-    """Return the bound of a run, at the best length or at ``count``.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    count : int, optional
-        Length m. Default: the best at each point.
-
-    Raises
-    ------
-    ValueError
-        If ``count`` is not an integer from 1 to T.
-    """
+    """Return the bound of a run, at the best length or at ``count``."""
     if count is not None:
         validate.integer(1, m=count)
         if count > run.steps:
@@ -324,18 +310,7 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
     return np.asarray(np.minimum(result, last.min(axis=1)))
 
 
-@bound(
-    id="own.forgetting",
-    source=OWN.at("forgetting"),
-    statement=(
-        "convex losses, bounded domain or contracting steps: delta(eps) <= "
-        "delta_(f_m)(eps) + beta_m, f_m the composition of the last m steps and beta_m the "
-        "probability that a walk from D, of steps 2 s Z, held at D, is not killed at 0 in m steps"
-    ),
-    assumes=ASSUMPTIONS,
-    status=Status.OWN,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE),
-)
+@bound("own.forgetting")
 def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     """Return delta(eps) <= delta_(f_m)(eps) + beta_m, at the best m.
 
@@ -348,14 +323,7 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     m : int, optional
         Length, 1 to T. Default: the best at each point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``m`` is out of range.
     """
     return forgetting_curve(Run.of(mechanism), m)

@@ -163,18 +163,7 @@ class Options:
         self.used: list[tuple[int, int, int]] = []
 
     def lower(self, table: Array, result: Array, every: bool) -> None:
-        """Lower ``result`` to the cost of the options.
-
-        Parameters
-        ----------
-        table : ndarray
-            The table of `audit.bounds.own.kernels` after the options.
-        result : ndarray
-            Bounds at the weights of the grid.
-        every : bool
-            Whether to compute all options at all weights, and to note where each is the best.
-            Otherwise each is computed near those weights only.
-        """
+        """Lower ``result`` to the cost of the options."""
         if not every:
             cost = np.empty_like(result)
             for option, low, high in self.used:

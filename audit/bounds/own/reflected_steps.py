@@ -41,13 +41,6 @@ def reflected_steps(grid: Grid, stretch: Stretch) -> Array:
 
     The rows are those of the distances, and the one above all others if there is one. A function
     that increases with the row has at most the mean under these masses.
-
-    Parameters
-    ----------
-    grid : Grid
-        Distances.
-    stretch : Stretch
-        Steps with ``count`` above 1.
     """
     log_c = math.log(stretch.contraction) / stretch.count
     noise = stretch.step_noise

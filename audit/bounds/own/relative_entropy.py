@@ -54,16 +54,14 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_BATCHES
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 Array = NDArray[np.float64]
 
@@ -80,15 +78,7 @@ _LOG_P = np.concatenate(
 
 
 def rates(run: Run, log_p: Array) -> Array:
-    """Return F, a bound on the derivative of the log-probability of an event, at each of ``log_p``.
-
-    Parameters
-    ----------
-    run : Run
-        A run with fixed batches on a bounded domain.
-    log_p : ndarray
-        Logarithms of probabilities below 1.
-    """
+    """Return F, a bound on the derivative of an event's log-probability, at ``log_p``."""
     lags, ranges = _ranges(run, np.exp(log_p))
     p = np.exp(log_p)[:, None]
     relative = ranges / p
@@ -241,28 +231,12 @@ class RelativeEntropyCurve(PrivacyCurve):
         return np.asarray(self.composition.renyi(alpha))
 
 
-@bound(
-    id="own.relative_entropy",
-    source=OWN.at("relative entropy"),
-    statement=(
-        "convex losses, fixed batches, bounded domain: delta(eps) <= sup_q G(q) - e^eps q, where "
-        "log G grows at the rate (v/s) W(q) and W bounds how relative entropy to a conditioned "
-        "run builds up; eps grows like (v D/s^2) sqrt(log(1/delta))"
-    ),
-    assumes=(*ASSUMPTIONS, BOUNDED_DOMAIN, FIXED_BATCHES),
-    status=Status.OWN,
-    covers=(Losses.CHANGING,),
-)
+@bound("own.relative_entropy")
 def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     """Return the bound by the relative entropy of conditioned runs.
 
     No event's log-probability rises faster than F between the datasets, with F from the relative
     entropy that conditioning on the event leaves in earlier iterates. It is best for weak pushes,
     long runs and small delta. The proof is in `audit.bounds.own.relative_entropy`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     return RelativeEntropyCurve.of(Run.of(mechanism))

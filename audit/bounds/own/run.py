@@ -26,13 +26,15 @@ from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
 from audit.bounds.assumptions import (
+    BOUNDED_OR_CONTRACTING,
     CONSTANT_STEP_SIZE,
+    CONTRACTIVE_BATCHES,
     CONTRACTIVE_STEPS,
     CONVEX,
+    GRADIENT_BOUND_FOR_POISSON,
     LAST_ITERATE,
-    ROUNDING,
+    SAME_SIZE_OR_POISSON,
     UNCLIPPED,
-    Assumption,
 )
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -50,54 +52,16 @@ def _poisson(m: NoisySGD) -> bool:
     return m.batching is Batching.POISSON
 
 
-def _largest_batch_contracts(m: NoisySGD) -> bool:
-    if not _poisson(m) or m.smoothness is None:
-        return True
-    eta = max(m.step_size) if isinstance(m.step_size, tuple) else m.step_size
-    return eta * m.smoothness * m.dataset_size <= 2 * m.batch_size
-
-
-def _bounded_gradients(m: NoisySGD) -> bool:
-    if not _poisson(m) or m.relation is not Relation.REPLACE_ONE:
-        return True
-    return m.gradient_bound is not None and m.sensitivity >= 2 * m.gradient_bound * (1 - ROUNDING)
-
-
-CONTRACTIVE_BATCHES = Assumption(
-    "eta M n/b <= 2 for Poisson batches, which may hold all n records",
-    _largest_batch_contracts,
-    lambda m: (
-        f"step_size={m.step_size!r}, smoothness={m.smoothness!r}, dataset_size={m.dataset_size} "
-        f"and batch_size={m.batch_size}"
-    ),
-)
-BOUNDED_GRADIENTS = Assumption(
-    "gradients whose bound alone gives the sensitivity, for Poisson batches and replace-one",
-    _bounded_gradients,
-    lambda m: (
-        f"gradient_bound={m.gradient_bound!r} and gradient_sensitivity={m.gradient_sensitivity!r}"
-    ),
-)
-SAME_OTHERS = Assumption(
-    "equally many records in both datasets, or Poisson batches",
-    lambda m: m.relation is not Relation.ADD_REMOVE or _poisson(m),
-    lambda m: f"relation={m.relation.value!r} and batching={m.batching.value!r}",
-)
-FORGETS = Assumption(
-    "a bounded domain, or strongly convex losses with steps that contract by c < 1",
-    lambda m: m.diameter is not None or (m.contraction < 1 and not _poisson(m)),
-    lambda m: f"diameter={m.diameter} and c={1.0 if _poisson(m) else m.contraction:g}",
-)
 ASSUMPTIONS = (
     LAST_ITERATE,
     CONVEX,
     UNCLIPPED,
     CONTRACTIVE_STEPS,
     CONTRACTIVE_BATCHES,
-    BOUNDED_GRADIENTS,
-    SAME_OTHERS,
+    GRADIENT_BOUND_FOR_POISSON,
+    SAME_SIZE_OR_POISSON,
     CONSTANT_STEP_SIZE,
-    FORGETS,
+    BOUNDED_OR_CONTRACTING,
 )
 
 
@@ -174,15 +138,7 @@ class Run:
         return self.shift / 2 if self.poisson is Relation.REPLACE_ONE else self.shift
 
     def composition(self, steps: int, *, coarse: bool = False) -> PrivacyCurve:
-        """Return an upper bound on the composition of steps on sampled batches.
-
-        Parameters
-        ----------
-        steps : int
-            Number of steps.
-        coarse : bool, optional
-            Whether a coarse grid will do.
-        """
+        """Return an upper bound on the composition of steps on sampled batches."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             if coarse:
@@ -194,13 +150,7 @@ class Run:
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
 
     def coarse_epsilons(self, shortest: int, longest: int) -> Callable[[int, float], float]:
-        """Return approximate epsilons of compositions, by number of steps and delta.
-
-        Parameters
-        ----------
-        shortest, longest : int
-            Numbers of steps.
-        """
+        """Return approximate epsilons of compositions, by number of steps and delta."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             return coarse_epsilons(step, shortest, longest, _COARSE_GRID)

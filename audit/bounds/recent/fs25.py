@@ -21,13 +21,9 @@ from scipy.special import gammaln, logsumexp
 
 from audit.bounds.all_iterates import (
     ACCURACY,
-    RANDOM_ALLOCATION,
-    SOME_ITERATES,
-    SOME_NOISE,
 )
 from audit.bounds.assumptions import Assumption
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import FS25
+from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
@@ -55,7 +51,6 @@ WHOLE_ALLOCATIONS = Assumption(
     lambda m: m.steps % m.steps_per_epoch == 0 and m.steps_per_epoch % m.participations == 0,
     lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
 )
-_COVERS = (Batching.RANDOM_ALLOCATION, Relation.ADD_REMOVE, Release.ALL_ITERATES)
 
 
 def _rounds(mechanism: NoisySGD) -> tuple[int, int]:
@@ -153,18 +148,7 @@ class AllocatedOnce(_Directed):
         return np.full(alpha.shape, np.inf)
 
 
-@bound(
-    id="fs25.theorem_4_3",
-    source=FS25.at("Theorem 4.3, as in the authors' code (decomposition)"),
-    statement=(
-        "one allocation to 1 of t steps, all iterates: removal has delta(eps) <= "
-        "delta_P(log(1 + r (e^eps - 1)))/r with r = 1 - (1 - 1/t)^t and P Poisson batches of rate "
-        "1/t; addition likewise"
-    ),
-    assumes=(RANDOM_ALLOCATION, ONE_ALLOCATION, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_3", one_allocation=ONE_ALLOCATION)
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Bound one allocation by Poisson batches (Theorem 4.3).
 
@@ -257,19 +241,7 @@ def _log_product(first: Array, second: Array) -> Array:
     )
 
 
-@bound(
-    id="fs25.theorem_4_4",
-    source=FS25.at("Theorem 4.4, as in the authors' code (direct), both directions"),
-    statement=(
-        "random allocation to k of t steps, all iterates, Renyi: removal of integer order alpha "
-        "log((alpha!/L^alpha) e^(-alpha/(2 z^2)) [x^alpha] (sum_j e^(j^2/(2 z^2)) x^j/j!)^L)"
-        "/(alpha-1) per allocation of one in L = t/k steps; addition the Gaussian mechanism of "
-        "noise z sqrt(L) plus (1 - 1/L)/(2 z^2) in epsilon, per allocation"
-    ),
-    assumes=(RANDOM_ALLOCATION, WHOLE_ALLOCATIONS, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_4", whole_allocations=WHOLE_ALLOCATIONS)
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Expand the moments of the likelihood ratio (Theorem 4.4), and bound addition by a Gaussian.
 
@@ -303,19 +275,7 @@ def _inflated_rate(noise: float, length: int, delta: float, local: float) -> flo
     return 1 / (length * -math.expm1(log_gamma))
 
 
-@bound(
-    id="fs25.theorem_4_1",
-    source=FS25.at("Theorem 4.1, as in the authors' code (analytic)"),
-    statement=(
-        "random allocation to k of t steps, all iterates: epsilon of Poisson batches of rate "
-        "1/(L (1-g)) at .005 delta, g = cosh(e) sqrt(2 ln(k E/(.005 delta))/L), e the epsilon of "
-        "one Gaussian step at .99 delta/(t E), L = t/k, E epochs"
-    ),
-    assumes=(RANDOM_ALLOCATION, WHOLE_ALLOCATIONS, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    slow=True,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_1", whole_allocations=WHOLE_ALLOCATIONS)
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound random allocation by Poisson batches of a slightly larger rate (Theorem 4.1).
 

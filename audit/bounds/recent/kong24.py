@@ -5,35 +5,17 @@ from __future__ import annotations
 import math
 
 from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    FIXED_ORDER,
-    LAST_ITERATE,
     ROUNDING,
-    SMOOTH,
-    UNCLIPPED,
     Assumption,
 )
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import KONG24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
 
 def weak_convexity(mechanism: NoisySGD) -> float:
-    """Return the m for which the losses plus (m/2) |x|^2 are convex.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness M.
-
-    Returns
-    -------
-    float
-        0 for convex losses, else M: every M-smooth loss is M-weakly convex.
-    """
+    """Return the m for which the losses plus (m/2) |x|^2 are convex."""
     assert mechanism.smoothness is not None  # an assumption of the entry
     return 0.0 if mechanism.convex else mechanism.smoothness
 
@@ -51,27 +33,7 @@ SHORT_STEPS = Assumption(
 )
 
 
-@bound(
-    id="kong24.theorem_2_2",
-    source=KONG24.at(
-        "Theorem 2.2, as restated by Chien and Li (2025, Appendix A.15) and, with its constants, "
-        "by the code of Liang et al. (2026) for their Figure 1"
-    ),
-    statement=(
-        "fixed batches, smooth losses on a bounded domain, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "(D sqrt(1 + 2 eta m (1 + m/(2(M+m)))) + eta S/b)^2/eta^2, m the weak convexity"
-    ),
-    assumes=(
-        FIXED_ORDER,
-        LAST_ITERATE,
-        UNCLIPPED,
-        CONSTANT_STEP_SIZE,
-        BOUNDED_DOMAIN,
-        SMOOTH,
-        SHORT_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-)
+@bound("kong24.theorem_2_2", short_steps=SHORT_STEPS)
 def theorem_2_2(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Compare the noise of the last step with the domain (Theorem 2.2).
 

@@ -10,36 +10,15 @@ from __future__ import annotations
 
 import math
 
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    LAST_ITERATE,
-    SMOOTH,
-    WITHOUT_REPLACEMENT,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import LIANG26
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
-_PLACE = "Theorem 3.4, as in the authors' code for Figure 1"
-
 
 def composed_rate(mechanism: NoisySGD) -> float:
-    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
-    """
+    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2)."""
     return mechanism.steps * mechanism.sampling_rate / (2 * mechanism.noise_multiplier**2)
 
 
@@ -47,16 +26,6 @@ def saturated_rate(mechanism: NoisySGD) -> float:
     """Return the second term of Theorem 3.4 over alpha, at the best split of the noise.
 
     The least value of p/x + q/(1 - x) over x in (0, 1) is (sqrt(p) + sqrt(q))^2.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness and a domain.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
     """
     assert mechanism.smoothness is not None  # an assumption of the entries
     assert mechanism.diameter is not None
@@ -66,20 +35,7 @@ def saturated_rate(mechanism: NoisySGD) -> float:
     return (apart + record) ** 2 / 2
 
 
-_ASSUMPTIONS = (WITHOUT_REPLACEMENT, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH, BOUNDED_DOMAIN)
-
-
-@bound(
-    id="liang26.theorem_3_4",
-    source=LIANG26.at(_PLACE),
-    statement=(
-        "batches without replacement, smooth losses on a bounded domain, Renyi: D_alpha <= "
-        "min{2 alpha C^2 T/(n b sigma^2), min over beta of 2 alpha C^2/(beta n b sigma^2) + "
-        "alpha (1 + eta M)^2 D^2/(2 (1-beta) eta^2 sigma^2)}"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.REFUTED,
-)
+@bound("liang26.theorem_3_4")
 def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
 
@@ -96,17 +52,7 @@ def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(min(composed_rate(mechanism), saturated_rate(mechanism)))
 
 
-@bound(
-    id="liang26.theorem_3_4_saturated",
-    source=LIANG26.at(f"{_PLACE}, second term"),
-    statement=(
-        "batches without replacement, smooth losses on a bounded domain, Renyi: D_alpha <= "
-        "min over beta of 2 alpha C^2/(beta n b sigma^2) + "
-        "alpha (1 + eta M)^2 D^2/(2 (1-beta) eta^2 sigma^2)"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.REFUTED,
-)
+@bound("liang26.theorem_3_4_saturated")
 def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim the second term of Theorem 3.4 alone, for any number of steps.
 
@@ -118,16 +64,7 @@ def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(saturated_rate(mechanism))
 
 
-@bound(
-    id="liang26.theorem_3_4_corrected",
-    source=LIANG26.at(f"{_PLACE}, second term, corrected"),
-    statement=(
-        "batches without replacement, smooth losses, the last step on a bounded domain: mu-GDP "
-        "with mu = ((1 + eta M) D + eta S/b)/(eta sigma)"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.CORRECTED,
-)
+@bound("liang26.theorem_3_4_corrected")
 def theorem_3_4_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Compare the noise of the last step with the domain, for the batch that tells most.
 

@@ -21,24 +21,10 @@ from __future__ import annotations
 import math
 
 from audit import validate
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SUN24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-UNCONSTRAINED = Assumption(
-    "iterates without a domain", lambda m: m.diameter is None, lambda m: f"diameter={m.diameter}"
-)
-
-_ASSUMED = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH, UNCONSTRAINED)
 
 
 def _one_round(mechanism: NoisySGD) -> float:
@@ -54,16 +40,7 @@ def _rounds(mechanism: NoisySGD, log_growth: float) -> PrivacyCurve:
     return GaussianCurve(_one_round(mechanism) * math.sqrt(saturation))
 
 
-@bound(
-    id="sun24.theorem_3_a",
-    source=SUN24.at("Theorem 3 (a)"),
-    statement=(
-        "Noisy-FedAvg, smooth losses, T rounds of K local steps of rate eta: mu-GDP with "
-        "mu = (2 eta V K/(sqrt(m) sigma)) sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)), c = (1 + eta M)^K"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_3_a")
 def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
     r"""Claim that rounds of smooth, non-convex losses have a convergent privacy loss (Theorem 3a).
 
@@ -79,8 +56,6 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run; ``step_size`` is the sum K eta of a round.
     local_steps : int, default: 1
         Number K of local steps of a round.
     """
@@ -90,16 +65,7 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
     return _rounds(mechanism, local_steps * math.log1p(rate * mechanism.smoothness))
 
 
-@bound(
-    id="sun24.theorem_3_b",
-    source=SUN24.at("Theorem 3 (b), with the constant c of its proof"),
-    statement=(
-        "Noisy-FedAvg, smooth losses, T rounds of local rates eta/(k+1), k < K, whose sum is s: "
-        "mu-GDP with mu = (2 s V/(sqrt(m) sigma)) sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)), c = e^(s M)"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_3_b")
 def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim the same for local learning rates that decay within a round (Theorem 3b).
 
@@ -112,16 +78,7 @@ def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     return _rounds(mechanism, mechanism.constant_step_size * mechanism.smoothness)
 
 
-@bound(
-    id="sun24.theorem_4",
-    source=SUN24.at("Theorem 4"),
-    statement=(
-        "Noisy-FedProx, any K, smooth losses, proximal weight a > M, T rounds: mu-GDP with "
-        "mu = (2V/(sqrt(m) a sigma)) sqrt((2a-M)/M) (1 - 2/((a/(a-M))^T + 1))"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_4")
 def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyCurve:
     r"""Claim that a proximal term makes the privacy loss converge (Theorem 4).
 
@@ -137,8 +94,6 @@ def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyC
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     proximal : float, optional
         The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
         Default: M + 1/(2 eta).

@@ -19,22 +19,9 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_ORDER,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    WHOLE_EPOCHS,
-    WITHOUT_REPLACEMENT,
     Assumption,
 )
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SURVEY
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
@@ -73,29 +60,7 @@ def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
     return count, mechanism.steps // count, int(batch)
 
 
-_ITERATION = (
-    FIXED_ORDER,
-    CONVEX,
-    UNCLIPPED,
-    CONTRACTIVE_STEPS,
-    CONSTANT_STEP_SIZE,
-    WHOLE_EPOCHS,
-    LAST_ITERATE,
-)
-_LANGEVIN = (UNCLIPPED, STRONGLY_CONVEX, SMOOTH, CONSTANT_STEP_SIZE, LAST_ITERATE)
-
-
-@bound(
-    id="survey.section_vi_a",
-    source=SURVEY.at("Section VI.A, inner expression"),
-    statement=(
-        "T epochs of Q fixed batches, convex losses, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "(1/Q^2) [Q (T-1) + 1/(Q-kappa+1)]"
-    ),
-    assumes=_ITERATION,
-    status=Status.REFUTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a")
 def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the inner expression of section VI.A, as printed.
 
@@ -106,8 +71,6 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
         which the claim is largest.
@@ -117,16 +80,7 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
     return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vi_a_last",
-    source=SURVEY.at("Section VI.A, last expression"),
-    statement=(
-        "K steps on Q fixed batches, convex losses, Renyi: D_alpha <= alpha K/(2 sigma^2 Q^2)"
-    ),
-    assumes=_ITERATION,
-    status=Status.REFUTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a_last")
 def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the last expression of section VI.A, as printed.
 
@@ -136,8 +90,6 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa, counted from 1; it has no effect on this expression.
     """
@@ -145,17 +97,7 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
     return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vi_a_corrected",
-    source=SURVEY.at("Section VI.A, corrected"),
-    statement=(
-        "T epochs of Q fixed batches, convex losses, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "[(T-1)/Q + 1/(Q-kappa+1)]"
-    ),
-    assumes=_ITERATION,
-    status=Status.CORRECTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a_corrected")
 def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: section VI.A with its own shifts, summed correctly.
 
@@ -165,8 +107,6 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
 
     Parameters
     ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     batch : int, optional
         Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
         is the worst.
@@ -176,13 +116,7 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
     return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vii_a",
-    source=SURVEY.at("Section VII.A, observation"),
-    statement="full batches, any number of steps, Renyi: D_alpha <= alpha/(2 sigma^2)",
-    assumes=(FULL_BATCHES, LAST_ITERATE),
-    status=Status.REFUTED,
-)
+@bound("survey.section_vii_a")
 def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
     """Claim D_alpha <= alpha/(2 sigma^2) for any number K of steps (observation in VII.A).
 
@@ -193,16 +127,7 @@ def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(1 / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.theorem_vii_1",
-    source=SURVEY.at("Theorem VII.1"),
-    statement=(
-        "full batches, strongly convex losses, Renyi: D_alpha <= (4/(eta m)) "
-        "(alpha/(2 sigma^2)) (1 - e^(-eta m T/2))"
-    ),
-    assumes=(FULL_BATCHES, *_LANGEVIN, SHORT_STEPS),
-    status=Status.AS_PRINTED,
-)
+@bound("survey.theorem_vii_1", short_steps=SHORT_STEPS)
 def theorem_vii_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on full batches by Langevin diffusion (Theorem VII.1).
 
@@ -267,17 +192,7 @@ def _recursion(mechanism: NoisySGD, steps: int) -> PrivacyCurve:
     return RenyiCurve(recursion, search=(1e-4, 1e6), points=401, refinements=0)
 
 
-@bound(
-    id="survey.theorem_vii_2",
-    source=SURVEY.at("Theorem VII.2, with S_0^0 = 1"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses, Renyi: D_alpha <= "
-        "log(S)/(alpha-1), S' = (b/n) e^((alpha-1) alpha/(2 sigma^2)) S "
-        "+ (1-b/n) S^((1-eta m)^2) in each step, from S = 1"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_LANGEVIN, BALANCED_STEPS),
-    status=Status.AS_PRINTED,
-)
+@bound("survey.theorem_vii_2", balanced_steps=BALANCED_STEPS)
 def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on batches drawn without replacement (Theorem VII.2).
 
@@ -292,16 +207,7 @@ def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     return _recursion(mechanism, mechanism.steps)
 
 
-@bound(
-    id="survey.theorem_vii_2_literal",
-    source=SURVEY.at("Theorem VII.2"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses, Renyi: the recursion of "
-        "Theorem VII.2 from S_0^j = 1 for all j, so that the first epoch counts for one step"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_LANGEVIN, BALANCED_STEPS, ONE_EPOCH),
-    status=Status.REFUTED,
-)
+@bound("survey.theorem_vii_2_literal", balanced_steps=BALANCED_STEPS, one_epoch=ONE_EPOCH)
 def theorem_vii_2_literal(mechanism: NoisySGD) -> PrivacyCurve:
     """Run Theorem VII.2 from S_0^j = 1 for all j = 0..n/b - 1, as printed.
 

@@ -8,7 +8,7 @@ import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds import Status
-from audit.bounds.at22 import theorem_4_1
+from audit.bounds.at22.rates import theorem_4_1
 from audit.constructions import BiasedWalk
 
 RATES = ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8")

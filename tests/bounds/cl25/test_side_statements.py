@@ -7,8 +7,11 @@ import pytest
 from scipy.optimize import minimize
 
 from audit import Batching, bounds, exact
-from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
-from audit.bounds.cl25.cyclic_batches import sequences
+from audit.bounds.cl25.cyclic_batches import (
+    corollary_a_3_reshuffled,
+    sequences,
+    theorem_a_1_sequence,
+)
 from audit.constructions import QuadraticPair
 from tests.bounds.cl25.settings import figure_1
 from tests.bounds.process_pairs import assert_sound, random_pairs

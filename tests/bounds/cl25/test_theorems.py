@@ -6,7 +6,7 @@ import pytest
 
 from audit import Batching, Relation, Release, bounds
 from audit.bounds.accounting import HolderModulus
-from audit.bounds.cl25 import Losses, lemma_3_5, lemma_3_10, lemma_a_2
+from audit.bounds.cl25.distance_tracking import Losses, lemma_3_5, lemma_3_10, lemma_a_2
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
 
 
