@@ -43,6 +43,9 @@ def read_options(command: str) -> argparse.Namespace:
             close = did_you_mean(word, known)
             raise ValueError(f"options must be those of {command} --help, got {word!r}{close}")
     options.overrides = [*options.overrides, *others]
+    for word in options.overrides:
+        if "=" not in word and not word.startswith("~"):
+            raise ValueError(f"words must be KEY=VALUE, see {command} --help, got {word!r}")
     flags = list(sys.argv[1:])
     for word in options.overrides:
         flags.remove(word)

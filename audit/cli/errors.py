@@ -5,6 +5,7 @@ Hydra is imported only if a command that uses it has failed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import select
@@ -25,6 +26,15 @@ BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _ADVICE_OF_HYDRA = re.compile(
     r"\s*(See https://hydra\.cc|To append to your config use).*", re.DOTALL
 )
+
+
+class OneLineParser(argparse.ArgumentParser):
+    """Parser whose errors are one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with the status of bad input."""
+        print(f"{self.prog}: error: {message}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(BROKEN_INPUT)
 
 
 def guarded(command: Callable[[], None], name: str = "audit") -> None:
