@@ -27,6 +27,7 @@ from .learned_scores import Histogram as Histogram
 from .learned_scores import LearnedScore as LearnedScore
 from .learned_scores import Logistic as Logistic
 from .learned_scores import NearestNeighbours as NearestNeighbours
+from .multiple_tests import holm as holm
 from .one_run import Canaries as Canaries
 from .one_run import OneRunBound as OneRunBound
 from .one_run import one_run_bound as one_run_bound
@@ -43,12 +44,12 @@ from .order_statistics import OrderStatistics as OrderStatistics
 from .pilot_split import PilotSplit as PilotSplit
 from .planner import TrialPlan as TrialPlan
 from .planner import plan as plan
+from .rate_limits import clopper_pearson as clopper_pearson
+from .rate_limits import rate_lower as rate_lower
+from .rate_limits import rate_upper as rate_upper
 from .record import AuditRecord as AuditRecord
 from .record import Spent as Spent
 from .regions import Rates as Rates
-from .regions import clopper_pearson as clopper_pearson
-from .regions import rate_lower as rate_lower
-from .regions import rate_upper as rate_upper
 from .result import Audit as Audit
 from .samples import audit_counts as audit_counts
 from .samples import audit_samples as audit_samples

@@ -170,6 +170,7 @@ def judge_scores(
     anytime: bool = False,
     canaries: Canaries | None = None,
     planned_delta: float | None = None,
+    planned_confidence: float | None = None,
 ) -> JudgedScores:
     """Judge claims by scores: the rule behind claims files, scenarios and `audit.training`.
 
@@ -201,6 +202,8 @@ def judge_scores(
         The assumption about many canaries of one run; see `audit_one_run`.
     planned_delta : float, optional
         The delta for which the guesses about canaries are chosen; by default the first claim's.
+    planned_confidence : float, optional
+        Confidence for which a pilot chooses the tests; see `audit_samples`.
 
     Returns
     -------
@@ -260,6 +263,7 @@ def judge_scores(
             deltas=named,
             favours=favours,
             group_size=group_size,
+            planned_confidence=planned_confidence,
         )
 
     found = audited(x, x_prime, confidence)

@@ -18,7 +18,7 @@ from audit.estimation.one_run import (
     one_run_curve_p_value,
 )
 from audit.estimation.pilot_split import SmoothTail
-from audit.estimation.regions import upper_limit
+from audit.estimation.rate_limits import upper_limit
 
 Array = NDArray[np.float64]
 

@@ -16,14 +16,13 @@ from scipy.special import log_ndtr
 from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import BOTH, Tail, ThresholdTest, checked_orders, tails
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import (
     Counts,
     JointShape,
     Rates,
     Region,
     joint_edges,
-    lower_limit,
-    upper_limit,
 )
 
 Array = NDArray[np.float64]

@@ -39,6 +39,7 @@ def audit_samples(
     thresholds: Thresholds | None = None,
     columns: Columns | None = None,
     group_size: int = 1,
+    planned_confidence: float | None = None,
 ) -> Audit:
     """Certify lower bounds on the privacy loss of a pair from independent samples of both laws.
 
@@ -88,6 +89,9 @@ def audit_samples(
         Number of records in which the two datasets differ. The bounds are for the pair;
         `Audit.per_record_epsilon_lower` gives the bound for one record, and ``deltas`` are those of
         one record.
+    planned_confidence : float, optional
+        Confidence for which a pilot chooses the tests; by default ``confidence``. Audits of the
+        same samples at several confidences make the same tests if this is the same.
 
     Returns
     -------
@@ -129,6 +133,7 @@ def audit_samples(
             thresholds=thresholds,
             columns=columns,
             favours=favours,
+            planned_confidence=planned_confidence,
         )
         return replace(found, group=group)
     if columns is not None or _several(samples):
@@ -145,6 +150,7 @@ def audit_samples(
             deltas=deltas,
             favours=favours,
             thresholds=thresholds,
+            planned_confidence=planned_confidence,
         )
         return replace(found, columns=combined)
     first, second = (
@@ -156,6 +162,8 @@ def audit_samples(
     if favours is not None:
         choice = _declared(choice, favours)
     validate.open_unit(confidence=confidence)
+    planned = confidence if planned_confidence is None else planned_confidence
+    validate.open_unit(planned_confidence=planned)
     if seed is not None:
         validate.integer(0, seed=seed)
     named = _named(deltas)
@@ -169,7 +177,7 @@ def audit_samples(
         raise validate.fail("seed", f"given for {what}, a whole number of at least 0", seed)
     if isinstance(choice, OrderStatistics):
         return _ranked(first, second, choice, float(confidence), named, int(seed))
-    return _piloted(first, second, choice, float(confidence), named, int(seed))
+    return _piloted(first, second, choice, float(confidence), named, int(seed), float(planned))
 
 
 def audit_counts(
@@ -315,6 +323,7 @@ def _piloted(
     confidence: float,
     named: tuple[float, ...],
     seed: int,
+    planned: float,
 ) -> Audit:
     for name, scores in (("samples", first), ("samples_prime", second)):
         if scores.size < _FEWEST_SCORES:
@@ -333,7 +342,8 @@ def _piloted(
     spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
     for delta in named:
         delta_error = (error - band_error) / len(named)
-        counted += _named_tests(pilot, counter, delta, delta_error, plan)
+        scale = 1.0 if planned == confidence else (1 - planned) / error
+        counted += _named_tests(pilot, counter, delta, delta_error, plan, scale)
         spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
     return Audit(
         confidence=confidence,
@@ -380,10 +390,12 @@ class _Counter:
 
 
 def _named_tests(
-    pilot: Pilot, counter: _Counter, delta: float, error: float, choice: PilotSplit
+    pilot: Pilot, counter: _Counter, delta: float, error: float, choice: PilotSplit, scale: float
 ) -> list[CountedTest]:
+    """Count one test per order; they are planned for ``scale`` times the error."""
     lead_share = choice.lead_share
-    plans = [pilot.plan(delta, order, error * lead_share, choice.rates) for order in Order]
+    planned = scale * error * lead_share
+    plans = [pilot.plan(delta, order, planned, choice.rates) for order in Order]
     lead = max(plans, key=lambda one: one.predicted)
     shares = [lead_share if one is lead else 1 - lead_share for one in plans]
     return [

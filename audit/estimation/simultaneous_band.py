@@ -32,7 +32,8 @@ from audit.estimation.evidence import (
     opposite,
     tails,
 )
-from audit.estimation.regions import Counts, Region, kept_inside, lower_limit, upper_limit
+from audit.estimation.rate_limits import lower_limit, upper_limit
+from audit.estimation.regions import Counts, Region, kept_inside
 from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]

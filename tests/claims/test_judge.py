@@ -26,7 +26,8 @@ from audit.claims.claim import (
     Search,
     Tradeoff,
 )
-from audit.claims.judge import Shared, error_shares, judge, judge_all
+from audit.claims.error_shares import ErrorShare, error_shares
+from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.quantities import RenyiAtOrder
@@ -678,8 +679,8 @@ def test_many_claims_share_one_error():
     sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
     exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
     claims = [sampled, exact, replace(sampled, budget=FEW)]
-    assert error_shares(claims, 0.1) == (0.05,) * 3
-    assert error_shares([exact], 0.1) == (0.1,)
+    assert error_shares(claims, 0.1) == (ErrorShare(0.05, 0.05),) * 3
+    assert error_shares([exact], 0.1) == (ErrorShare(0.1, 0.1),)
     seen = []
     judged = judge_all(claims, error=0.1, jobs=2, progress=seen.append)
     assert [j.error for j in judged] == [0.05, 0.0, 0.05]
@@ -688,6 +689,24 @@ def test_many_claims_share_one_error():
     assert [j.certified for j in judged] == [j.certified for j in alone]
     with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
         judge_all(claims, error=0)
+
+
+def test_the_error_of_refuted_claims_goes_to_the_others():
+    m = full(diameter=2.0)
+    false = claimed(EpsilonDelta(((0.01, 0.1),)), m, pair=TWO_SIDED, budget=SAMPLED)
+    true = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
+    claims = [true, false, replace(true, id="again", budget=FEW)]
+    seen = []
+    judged = judge_all(claims, error=0.06, progress=seen.append)
+    assert [j.error for j in judged] == [0.03, 0.02, 0.03]
+    assert [j.verdict for j in seen].count(Verdict.REFUTED) == 1
+    assert len(seen) == 3
+    alone = judge(true, error=0.03, planned_error=0.02)
+    assert judged[0].certified == alone.certified
+    # with the same plan a larger error certifies no less
+    assert judged[0].certified >= judge(true, error=0.02).certified
+    # nothing is left to spend if all are refuted
+    assert [j.error for j in judge_all([false, false], error=0.06)] == [0.03, 0.03]
 
 
 def test_claims_that_share_the_most_come_together():
