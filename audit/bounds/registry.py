@@ -112,40 +112,6 @@ class Entry(ShortRepr):
         parameters = inspect.signature(self.function).parameters.values()
         return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
 
-    def differing_batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
-        """Return the batches of the cycle that may hold the differing record.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run.
-        options : mapping of str to object
-            Options of the bound.
-
-        Returns
-        -------
-        range or None
-            Batches, counted from 0; None for any.
-        """
-        return self.record_scope.batches(mechanism, options)
-
-    def record_options(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
-        """Return the options that select the first record of a batch.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run.
-        position : int
-            Position of the batch in the cycle, from 0.
-
-        Returns
-        -------
-        dict of str to int
-            Options; empty if the bound covers all records alike.
-        """
-        return self.record_scope.options_at(mechanism, position)
-
     def released_runs(self, options: Mapping[str, object]) -> int:
         """Return how many runs on one dataset the bound covers.
 

@@ -167,6 +167,8 @@ def check_file(
         for judgement in check_file("claims.yaml"):
             print(judgement.claim.id, judgement.verdict.value, judgement.certified)
     """
+    if not isinstance(path, str | Path):
+        raise validate.fail("path", "a str or a Path", path)
     checked = check([path], error=error, jobs=jobs)
     if checked.complaints:
         raise ValueError("\n".join(str(wrong) for wrong in checked.complaints))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import dataclasses
 import enum
@@ -14,7 +13,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
-from audit.cli.errors import guarded
+from audit.cli.errors import OneLineParser, guarded
 from audit.codec import decode, encode
 from audit.mechanism import Batching, NoisySGD, Relation, decode_mechanism
 
@@ -104,7 +103,7 @@ def _run() -> None:
         return
     from audit.cli.composition import composed, defaults_of  # Hydra is slow to import
 
-    parser = argparse.ArgumentParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
     parser.add_argument("--all", action="store_true")
     parser.add_argument(
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value

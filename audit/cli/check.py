@@ -15,7 +15,7 @@ from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
-from audit.cli.errors import exit_status
+from audit.cli.errors import OneLineParser, exit_status
 from audit.results import PanelVerdict, Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
@@ -116,7 +116,7 @@ def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument

@@ -27,7 +27,7 @@ from audit.simulation.program import (
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
-Walks = Callable[[Block, int, Stream], Floats]
+Sampled = Callable[[Block, int, Stream], Floats]
 
 
 class Sampler(Protocol):
@@ -36,7 +36,7 @@ class Sampler(Protocol):
     def can_draw(self, process: Process) -> bool:
         """Whether every update map of the process is one that it knows."""
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Return the function ``(block, seed, stream) -> final iterates``.
 
         The function raises ``ValueError`` where an update map returns what is not a finite number.
@@ -54,7 +54,7 @@ def sampler(cls: S) -> S:
     return cls
 
 
-def walks(process: Process) -> Walks:
+def walks(process: Process) -> Sampled:
     """Return the function ``(block, seed, stream) -> final iterates`` of the first fit sampler."""
     return next(one for one in SAMPLERS if one.can_draw(process)).prepare(process)
 
@@ -67,7 +67,7 @@ class CompiledLoops:
         """Whether the pieces of every update map are known."""
         return is_compilable(process)
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Compile the process once, for any of its blocks."""
         program = compiled(process)
         return lambda block, seed, stream: _walk(program, block, seed, stream)
@@ -81,7 +81,7 @@ class NumPyLoops:
         """Accept every process; what a map returns is checked when it is called."""
         return True
 
-    def prepare(self, process: Process) -> Walks:
+    def prepare(self, process: Process) -> Sampled:
         """Return a function that calls the update maps."""
 
         def draw(block: Block, seed: int, stream: Stream) -> Floats:

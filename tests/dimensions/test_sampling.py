@@ -16,21 +16,21 @@ import pytest
 
 import audit
 from audit import Batching
-from audit.simulation.blocks import Job
+from audit.simulation import Samples, run_job
 from audit_dimensions import (
     Ball,
     Dataset,
     Huber,
     Linear,
-    LinearScoreCounts,
     NoisySGDPair,
     Quadratic,
     WholeSpace,
     final_points,
+    linear_score_counts,
     scores,
 )
 
-from .cases import D, pair
+from .cases import pair
 
 DIRECTION = np.array([1.0, -2.0, 0.5, 0.0, 3.0, 1.0])
 
@@ -73,17 +73,15 @@ def test_scores_go_to_an_audit() -> None:
 def test_a_job_counts_the_scores() -> None:
     made = small()
     thresholds = [-1.0, -0.2, 0.0, 0.3, 5.0]
-    job = LinearScoreCounts(
-        pair=made, direction=DIRECTION, thresholds=thresholds, trials=9000, seed=4
-    )
-    protocol: Job = job
-    assert len(protocol) == 3
-    total = sum(job.counts(k) for k in range(len(job)))
+    job = linear_score_counts(made, DIRECTION, thresholds=thresholds, trials=9000, seed=4)
+    assert len(job) == 6
+    total = run_job(job)
     along = scores(made, DIRECTION, trials=9000, seed=4)
     expected = [[np.sum(s >= t) for t in thresholds] for s in along]
     assert np.array_equal(total, expected)
     assert total.dtype == np.int64
-    assert [job.work(k) for k in range(3)] == [2 * 4096 * 3 * D] * 2 + [2 * 808 * 3 * D]
+    works = [job.work(range(k, k + 1)) for k in range(6)]
+    assert works == [4096 * 3] * 4 + [808 * 3] * 2
     summary = audit.estimation.Summary(
         thresholds=tuple(thresholds), first=tuple(total[0].tolist()), first_total=9000,
         second=tuple(total[1].tolist()), second_total=9000, sources=(),
@@ -95,16 +93,14 @@ def test_a_threshold_counts_the_scores_that_equal_it() -> None:
     made = pair(Linear(), WholeSpace(), steps=2)
     s, _ = scores(made, DIRECTION, trials=10, seed=1)
     at = np.sort(s)[[2, 7]]
-    job = LinearScoreCounts(pair=made, direction=DIRECTION, thresholds=at, trials=10, seed=1)
-    assert job.counts(0)[0].tolist() == [8, 3]
+    job = linear_score_counts(made, DIRECTION, thresholds=at, trials=10, seed=1)
+    assert run_job(job)[0].tolist() == [8, 3]
 
 
 def test_a_job_travels() -> None:
-    job = LinearScoreCounts(
-        pair=small(), direction=DIRECTION, thresholds=[0.0], trials=5000, seed=4
-    )
+    job = linear_score_counts(small(), DIRECTION, thresholds=[0.0], trials=5000, seed=4)
     copy = pickle.loads(pickle.dumps(job))
-    assert np.array_equal(copy.counts(1), job.counts(1))
+    assert np.array_equal(copy.run(range(1)), job.run(range(1)))
     assert copy.description == job.description
     assert json.loads(json.dumps(job.description)) == job.description
 
@@ -125,7 +121,7 @@ def test_descriptions_tell_jobs_apart() -> None:
         {"trials": 5001},
         {"seed": 5},
     ]
-    found = [LinearScoreCounts(**{**given, **o}).description for o in [{}, *others]]
+    found = [linear_score_counts(**{**given, **o}).description for o in [{}, *others]]
     assert len({json.dumps(f, sort_keys=True) for f in found}) == len(found)
 
 
@@ -141,7 +137,7 @@ def test_progress_rises_to_the_total_in_the_calling_thread(threads: int) -> None
     )
     done = [s[0] for s in seen]
     assert done == sorted(set(done))
-    assert len(seen) == 6  # 3 blocks for each dataset
+    assert len(seen) == 7  # the beginning, and 3 blocks for each dataset
     assert done[-1] == 2 * 9000 * 3
     assert {s[1:] for s in seen} == {(2 * 9000 * 3, threading.get_ident())}
 
@@ -167,12 +163,12 @@ def test_bad_runs(changed: dict[str, Any], message: str) -> None:
             call()
     if changed.keys() <= {"trials", "seed"}:
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
-            LinearScoreCounts(pair=small(), direction=DIRECTION, thresholds=[0.0], **given)
+            linear_score_counts(small(), DIRECTION, thresholds=[0.0], **given)
 
 
-def job_of(**changes: Any) -> LinearScoreCounts:
+def job_of(**changes: Any) -> Samples:
     given = {"pair": small(), "direction": DIRECTION, "thresholds": [0.0], "trials": 5, "seed": 0}
-    return LinearScoreCounts(**{**given, **changes})
+    return linear_score_counts(**{**given, **changes})
 
 
 @pytest.mark.parametrize(
@@ -204,8 +200,6 @@ def job_of(**changes: Any) -> LinearScoreCounts:
         (lambda: job_of(thresholds=[1.0, 0.0]), "thresholds must be distinct and ascending, got"),
         (lambda: job_of(thresholds=[0.0, 0.0]), "thresholds must be distinct and ascending, got"),
         (lambda: job_of(thresholds=[]), "thresholds must be a non-empty one-dimensional array"),
-        (lambda: job_of().counts(1), "number must be below the 1 blocks, got 1"),
-        (lambda: job_of().work(-1), "number must be a whole number of at least 0, got -1"),
     ],
 )
 def test_bad_input(call: Callable[[], object], message: str) -> None:

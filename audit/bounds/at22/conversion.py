@@ -18,10 +18,7 @@ Array = NDArray[np.float64]
 
 @bound("at22.conversion")
 def conversion(mechanism: NoisySGD) -> PrivacyCurve:
-    """Bound (B.1) converted by Lemma 2.5 at the best order: rho + 2 sqrt(rho log(1/delta)).
-
-    Never below ``at22.b_1``, which converts the same divergences alpha rho tightly.
-    """
+    """Lemma 2.5 at the best order; never below ``at22.b_1``, which converts the same tightly."""
     rho = float(b_1(mechanism).renyi(2.0)) / 2
     if rho == 0:
         return TailCurve.gaussian(0.0, rho=0.0)

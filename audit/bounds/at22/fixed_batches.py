@@ -20,15 +20,10 @@ from audit.mechanism import NoisySGD
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
 
-    With s = eta S/n the shift of one step (S the sensitivity: 2L, or L for zero-out) and
-    D~ = D + s, the Renyi divergence of order alpha is at most
-
-        alpha/(2 eta^2 sigma^2) min{ T s^2, min over T~ in 1..T of T~ (D~/T~ + s)^2 }.
-
-    The proof uses L through S only, so losses with a shared regulariser are covered. The inner
-    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ decreases until T~ = D~/s and
-    increases after it. The first branch is composition, needs none of the assumptions, and has its
-    own entry, ``bsa24.theorem_4_1``.
+    The proof uses L only through the sensitivity S (2L, or L for zero-out), so that s = eta S/n and
+    losses with a shared regulariser are covered. The inner minimum is taken at the exact best
+    integer: (D~ + s T~)^2/T~, D~ = D + s, decreases until T~ = D~/s and increases after it. The
+    first branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
     assert mechanism.diameter is not None  # an assumption of the entry
@@ -45,9 +40,7 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
 def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Batches in fixed order, any number of steps (equation (5.4), with its constant).
 
-    D_alpha <= alpha S^2/(2 b^2 sigma^2) ((V - 1) b/n + 1/r) for a record that is visited V times,
-    and r steps before the end (itself counted) for the last time: the proof of Theorem 35 of
-    Feldman et al. (2018) with a_t spread evenly from visit to visit.
+    The proof of Theorem 35 of Feldman et al. (2018) with a_t spread evenly from visit to visit.
 
     Parameters
     ----------
@@ -64,12 +57,8 @@ def theorem_5_6(
 ) -> PrivacyCurve:
     """Cyclic batches on a bounded domain (Theorem 5.6, the sum before (5.6) is simplified).
 
-    With s = eta S/b, D~ = D + s, l = n/b batches, the record in batch p and T~ = k l steps,
-
-        sum a_t^2 = D~^2/T~ + 2 D~ s/l + (k - 1) s^2/l + s^2/(l - p + 1),
-
-    and D_alpha <= alpha/(2 eta^2 sigma^2) times the smallest over T~ <= T, or times the sum of
-    (5.4), whichever is smaller. The best k is next to D~/s.
+    The smallest over T~ = k l <= T, or the bound of (5.4) if that is smaller. The best k is next to
+    (D + s)/s, s = eta S/b.
 
     Parameters
     ----------

@@ -104,10 +104,7 @@ def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("at22.eq_1_3")
 def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate in DP: (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta) (Remark 1.4).
-
-    Stated for epsilon up to about 1; there is no Renyi part.
-    """
+    """Rate in DP (Remark 1.4), stated for epsilon up to about 1; there is no Renyi part."""
     steps = min(mechanism.steps, _crossing(mechanism, mechanism.constant_step_size))
     ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
     return TailCurve.gaussian(ratio * math.sqrt(steps))
@@ -115,7 +112,7 @@ def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("at22.example_5_8")
 def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for eta_t = eta t^-c: alpha L^2/(n^2 sigma^2) min{T, (D n/L) T^c} (Example 5.8).
+    """Rate for eta_t = eta t^-c (Example 5.8).
 
     T^c is 1/eta_T: the bound of Theorem 3.1 "with eta replaced by eta_T". The last step size of the
     schedule is taken, whatever its form.
@@ -130,18 +127,11 @@ class RenyiLowerBound:
 
     Some neighbouring pair of the mechanism's class has a larger divergence of this order.
 
-    Attributes
-    ----------
-    id : str
-        Paper and number.
-    cite : Source
-        Where it is published.
-    statement : str
-        The statement in one line.
-    order : float
-        Renyi order.
-    divergence : float
-        Divergence in nats that some pair exceeds.
+    id: Paper and number.
+    cite: Where it is published.
+    statement: The statement in one line.
+    order: Renyi order.
+    divergence: Divergence in nats that some pair exceeds.
     """
 
     id: str

@@ -106,14 +106,8 @@ def theorem_3_1(
 ) -> PrivacyCurve:
     """Smooth losses, full batches (Theorem 3.1).
 
-    The Renyi divergence of order alpha is at most, with s = 2 eta K/n,
-
-        alpha/(2 sigma^2) min over tau, beta of sum_{t >= tau} s^2/beta_t
-            + min(s sum_{t < tau} c^t, 2 eta K tau, D)^2 / sum_{t >= tau} (1 - beta_t) c^-2(t-tau+1)
-
-    with c = 1 + eta M, or 1 for convex losses and eta <= 2/M, or 1 - eta m for m-strongly convex
-    ones and eta <= 1/M. The last two need losses whose gradients are not clipped. The best beta is
-    found exactly, and the best tau among all.
+    c = 1 needs eta <= 2/M, and c = 1 - eta m needs eta <= 1/M; both need losses whose gradients are
+    not clipped. The best beta is found exactly, and the best tau among all.
 
     Parameters
     ----------
@@ -139,11 +133,8 @@ def theorem_3_1_gaussian(
 
     The shifts b_t of Theorem 3.1, started from two iterates at most the tracked distance apart, are
     shifts of the interpolated process of Bok, Su and Altschuler (2024, Theorem 3.3), which needs
-    only the Lipschitz constant of the updates. For convex losses, with s = 2 eta K/n,
-
-        mu = min over k <= T of (min(D, (T - k) s) + k s)/(sqrt(k) step_std),
-
-    where k = T is composition. The options are those of `theorem_3_1`.
+    only the Lipschitz constant of the updates. For convex losses k = T is composition. The options
+    are those of `theorem_3_1`.
     """
     return GaussianCurve(math.sqrt(_smooth_square(mechanism, losses, tau, beta)))
 
@@ -154,13 +145,8 @@ def theorem_3_7(
 ) -> PrivacyCurve:
     """Hoelder continuous gradients, full batches (Theorem 3.7).
 
-    alpha/(2 sigma^2) times the minimum over tau, beta_t and a_t >= 0 of
-
-        sum_{t >= tau} (2 eta K/n)^2/beta_t + a_t^2/(1 - beta_t)   subject to   A_tau >= D_tau,
-
-    A_T = 0, A_(t-1) = h(A_t + a_(t-1)), h the inverse of g(x) = x + eta L x^lambda, and D_t of
-    Lemma 3.10. The best beta_t is s/(s + a_t). The shifts come from
-    `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
+    D_t is that of Lemma 3.10, and the best beta_t is s/(s + a_t), s = 2 eta K/n. The shifts come
+    from `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
     lengths T - tau above 4096 are not tried.
 
     Parameters

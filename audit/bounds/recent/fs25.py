@@ -100,12 +100,8 @@ class _Directed(PrivacyCurve):
 class AllocatedOnce(_Directed):
     """Profile of one allocation, from that of Poisson batches which use the record at all.
 
-    Parameters
-    ----------
-    poisson : PrivacyCurve
-        All iterates of t steps with Poisson batches of rate 1/t; ``FORWARD`` is removal.
-    share : float
-        Probability 1 - (1 - 1/t)^t that some batch holds the record.
+    poisson: All iterates of t steps with Poisson batches of rate 1/t; ``FORWARD`` is removal.
+    share: Probability 1 - (1 - 1/t)^t that some batch holds the record.
     """
 
     poisson: PrivacyCurve
@@ -192,14 +188,9 @@ class _Moments:
 class DirectAllocation(_Directed):
     """Removal by the moments of the likelihood ratio, addition by that of a Gaussian mechanism.
 
-    Parameters
-    ----------
-    removal : PrivacyCurve
-        Bound on removal, in both orders of it.
-    means : GaussianCurve
-        The Gaussian mechanism that releases the mean of the steps of each allocation.
-    shift : float
-        What the loss of addition is above that of ``means``, at most.
+    removal: Bound on removal, in both orders of it.
+    means: The Gaussian mechanism that releases the mean of the steps of each allocation.
+    shift: What the loss of addition is above that of ``means``, at most.
     """
 
     removal: PrivacyCurve

@@ -4,7 +4,7 @@ from audit_dimensions.dataset import Dataset
 from audit_dimensions.domains import Ball, Box, Domain, WholeSpace
 from audit_dimensions.losses import Clipped, Huber, Linear, Logistic, Loss, Quadratic
 from audit_dimensions.pair import NoisySGDPair
-from audit_dimensions.sampling import LinearScoreCounts, final_points, scores
+from audit_dimensions.sampling import final_points, linear_score_counts, scores
 
 __all__ = [
     "Ball",
@@ -14,12 +14,12 @@ __all__ = [
     "Domain",
     "Huber",
     "Linear",
-    "LinearScoreCounts",
     "Logistic",
     "Loss",
     "NoisySGDPair",
     "Quadratic",
     "WholeSpace",
     "final_points",
+    "linear_score_counts",
     "scores",
 ]

@@ -2,29 +2,18 @@
 
 from __future__ import annotations
 
-import hashlib
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
-from audit.simulation.backends import Parallel, Pool
-from audit.simulation.blocks import (
-    Block,
-    Counts,
-    Floats,
-    Progress,
-    Stream,
-    block_size,
-    checked_run,
-    cut_into_blocks,
-    run_in_threads,
-)
+from audit.simulation.backends import Kind, Parallel, Pool
+from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size, checked_run
 from audit.simulation.fingerprint import described
-from audit.simulation.scheduler import Drawn, spread
-from audit_dimensions.dataset import Dataset
+from audit.simulation.runner import run_job
+from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples, Score, Scores
 from audit_dimensions.pair import NoisySGDPair
 from audit_dimensions.program import Program
 
@@ -33,8 +22,72 @@ _DIVERGED = (
     "got runs that grow beyond all doubles"
 )
 
-Score = Callable[[Floats], ArrayLike]
-STREAMS = (Stream.X, Stream.X_PRIME)
+
+@dataclass(frozen=True)
+class Runs:
+    """Noisy-SGD on both datasets of a pair, as a program of `audit.simulation.Samples`.
+
+    Parameters
+    ----------
+    pair
+        The neighbouring datasets.
+    common_random_numbers
+        Whether both take the random numbers of X.
+    """
+
+    pair: NoisySGDPair
+    common_random_numbers: bool = False
+
+    def __post_init__(self) -> None:
+        validate.instance(NoisySGDPair, pair=self.pair)
+        validate.instance(bool, common_random_numbers=self.common_random_numbers)
+
+    @property
+    def streams(self) -> tuple[Stream, Stream]:
+        """Random stream of each dataset."""
+        return Stream.X, Stream.X if self.common_random_numbers else Stream.X_PRIME
+
+    @property
+    def steps(self) -> tuple[int, int]:
+        """Number of steps of a run on each dataset."""
+        return (self.pair.mechanism.steps,) * 2
+
+    @property
+    def point(self) -> tuple[int]:
+        """Shape of a point."""
+        return (self.pair.dimension,)
+
+    @property
+    def block_size(self) -> int:
+        """Number of runs in a full block."""
+        return block_size(self.pair.mechanism.steps * self.pair.dimension)
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """Plain data that fix every run but for its seed; datasets by a digest of their bytes."""
+        return {
+            "pair": described(self.pair),
+            "common_random_numbers": self.common_random_numbers,
+        }
+
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        """Return the points of a block of runs, shape (trials, d)."""
+        return block_points(self.pair.programs[side], block, seed, self.streams[side])
+
+
+@dataclass(frozen=True, eq=False)
+class Along:
+    """The inner product of points with a direction, shape (d,), as a score."""
+
+    direction: Floats
+
+    def __call__(self, points: Floats) -> Floats:
+        """Return the inner products."""
+        from audit_dimensions import kernels  # imports Numba
+
+        found = np.empty(len(points))
+        kernels.linear_scores(self.direction[None, :], points, found)
+        return found
 
 
 def final_points(
@@ -62,8 +115,8 @@ def final_points(
     threads : int, optional
         Number of threads; defaults to the number of cores that the process may use.
     progress : Progress, optional
-        Called as ``progress(done, total)``, in steps of runs, in the calling thread, after each
-        block.
+        Called as ``progress(done, total)``, in steps of runs, in the calling thread, at the
+        beginning and after blocks.
     common_random_numbers : bool, default: False
         Whether run i on X and run i on X' share noise, batches and number of steps, to study how
         far a record moves a run. Such samples depend on each other and must not be passed to
@@ -89,19 +142,9 @@ def final_points(
     ...     pair, trials=10_000, seed=7
     ... )
     """
-    if backend is not None:
-        validate.instance(NoisySGDPair, pair=pair)
-        validate.instance(bool, common_random_numbers=common_random_numbers)
-        trials, seed, _ = checked_run(trials, seed, threads)
-        return _spread(FinalPoints(pair, trials, seed, common_random_numbers), backend, progress)
-
-    def keep(points: Floats) -> Floats:
-        return points
-
-    x, x_prime = _reduced(
-        pair, keep, trials, seed, threads, progress, common_random_numbers, by_coordinate=True
+    return _drawn(
+        Runs(pair, common_random_numbers), Iterates(), trials, seed, threads, progress, backend
     )
-    return x, x_prime
 
 
 def scores(
@@ -113,6 +156,7 @@ def scores(
     threads: int | None = None,
     progress: Progress | None = None,
     common_random_numbers: bool = False,
+    backend: Parallel | Pool | None = None,
 ) -> tuple[Floats, Floats]:
     """Return scores of the points that `final_points` gives with the same seed.
 
@@ -134,6 +178,8 @@ def scores(
         As in `final_points`.
     common_random_numbers : bool, default: False
         As in `final_points`.
+    backend : Parallel, Pool, optional
+        As in `final_points`.
 
     Returns
     -------
@@ -153,26 +199,67 @@ def scores(
     ...     pair, [1.0, 0.0], trials=10_000, seed=7
     ... )
     """
-    validate.instance(NoisySGDPair, pair=pair)
-    reduce = score if callable(score) else linear_score(checked_direction(pair, score))
+    runs = Runs(pair, common_random_numbers)
+    draw = Scores(score if callable(score) else Along(checked_direction(pair, score)))
+    return _drawn(runs, draw, trials, seed, threads, progress, backend)
 
-    def checked(points: Floats) -> Floats:
-        found = np.asarray(reduce(points), dtype=np.float64)
-        if found.shape != (len(points),):
-            raise ValueError(
-                f"score must return one number for each of {len(points)} points, "
-                f"got shape {found.shape}"
-            )
-        if not np.all(np.isfinite(found)):
-            raise ValueError(
-                f"score must return finite numbers, got {found[~np.isfinite(found)][0]}"
-            )
-        return found
 
-    s, s_prime = _reduced(
-        pair, checked, trials, seed, threads, progress, common_random_numbers, by_coordinate=False
-    )
-    return s, s_prime
+def linear_score_counts(
+    pair: NoisySGDPair, direction: ArrayLike, *, thresholds: ArrayLike, trials: int, seed: int
+) -> Samples:
+    """Return the job that counts runs with <direction, point> at or above each threshold.
+
+    Thresholds and direction are fixed beforehand, so its counts are those that
+    `audit.estimation.Summary` holds, of ``trials`` runs on each dataset. They are the counts of
+    ``scores(pair, direction, trials=trials, seed=seed)``.
+
+    Parameters
+    ----------
+    pair : NoisySGDPair
+        The neighbouring datasets.
+    direction : array_like
+        Direction, shape ``(d,)``, not zero.
+    thresholds : array_like
+        Distinct finite numbers, ascending.
+    trials : int
+        Number of runs on each dataset.
+    seed : int
+        Integer of at least 0.
+
+    Returns
+    -------
+    audit.simulation.Samples
+        The job, for `audit.simulation.run_job`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> job = audit_dimensions.linear_score_counts(  # doctest: +SKIP
+    ...     pair, [1.0, 0.0], thresholds=(0.0, 0.5), trials=10_000, seed=7
+    ... )
+    """
+    runs = Runs(pair)
+    draw = CountsAbove(thresholds, Along(checked_direction(pair, direction)))
+    return Samples(runs, draw, trials, seed)
+
+
+def _drawn(
+    runs: Runs,
+    draw: Draw,
+    trials: int,
+    seed: int,
+    threads: int | None,
+    progress: Progress | None,
+    backend: Parallel | Pool | None,
+) -> tuple[Floats, Floats]:
+    trials, seed, threads = checked_run(trials, seed, threads)
+    where = Parallel(Kind.THREADS, threads) if backend is None else backend
+    x, x_prime = run_job(Samples(runs, draw, trials, seed), backend=where, progress=progress)
+    return x, x_prime
 
 
 def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
@@ -183,19 +270,6 @@ def checked_direction(pair: NoisySGDPair, direction: ArrayLike) -> Floats:
     if not np.any(found):
         raise ValueError("direction must not be zero, got zeros")
     return found
-
-
-def linear_score(direction: Floats) -> Callable[[Floats], Floats]:
-    """Return the inner product with a direction, as a function of points, shape (m, d)."""
-
-    def score(points: Floats) -> Floats:
-        from audit_dimensions import kernels  # imports Numba
-
-        found = np.empty(len(points))
-        kernels.linear_scores(direction[None, :], points, found)
-        return found
-
-    return score
 
 
 def block_points(program: Program, block: Block, seed: int, stream: Stream) -> Floats:
@@ -216,234 +290,3 @@ def block_points(program: Program, block: Block, seed: int, stream: Stream) -> F
     if not np.all(np.isfinite(points)):
         raise ValueError(_DIVERGED)
     return points
-
-
-def _reduced(
-    pair: NoisySGDPair,
-    reduce: Callable[[Floats], Floats],
-    trials: int,
-    seed: int,
-    threads: int | None,
-    progress: Progress | None,
-    common: bool,
-    *,
-    by_coordinate: bool,
-) -> tuple[Floats, Floats]:
-    validate.instance(NoisySGDPair, pair=pair)
-    validate.instance(bool, common_random_numbers=common)
-    trials, seed, threads = checked_run(trials, seed, threads)
-    steps, programs = pair.mechanism.steps, pair.programs
-    streams = (Stream.X, Stream.X) if common else STREAMS
-    shape = (trials, pair.dimension) if by_coordinate else (trials,)
-    outputs = (np.empty(shape), np.empty(shape))
-    finished = 0
-
-    def work(task: tuple[int, Block]) -> None:
-        side, block = task
-        points = block_points(programs[side], block, seed, streams[side])
-        outputs[side][block.start : block.stop] = reduce(points)
-
-    def done(task: tuple[int, Block], _: None) -> None:
-        nonlocal finished
-        finished += len(task[1]) * steps
-        if progress is not None:
-            progress(finished, 2 * trials * steps)
-
-    cut = cut_into_blocks(trials, steps * pair.dimension)
-    run_in_threads(((side, block) for block in cut for side in (0, 1)), work, done, threads=threads)
-    return outputs
-
-
-@dataclass(frozen=True, eq=False)
-class FinalPoints:
-    """Released points in numbered blocks, an `audit.simulation.blocks.Samples`.
-
-    The blocks of the datasets take turns. A block returns its points, shape (trials, d).
-    """
-
-    pair: NoisySGDPair
-    trials: int
-    seed: int
-    common: bool
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Nothing: points are not recorded."""
-        raise ValueError("points in d dimensions are not recorded: count their scores")
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-        return -(-self.trials // self._size) * 2
-
-    def work(self, number: int) -> int:
-        """How many steps of runs block ``number`` takes."""
-        return len(self.place(number)[1]) * self.pair.mechanism.steps
-
-    def size(self, number: int) -> int:
-        """How many points block ``number`` returns."""
-        return len(self.place(number)[1])
-
-    def values(self, number: int) -> Floats:
-        """Run block ``number``."""
-        side, block = self.place(number)
-        return block_points(self.pair.programs[side], block, self.seed, self._streams[side])
-
-    def place(self, number: int) -> tuple[int, Block]:
-        """Return the dataset that block ``number`` is of, and its place there."""
-        inner, side = divmod(number, 2)
-        start = inner * self._size
-        return side, Block(inner, start, min(start + self._size, self.trials))
-
-    @property
-    def _streams(self) -> tuple[Stream, Stream]:
-        return (Stream.X, Stream.X) if self.common else STREAMS
-
-    @property
-    def _size(self) -> int:
-        return block_size(self.pair.mechanism.steps * self.pair.dimension)
-
-
-def _spread(
-    job: FinalPoints, backend: Parallel | Pool, progress: Progress | None
-) -> tuple[Floats, Floats]:
-    shape = (job.trials, job.pair.dimension)
-    outputs = (np.empty(shape), np.empty(shape))
-
-    def put(blocks: range, values: Floats) -> None:
-        at = 0
-        for number in blocks:
-            side, block = job.place(number)
-            outputs[side][block.start : block.stop] = values[at : at + len(block)]
-            at += len(block)
-
-    spread(job, Drawn(job), put, finished=(), backend=backend, progress=progress)
-    return outputs
-
-
-@dataclass(frozen=True, eq=False, kw_only=True)
-class LinearScoreCounts:
-    """Counts of runs on each dataset with <direction, point> at or above each threshold.
-
-    An `audit.simulation.blocks.Job`. Thresholds and direction are fixed beforehand, so the counts
-    of all blocks, added up, are those that `audit.estimation.Summary` holds: ``first`` is row 0,
-    and ``second`` row 1, of ``trials`` runs each. They are the counts of
-    ``scores(pair, direction, trials=trials, seed=seed)``.
-
-    Parameters
-    ----------
-    pair : NoisySGDPair
-        The neighbouring datasets.
-    direction : array_like
-        Direction, shape ``(d,)``, not zero.
-    thresholds : array_like
-        Distinct finite numbers, ascending.
-    trials : int
-        Number of runs on each dataset.
-    seed : int
-        Integer of at least 0.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
-
-    pair: NoisySGDPair
-    direction: ArrayLike
-    thresholds: ArrayLike
-    trials: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        validate.instance(NoisySGDPair, pair=self.pair)
-        object.__setattr__(self, "direction", checked_direction(self.pair, self.direction))
-        thresholds = validate.sample(thresholds=self.thresholds).copy()
-        if np.any(np.diff(thresholds) <= 0):
-            raise validate.fail("thresholds", "distinct and ascending", thresholds.tolist())
-        object.__setattr__(self, "thresholds", thresholds)
-        checked_run(self.trials, self.seed, None)
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Plain data that fix every count, seed included; datasets by a digest of their bytes."""
-        pair = self.pair
-        return {
-            "job": type(self).__name__,
-            "mechanism": described(pair.mechanism),
-            "loss": described(pair.loss),
-            "domain": described(pair.domain),
-            "dataset": _digest(pair.dataset),
-            "dataset_prime": _digest(pair.dataset_prime),
-            "start": np.asarray(pair.start).tolist(),
-            "direction": np.asarray(self.direction).tolist(),
-            "thresholds": np.asarray(self.thresholds).tolist(),
-            "trials": int(self.trials),
-            "block": self._size,
-            "seed": int(self.seed),
-        }
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-        return -(-self.trials // self._size)
-
-    def work(self, number: int) -> int:
-        """Return how often a block moves a coordinate, over both datasets.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-
-        Returns
-        -------
-        int
-            Number of updates.
-        """
-        return 2 * len(self._block(number)) * self.pair.mechanism.steps * self.pair.dimension
-
-    def counts(self, number: int) -> Counts:
-        """Run a block on both datasets and return its counts.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-
-        Returns
-        -------
-        ndarray of int
-            Counts, shape ``(2, thresholds)``.
-        """
-        block = self._block(number)
-        score = linear_score(np.asarray(self.direction))
-        rows = [
-            _reached(score(block_points(program, block, self.seed, stream)), self.thresholds)
-            for program, stream in zip(self.pair.programs, STREAMS, strict=True)
-        ]
-        return np.stack(rows)
-
-    @property
-    def _size(self) -> int:
-        return block_size(self.pair.mechanism.steps * self.pair.dimension)
-
-    def _block(self, number: int) -> Block:
-        validate.integer(0, number=number)
-        if number >= len(self):
-            raise ValueError(f"number must be below the {len(self)} blocks, got {number!r}")
-        start = int(number) * self._size
-        return Block(int(number), start, min(start + self._size, int(self.trials)))
-
-
-def _reached(found: NDArray[np.float64], thresholds: ArrayLike) -> Counts:
-    """Return how many numbers are at least each threshold."""
-    below = np.searchsorted(np.sort(found), thresholds, side="left")
-    return np.asarray(found.size - below, dtype=np.int64)
-
-
-def _digest(dataset: Dataset) -> dict[str, object]:
-    held = np.ascontiguousarray(dataset.records, dtype="<f8")
-    return {
-        "shape": list(held.shape),
-        "sha256": hashlib.sha256(held.tobytes()).hexdigest(),
-        "zeroed": dataset.zeroed,
-    }

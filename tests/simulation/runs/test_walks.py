@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from audit.constructions import BiasedWalk
-from audit.simulation import WalkCounts, final_iterates
+from audit.simulation import Samples, final_iterates, walk_counts
 from audit.simulation.backends import Kind, Parallel
-from audit.simulation.scheduler import run_job
+from audit.simulation.runner import run_job
 
 from ..cases import mechanism
 from .test_dask import cluster
@@ -18,10 +18,8 @@ from .test_dask import cluster
 THRESHOLDS = (-0.25, 0.0, 0.3)
 
 
-def job(seed: int = 3) -> WalkCounts:
-    return WalkCounts(
-        pair=BiasedWalk(mechanism()), thresholds=THRESHOLDS, trials=300_000, seed=seed
-    )
+def job(seed: int = 3) -> Samples:
+    return walk_counts(BiasedWalk(mechanism()), thresholds=THRESHOLDS, trials=300_000, seed=seed)
 
 
 @pytest.fixture(scope="module")
