@@ -31,9 +31,6 @@ def proposition_2_17(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration, original form (Proposition 2.17).
 
-    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
-    z_T = 0.
-
     Parameters
     ----------
     shifts : sequence of float, optional
@@ -56,9 +53,8 @@ def proposition_3_2(
 ) -> PrivacyCurve:
     """Amplification by iteration that uses the diameter (Proposition 3.2).
 
-    D_alpha <= (alpha/2) sum over t > tau of a_t^2/(eta_t sigma)^2 for any tau < T and any a_t with
-    z_t = D + sum over tau < i <= t of (s_i - a_i) >= 0 and z_T = 0. The states at tau are taken
-    after their projection, so D is the diameter, not widened.
+    Any tau < T is allowed. The states at tau are taken after their projection, so D is the
+    diameter, not widened.
 
     Parameters
     ----------
@@ -80,9 +76,6 @@ def proposition_5_4(
     tau: int | None = None,
     distance: float | None = None,
 ) -> PrivacyCurve:
-    """Amplification by iteration for c-contractive steps (Proposition 5.4).
-
-    As `proposition_3_2` with z_t = c z_{t-1} + s_t - a_t, c the contraction of the steps.
-    """
+    """Amplification by iteration for c-contractive steps (Proposition 5.4)."""
     c = min(mechanism.contraction, 1.0)  # 1 + rounding at eta = 2/M
     return diameter_amplification(mechanism, c, shifts, allocations, tau, distance)

@@ -138,14 +138,11 @@ def _theorem_3_12(
 def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Batches drawn without replacement, Hoelder continuous gradients (Theorem 3.12, as printed).
 
-    The minimum over tau, beta_t and a_t of the sum over t >= tau of
-
-        S_alpha(b/n, beta_t sigma b/(2 eta K)) + alpha a_t^2/(2 sigma^2 (1 - beta_t)),
-
-    with A_tau >= D_tau as in Theorem 3.7 and D_t = min(g(D_(t-1); eta L (b-1)/b) + 2 eta K/b,
-    D_(t-1) + 2 eta K, D). S_alpha is D(N || mixture) (Definition 3.11), one order of the pair, and
-    a mechanism is private only if both are bounded: one step of one of two records with gradients
-    +L, +L against +L, -L refutes it. The split is constant here, and one of 12 values.
+    The minimum is over tau, beta_t and a_t with A_tau >= D_tau as in Theorem 3.7 and D_t =
+    min(g(D_(t-1); eta L (b-1)/b) + 2 eta K/b, D_(t-1) + 2 eta K, D). S_alpha is one order of the
+    pair (Definition 3.11), and a mechanism is private only if both are bounded: one step of one of
+    two records with gradients +L, +L against +L, -L refutes it. The split is constant here, and one
+    of 12 values.
 
     Parameters
     ----------

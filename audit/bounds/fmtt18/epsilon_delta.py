@@ -62,8 +62,6 @@ def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
 
-    epsilon = S sqrt(2 ln(1.25/delta))/(sigma sqrt(n - t + 1)) for record t.
-
     Parameters
     ----------
     index : int, optional
@@ -98,8 +96,8 @@ def _public(mechanism: NoisySGD, public: int) -> int:
 def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
     """Skip-PNSGD that ends with public records, as printed (Corollary 31).
 
-    epsilon = S sqrt(ln(1.25/delta))/(m sigma) for the private records: sigma is printed as
-    2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and a 2 is missing.
+    For sigma the paper has 2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and
+    a 2 is missing.
 
     Parameters
     ----------
@@ -113,9 +111,9 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 
 @bound("fmtt18.corollary_31_corrected")
 def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
-    """Skip-PNSGD that ends with m public records: epsilon = S sqrt(2 ln(1.25/delta)/m)/sigma <= 1.
+    """Skip-PNSGD that ends with m public records; epsilons above 1 are not claimed.
 
-    Options as in `corollary_31`. Larger epsilons are not claimed and are infinite.
+    Options as in `corollary_31`.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
@@ -145,8 +143,7 @@ def _tasks(mechanism: NoisySGD, tasks: int, mean_steps: float) -> TailCurve:
 def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
     """K tasks by Stop-PNSGD on one dataset, as printed (Theorem 32).
 
-    epsilon = 4 L sqrt(q ln(1/delta))/sigma with q = max{2 k ln n/n, 2 ln(1/delta)}, for epsilon up
-    to 1 and delta up to 1/2. Refuted through the ln n of Theorem 26.
+    For delta up to 1/2. Refuted through the ln n of Theorem 26.
 
     Parameters
     ----------

@@ -124,10 +124,7 @@ _DEFLATION = 1 - 4e-9  # of chances of meetings, which are rounded up by less
 class AdaptiveShifts:
     """The recursion for U_k on a grid of distances, for several orders at once.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
+    run: The run.
     """
 
     run: Run
@@ -326,10 +323,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
     For a few values of epsilon or delta, some orders say where the best one is, and those beside it
     are computed. Fewer orders give larger bounds.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
+    run: The run.
     """
 
     run: Run

@@ -136,12 +136,8 @@ _SLACK = 1e-9  # of log weights, for the rounding of budgets
 class ClosedForms:
     """Bounds on H_k(r, g) at the distances and weights of a grid.
 
-    Parameters
-    ----------
-    run : Run
-        The run, whose number of steps is the longest k.
-    grid : Grid
-        Distances and weights.
+    run: The run, whose number of steps is the longest k.
+    grid: Distances and weights.
     """
 
     run: Run
@@ -242,16 +238,10 @@ class ClosedForms:
 class Table:
     """Recursion for runs of several lengths.
 
-    Parameters
-    ----------
-    run : Run
-        Run of the largest length.
-    grid : Grid
-        Distances and weights.
-    merged : int
-        Number of steps merged into one.
-    lengths : tuple of int
-        Numbers of steps.
+    run: Run of the largest length.
+    grid: Distances and weights.
+    merged: Number of steps merged into one.
+    lengths: Numbers of steps.
     """
 
     run: Run
@@ -280,12 +270,8 @@ class Table:
 class TableCurve(PrivacyCurve):
     """Curve H_T(0, e^epsilon) of the recursion, with chords in e^epsilon between weights.
 
-    Parameters
-    ----------
-    table : Table
-        The recursion, which runs on first use.
-    steps : int
-        Number of steps T, one of the table's lengths.
+    table: The recursion, which runs on first use.
+    steps: Number of steps T, one of the table's lengths.
     """
 
     table: Table
@@ -388,14 +374,9 @@ def coupling_curves(
 
     Lengths with the same number of merged steps share one recursion, on the grid of the longest.
 
-    Parameters
-    ----------
-    run : Run
-        All parameters except the number of steps.
-    lengths : sequence of int
-        Numbers of steps.
-    distances, weights : int, optional
-        Size of the grid; defaults as in `audit.bounds.own.coupling`.
+    run: All parameters except the number of steps.
+    lengths: Numbers of steps.
+    distances, weights: Size of the grid; defaults as in `audit.bounds.own.coupling`.
     """
     runs = {length: replace(run, steps=length) for length in lengths}
     known = {length: _without_recursion(own) for length, own in runs.items()}

@@ -85,11 +85,6 @@ class Lengths:
         return Lengths(np.array([count]), np.array([beta]))
 
 
-def beta_bound(run: Run, count: int) -> float:
-    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
-    return float(Lengths.of(run).only(count).betas[0])
-
-
 @dataclass(frozen=True, eq=False)
 class ForgettingCurve(PrivacyCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
@@ -98,12 +93,8 @@ class ForgettingCurve(PrivacyCurve):
     the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
     is that of composition, since a profile with a positive limit bounds no divergence.
 
-    Parameters
-    ----------
-    lengths : Lengths
-        Candidate lengths.
-    composition : PrivacyCurve
-        Composition of all T steps.
+    lengths: Candidate lengths.
+    composition: Composition of all T steps.
     """
 
     lengths: Lengths
@@ -137,10 +128,7 @@ class ForgettingCurve(PrivacyCurve):
 class GaussianForgettingCurve(ForgettingCurve):
     """Curve for fixed batches: f_m = G(mu_m).
 
-    Parameters
-    ----------
-    mus : ndarray
-        Parameters mu_m of each length.
+    mus: Parameters mu_m of each length.
     """
 
     mus: Array
@@ -166,10 +154,7 @@ class SampledForgettingCurve(ForgettingCurve):
     The best m is searched for on first use, at four values of delta a decade and with coarse
     compositions.
 
-    Parameters
-    ----------
-    run : Run
-        The run, on sampled batches.
+    run: The run, on sampled batches.
     """
 
     run: Run

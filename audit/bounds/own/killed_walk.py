@@ -49,16 +49,10 @@ _SMALLEST = 1e-290
 class KilledWalk:
     """Walk of the distance: multiplied by c, plus 2 s Z, killed at 0.
 
-    Parameters
-    ----------
-    contraction : float
-        Contraction c of one step, in [0, 1].
-    deviation : float
-        Standard deviation 2 s.
-    top : float
-        Distance at which the walk is held.
-    absorbed : bool
-        Whether chains at that distance count as never meeting.
+    contraction: Contraction c of one step, in [0, 1].
+    deviation: Standard deviation 2 s.
+    top: Distance at which the walk is held.
+    absorbed: Whether chains at that distance count as never meeting.
     """
 
     contraction: float

@@ -23,14 +23,9 @@ def meetings(count: int, rate: float, most: int) -> tuple[Integers, Array]:
     A number that is not listed counts as the next one. The last is ``most``, which stands for all
     larger ones, or ``count``.
 
-    Parameters
-    ----------
-    count : int
-        Number of steps.
-    rate : float
-        Chance of a meeting in a step.
-    most : int
-        From here on numbers need not be told apart.
+    count: Number of steps.
+    rate: Chance of a meeting in a step.
+    most: From here on numbers need not be told apart.
     """
     last = min(count, most)
     middle, spread = count * rate, math.sqrt(count * rate * (1 - rate))

@@ -78,12 +78,8 @@ class _Divided:
 class MergedBatches:
     """A stretch of several steps on sampled batches.
 
-    Parameters
-    ----------
-    grid : Grid
-        Distances and weights.
-    stretch : Stretch
-        Steps with ``count`` above 1 and ``rate`` below 1; ``shift`` is that of one step.
+    grid: Distances and weights.
+    stretch: Steps with ``count`` above 1 and ``rate`` below 1; ``shift`` is that of one step.
     """
 
     def __init__(self, grid: Grid, stretch: Stretch) -> None:

@@ -153,20 +153,12 @@ def _paid(
 class Coupling:
     """Runs of a mechanism, as shifts see them.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps T.
-    period : int
-        The record is used in the last step, and once in every ``period`` steps before.
-    shift : float
-        Distance v by which a step that uses the record separates the iterates.
-    diameter : float
-        Diameter D; infinite if the domain is unbounded.
-    free, met : Modulus
-        Modulus of a step without and with the record.
-    speed : float, default: inf
-        The most by which any step separates two iterates.
+    steps: Number of steps T.
+    period: The record is used in the last step, and once in every ``period`` steps before.
+    shift: Distance v by which a step that uses the record separates the iterates.
+    diameter: Diameter D; infinite if the domain is unbounded.
+    free, met: Modulus of a step without and with the record.
+    speed: The most by which any step separates two iterates.
     """
 
     steps: int

@@ -142,14 +142,9 @@ class Options:
     Any subset of options gives a bound. Which of them is the best at a weight changes slowly from
     round to round.
 
-    Parameters
-    ----------
-    moves : sequence of tuple
-        Rows to move to in parallel, each with the loss of the move.
-    reflections : sequence of Reflection
-        Reflections of one step.
-    longest : int, default: 0
-        Weights that may share the choice of a local weight; 0 if each has its own.
+    moves: Rows to move to in parallel, each with the loss of the move.
+    reflections: Reflections of one step.
+    longest: Weights that may share the choice of a local weight; 0 if each has its own.
     """
 
     def __init__(
@@ -255,14 +250,9 @@ def reflection_of(
 class MergedReflection:
     """Reflection over a stretch beyond a local distance, from all rows from ``near`` on.
 
-    Parameters
-    ----------
-    near : int
-        Row of the local distance.
-    met : ndarray
-        Probability of coming to the local distance, shape (rows,).
-    apart : ndarray
-        Probabilities of the others' rows, shape (rows, all rows).
+    near: Row of the local distance.
+    met: Probability of coming to the local distance, shape (rows,).
+    apart: Probabilities of the others' rows, shape (rows, all rows).
     """
 
     near: int

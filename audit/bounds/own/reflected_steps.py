@@ -111,18 +111,11 @@ def lower(
 ) -> None:
     """Lower ``result`` to the cost of reflection through a stretch beyond each local distance.
 
-    Parameters
-    ----------
-    values : ndarray
-        Bounds after the stretch, shape (rows, weights).
-    result : ndarray
-        Bounds before it, of the same shape.
-    masses : ndarray
-        Those of `reflected_steps`.
-    nears : iterable of int
-        Rows of the local distances.
-    open_end : bool
-        Whether the last row stands for all larger distances; its bound is 1.
+    values: Bounds after the stretch, shape (rows, weights).
+    result: Bounds before it, of the same shape.
+    masses: Those of `reflected_steps`.
+    nears: Rows of the local distances.
+    open_end: Whether the last row stands for all larger distances; its bound is 1.
     """
     last = values.shape[0] - 1
     count = values.shape[0] - int(open_end)

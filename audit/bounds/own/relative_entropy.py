@@ -139,14 +139,9 @@ class RelativeEntropyCurve(PrivacyCurve):
 
     ``renyi`` is that of composition, since the profile at the smallest deltas is not known.
 
-    Parameters
-    ----------
-    start, end : ndarray
-        log q at both ends of each cell.
-    value, value_end : ndarray
-        log G there.
-    composition : PrivacyCurve
-        Composition of all steps.
+    start, end: log q at both ends of each cell.
+    value, value_end: log G there.
+    composition: Composition of all steps.
     """
 
     start: Array = field(repr=False)
