@@ -182,13 +182,8 @@ class Entry(ShortRepr):
             if name not in self.options:
                 allowed = ", ".join(self.options) if self.options else "none"
                 raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
-        refusal = mechanism.uncovered(self.covers)
-        if refusal is not None:
-            raise NotApplicable(f"{self.id} {refusal}")
-        for assumption in self.assumptions:
-            failure = assumption.failure(mechanism)
-            if failure is not None:
-                raise NotApplicable(f"{self.id} {failure}")
+        for failure in self.failures(mechanism):
+            raise NotApplicable(f"{self.id} {failure}")
         return self.function(mechanism, **options)
 
 
@@ -351,15 +346,7 @@ class Catalogue:
             Conditions on the mechanism, in the order in which failures are reported.
         status : Status
             What is known about the statement.
-        slow : bool, default: False
-            As in `Entry`.
-        record_scope : RecordScope, default: RecordScope.ANY
-            As in `Entry`.
-        other_runs : tuple of str, optional
-            As in `Entry`.
-        runs_option : str, optional
-            As in `Entry`.
-        covers : tuple of Choice, optional
+        slow, record_scope, other_runs, runs_option, covers : optional
             As in `Entry`.
 
         Returns
@@ -443,8 +430,6 @@ class Catalogue:
             A key of ``CATALOGUE``.
         mechanism : NoisySGD
             Public parameters of the run.
-        **options : object
-            Free parameters of the bound; those not given are optimised.
         **options : object
             Free parameters of the bound; by default they are optimised.
 
@@ -580,8 +565,6 @@ class Catalogue:
         parameter : {"noise_std", "steps"}, default: "noise_std"
             Parameter to calibrate.
         **options : object
-            Free parameters of the bound; those not given are optimised.
-        **options : object
             Free parameters of the bound; by default they are optimised.
 
         Returns
@@ -612,21 +595,17 @@ class Catalogue:
         validate.open_unit(delta=delta)
         validate.one_of(("noise_std", "steps"), parameter=parameter)
 
-        def of_noise(value: float) -> float:
-            changed = replace(mechanism, noise_std=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
-
-        def of_steps(value: int) -> float:
-            changed = replace(mechanism, steps=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
+        def at(value: float) -> float:
+            changed: dict[str, Any] = {parameter: value}
+            return float(entry.evaluate(replace(mechanism, **changed), **options).epsilon(delta))
 
         if parameter == "noise_std":
-            return calibration.least_noise(of_noise, float(epsilon), float(mechanism.noise_std))
+            return calibration.least_noise(at, float(epsilon), float(mechanism.noise_std))
         if isinstance(mechanism.step_size, tuple):
             raise ValueError("step_size must be one number to calibrate steps, got a schedule")
         cycles = mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED)
         unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
-        return calibration.most_steps(of_steps, float(epsilon), unit)
+        return calibration.most_steps(at, float(epsilon), unit)
 
     def table(self, mechanism: NoisySGD, delta: float, *, slow: bool = False) -> tuple[Row, ...]:
         """Return the value of every statement for a mechanism, one row each.

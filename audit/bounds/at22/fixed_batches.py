@@ -8,12 +8,18 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+from numpy.typing import NDArray
+
 from audit import validate
 from audit.bounds.accounting.iteration import cycle_cost, record_place
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
+from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
+
+Array = NDArray[np.float64]
 
 
 @bound("at22.b_1")
@@ -93,3 +99,20 @@ def theorem_5_6(
     if length is None:
         costs.append((mechanism.epochs - 1) * shift**2 / period + shift**2 / rest)
     return RenyiCurve.linear(min(costs) / (2 * mechanism.step_std**2))
+
+
+@bound("at22.conversion")
+def conversion(mechanism: NoisySGD) -> PrivacyCurve:
+    """Lemma 2.5 at the best order; never below ``at22.b_1``, which converts the same tightly."""
+    rho = float(b_1(mechanism).renyi(2.0)) / 2
+    if rho == 0:
+        return TailCurve.gaussian(0.0, rho=0.0)
+
+    def epsilon_at(delta: Array) -> Array:
+        return np.asarray(rho + 2 * np.sqrt(-rho * np.log(delta)))
+
+    def delta_at(epsilon: Array) -> Array:
+        over = np.minimum(np.maximum(epsilon - rho, 0.0) / (2 * math.sqrt(rho)), 1e100)
+        return np.asarray(np.exp(-np.square(over)))
+
+    return TailCurve(epsilon_at, delta_at, rho=rho)

@@ -19,31 +19,6 @@ from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 
 
-def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
-    """Return the factor G(s/sigma) for one step with different updates (Lemma 3.1).
-
-    If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
-    at least as hard to distinguish as (X, X') composed with the curve returned.
-    """
-    return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
-
-
-def lemma_3_2(
-    shift: float, noise_std: float, *, interpolation: float, contraction: float, distance: float
-) -> GaussianCurve:
-    """Return the factor G(lambda (c z + s)/sigma) of one interpolated step (Lemma 3.2).
-
-    With phi, phi' c-Lipschitz, ||phi - phi'|| <= s and ||X - X~|| <= z, the pair
-    lambda phi(X) + (1 - lambda) phi'(X~) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is at least as
-    hard to distinguish as (X~, X') composed with the curve returned.
-    """
-    validate.positive(noise_std=noise_std)
-    validate.nonnegative(
-        shift=shift, interpolation=interpolation, contraction=contraction, distance=distance
-    )
-    return GaussianCurve(interpolation * (contraction * distance + shift) / noise_std)
-
-
 class _Crossing:
     """Cost of m steps that end an interpolation from a distance z.
 

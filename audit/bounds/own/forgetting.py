@@ -85,11 +85,6 @@ class Lengths:
         return Lengths(np.array([count]), np.array([beta]))
 
 
-def beta_bound(run: Run, count: int) -> float:
-    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
-    return float(Lengths.of(run).only(count).betas[0])
-
-
 @dataclass(frozen=True, eq=False)
 class ForgettingCurve(PrivacyCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
