@@ -10,6 +10,8 @@ from audit import validate
 from audit.bounds.assumptions import NotApplicable
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Release
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.roots import bracketed_root
 
 _ACCURACY = 1e-4  # relative accuracy of the curves
@@ -18,7 +20,7 @@ _WIDEST = 1e3  # largest factor on the mechanism's noise that is tried
 
 
 @dataclass(frozen=True)
-class BatchingGap:
+class BatchingGap(ShortRepr):
     """Privacy of all iterates, compared with an accountant that assumes other batches.
 
     Attributes
@@ -51,6 +53,15 @@ class BatchingGap:
     proven: float
     needed: float | None
     enough: float | None
+
+    def _repr_html_(self) -> str:
+        told = self.assumed
+        assumed = (told if isinstance(told, Batching) else told.batching).value
+        marks = [
+            Marks(f"claimed for {assumed} batches", upper=self.claimed),
+            Marks(f"{self.mechanism.batching.value} batches", self.certified, upper=self.proven),
+        ]
+        return display.sandwich(str(self), marks)
 
     @property
     def refuted(self) -> bool:

@@ -197,9 +197,9 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the result: processes first, then trials unless results are added up."""
+        """Shape of the result of a process: trials first, unless results are added up."""
         trials = () if self.draw.adds_up else (self.trials,)
-        return (len(self.program.streams), *trials, *self.draw.shape(self.program.point))
+        return (*trials, *self.draw.shape(self.program.point))
 
     def __len__(self) -> int:
         """Return the number of blocks."""
@@ -260,7 +260,8 @@ class Samples:
             The sums of each process, or the results one after the other.
         """
         results = []
-        total = np.zeros(self.shape, dtype=np.int64) if self.draw.adds_up else None
+        shape = (len(self.program.streams), *self.shape)
+        total = np.zeros(shape, dtype=np.int64) if self.draw.adds_up else None
         for number in blocks:
             side, block = self.place(number)
             result = self.draw(self.program.values(side, block, self.seed))
