@@ -92,7 +92,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.own.adaptive_shifts import AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
@@ -108,9 +107,8 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
+from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
-
-Array = NDArray[np.float64]
 
 _FORGOTTEN = 1e-12  # survival probability below which longer lengths are never better
 _FINER = 16  # finer distances per distance of the grid
