@@ -65,13 +65,13 @@ class BatchingGap(ShortRepr):
 
     @property
     def refuted(self) -> bool:
-        """Whether some losses are certainly less private than claimed."""
+        """True if some losses are certainly less private than claimed."""
         return self.certified > self.claimed
 
     def __str__(self) -> str:
         name = self.mechanism.batching.value
-        told = self.assumed
-        assumed = (told if isinstance(told, Batching) else told.batching).value
+        run = self.assumed
+        assumed = (run if isinstance(run, Batching) else run.batching).value
         claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {assumed} batches"
         if self.refuted:
             verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
@@ -132,11 +132,11 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
     validate.instance(NoisySGD, mechanism=mechanism)
     validate.open_unit(delta=delta)
     if isinstance(assumed, NoisySGD):
-        told = assumed
+        assumed_run = assumed
     else:
         validate.instance(Batching, assumed=assumed)
-        told = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
-    for m in (mechanism, told):
+        assumed_run = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
+    for m in (mechanism, assumed_run):
         if m.release is not Release.ALL_ITERATES:
             raise NotApplicable(
                 "a comparison of batches needs release='all iterates', "
@@ -149,7 +149,7 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
         except ValueError as reason:
             raise NotApplicable(str(reason)) from None
 
-    claimed = bracket(told)[1]
+    claimed = bracket(assumed_run)[1]
     certified, proven = bracket(mechanism)
 
     def gap(end: int) -> Callable[[float], float]:

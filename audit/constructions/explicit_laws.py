@@ -92,8 +92,8 @@ class Gaussian(TextbookMechanism):
         without = Mixture((1.0,), (0.0,), (std,))
         if q == 1:
             return Mixtures(Mixture((1.0,), (distance * math.sqrt(self.times),), (std,)), without)
-        held = Mixture((1 - q, q), (0.0, distance), (std, std))
-        return Mixtures(held, without, self.times)
+        with_record = Mixture((1 - q, q), (0.0, distance), (std, std))
+        return Mixtures(with_record, without, self.times)
 
 
 @construction
@@ -390,5 +390,5 @@ class AllIterates(ExplicitPair):
 def _subsampled(pair: Finite, rate: float) -> Finite:
     if rate == 1:
         return pair
-    held = tuple(rate * p + (1 - rate) * q for p, q in zip(pair.first, pair.second, strict=True))
-    return replace(pair, first=held)
+    mixture = tuple(rate * p + (1 - rate) * q for p, q in zip(pair.first, pair.second, strict=True))
+    return replace(pair, first=mixture)

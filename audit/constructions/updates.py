@@ -255,7 +255,7 @@ class PiecewiseLinear(UpdateMap):
 
     @property
     def is_straight(self) -> bool:
-        """Whether the function is affine."""
+        """True for an affine function."""
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
     def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:

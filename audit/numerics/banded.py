@@ -234,7 +234,7 @@ def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integ
 
 
 def _same_everywhere(step: NoisyMap, panels: Panels) -> bool:
-    """Whether all maps are translations and all panels equally wide, but for rounding."""
+    """Return True if all maps are translations and all panels equally wide, but for rounding."""
     rounding = 4e-16 * float(np.max(np.abs(panels.edges)))
     shifts = [phi(panels.nodes) - panels.nodes for phi in step.maps]
     return all(bool(np.ptp(x) <= 4 * rounding) for x in [np.diff(panels.edges), *shifts])

@@ -152,7 +152,7 @@ class DenseOperator:
 
     @property
     def is_stationary(self) -> bool:
-        """Whether all columns are one but for rounding, so that no further step matters."""
+        """True if all columns are one but for rounding, so that no further step matters."""
         one, other = float(self.matrix[0, 0]), float(self.matrix[0, -1])
         if abs(other - one) > _EQUAL * one:
             return False  # the farthest starts differ, as they do in most cases

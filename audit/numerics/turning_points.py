@@ -1,4 +1,4 @@
-"""Where the ratio of two interpolated functions turns between the nodes of its panels.
+"""Turning points of the ratio of two interpolated functions between the nodes of its panels.
 
 On a panel the functions are e^(a x) P(x) and e^(b x) Q(x) with polynomials P and Q. The derivative
 of the logarithm of their ratio is N / (P Q) with the polynomial N = P' Q - P Q' + (a - b) P Q, so

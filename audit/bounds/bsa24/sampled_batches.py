@@ -63,7 +63,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true for every member."""
+        """True: every member has the same values in both orders."""
         return True
 
     def member(self, length: int) -> PrivacyCurve:
@@ -147,8 +147,8 @@ class LengthFamilyCurve(PrivacyCurve):
         low, high = np.floor(place), np.ceil(place)
         for decade in np.union1d(low, high):
             here = (low == decade) | (high == decade)
-            found = self._at_decade(int(decade)).epsilon(delta[here])
-            result[here] = np.minimum(result[here], found)
+            epsilons = self._at_decade(int(decade)).epsilon(delta[here])
+            result[here] = np.minimum(result[here], epsilons)
         return result
 
     def _delta(self, epsilon: Array, order: Order) -> Array:

@@ -81,7 +81,7 @@ class _Crossing:
 
     def best(self, tau: int, steps: int, diameter: float | None) -> float:
         """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
-        found = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
+        squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
         lengths = {longest}
         if diameter is not None:
@@ -90,8 +90,8 @@ class _Crossing:
         for length in lengths:
             distance = self.distance(steps - length, diameter)
             if math.isfinite(distance):
-                found.append(self._from(length, distance))
-        return min(found, default=math.inf)
+                squares.append(self._from(length, distance))
+        return min(squares, default=math.inf)
 
     def _from(self, length: int, distance: float) -> float:
         if self.feasible(length, distance):

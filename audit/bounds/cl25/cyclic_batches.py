@@ -75,15 +75,15 @@ def _cyclic_square(
     shift, batch = step_shift(mechanism, mechanism.batch_size), mechanism.batch_size
     if meetings.total == 0:
         return 0.0
-    found = []
+    squares = []
     if HOLDER.holds(mechanism) and losses is None:
         growth = holder_growth(mechanism, batch, others_share(mechanism))
         distance = growth.after(meetings)
         modulus = holder_modulus(mechanism)
-        found.append(cheapest_holder(meetings, shift, modulus, distance, length))
+        squares.append(cheapest_holder(meetings, shift, modulus, distance, length))
     if SMOOTH.holds(mechanism) or losses is not None:
-        found.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
-    return min(found) / mechanism.step_std**2
+        squares.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
+    return min(squares) / mechanism.step_std**2
 
 
 def _smooth_cyclic_square(

@@ -47,17 +47,17 @@ def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | N
     """Return (tracking, modulus or None, c - 1) for each condition that the mechanism meets."""
     b = mechanism.batch_size
     speed, widest = clip_speed(mechanism), domain(mechanism)
-    found: list[tuple[Growth, HolderModulus | None, float]] = []
+    branches: list[tuple[Growth, HolderModulus | None, float]] = []
     if HOLDER.holds(mechanism):
         met = holder_modulus(mechanism, (b - 1) / b)
         growth = Growth(lambda d: float(met(d)), lambda d: float(met(d)), speed / b, speed, widest)
-        found.append((growth, holder_modulus(mechanism), 0.0))
+        branches.append((growth, holder_modulus(mechanism), 0.0))
     if SMOOTH.holds(mechanism):
         surplus = excess(mechanism)
         base = lipschitz_growth(mechanism, b, surplus * ((b - 1) / b if surplus > 0 else 1.0))
         growth = Growth(base.free, base.met, speed / b, speed, widest)
-        found.append((growth, None, surplus))
-    return found
+        branches.append((growth, None, surplus))
+    return branches
 
 
 def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:

@@ -204,7 +204,7 @@ class AdaptiveShifts:
 
     @property
     def _apart(self) -> bool:
-        """Whether u < v, so that the runs may draw the record independently."""
+        """True if u < v, so that the runs may draw the record independently."""
         return self.run.alone < self.run.shift
 
     def _mean(self, without: Array, drawn: Array, power: float) -> Array:
@@ -331,7 +331,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; the bound holds in both."""
+        """True: the bound holds in both orders."""
         return True
 
     @cached_property
@@ -342,8 +342,8 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         """Return the log-moments of some orders."""
         missing = [place for place in places.tolist() if place not in self._moments]
         if missing:
-            found = self._shifts.moments(_GAPS[missing])
-            self._moments.update(zip(missing, found.tolist(), strict=True))
+            moments = self._shifts.moments(_GAPS[missing])
+            self._moments.update(zip(missing, moments.tolist(), strict=True))
         return np.array([self._moments[place] for place in places.tolist()])
 
     def _of(self, places: Integers) -> RenyiCurve:

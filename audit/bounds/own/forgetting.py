@@ -102,7 +102,7 @@ class ForgettingCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
+        """True: both orders have the same bound."""
         return True
 
     @abstractmethod

@@ -101,6 +101,6 @@ def landed(distances: Array, rows: Array, last: int, reached: float) -> Array:
     result = np.zeros((*np.shape(distances), last + 1))
     np.put_along_axis(result, upper[..., None], (1 - share)[..., None], axis=-1)
     lower = np.maximum(upper - 1, 0)[..., None]
-    held = np.take_along_axis(result, lower, axis=-1)
-    np.put_along_axis(result, lower, held + share[..., None], axis=-1)
+    lower_mass = np.take_along_axis(result, lower, axis=-1)
+    np.put_along_axis(result, lower, lower_mass + share[..., None], axis=-1)
     return result

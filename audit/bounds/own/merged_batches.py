@@ -107,8 +107,8 @@ class MergedBatches:
         self.reflections = merged_reflections(grid, stretch, self.nears, pushes, chances)
         self.growth = np.exp(grid.log_weights)
         self.rounds = Rounds()
-        found = [self._divided(share) for share in _SHARES]
-        self.divided = [one for one in found if one is not None]
+        divisions = [self._divided(share) for share in _SHARES]
+        self.divided = [one for one in divisions if one is not None]
 
     def _divided(self, share: float) -> _Divided | None:
         """Return composition with a share of the noise, and the walk with the rest."""
@@ -134,12 +134,12 @@ class MergedBatches:
         """List the rows to move to from a distance, and the loss of each move."""
         rows = self.grid.rows
         ends = np.flatnonzero((rows < start) & (rows >= start - _WIDEST * noise))
-        found = []
+        moves = []
         for end in ends[:: max(-(-ends.size // _MOST_MOVES), 1)]:
             loss = gaussian_loss((start - rows[end]) / noise, self.grid)
             if loss is not None:
-                found.append((int(end), loss))
-        return Options(found)
+                moves.append((int(end), loss))
+        return Options(moves)
 
     def last(self) -> Array:
         """Return the bound if this stretch is the last one: composition from distance 0."""

@@ -191,13 +191,13 @@ def coupling_profiles(
     values: Array | None = None
     covered, rounds = 0, 0
     while True:
-        begun, done = values, covered
+        first_values, done = values, covered
         for number, step in enumerate(first, 1):
             values = _after(values, covered, [step], known)
             covered += step.stretch.count
             if number == len(first):  # equal stretches of a round are one object
                 values = np.minimum.reduce(
-                    [values, *(_after(begun, done, o, known) for o in others)]
+                    [values, *(_after(first_values, done, o, known) for o in others)]
                 )
                 rounds += 1
             for length in sorted(left):

@@ -46,7 +46,7 @@ class TotalVariationCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true of total variation."""
+        """True: total variation is the same in both orders."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:

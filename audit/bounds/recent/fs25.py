@@ -113,8 +113,8 @@ class AllocatedOnce(_Directed):
         kept = 1 + self.share * np.expm1(-epsilon)
         inner, mixed = -np.log(kept), self.share * np.exp(-epsilon) / kept
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.asarray(self.poisson.delta(inner, order)) / mixed
-        return np.where(mixed > 0, np.minimum(found, 1.0), 1.0)
+            profile = np.asarray(self.poisson.delta(inner, order)) / mixed
+        return np.where(mixed > 0, np.minimum(profile, 1.0), 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         if order is Order.FORWARD:
