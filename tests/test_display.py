@@ -149,7 +149,9 @@ def test_what_a_repr_leaves_out() -> None:
     assert repr(Thing(2, name="x" * 99, values=(1, (2.0,)))) == (
         f"Thing(number=2, name='{'x' * 57}...', values=(1, (2.0,)))"
     )
-    assert repr(Thing(2, values=range(3), inside=np.ones(3))) == "Thing(number=2, ...)"
+    assert repr(Thing(2, values=range(3), inside=np.ones(3))) == (
+        "Thing(number=2, inside=<float64 (3,)>, ...)"
+    )
     assert repr(Thing(2, values=[1] * 9)) == "Thing(number=2, ...)"
     assert repr(Thing(2, inside=Thing(3))) == "Thing(number=2, inside=Thing(number=3))"
     long = Thing(3, name="y" * 60, values=("z" * 60,))
