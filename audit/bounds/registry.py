@@ -28,7 +28,7 @@ _TIE = 1e-9  # relative; closer values count as equal
 
 
 class Status(enum.Enum):
-    """What is known about a statement."""
+    """Status of a statement."""
 
     AS_PRINTED = "as printed"
     CORRECTED = "corrected"
@@ -39,7 +39,7 @@ class Status(enum.Enum):
 
     @property
     def sound(self) -> bool:
-        """Whether the statement is proven and has no known violation; `best` uses only these."""
+        """True if proven and without a known violation; `best` uses only these."""
         return self in (Status.AS_PRINTED, Status.CORRECTED, Status.OWN)
 
 
@@ -52,13 +52,13 @@ class Entry(ShortRepr):
     id : str
         Paper and number, such as ``"bsa24.theorem_4_3"``.
     source : Source
-        Where it is published.
+        Publication, and place in it.
     statement : str
         The statement in one line, with its formula.
     assumptions : tuple of Assumption
         Conditions on the mechanism, in the order in which failures are reported.
     status : Status
-        What is known about the statement.
+        Status of the statement.
     function : callable
         Maps a mechanism that meets the assumptions to a curve. Its keyword-only parameters are the
         options.
@@ -339,13 +339,13 @@ class Catalogue:
         id : str
             Unique id.
         source : Source
-            Where it is published.
+            Publication, and place in it.
         statement : str
             The statement in one line, with its formula.
         assumes : tuple of Assumption
             Conditions on the mechanism, in the order in which failures are reported.
         status : Status
-            What is known about the statement.
+            Status of the statement.
         slow, record_scope, other_runs, runs_option, covers : optional
             As in `Entry`.
 

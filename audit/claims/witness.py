@@ -33,6 +33,7 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import ExplicitPair, NormalVectors
 from audit.curves import Order
+from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
     from audit.claims.claim import Pair
@@ -85,7 +86,7 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness:
+class Witness(ShortRepr):
     """A pair of neighbouring datasets that refutes a claimed number.
 
     Attributes

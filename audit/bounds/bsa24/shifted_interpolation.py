@@ -81,7 +81,7 @@ class _Crossing:
 
     def best(self, tau: int, steps: int, diameter: float | None) -> float:
         """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
-        found = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
+        squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
         lengths = {longest}
         if diameter is not None:
@@ -90,8 +90,8 @@ class _Crossing:
         for length in lengths:
             distance = self.distance(steps - length, diameter)
             if math.isfinite(distance):
-                found.append(self._from(length, distance))
-        return min(found, default=math.inf)
+                squares.append(self._from(length, distance))
+        return min(squares, default=math.inf)
 
     def _from(self, length: int, distance: float) -> float:
         if self.feasible(length, distance):
@@ -139,13 +139,9 @@ def theorem_3_3(
     c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
     above Theorem 4.3 on a bounded one.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
+    tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
         optimum over this and all later times is taken.
-    shifts : sequence of float, optional
-        Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
         determines tau.
     """
     steps = mechanism.steps

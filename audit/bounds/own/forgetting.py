@@ -26,7 +26,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from audit import validate
@@ -38,11 +37,9 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
@@ -102,7 +99,7 @@ class ForgettingCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
+        """True: both orders have the same bound."""
         return True
 
     @abstractmethod
@@ -306,9 +303,6 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     sigma; v = eta S/b with S the sensitivity of the differing record, or of the whole family for
     batches drawn without replacement.
 
-    Parameters
-    ----------
-    m : int, optional
-        Length, 1 to T. Default: the best at each point of the curve.
+    m: Length, 1 to T. Default: the best at each point of the curve.
     """
     return forgetting_curve(Run.of(mechanism), m)
