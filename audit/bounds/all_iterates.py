@@ -21,10 +21,9 @@ ACCURACY = 3e-5
 
 @bound("accounting.full_batch")
 def full_batch(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of Gaussian mechanisms (Dong, Roth and Su 2022): sqrt(k)/z-GDP.
+    """Composition of Gaussian mechanisms (Dong, Roth and Su 2022).
 
-    k is the number of steps that use the record, at most ceil(T b/n) for cyclic batches, and z is
-    the noise multiplier.
+    At most ceil(T b/n) steps of cyclic batches use the record; z is the noise multiplier.
     """
     return SAMPLERS[mechanism.batching](mechanism, ACCURACY)
 
@@ -60,7 +59,7 @@ def random_allocation(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("accounting.shuffled")
 def shuffled(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition of one Gaussian mechanism per epoch, given the order: sqrt(E)/z-GDP.
+    """Composition of one Gaussian mechanism per epoch, given the order.
 
     Shuffling amplifies privacy by less than accountants for Poisson batches claim: at low noise the
     adversaries of Chua et al. (2024) come within 1e-5 of this bound.

@@ -6,8 +6,6 @@ import math
 from dataclasses import dataclass
 from typing import Protocol
 
-from scipy.optimize import minimize_scalar
-
 from audit import validate
 from audit.curves import Order, PrivacyCurve
 from audit.curves.brackets import Bracket
@@ -116,6 +114,7 @@ def _power(curve: DominatingCurve, fpr: float, order: Order) -> Bracket:
     Every x gives an upper end. The lower end rests on f being convex: where f is larger at both
     neighbours of x, its minimum is between them, and above the lines through x and a neighbour.
     """
+    from scipy.optimize import minimize_scalar  # takes a while to import
 
     def ends(log_x: float) -> Bracket:
         low, high = curve.delta_bracket(log_x, order)

@@ -428,7 +428,7 @@ def _allowed_batches(claim: Claim) -> range | None:
     entry, options = _bound_of(claim)
     if entry is None or not isinstance(claim.mechanism, NoisySGD):
         return None
-    return entry.differing_batches(claim.mechanism, options)
+    return entry.record_scope.batches(claim.mechanism, options)
 
 
 def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:

@@ -36,6 +36,7 @@ from audit.constructions import (
 from audit.constructions.explicit import ExplicitPair, NormalVectors
 from audit.curves import Order
 from audit.mechanism import NoisySGD
+from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
     from audit.claims.claim import Pair
@@ -89,7 +90,7 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness:
+class Witness(ShortRepr):
     """A pair of neighbouring datasets that refutes a claimed number.
 
     Attributes

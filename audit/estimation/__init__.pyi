@@ -1,3 +1,5 @@
+from .bounded_draws import BoundedDraws as BoundedDraws
+from .bounded_draws import Stakes as Stakes
 from .columns import BestColumn as BestColumn
 from .columns import Columns as Columns
 from .columns import CombinedColumns as CombinedColumns
@@ -44,6 +46,8 @@ from .order_statistics import OrderStatistics as OrderStatistics
 from .pilot_split import PilotSplit as PilotSplit
 from .planner import TrialPlan as TrialPlan
 from .planner import plan as plan
+from .rare_events import EventBound as EventBound
+from .rare_events import event_epsilon as event_epsilon
 from .rate_limits import clopper_pearson as clopper_pearson
 from .rate_limits import rate_lower as rate_lower
 from .rate_limits import rate_upper as rate_upper
@@ -65,3 +69,6 @@ from .sequential import ClaimEvidence as ClaimEvidence
 from .sequential import SequentialAudit as SequentialAudit
 from .sequential import average_e_values as average_e_values
 from .simultaneous_band import SimultaneousBand as SimultaneousBand
+from .tilted_walk import AffineStep as AffineStep
+from .tilted_walk import AffineWalk as AffineWalk
+from .tilted_walk import Tilt as Tilt

@@ -21,7 +21,7 @@ _TINY = float(np.finfo(np.float64).tiny)
 # many halvings, which reach the next doubles.
 _AGREEMENT, _HALVINGS = 1e-8, 64
 _LEAST_ERROR = 1e-40  # SciPy's inverse warns from 1e-60 on
-_STEEP = 0.05  # upper limits above this are rounded up: 1 - limit has few digits
+_STEEP = 0.05  # from about this rate on, an upper limit is 1 less the mirrored lower one
 
 
 def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
@@ -137,16 +137,23 @@ def clopper_pearson(
 def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return `rate_lower` for numbers that are known to be in range."""
     k, n, e = _broadcast(count, total, error)
-    inner = k > 0  # the limit at 0 is known
-    return _filled(0.0, inner, _confirmed(*_inner(k, n, e, inner), upper=False))
+    limit, inner = np.zeros(k.shape), k > 0
+    limit[inner] = _confirmed(*_inner(k, n, e, inner), upper=False)
+    return limit
 
 
 def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
     """Return `rate_upper` for numbers that are known to be in range."""
     k, n, e = _broadcast(count, total, error)
-    inner = k < n
-    limit = _confirmed(*_inner(k, n, e, inner), upper=True)
-    return _filled(1.0, inner, np.where(limit > _STEEP, np.nextafter(limit, 1.0), limit))
+    limit = np.ones(k.shape)
+    mirrored = (k < n) & (_STEEP * (n - k) <= k + 1)
+    rest = _confirmed(*_inner(n - k, n, e, mirrored), upper=False)
+    steep = 1 - rest
+    # rounded up where few digits are left
+    limit[mirrored] = np.where(1 - steep > rest, np.nextafter(steep, 2.0), steep)
+    direct = (k < n) & ~mirrored
+    limit[direct] = _confirmed(*_inner(k, n, e, direct), upper=True)
+    return limit
 
 
 def _broadcast(*given: ArrayLike) -> tuple[Array, Array, Array]:
@@ -156,12 +163,6 @@ def _broadcast(*given: ArrayLike) -> tuple[Array, Array, Array]:
 
 def _inner(k: Array, n: Array, e: Array, inner: NDArray[np.bool_]) -> tuple[Array, Array, Array]:
     return k[inner], n[inner], e[inner]
-
-
-def _filled(known: float, inner: NDArray[np.bool_], values: Array) -> Array:
-    limits = np.full(inner.shape, known)
-    limits[inner] = values
-    return limits
 
 
 def _confirmed(count: Array, total: Array, error: Array, *, upper: bool) -> Array:

@@ -12,6 +12,7 @@ from audit.estimation.group import PerRecordEpsilon
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.simultaneous_band import SimultaneousBand
+from audit.numerics.display import ShortRepr
 
 Thresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 
@@ -97,7 +98,7 @@ class TradeoffUpper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRecord:
+class AuditRecord(ShortRepr):
     """An `Audit` without its confidence regions, which `audit.codec` writes and reads.
 
     Attributes

@@ -55,10 +55,13 @@ class Unfinished:
         The folder of all runs.
     name
         One for each configuration.
+    command
+        What continues the run.
     """
 
     output: Path
     name: str
+    command: str
 
     @property
     def folder(self) -> Path:
@@ -73,8 +76,7 @@ class Unfinished:
         except BaseException as error:
             if self.folder.is_dir():
                 error.add_note(
-                    f"samples drawn so far are kept in {self.folder}, "
-                    "and the same command goes on from them"
+                    f"what is finished is kept in {self.folder}; to go on from it: {self.command}"
                 )
             raise
         for samples in self.folder.glob("*"):

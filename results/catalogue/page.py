@@ -62,8 +62,8 @@ including their column *found*, are written by hand in
 check them."""
 
 _WITNESSES = """\
-The number that is claimed, and what the two ways find: by quadrature, and at least, with an error
-probability of 2e-6, by draws of both laws. For mu the compared number is delta."""
+The number that is claimed, and the answer of `audit-verify`, with both sides of the inequality that
+refutes the claim."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:

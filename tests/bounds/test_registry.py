@@ -226,15 +226,15 @@ CYCLIC = dataclasses.replace(M, batch_size=5, batching=Batching.CYCLIC)
 )
 def test_an_entry_knows_the_records_it_speaks_about(id, options, batches):
     entry = bounds.CATALOGUE[id]
-    assert entry.differing_batches(CYCLIC, options) == batches
+    assert entry.record_scope.batches(CYCLIC, options) == batches
     # only cyclic batches have an order that both datasets share
-    assert entry.differing_batches(M, options) is None
+    assert entry.record_scope.batches(M, options) is None
 
 
 def test_an_entry_knows_the_option_that_selects_a_record():
-    assert bounds.CATALOGUE["at22.theorem_5_6"].record_options(CYCLIC, 2) == {"index": 11}
-    assert bounds.CATALOGUE["bsa24.theorem_4_5"].record_options(CYCLIC, 2) == {}
-    selecting = {i for i, e in bounds.CATALOGUE.items() if e.record_options(CYCLIC, 0)}
+    assert bounds.CATALOGUE["at22.theorem_5_6"].record_scope.options_at(CYCLIC, 2) == {"index": 11}
+    assert bounds.CATALOGUE["bsa24.theorem_4_5"].record_scope.options_at(CYCLIC, 2) == {}
+    selecting = {i for i, e in bounds.CATALOGUE.items() if e.record_scope.options_at(CYCLIC, 0)}
     assert selecting == {i for i, e in bounds.CATALOGUE.items() if "index" in e.options}
 
 

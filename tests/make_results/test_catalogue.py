@@ -201,6 +201,21 @@ def test_the_site_links_the_witness_and_says_what_was_found(
     assert catalogue_page._witness(table.get("bsa24.theorem_4_5"), "../files") == ""
 
 
+def test_the_site_reads_the_scope_of_a_statement(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("sphinx")
+    monkeypatch.setattr(sys, "path", [str(ROOT / "docs" / "_ext"), *sys.path])
+    import catalogue_page
+
+    assert catalogue_page.scope("bsa24.theorem_4_9") == (
+        ("strongly convex",),
+        ("without replacement",),
+    )
+    losses, samplers = catalogue_page.scope("accounting.actual_divisor")
+    assert "clipped" in losses
+    assert samplers == ("poisson",)
+    assert catalogue_page.scope("unknown") == ((), ())
+
+
 def test_a_witness_that_is_denied_fails_the_run(tmp_path: Path) -> None:
     pytest.importorskip("flint")
     found = stored_witness("matrix.not_banded.two_epochs")

@@ -167,9 +167,11 @@ def test_a_block_of_the_page_holds_figure_witness_and_bibtex(
     )
     row = catalogue_page._community(panel.verdicts[KNOWN])
     block = catalogue_page.block(row, panel, first=True)
-    assert 'data-panel="refuted"' in block
-    assert 'data-paper="Feldman et al. (2018)"' in block
-    assert "|convex losses|unclipped gradients|" in block
+    found = catalogue_page.line(row, panel, "generated")
+    assert 'data-panel="refuted"' in found
+    assert 'data-paper="Feldman et al. (2018)"' in found
+    assert "|convex losses|unclipped gradients|" in found
+    assert f'<a href="generated/{row["id"]}.html">' in found
     assert f'href="../reports/panel/witnesses/{KNOWN}.witness.json"' in block
     assert '<path class="wrong"' in block
     assert "<circle" in block

@@ -52,7 +52,7 @@ def test_it_is_the_audit_of_the_library() -> None:
 
 
 def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-0123")
+    unfinished = Unfinished(tmp_path, "mine-0123", "audit scenario=mine")
     broken = setting(train=f"{trainings.__name__}:fails_at", arguments={"at": 0}, trials=20)
     seeds = [trial.seed for trial in audited_trials(broken)]
     # the last one fails, then the module is mended
@@ -61,7 +61,7 @@ def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished.kept():
         failing.run(context(unfinished.folder))
-    assert any("the same command goes on from them" in note for note in caught.value.__notes__)
+    assert any("to go on from it: audit scenario=mine" in note for note in caught.value.__notes__)
     assert len(recorded(unfinished.folder / "11")) >= 18
     with unfinished.kept():
         pass  # what a run that ended leaves

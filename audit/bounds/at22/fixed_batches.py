@@ -8,27 +8,26 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from audit import validate
 from audit.bounds.accounting.iteration import cycle_cost, record_place
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
+from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 
 @bound("at22.b_1")
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
 
-    With s = eta S/n the shift of one step (S the sensitivity: 2L, or L for zero-out) and
-    D~ = D + s, the Renyi divergence of order alpha is at most
-
-        alpha/(2 eta^2 sigma^2) min{ T s^2, min over T~ in 1..T of T~ (D~/T~ + s)^2 }.
-
-    The proof uses L through S only, so losses with a shared regulariser are covered. The inner
-    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ decreases until T~ = D~/s and
-    increases after it. The first branch is composition, needs none of the assumptions, and has its
-    own entry, ``bsa24.theorem_4_1``.
+    The proof uses L only through the sensitivity S (2L, or L for zero-out), so that s = eta S/n and
+    losses with a shared regulariser are covered. The inner minimum is taken at the exact best
+    integer: (D~ + s T~)^2/T~, D~ = D + s, decreases until T~ = D~/s and increases after it. The
+    first branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
     assert mechanism.diameter is not None  # an assumption of the entry
@@ -45,14 +44,9 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
 def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Batches in fixed order, any number of steps (equation (5.4), with its constant).
 
-    D_alpha <= alpha S^2/(2 b^2 sigma^2) ((V - 1) b/n + 1/r) for a record that is visited V times,
-    and r steps before the end (itself counted) for the last time: the proof of Theorem 35 of
-    Feldman et al. (2018) with a_t spread evenly from visit to visit.
+    The proof of Theorem 35 of Feldman et al. (2018) with a_t spread evenly from visit to visit.
 
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the batch of the last step.
+    index: Record, counted from 1. Default: the worst, in the batch of the last step.
     """
     record_place(mechanism, index)  # the range of the index
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
@@ -64,19 +58,11 @@ def theorem_5_6(
 ) -> PrivacyCurve:
     """Cyclic batches on a bounded domain (Theorem 5.6, the sum before (5.6) is simplified).
 
-    With s = eta S/b, D~ = D + s, l = n/b batches, the record in batch p and T~ = k l steps,
+    The smallest over T~ = k l <= T, or the bound of (5.4) if that is smaller. The best k is next to
+    (D + s)/s, s = eta S/b.
 
-        sum a_t^2 = D~^2/T~ + 2 D~ s/l + (k - 1) s^2/l + s^2/(l - p + 1),
-
-    and D_alpha <= alpha/(2 eta^2 sigma^2) times the smallest over T~ <= T, or times the sum of
-    (5.4), whichever is smaller. The best k is next to D~/s.
-
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the last batch.
-    length : int, optional
-        Length T~, a multiple of n/b. Default: the best.
+    index: Record, counted from 1. Default: the worst, in the last batch.
+    length: Length T~, a multiple of n/b. Default: the best.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)
@@ -104,3 +90,20 @@ def theorem_5_6(
     if length is None:
         costs.append((mechanism.epochs - 1) * shift**2 / period + shift**2 / rest)
     return RenyiCurve.linear(min(costs) / (2 * mechanism.step_std**2))
+
+
+@bound("at22.conversion")
+def conversion(mechanism: NoisySGD) -> PrivacyCurve:
+    """Lemma 2.5 at the best order; never below ``at22.b_1``, which converts the same tightly."""
+    rho = float(b_1(mechanism).renyi(2.0)) / 2
+    if rho == 0:
+        return TailCurve.gaussian(0.0, rho=0.0)
+
+    def epsilon_at(delta: Array) -> Array:
+        return np.asarray(rho + 2 * np.sqrt(-rho * np.log(delta)))
+
+    def delta_at(epsilon: Array) -> Array:
+        over = np.minimum(np.maximum(epsilon - rho, 0.0) / (2 * math.sqrt(rho)), 1e100)
+        return np.asarray(np.exp(-np.square(over)))
+
+    return TailCurve(epsilon_at, delta_at, rho=rho)

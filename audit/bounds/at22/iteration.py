@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from audit.bounds.accounting.iteration import (
-    diameter_amplification,
-    original_amplification,
-)
+from audit.bounds.accounting.iteration import diameter_amplification, original_amplification
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
 
 
 @bound("at22.proposition_2_17")
@@ -31,16 +23,9 @@ def proposition_2_17(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration, original form (Proposition 2.17).
 
-    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
-    z_T = 0.
-
-    Parameters
-    ----------
-    shifts : sequence of float, optional
-        Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at every
-        step that can hold the record, for its worst position.
-    allocations : sequence of float, optional
-        Values a_t of each step. Default: the best ones.
+    shifts: Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at
+        every step that can hold the record, for its worst position.
+    allocations: Values a_t of each step. Default: the best ones.
     """
     return original_amplification(mechanism, shifts, allocations)
 
@@ -56,17 +41,12 @@ def proposition_3_2(
 ) -> PrivacyCurve:
     """Amplification by iteration that uses the diameter (Proposition 3.2).
 
-    D_alpha <= (alpha/2) sum over t > tau of a_t^2/(eta_t sigma)^2 for any tau < T and any a_t with
-    z_t = D + sum over tau < i <= t of (s_i - a_i) >= 0 and z_T = 0. The states at tau are taken
-    after their projection, so D is the diameter, not widened.
+    Any tau < T is allowed. The states at tau are taken after their projection, so D is the
+    diameter, not widened.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
+    tau: Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
         10,000 steps if step sizes vary or shifts are given).
-    distance : float, optional
-        Largest distance D of the states at ``tau``. Default: the diameter.
+    distance: Largest distance D of the states at ``tau``. Default: the diameter.
     """
     return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
 
@@ -80,9 +60,6 @@ def proposition_5_4(
     tau: int | None = None,
     distance: float | None = None,
 ) -> PrivacyCurve:
-    """Amplification by iteration for c-contractive steps (Proposition 5.4).
-
-    As `proposition_3_2` with z_t = c z_{t-1} + s_t - a_t, c the contraction of the steps.
-    """
+    """Amplification by iteration for c-contractive steps (Proposition 5.4)."""
     c = min(mechanism.contraction, 1.0)  # 1 + rounding at eta = 2/M
     return diameter_amplification(mechanism, c, shifts, allocations, tau, distance)

@@ -24,19 +24,14 @@ from scipy.special import expit
 
 from audit import validate
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
 LARGER = Order.FORWARD  # D(mixture || base), never smaller
@@ -131,10 +126,7 @@ LEMMA_RANGE = Assumption(
 
 @bound("at22.lemma_2_12", lemma_range=LEMMA_RANGE)
 def lemma_2_12(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12).
-
-    T times the bound at q = b/n and b sigma/(2L), for orders up to alpha*; infinite above.
-    """
+    """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12)."""
     rho = 2 * (mechanism.sampling_rate / relative_noise(mechanism)) ** 2 * mechanism.steps
     return RenyiCurve(
         functools.partial(np.multiply, rho), highest=_largest_order_of(mechanism), points=301
@@ -149,23 +141,14 @@ class SplitNoise:
     sigma_1^2 + sigma_2^2 = sigma^2 and lengths R in 1..T - 1, K the cost of forgetting a distance D
     within R steps. Any split and length is valid, so the search needs no certificate.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    order : Order
-        Order of S_alpha.
-    best_length : callable
-        Maps S_alpha and alpha/(2 sigma_1^2), one per order, and T - 1 to candidate lengths: one row
-        per order, or one for all.
-    cost : callable
-        Returns K at an array of lengths.
-    composed : bool
-        Whether T S_alpha(q, sigma) is a branch.
-    split : float, optional
-        Given ratio sigma_1^2/sigma^2.
-    length : int, optional
-        Given length R.
+    mechanism: Public parameters of the run.
+    order: Order of S_alpha.
+    best_length: Maps S_alpha and alpha/(2 sigma_1^2), one per order, and T - 1 to candidate
+        lengths: one row per order, or one for all.
+    cost: Returns K at an array of lengths.
+    composed: Whether T S_alpha(q, sigma) is a branch.
+    split: Given ratio sigma_1^2/sigma^2.
+    length: Given length R.
     """
 
     mechanism: NoisySGD
@@ -336,16 +319,12 @@ def b_2(
 ) -> PrivacyCurve:
     """Small batches, convex losses, as printed (Appendix B.2, equation (B.2)).
 
-    min{T S(b/n, b sigma/(2L)), min (T~ + 1) Q + alpha D^2/(2 eta^2 sigma_1^2 T~)} with
-    Q = S(b/n, b sigma_2/(2L)) and sigma_1^2 + sigma_2^2 = sigma^2, S in Definition 2.10's order.
+    S is S(b/n, b sigma/(2L)) in Definition 2.10's order, Q = S(b/n, b sigma_2/(2L)), and sigma_1^2
+    + sigma_2^2 = sigma^2.
 
-    Parameters
-    ----------
-    split : float, optional
-        Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
-    length : int, optional
-        Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the second
-        branch is returned.
+    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
+    length: Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the
+        second branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 
@@ -368,9 +347,8 @@ def b_3(
 ) -> PrivacyCurve:
     """Small batches, strongly convex losses, as printed (Appendix B.3, equation (B.3)).
 
-    As `b_2` with alpha D^2 (1 - c^2)/(2 eta^2 sigma_1^2 (c^(-2 T~) - 1)), c the contraction of a
-    step, (kappa - 1)/(kappa + 1) at the paper's step size 2/(M + m). The best T~ follows from
-    1 - c^2 where the paper's formula for it prints (1 - c)^2.
+    c is (kappa - 1)/(kappa + 1) at the paper's step size 2/(M + m). The best T~ follows from 1 -
+    c^2 where the paper's formula for it prints (1 - c)^2. Options as in `b_2`.
     """
     return _strongly_convex(mechanism, PRINTED, split, length)
 
@@ -433,9 +411,8 @@ def eq_5_7(
 ) -> PrivacyCurve:
     """Step-size schedules (equation (5.7)), with the larger order of S_alpha.
 
-    (R + 1) Q + R alpha D^2/(2 sigma_1^2 (sum of eta_t)^2) over the R = T - tau - 1 last steps, by
-    the paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
-    Options as in `b_2`, ``length`` being R.
+    The paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
+    Options as in `b_2`, ``length`` being R = T - tau - 1.
     """
     return _schedule(mechanism, False, split, length)
 
@@ -446,7 +423,6 @@ def eq_5_7_corrected(
 ) -> PrivacyCurve:
     """Equation (5.7) with the best a_t, proportional to eta_t^2.
 
-    Its second term is alpha D^2/(2 sigma_1^2 sum of eta_t^2). By the inequality of Cauchy and
-    Schwarz it is never above `eq_5_7`, and unproven like it.
+    By the inequality of Cauchy and Schwarz never above `eq_5_7`, and unproven like it.
     """
     return _schedule(mechanism, True, split, length)

@@ -9,23 +9,15 @@ from __future__ import annotations
 import functools
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.bsa24.full_batches import crossing_time, enough_shifts
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 def power(gap: float, exponent: int) -> float:
@@ -67,10 +59,7 @@ def _batch_ratio(mechanism: NoisySGD) -> float:
 
 @bound("bsa24.theorem_4_4")
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).
-
-    Neither convexity nor smoothness is used, and step-size schedules are covered.
-    """
+    """Composition (Theorem 4.4): no convexity, no smoothness, any schedule of step sizes."""
     return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(_counts(mechanism)[1]))
 
 
@@ -81,10 +70,7 @@ def _old_epochs(gap: float, length: int) -> float:
 
 @bound("bsa24.theorem_4_5")
 def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
-    """Strongly convex losses, cyclic batches (Theorem 4.5).
-
-    G(mu) with mu = S/(b sigma) sqrt(1 + c^(2l-2) (1-c^2)/(1-c^l)^2 (1-c^(l(E-1)))/(1+c^(l(E-1)))).
-    """
+    """Strongly convex losses, cyclic batches (Theorem 4.5)."""
     gap = contraction_gap(mechanism)
     length, epochs = _counts(mechanism)
     lost = one_minus_power(gap, length * (epochs - 1))
@@ -94,11 +80,7 @@ def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("bsa24.theorem_4_6", enough_epochs=ENOUGH_EPOCHS)
 def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
-    """Convex losses on a bounded domain, cyclic batches (Theorem 4.6).
-
-    G(mu) with mu = (1/sigma) sqrt((S/b)^2 + 3 S D/(eta b l) + S^2/(b^2 l) ceil(D b/(eta S))), for
-    at least D b/(eta S) epochs.
-    """
+    """Convex losses on a bounded domain, at least D b/(eta S) epochs (Theorem 4.6)."""
     assert mechanism.diameter is not None  # an assumption of the entry
     ratio = mechanism.sensitivity / mechanism.batch_size
     length, _ = _counts(mechanism)
@@ -114,11 +96,7 @@ def _linear(alpha: Array, rho: float) -> Array:
 
 @bound("bsa24.table_1_renyi")
 def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the Renyi bound with which the paper's Table 1 compares (Appendix D.2).
-
-    D_alpha <= alpha rho with rho = (r^2/2) (1 + c^(l-2) (1-c^2)/(1-c^l)^2 (1 - c^(l(E-1)))) and
-    r = S/(b sigma); never below the Renyi divergence of Theorem 4.5.
-    """
+    """Bound of Table 1, column RDP (Appendix D.2); never below that of Theorem 4.5."""
     gap = contraction_gap(mechanism)
     length, epochs = _counts(mechanism)
     lost = one_minus_power(gap, length * (epochs - 1))

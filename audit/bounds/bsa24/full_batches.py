@@ -11,11 +11,7 @@ from __future__ import annotations
 import math
 
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -60,7 +56,7 @@ ENOUGH_STEPS = Assumption(
 
 @bound("bsa24.theorem_4_1")
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for full batches (Theorem 4.1): G(S sqrt(t)/(n sigma)).
+    """Composition for full batches (Theorem 4.1).
 
     The ratio of shift and noise of a step does not depend on the step size, so schedules are
     covered; neither convexity nor smoothness is used.
@@ -73,9 +69,9 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, full batches (Theorem 4.2).
 
-    G(mu) with mu = sqrt((1 - c^t)/(1 + c^t) * (1 + c)/(1 - c)) S/(n sigma); the root covers both
-    fractions. For eta <= 2/(M + m) quadratics of curvature m reach it. Projections are
-    contractive and post-processing, so a bounded domain changes nothing in the proof.
+    The root covers both fractions. For eta <= 2/(M + m) quadratics of curvature m reach it.
+    Projections are contractive and post-processing, so a bounded domain changes nothing in the
+    proof.
     """
     gap = contraction_gap(mechanism)
     # (1 - c^t)/(1 + c^t) = tanh(t log(1/c)/2)
@@ -87,11 +83,7 @@ def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("bsa24.theorem_4_3", enough_steps=ENOUGH_STEPS)
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
-    """Convex losses on a bounded domain, full batches (Theorem 4.3).
-
-    G(mu) with mu = (1/sigma) sqrt(3 S D/(eta n) + (S/n)^2 ceil(D n/(eta S))), for at least
-    D n/(eta S) steps.
-    """
+    """Convex losses on a bounded domain, at least D n/(eta S) steps (Theorem 4.3)."""
     assert mechanism.diameter is not None  # an assumption of the entry
     ratio = mechanism.sensitivity / mechanism.dataset_size
     ceiling = math.ceil(crossing_time(mechanism, mechanism.dataset_size))

@@ -31,10 +31,7 @@ def _difference(mechanism: NoisySGD) -> float:
 
 @bound("bsa24.proposition_5_1")
 def proposition_5_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Langevin Monte Carlo, strongly log-concave targets (Proposition 5.1), at any time.
-
-    G(sqrt((2 - eta m)/2) L/sqrt(m)), the limit of Theorem 4.2.
-    """
+    """Strongly log-concave targets, at any time (Proposition 5.1): the limit of Theorem 4.2."""
     m = inverse_temperature(mechanism) * mechanism.strong_convexity
     loss = mechanism.constant_step_size * mechanism.strong_convexity
     return GaussianCurve(math.sqrt((2 - loss) / 2 / m) * _difference(mechanism))
@@ -44,8 +41,8 @@ def proposition_5_1(mechanism: NoisySGD) -> PrivacyCurve:
 def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly log-concave targets in their limits (Corollary 5.2).
 
-    For the last iterate the first statement, on the stationary law of Langevin Monte Carlo:
-    G(sqrt((2 - eta m)/2) L/sqrt(m)). For the exponential mechanism the second: G(L/sqrt(m)).
+    The first statement, on the stationary law of Langevin Monte Carlo, for the last iterate, and
+    the second for the exponential mechanism.
     """
     if mechanism.release is Release.LAST_ITERATE:
         return proposition_5_1(mechanism)
@@ -57,11 +54,9 @@ def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
 def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Log-concave targets on a bounded domain (Corollary 5.4).
 
-    For the exponential mechanism, the first statement: G(2 sqrt(L D)). For the last iterate, the
-    second statement, on the stationary law of projected Langevin Monte Carlo: G(sqrt(4 L D + 2 eta
-    L^2)). It also bounds every earlier iterate, because it is the limit of Theorem 4.3, and
-    composition is better below the threshold of that theorem. 2L stands for the sensitivity, L for
-    zero-out.
+    The first statement for the exponential mechanism. The second, on the stationary law of
+    projected Langevin Monte Carlo, also bounds every earlier iterate, because it is the limit of
+    Theorem 4.3, and composition is better below the threshold of that theorem.
 
     The paper requires K to contain the unit ball. This is no restriction: scaling space by r
     preserves L D and eta L^2, and with them both sides.
@@ -77,9 +72,6 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("bsa24.mcsherry_talwar")
 def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the curve of (2 L D, 0)-DP, which holds for every exponential mechanism (section 5.2).
-
-    beta (F - F') varies by at most beta S D/n over the domain; no convexity is used.
-    """
+    """Every exponential mechanism (section 5.2): beta (F - F') varies by at most beta S D/n."""
     assert mechanism.diameter is not None  # an assumption of the entry
     return PureCurve(_difference(mechanism) * mechanism.diameter)

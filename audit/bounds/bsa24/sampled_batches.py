@@ -12,7 +12,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.accounting.composition import coarse_epsilons, compose
@@ -23,8 +22,7 @@ from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
 _FINEST = 1e-3  # relative accuracy of a length
@@ -43,12 +41,8 @@ class LengthFamilyCurve(PrivacyCurve):
     either side of the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5;
     ``renyi`` is exact in m.
 
-    Parameters
-    ----------
-    step : SubsampledGaussian
-        C_p(G(mu)) of one step.
-    longest : int
-        The largest m.
+    step: C_p(G(mu)) of one step.
+    longest: The largest m.
     """
 
     step: SubsampledGaussian
@@ -67,7 +61,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true for every member."""
+        """True: every member has the same values in both orders."""
         return True
 
     def member(self, length: int) -> PrivacyCurve:
@@ -151,8 +145,8 @@ class LengthFamilyCurve(PrivacyCurve):
         low, high = np.floor(place), np.ceil(place)
         for decade in np.union1d(low, high):
             here = (low == decade) | (high == decade)
-            found = self._at_decade(int(decade)).epsilon(delta[here])
-            result[here] = np.minimum(result[here], found)
+            epsilons = self._at_decade(int(decade)).epsilon(delta[here])
+            result[here] = np.minimum(result[here], epsilons)
         return result
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -187,10 +181,7 @@ class LengthFamilyCurve(PrivacyCurve):
 class InterpolationCurve(LengthFamilyCurve):
     """The family of Theorem 4.10: gaussian(m) = crossing/sqrt(m), the domain crossed in m steps.
 
-    Parameters
-    ----------
-    crossing
-        The Gaussian parameter of m = 1.
+    crossing: The Gaussian parameter of m = 1.
     """
 
     crossing: float
@@ -204,14 +195,9 @@ class InterpolationCurve(LengthFamilyCurve):
 class ContractionCurve(LengthFamilyCurve):
     """The family of Theorem 4.9: gaussian(m) = scale c^(m+1) (1 - c^(longest-m))/(1 - c).
 
-    Parameters
-    ----------
-    once
-        The sampled step at the intermediate time.
-    scale
-        What the Gaussian parameter is in units of.
-    gap
-        1 - c, in (0, 1].
+    once: The sampled step at the intermediate time.
+    scale: What the Gaussian parameter is in units of.
+    gap: 1 - c, in (0, 1].
     """
 
     once: SubsampledGaussian
@@ -234,10 +220,9 @@ class ContractionCurve(LengthFamilyCurve):
 
 @bound("bsa24.theorem_4_8")
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for batches drawn without replacement (Theorem 4.8).
+    """Composition for batches drawn without replacement (Theorem 4.8), L the family sensitivity.
 
-    C_{b/n}(G(S/(b sigma))) composed t times, S the family sensitivity. Neither convexity nor
-    smoothness is used, and step-size schedules are covered.
+    Neither convexity nor smoothness is used, and step-size schedules are covered.
     """
     ratio = family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     return compose(SubsampledGaussian(mechanism.sampling_rate, ratio), mechanism.steps)
@@ -247,15 +232,11 @@ def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
 
-    With S the family sensitivity and r = 2 sqrt(2) S/(b sigma), G(r (c^(t-tau+1) - c^t)/(1 - c))
-    composed with C_{b/n}(G(r)) and with t - tau times C_{b/n}(G(r/sqrt(2))). Printed for
-    tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter would be negative. Projections are
-    contractive and post-processing, so bounded domains are covered.
+    L is the family sensitivity. Printed for tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter
+    would be negative. Projections are contractive and post-processing, so bounded domains are
+    covered.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
@@ -274,15 +255,9 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 
 @bound("bsa24.theorem_4_10")
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
-    """Convex losses on a bounded domain, batches drawn without replacement (Theorem 4.10).
+    """Convex losses, batches without replacement (Theorem 4.10), L the family sensitivity.
 
-    G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with t - tau times
-    C_{b/n}(G(2 sqrt(2) S/(b sigma))), S the family sensitivity.
-
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
     """
     assert mechanism.diameter is not None  # an assumption of the entry

@@ -15,14 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import HolderModulus, Meetings
 from audit.bounds.assumptions import (
     CONTRACTIVE_STEPS,
     CONVEX,
-    FULL_BATCHES,
-    HOLDER,
     ROUNDING,
     SMOOTH,
     STRONGLY_CONVEX,
@@ -31,8 +29,7 @@ from audit.bounds.assumptions import (
     NotApplicable,
 )
 from audit.mechanism import NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 1 << 14  # steps that are tracked one by one
 
@@ -190,52 +187,3 @@ def others_share(mechanism: NoisySGD) -> float:
     if bound is None or zeroed or mechanism.sensitivity < factor * bound * (1 - ROUNDING):
         return 1.0
     return (mechanism.batch_size - 1) / mechanism.batch_size
-
-
-def _array(growth: Growth, meetings: Meetings) -> Array:
-    tracked = growth.track(t % meetings.period == meetings.position for t in range(meetings.steps))
-    return np.array(tracked + [tracked[-1]] * (meetings.steps + 1 - len(tracked)))
-
-
-def _check_full(name: str, mechanism: NoisySGD) -> None:
-    failure = FULL_BATCHES.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"{name} {failure}")
-
-
-def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
-    """Return bounds on the distance for full batches and smooth losses (Lemma 3.5).
-
-    W_inf(W_t, W'_t) <= min(D_t, D), D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K), D_0 = 0.
-    """
-    _check_full("cl25.lemma_3_5", mechanism)
-    growth = lipschitz_growth(mechanism, mechanism.dataset_size, excess(mechanism, losses))
-    return _array(growth, Meetings(mechanism.steps))
-
-
-def lemma_3_10(mechanism: NoisySGD) -> Array:
-    """Return bounds on the distance for full batches and Hoelder gradients (Lemma 3.10).
-
-    D_t = min(g(D_(t-1)) + 2 eta K/n, D_(t-1) + 2 eta K) with g(x) = x + eta L x^lambda, and D.
-    """
-    _check_full("cl25.lemma_3_10", mechanism)
-    failure = HOLDER.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"cl25.lemma_3_10 {failure}")
-    return _array(holder_growth(mechanism, mechanism.dataset_size), Meetings(mechanism.steps))
-
-
-def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
-    """Return bounds on the distance for cyclic batches and Hoelder gradients (Lemma A.2).
-
-    The distance is 0 until the batch with the record, then grows by g(.; eta L (b-1)/b) + 2 eta K/b
-    in a step with the record and by g(.; eta L) in the others, by 2 eta K at most, up to D.
-    """
-    failure = HOLDER.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"cl25.lemma_a_2 {failure}")
-    growth = holder_growth(mechanism, mechanism.batch_size, others_share(mechanism))
-    period = mechanism.dataset_size // mechanism.batch_size
-    if not 0 <= position < period:
-        raise ValueError(f"position must be in 0..{period - 1}, got {position!r}")
-    return _array(growth, Meetings(mechanism.steps, period, position))

@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.fmtt18.renyi import harmonic, index_or_last, one_step
@@ -20,8 +19,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @bound("fmtt18.lemma_27")
@@ -62,12 +60,7 @@ def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
 
-    epsilon = S sqrt(2 ln(1.25/delta))/(sigma sqrt(n - t + 1)) for record t.
-
-    Parameters
-    ----------
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return _classical(one_step(mechanism) / math.sqrt(left))
@@ -98,13 +91,11 @@ def _public(mechanism: NoisySGD, public: int) -> int:
 def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
     """Skip-PNSGD that ends with public records, as printed (Corollary 31).
 
-    epsilon = S sqrt(ln(1.25/delta))/(m sigma) for the private records: sigma is printed as
-    2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and a 2 is missing.
+    For sigma the paper has 2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and
+    a 2 is missing.
 
-    Parameters
-    ----------
-    public : int, default: 0
-        Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is infinite.
+    public: Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is
+        infinite.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) / m if m else math.inf
@@ -113,9 +104,9 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
 
 @bound("fmtt18.corollary_31_corrected")
 def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
-    """Skip-PNSGD that ends with m public records: epsilon = S sqrt(2 ln(1.25/delta)/m)/sigma <= 1.
+    """Skip-PNSGD that ends with m public records; epsilons above 1 are not claimed.
 
-    Options as in `corollary_31`. Larger epsilons are not claimed and are infinite.
+    Options as in `corollary_31`.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
@@ -145,13 +136,9 @@ def _tasks(mechanism: NoisySGD, tasks: int, mean_steps: float) -> TailCurve:
 def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
     """K tasks by Stop-PNSGD on one dataset, as printed (Theorem 32).
 
-    epsilon = 4 L sqrt(q ln(1/delta))/sigma with q = max{2 k ln n/n, 2 ln(1/delta)}, for epsilon up
-    to 1 and delta up to 1/2. Refuted through the ln n of Theorem 26.
+    For delta up to 1/2. Refuted through the ln n of Theorem 26.
 
-    Parameters
-    ----------
-    tasks : int, default: 1
-        Number k of tasks, all of whose outputs are released.
+    tasks: Number k of tasks, all of whose outputs are released.
     """
     return _tasks(mechanism, tasks, math.log(mechanism.dataset_size))
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, expi
 
 from audit import validate
@@ -24,8 +23,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SUMMED = 512  # leading terms of a sum over n that are added exactly
 
@@ -44,14 +42,10 @@ def index_or_last(mechanism: NoisySGD, index: int | None) -> int:
 def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyCurve:
     """Return the claim of the introduction for two starts (Theorem 1, informal).
 
-    alpha d/(2 T step_std^2) for iterates that start at distance d and share their maps. The
-    distance should be squared, as in Theorem 22.
+    For iterates that share their maps. The distance should be squared, as in Theorem 22.
 
-    Parameters
-    ----------
-    distance : float, optional
-        Distance d of the starts. Default: eta S, by which the first record's gradient can separate
-        the two runs, so that the claim covers the first record of one pass.
+    distance: Distance d of the starts. Default: eta S, by which the first record's gradient can
+        separate the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)
@@ -67,26 +61,19 @@ def theorem_22(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration (Theorem 22), for Gaussian noise.
 
-    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
-    z_T = 0. With s_1 the distance of two starts it is Theorem 1 with the square that is missing
-    there. Equality for identity maps wherever z_t >= 0 does not bind.
+    With s_1 the distance of two starts it is Theorem 1 with the square that is missing there.
+    Equality for identity maps wherever z_t >= 0 does not bind.
 
-    Parameters
-    ----------
-    shifts, allocations : sequence of float, optional
-        As for ``at22.proposition_2_17``.
+    shifts, allocations: As for ``at22.proposition_2_17``.
     """
     return original_amplification(mechanism, shifts, allocations)
 
 
 @bound("fmtt18.theorem_23")
 def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """One pass over the records (Theorem 23): alpha S^2/(2 sigma^2 (n + 1 - t)) for record t.
+    """One pass over the records (Theorem 23).
 
-    Parameters
-    ----------
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
@@ -100,7 +87,7 @@ def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve
 
 @bound("fmtt18.theorem_35")
 def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
-    """N passes over n records in fixed order (Theorem 35): alpha S^2/sigma^2, 4 alpha L^2/sigma^2.
+    """N passes over n records in fixed order (Theorem 35).
 
     ``at22.eq_5_4`` has any number of passes, any batch size, and the sum before it is rounded up.
     """
@@ -126,8 +113,7 @@ def _stop_curve(mechanism: NoisySGD, mean_steps: float) -> RenyiCurve:
 def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
     """Weak convexity of Renyi divergences (Lemma 25), applied to Stop-PNSGD.
 
-    (1 + c) alpha S^2 H_n/(2 n sigma^2) with c = (alpha - 1) alpha S^2/(2 sigma^2) at most 1: the
-    proof of Theorem 26 with the c that there is rounded up to 1. `weak_convexity` is the lemma.
+    The proof of Theorem 26 with the c that there is rounded up to 1.
     """
     half = one_step(mechanism) ** 2 / 2
     mean = half * harmonic(mechanism.dataset_size) / mechanism.dataset_size
@@ -140,10 +126,9 @@ def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("fmtt18.theorem_26")
 def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the printed bound for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
+    """Return the printed bound for Stop-PNSGD (Theorem 26).
 
-    For orders with sigma >= S sqrt(alpha (alpha - 1)/2); infinite above. The sum of 1/k that its
-    proof bounds by ln n is the harmonic number H_n.
+    The sum of 1/k that its proof bounds by ln n is the harmonic number H_n.
     """
     return _stop_curve(mechanism, math.log(mechanism.dataset_size))
 
@@ -158,8 +143,7 @@ def theorem_26_corrected(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
     """Stop-PNSGD without Lemma 25, for every sigma and order.
 
-    D_alpha <= (1/(alpha - 1)) ln[(1/n) sum over j <= n of e^(alpha (alpha - 1) S^2/(2 j sigma^2))]:
-    the stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
+    The stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
     summed by an integral that is not below them (the summand is convex in j).
     """
     n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2

@@ -26,7 +26,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from audit import validate
@@ -38,11 +37,9 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
@@ -85,11 +82,6 @@ class Lengths:
         return Lengths(np.array([count]), np.array([beta]))
 
 
-def beta_bound(run: Run, count: int) -> float:
-    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
-    return float(Lengths.of(run).only(count).betas[0])
-
-
 @dataclass(frozen=True, eq=False)
 class ForgettingCurve(PrivacyCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
@@ -98,12 +90,8 @@ class ForgettingCurve(PrivacyCurve):
     the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
     is that of composition, since a profile with a positive limit bounds no divergence.
 
-    Parameters
-    ----------
-    lengths : Lengths
-        Candidate lengths.
-    composition : PrivacyCurve
-        Composition of all T steps.
+    lengths: Candidate lengths.
+    composition: Composition of all T steps.
     """
 
     lengths: Lengths
@@ -111,7 +99,7 @@ class ForgettingCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
+        """True: both orders have the same bound."""
         return True
 
     @abstractmethod
@@ -137,10 +125,7 @@ class ForgettingCurve(PrivacyCurve):
 class GaussianForgettingCurve(ForgettingCurve):
     """Curve for fixed batches: f_m = G(mu_m).
 
-    Parameters
-    ----------
-    mus : ndarray
-        Parameters mu_m of each length.
+    mus: Parameters mu_m of each length.
     """
 
     mus: Array
@@ -166,10 +151,7 @@ class SampledForgettingCurve(ForgettingCurve):
     The best m is searched for on first use, at four values of delta a decade and with coarse
     compositions.
 
-    Parameters
-    ----------
-    run : Run
-        The run, on sampled batches.
+    run: The run, on sampled batches.
     """
 
     run: Run
@@ -321,9 +303,6 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     sigma; v = eta S/b with S the sensitivity of the differing record, or of the whole family for
     batches drawn without replacement.
 
-    Parameters
-    ----------
-    m : int, optional
-        Length, 1 to T. Default: the best at each point of the curve.
+    m: Length, 1 to T. Default: the best at each point of the curve.
     """
     return forgetting_curve(Run.of(mechanism), m)

@@ -94,12 +94,8 @@ _HUGE = 300.0  # logarithm
 class Modulus:
     """Modulus w(z) = min(factor z, z + jump, z + scale z^order, sqrt(z^2 + square)), w(0) = 0.
 
-    Parameters
-    ----------
-    factor, jump, scale, square : float, default: inf
-        Nonnegative numbers; infinite where a part is not known.
-    order : float, default: 1.0
-        Hoelder order, in (0, 1].
+    factor, jump, scale, square: Nonnegative numbers; infinite where a part is not known.
+    order: Hoelder order, in (0, 1].
 
     Examples
     --------
@@ -122,7 +118,7 @@ class Modulus:
 
     @property
     def known(self) -> bool:
-        """Whether w is finite."""
+        """True if w is finite."""
         return min(self.factor, self.jump, self.scale, self.square) < math.inf
 
     def __call__(self, z: float) -> float:

@@ -56,7 +56,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import geometric, smallest
 from audit.bounds.own.run import Run
@@ -64,8 +64,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _ERROR = 1e-13
 
@@ -108,17 +107,10 @@ def least_square(
 ) -> float:
     """Return the least mu^2 of parallel moves from a distance, for any schedule.
 
-    Parameters
-    ----------
-    start : float
-        Distance d at the start.
-    contractions, shifts, noises : sequence of float
-        c_i > 0, v_i and s_i of each step, in the order of time.
+    start: Distance d at the start.
+    contractions, shifts, noises: c_i > 0, v_i and s_i of each step, in the order of time.
 
-    Returns
-    -------
-    float
-        The sum of x_i^2/s_i^2, raised by what rounding can do for c_i <= 1.
+    Returns: The sum of x_i^2/s_i^2, raised by what rounding can do for c_i <= 1.
 
     Examples
     --------
@@ -137,19 +129,11 @@ def least_square(
 def cyclic_squares(run: Run, lengths: ArrayLike, starts: ArrayLike) -> Array:
     """Return the least mu^2 of parallel moves over the last steps of a run, in closed form.
 
-    Parameters
-    ----------
-    run : Run
-        The run. Its record is used in the last step, and every ``period`` steps before.
-    lengths : array_like
-        Numbers k of steps, at least 1.
-    starts : array_like
-        Distances d before them, of a shape that broadcasts with ``lengths``.
+    run: The run. Its record is used in the last step, and every ``period`` steps before.
+    lengths: Numbers k of steps, at least 1.
+    starts: Distances d before them, of a shape that broadcasts with ``lengths``.
 
-    Returns
-    -------
-    ndarray
-        Values of mu^2, raised by what rounding can do.
+    Returns: Values of mu^2, raised by what rounding can do.
 
     Examples
     --------

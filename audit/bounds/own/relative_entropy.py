@@ -50,7 +50,6 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
@@ -62,8 +61,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _FORGOTTEN = 1e-16  # of the walk; longer lags are left out
 _LAGS = 64
@@ -96,16 +94,16 @@ def _ranges(run: Run, p: Array) -> tuple[Array, Array]:
     walk = walk_of(run.contraction, run.noise, run.diameter, run.diameter)
     merged = merge_count(walk)
     walk = walk.merged(merged)
-    known = min(forgotten_after(walk, _FORGOTTEN), (run.steps - 1) // merged)
-    survival = np.ones(known + 1)
-    if known:
-        survival[1:] = walk.bounds(np.full(known, run.diameter))
-    cycles = min((known + 1) * merged, run.steps - 1) // run.period
+    longest = min(forgotten_after(walk, _FORGOTTEN), (run.steps - 1) // merged)
+    survival = np.ones(longest + 1)
+    if longest:
+        survival[1:] = walk.bounds(np.full(longest, run.diameter))
+    cycles = min((longest + 1) * merged, run.steps - 1) // run.period
     if cycles == 0:
         return np.zeros(0), np.zeros((p.size, 0))
     lags = run.period * np.unique(np.rint(np.geomspace(1, cycles, _LAGS)))
     splits = np.concatenate([[0.0], lags])
-    chances = survival[np.minimum(splits // merged, known).astype(int)]
+    chances = survival[np.minimum(splits // merged, longest).astype(int)]
     log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
     x = ndtri(p)
     ranges = np.empty((p.size, lags.size))
@@ -139,14 +137,9 @@ class RelativeEntropyCurve(PrivacyCurve):
 
     ``renyi`` is that of composition, since the profile at the smallest deltas is not known.
 
-    Parameters
-    ----------
-    start, end : ndarray
-        log q at both ends of each cell.
-    value, value_end : ndarray
-        log G there.
-    composition : PrivacyCurve
-        Composition of all steps.
+    start, end: log q at both ends of each cell.
+    value, value_end: log G there.
+    composition: Composition of all steps.
     """
 
     start: Array = field(repr=False)
@@ -166,18 +159,18 @@ class RelativeEntropyCurve(PrivacyCurve):
         # cells of log q and of log G together
         back = np.interp(times[times >= 1] - 1, times, grid)
         ends = np.unique(np.concatenate([grid, back]))
-        begun = np.interp(ends, grid, times)
-        reached = np.interp(begun + 1, times, grid)
+        start_times = np.interp(ends, grid, times)
+        reached = np.interp(start_times + 1, times, grid)
         # the rate where it begins bounds the growth; of small ones the times show nothing
         own = rate[np.clip(np.searchsorted(grid, ends, side="right") - 1, 0, rate.size - 1)]
-        slack = _TIME_UNITS * (np.abs(ends) + own * begun)
+        slack = _TIME_UNITS * (np.abs(ends) + own * start_times)
         growth = np.minimum(reached - ends + slack, own)
         reached = np.minimum(ends + growth + _UNITS * np.abs(ends), 0.0)
         return cls(ends[:-1], ends[1:], reached[:-1], reached[1:], GaussianCurve(whole))
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
+        """True: both orders have the same bound."""
         return True
 
     @property
@@ -212,15 +205,15 @@ class RelativeEntropyCurve(PrivacyCurve):
             best = np.where(slopes < 1, np.log(left) - np.log1p(-slopes), np.inf)
         best = np.clip(best, self.value, self.value_end)
         values = (np.broadcast_to(self.value, best.shape), best, self.value_end + 0 * best)
-        found = np.zeros(delta.size)
+        epsilon = np.zeros(delta.size)
         for value in values:
             share = (value - self.value) / np.maximum(self.value_end - self.value, 1e-300)
             q = self.start + np.clip(share, 0, 1) * (self.end - self.start)
             with np.errstate(divide="ignore", invalid="ignore"):
                 gain = value + np.log1p(-left * np.exp(-value)) - q + _UNITS * (1 + np.abs(q))
-            found = np.maximum(found, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
+            epsilon = np.maximum(epsilon, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
         below = math.exp(float(self.value[0])) * _INFLATION
-        return np.asarray(np.where(delta > below, found * _INFLATION, np.inf))
+        return np.asarray(np.where(delta > below, epsilon * _INFLATION, np.inf))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])

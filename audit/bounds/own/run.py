@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
@@ -40,8 +40,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.dominating.poisson import poisson_curve
 from audit.mechanism import Batching, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE_GRID = 1 << 14  # points of a composition; every grid gives a bound
 _ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # of compositions of Poisson steps
@@ -74,24 +73,14 @@ class Run:
     run is among those of T steps (updates may be constant, which discards the first j steps).
     Shuffled batches are a mixture over positions, which both datasets share.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps T.
-    noise : float
-        Standard deviation s of a step's noise.
-    shift : float
-        Distance v by which a step that uses the record separates the iterates.
-    gap : float
-        Value of 1 - c, in [0, 1].
-    diameter : float
-        Diameter D; infinite if the domain is unbounded.
-    period : int
-        The record is used in the last step, and once in every ``period`` steps before.
-    rate : float
-        Probability of its use in these steps: below 1 for sampled batches, whose period is 1.
-    poisson : Relation, optional
-        Relation of the datasets, for Poisson batches; None for others.
+    steps: Number of steps T.
+    noise: Standard deviation s of a step's noise.
+    shift: Distance v by which a step that uses the record separates the iterates.
+    gap: Value of 1 - c, in [0, 1].
+    diameter: Diameter D; infinite if the domain is unbounded.
+    period: The record is used in the last step, and once in every ``period`` steps before.
+    rate: Probability of its use in these steps: below 1 for sampled batches, whose period is 1.
+    poisson: Relation of the datasets, for Poisson batches; None for others.
     """
 
     steps: int

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.assumptions import Assumption
@@ -19,8 +18,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 WHOLE_EPOCHS_OF_ONE = Assumption(
     "one participation in each of a whole number of epochs",
@@ -33,10 +31,7 @@ WHOLE_EPOCHS_OF_ONE = Assumption(
 class TotalVariationCurve(PrivacyCurve):
     """Bound on the total variation of a pair, and nothing else: (0, distance)-DP.
 
-    Parameters
-    ----------
-    distance : float
-        The bound, in [0, 1].
+    distance: The bound, in [0, 1].
 
     Examples
     --------
@@ -49,7 +44,7 @@ class TotalVariationCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true of total variation."""
+        """True: total variation is the same in both orders."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
@@ -102,12 +97,11 @@ def _numbers(mechanism: NoisySGD) -> tuple[float, int, int]:
 
 @bound("evd26.theorem_3_3", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
+    """Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
 
-    :math:`c = (1 + (e^{1/z^2} - 1)/M)^E - 1` is exactly the chi-square divergence of the uniform
-    mixture of N(e_j/z, I) from N(0, I), composed over the epochs; total variation is at most
-    :math:`\sqrt c/2`, or c/(1+c) from c = 1 on. The bound is larger than the exact value by a
-    factor that tends to sqrt(pi/2) = 1.2533 as E/M falls.
+    c is exactly the chi-square divergence of the uniform mixture of N(e_j/z, I) from N(0, I),
+    composed over the epochs. The bound is larger than the exact value by a factor that tends to
+    sqrt(pi/2) = 1.2533 as E/M falls.
     """
     distance = total_variation_bound(chi_square(*_numbers(mechanism)))
     return TotalVariationCurve(min(distance * (1 + 1e-12), 1.0))
@@ -115,11 +109,11 @@ def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("evd26.theorem_3_5", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_5(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Return the Gaussian limit of random allocation (Theorem 3.5).
+    """Return the Gaussian limit of random allocation (Theorem 3.5).
 
-    :math:`\mu = \sqrt{(E/M)(e^{1/z^2} - 1)}`, the limit that Bu et al. (2019) found for Poisson
-    batches; van Dijk and Ertan (2026, Theorem 4.2) prove one half of it. It is no bound at finite
-    M: z = 1, M = 64 and one epoch have epsilon .833 at delta = 1e-5, where the limit has .584.
+    The limit that Bu et al. (2019) found for Poisson batches; van Dijk and Ertan (2026, Theorem
+    4.2) prove one half of it. It is no bound at finite M: z = 1, M = 64 and one epoch have epsilon
+    .833 at delta = 1e-5, where the limit has .584.
     """
     noise, length, epochs = _numbers(mechanism)
     exponent = noise**-2.0

@@ -37,17 +37,12 @@ def saturated_rate(mechanism: NoisySGD) -> float:
 
 @bound("liang26.theorem_3_4")
 def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
-
-    :math:`D_\alpha \le \min\{\frac{2\alpha C^2 T}{nb\sigma^2},
-    \min_\beta \frac{2\alpha C^2}{\beta nb\sigma^2} + \frac{\alpha(1+\eta M)^2D^2}
-    {2(1-\beta)\eta^2\sigma^2}\}`.
+    """Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
 
     The first term is the divergence of one step that holds the record, times the probability b/n
     that it does. Renyi divergences of order above 1 are not convex, so averaging them over the
-    batches is no bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims
-    .5; a record at +C against -C, with the others at -C, has .60823, and at order 32 2.5703
-    against 1.
+    batches is no bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims .5;
+    a record at +C against -C, with the others at -C, has .60823, and at order 32 2.5703 against 1.
     """
     return RenyiCurve.linear(min(composed_rate(mechanism), saturated_rate(mechanism)))
 
@@ -66,13 +61,13 @@ def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("liang26.theorem_3_4_corrected")
 def theorem_3_4_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Compare the noise of the last step with the domain, for the batch that tells most.
+    """Compare the noise of the last step with the domain, for the batch that tells most.
 
-    :math:`\mu = ((1 + \eta M) D + \eta S/b)/(\eta \sigma)`. Let both runs draw the same indices.
-    Given the last batch and two iterates of the domain, the noiseless updates are at most so far
-    apart: clipping is a projection onto a ball, so clipped gradients of an M-smooth loss are
-    M-Lipschitz, too, and one record of the batch differs by at most S. Tradeoff functions are
-    jointly convex, so the bound holds for the mixture over batches and iterates.
+    Let both runs draw the same indices. Given the last batch and two iterates of the domain, the
+    noiseless updates are at most so far apart: clipping is a projection onto a ball, so clipped
+    gradients of an M-smooth loss are M-Lipschitz, too, and one record of the batch differs by at
+    most S. Tradeoff functions are jointly convex, so the bound holds for the mixture over batches
+    and iterates.
     """
     assert mechanism.smoothness is not None  # an assumption of the entry
     assert mechanism.diameter is not None

@@ -14,16 +14,13 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from audit import validate
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
@@ -31,9 +28,8 @@ from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
-
-Array = NDArray[np.float64]
 
 _STEP_EPSILONS = 2000  # candidates for advanced composition
 _LARGEST_ORDER = 10_000  # of subsampled moments
@@ -53,10 +49,9 @@ LARGE_NOISE = Assumption(
 
 @bound("survey.gaussian_mechanism")
 def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on the full batch (Theorem II.2): epsilon = sqrt(2 ln(1.25/delta))/sigma.
+    """One step on the full batch (Theorem II.2), for epsilon in (0, 1) only.
 
-    For epsilon in (0, 1) only; the curve is infinite beyond. The exact curve of the same step is
-    ``bsa24.theorem_4_1``.
+    The exact curve of the same step is ``bsa24.theorem_4_1``.
     """
     return TailCurve.gaussian(math.sqrt(2) / mechanism.noise_multiplier, factor=1.25, limit=1.0)
 
@@ -68,14 +63,9 @@ class AdvancedComposition:
     For every epsilon_0 the claim is epsilon = slope sqrt(2k ln(1/delta')) epsilon_0 + constant with
     delta = k delta_0 + delta', which can be solved for either.
 
-    Parameters
-    ----------
-    epsilons, deltas : ndarray
-        Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
-    times : int
-        Number of steps k.
-    shortcut : bool
-        Whether to use the shortcut for epsilon_0 < 1, which is false.
+    epsilons, deltas: Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
+    times: Number of steps k.
+    shortcut: Whether to use the shortcut for epsilon_0 < 1, which is false.
     """
 
     epsilons: Array
@@ -139,13 +129,10 @@ def _many_step_epsilons(rate: float, mu: float) -> tuple[Array, Array]:
 def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = None) -> PrivacyCurve:
     """Composition of (epsilon, delta) guarantees of the steps (Theorem II.3).
 
-    T steps of (e, d)-DP are (sqrt(2T ln(1/d')) e + T e (e^e - 1), T d + d')-DP. The steps are
-    Gaussian mechanisms with their exact d(e), amplified by Theorem II.4 for Poisson batches.
+    The steps are Gaussian mechanisms with their exact d(e), amplified by Theorem II.4 for Poisson
+    batches.
 
-    Parameters
-    ----------
-    step_epsilon : float, optional
-        Guarantee e of one step. Default: the best of 2000 at each point.
+    step_epsilon: Guarantee e of one step. Default: the best of 2000 at each point.
     """
     epsilons, deltas = _step_profile(mechanism, step_epsilon)
     claim = AdvancedComposition(epsilons, deltas, mechanism.steps, shortcut=False)
@@ -162,10 +149,7 @@ def advanced_composition_shortcut(
     responses with e=.9 have 486.5 at delta=1e-5 against the 273.1 claimed, and 4 * 10^6 steps on
     linear losses with noise of 10 sensitivities, full batches and no domain refute it as well.
 
-    Parameters
-    ----------
-    step_epsilon : float, optional
-        Guarantee e of one step, below 1. Default: the best at each point.
+    step_epsilon: Guarantee e of one step, below 1. Default: the best at each point.
     """
     if step_epsilon is not None and not 0 < step_epsilon < 1:
         raise ValueError(f"step_epsilon must be in (0, 1), got {step_epsilon!r}")
@@ -177,10 +161,9 @@ def advanced_composition_shortcut(
 
 @bound("survey.subsampling")
 def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on a Poisson batch (Theorem II.4): (log(1 + q (e^eps - 1)), q delta)-DP.
+    """One step on a Poisson batch (Theorem II.4), with the exact curve of the Gaussian mechanism.
 
-    With the exact (eps, delta) of the Gaussian mechanism. The theorem is for a record that is added
-    or removed; the pair reaches it in one order.
+    The theorem is for a record that is added or removed; the pair reaches it in one order.
     """
     mu = 1 / mechanism.noise_multiplier
     rate = mechanism.sampling_rate
@@ -189,9 +172,9 @@ def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
 
 @bound("survey.section_iii_a")
 def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on a Poisson batch as section III.A takes it: (q eps, q delta)-DP for eps < 1.
+    """One step on a Poisson batch as section III.A takes it, with Theorem II.2.
 
-    With eps and delta of Theorem II.2. False: log(1 + q (e^eps - 1)) is above q eps.
+    False: log(1 + q (e^eps - 1)) is above q eps.
     """
     rate, noise = mechanism.sampling_rate, mechanism.noise_multiplier
     return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
@@ -222,8 +205,7 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
 def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
     """Adaptive composition of Gaussian mechanisms (Propositions V.1, V.3 and V.4).
 
-    D_alpha <= k alpha/(2 sigma^2) with k the number of steps that meet the record: all for full
-    batches, at most ceil(T b/n) in a fixed cycle.
+    All steps of full batches meet the record, at most ceil(T b/n) in a fixed cycle.
     """
     count = mechanism.dataset_size // mechanism.batch_size
     met = -(-mechanism.steps // count)
@@ -242,10 +224,7 @@ def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Ar
 
 @bound("survey.sampled_gaussian_mtz19", low_rate=LOW_RATE, large_noise=LARGE_NOISE)
 def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
-    """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019): 2 q^2 alpha/sigma^2 a step.
-
-    For q <= 1/5, sigma >= 4 and the orders alpha that the theorem allows; infinite at others.
-    """
+    """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019)."""
     divergence = functools.partial(
         _mtz19_divergence,
         rate=mechanism.sampling_rate,
@@ -290,14 +269,10 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
 def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
     """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
 
-    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma), a step has 1/(alpha - 1) times
-
-        log(1 + q^2 C(alpha, 2) min(4 (e^D_2 - 1), 2 e^D_2)
-              + sum over j >= 3 of 2 q^j C(alpha, j) e^((j - 1) D_j)),
-
-    for other orders the interpolated moment (their Corollary 10), and never more than without
-    sampling, which also serves orders above 10^4. S is the sensitivity of the family, 2L in both
-    relations: the differing record takes the place of another one.
+    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma); for other orders the interpolated
+    moment (their Corollary 10), and never more than without sampling, which also serves orders
+    above 10^4. S is the sensitivity of the family, 2L in both relations: the differing record takes
+    the place of another one.
     """
     divergence = functools.partial(
         _wbk19_divergence,

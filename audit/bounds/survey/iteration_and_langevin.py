@@ -15,18 +15,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.assumptions import (
-    Assumption,
-)
+from audit.bounds.assumptions import Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 10_000  # steps of the recursion that are computed one by one
 
@@ -64,15 +60,11 @@ def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
 def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the inner expression of section VI.A, as printed.
 
-    D_alpha <= alpha/(2 sigma^2) (1/Q^2) [Q (T - 1) + 1/(Q - kappa + 1)] for T epochs of Q batches.
     The last epoch's shift, 2 eta L/B over Q - kappa + 1 steps, lost its factor Q^2: linear losses
     with alpha=2, sigma=1, Q=kappa=10, T=1 have .1 against the .01 claimed. Besides, the cases of
     s_t are swapped in print, and the third a_t prints T for Q.
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
         which the claim is largest.
     """
     count, epochs, place = _batch(mechanism, batch)
@@ -84,14 +76,11 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
 def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the last expression of section VI.A, as printed.
 
-    D_alpha <= alpha K/(2 sigma^2 Q^2) with K = Q T steps. It does not follow from the inner one,
-    and is false where earlier steps contract: for alpha=2, sigma=1, Q=10, T=1 it claims .1; records
-    whose losses are Huber functions of curvature 1/eta reach .29 at B=1 and .99 at B=10.
+    It does not follow from the inner one, and is false where earlier steps contract: for alpha=2,
+    sigma=1, Q=10, T=1 it claims .1; records whose losses are Huber functions of curvature 1/eta
+    reach .29 at B=1 and .99 at B=10.
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa, counted from 1; it has no effect on this expression.
+    batch: Position kappa, counted from 1; it has no effect on this expression.
     """
     count, epochs, _ = _batch(mechanism, batch)
     return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
@@ -101,15 +90,11 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
 def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: section VI.A with its own shifts, summed correctly.
 
-    D_alpha <= alpha/(2 sigma^2) [(T - 1)/Q + 1/(Q - kappa + 1)]: every meeting's shift is spread
-    over the next Q steps, the last one's over the Q - kappa + 1 steps that are left (Theorem VI.1,
-    which is Theorem 22 of Feldman et al. 2018).
+    Every meeting's shift is spread over the next Q steps, the last one's over the Q - kappa + 1
+    steps that are left (Theorem VI.1, which is Theorem 22 of Feldman et al. 2018).
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
-        is the worst.
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last,
+        which is the worst.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)
@@ -118,11 +103,10 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
 
 @bound("survey.section_vii_a")
 def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
-    """Claim D_alpha <= alpha/(2 sigma^2) for any number K of steps (observation in VII.A).
+    """Claim the same Renyi divergence for any number K of steps (observation in VII.A).
 
     Setting T = eta K in the bound of Lemma VII.1 gives K times as much; the factor K was dropped.
-    Linear losses without a domain have exactly K alpha/(2 sigma^2), which is
-    ``survey.rdp_composition``.
+    Linear losses without a domain have exactly K alpha/(2 sigma^2), ``survey.rdp_composition``.
     """
     return RenyiCurve.linear(1 / (2 * mechanism.noise_multiplier**2))
 
@@ -131,9 +115,9 @@ def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_vii_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on full batches by Langevin diffusion (Theorem VII.1).
 
-    D_alpha <= (4/(eta m)) (alpha/(2 sigma^2)) (1 - e^(-eta m T/2)). The paper starts at a random
-    point, projected N(0, eta S^2 sigma^2/(m n^2)); from any other start it holds too, because it is
-    nowhere below Theorem 4.2 of Bok, Su and Altschuler (2024), which does not ask for one.
+    The paper starts at a random point, projected N(0, eta S^2 sigma^2/(m n^2)); from any other
+    start it holds too, because it is nowhere below Theorem 4.2 of Bok, Su and Altschuler (2024),
+    which does not ask for one.
     """
     pull = mechanism.constant_step_size * mechanism.strong_convexity
     decayed = -math.expm1(-pull * mechanism.steps / 2)
@@ -195,10 +179,6 @@ def _recursion(mechanism: NoisySGD, steps: int) -> PrivacyCurve:
 @bound("survey.theorem_vii_2", balanced_steps=BALANCED_STEPS)
 def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on batches drawn without replacement (Theorem VII.2).
-
-    D_alpha <= log(S)/(alpha - 1), S_0 = 1, one recursion a step,
-
-        S' = (b/n) e^((alpha - 1) alpha/(2 sigma^2)) S + (1 - b/n) S^((1 - eta m)^2).
 
     The paper's "S_0^j = 1 for all j" must read S_0^0 = 1: see ``survey.theorem_vii_2_literal``. Its
     epochs play no part, so the steps need not be whole epochs. Both runs are compared batch by

@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import shlex
+import signal
 import sqlite3
 import subprocess
 import sys
@@ -101,6 +103,38 @@ def test_a_run_that_was_killed_ends_on_a_cluster_with_the_same_bits(
     assert names[0].rpartition("-")[2] == names[1].rpartition("-")[2]  # one configuration
 
 
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_run_that_is_ended_prints_the_command_that_continues_it(
+    tmp_path: Path, number: int, status: int, word: str
+) -> None:
+    output = tmp_path / "my runs"
+    process = start(output, pause=0.1)
+    while not journals(output) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    (folder,) = output.glob(".unfinished/*")
+    first, last = said.rsplit("; to go on from it: ", 1)
+    assert first == f"audit: {word}; what is finished is kept in {folder}"
+    name, *words = shlex.split(last)
+    assert name == "audit"
+    assert words == [f"output={output}", *WORDS]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.runs.command", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in output.iterdir() if path.name.startswith(".")] == []
+
+
 def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
     monkeypatch.setenv("HYDRA_FULL_ERROR", "0")
     with pytest.raises(SystemExit) as exit_:
@@ -111,7 +145,7 @@ def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_an_interrupted_run_leaves_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unfinished = Unfinished(tmp_path, "mine-1")
+    unfinished = Unfinished(tmp_path, "mine-1", "audit")
 
     def interrupted() -> None:
         with unfinished.kept():
@@ -122,8 +156,8 @@ def test_what_an_interrupted_run_leaves_is_told(
     unfinished.folder.mkdir(parents=True)
     assert ended(interrupted, monkeypatch) == 130
     assert capsys.readouterr().err == (
-        f"audit: interrupted; samples drawn so far are kept in {unfinished.folder}, "
-        "and the same command goes on from them\n"
+        f"audit: interrupted; what is finished is kept in {unfinished.folder}; "
+        "to go on from it: audit\n"
     )
 
 
@@ -150,7 +184,7 @@ def test_errors_end_in_one_line(
 
 
 def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
-    mine, other = Unfinished(tmp_path, "mine-1"), Unfinished(tmp_path, "mine-2")
+    mine, other = Unfinished(tmp_path, "mine-1", "audit"), Unfinished(tmp_path, "mine-2", "audit")
     for unfinished in (mine, other):
         unfinished.folder.mkdir(parents=True)
     with mine.kept():
@@ -163,7 +197,7 @@ def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_leaves_what_another_one_holds(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-1")
+    unfinished = Unfinished(tmp_path, "mine-1", "audit")
     other, left = unfinished.folder / "1", unfinished.folder / "2"
     for folder in (other, left):
         Journal(folder, {}).close()
