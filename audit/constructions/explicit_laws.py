@@ -15,23 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from audit import validate
-from audit.constructions.explicit import (
-    ExplicitPair,
-    Finite,
-    LaplaceMixtures,
-    Mixture,
-    Mixtures,
-)
+from audit.constructions.explicit import ExplicitPair, Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.constructions.registry import construction
-from audit.mechanism import (
-    Batching,
-    Choice,
-    Composition,
-    Divisor,
-    NoisySGD,
-    Relation,
-    Release,
-)
+from audit.mechanism import Batching, Choice, Composition, Divisor, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # largest epsilon: e^-700 underflows

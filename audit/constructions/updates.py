@@ -12,11 +12,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _STEEPEST = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import NoisyMap, State
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))

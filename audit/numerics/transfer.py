@@ -16,14 +16,13 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
-Array = NDArray[np.float64]
 Map = Callable[[Array], Array]
 
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.

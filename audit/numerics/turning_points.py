@@ -16,10 +16,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.panels import LogInterpolants, gauss_legendre, interpolate
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 _FLAT = 1e-13  # a logarithm of a ratio that varies less is as good as constant

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -83,7 +83,7 @@ def run_job(
     """
     validate.instance(Samples, job=job)
     validate.nonnegative(record_every=record_every)
-    results: Results = Sums(job) if job.draw.adds_up else Kept(job)
+    results = Sums(job) if job.draw.adds_up else Kept(job)
     with contextlib.ExitStack() as stack:
         record = None
         if folder is not None:
@@ -95,27 +95,6 @@ def run_job(
     if done != len(job):
         raise RuntimeError(f"{done} of {len(job)} blocks came back")
     return tuple(results.arrays)
-
-
-class Results(Protocol):
-    """The finished blocks of a job and their results."""
-
-    @property
-    def arrays(self) -> Sequence[NDArray[Any]]:
-        """The results of each process, of the shape of the job."""
-
-    @property
-    def finished(self) -> Ranges:
-        """The blocks in them."""
-
-    def add(self, blocks: range, found: NDArray[Any]) -> None:
-        """Take in what `Samples.run` returned for blocks that are not there yet."""
-
-    def rows(self, blocks: Iterable[range]) -> Mapping[int, NDArray[Any]]:
-        """Return what a journal keeps of some blocks."""
-
-    def load(self, number: int, row: NDArray[Any]) -> None:
-        """Take in what a journal kept."""
 
 
 class Kept:
@@ -200,7 +179,7 @@ class Record:
     blocks finish. What finished after the last write is lost by a kill, and drawn again.
     """
 
-    def __init__(self, folder: Path, job: Samples, results: Results, seconds: float) -> None:
+    def __init__(self, folder: Path, job: Samples, results: Kept | Sums, seconds: float) -> None:
         self._folder, self._job, self._results, self._seconds = folder, job, results, seconds
         self._journal: Journal | None = None
         self._waiting: list[range] = []
@@ -260,7 +239,7 @@ class Record:
 
 def _run(
     job: Samples,
-    results: Results,
+    results: Kept | Sums,
     record: Record | None,
     backend: Parallel | Pool,
     progress: Progress | None,

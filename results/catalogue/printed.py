@@ -117,6 +117,7 @@ def _of_pair(
         order=order,
         bracket=bracket,
         evidence=Evidence.EXACT,
+        law=exact.curve(pair) if isinstance(pair, Construction) else None,
     )
     return dataclasses.replace(one, witness=witness)
 

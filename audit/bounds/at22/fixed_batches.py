@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.accounting.iteration import cycle_cost, record_place
@@ -18,8 +17,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @bound("at22.b_1")
@@ -48,10 +46,7 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
 
     The proof of Theorem 35 of Feldman et al. (2018) with a_t spread evenly from visit to visit.
 
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the batch of the last step.
+    index: Record, counted from 1. Default: the worst, in the batch of the last step.
     """
     record_place(mechanism, index)  # the range of the index
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
@@ -66,12 +61,8 @@ def theorem_5_6(
     The smallest over T~ = k l <= T, or the bound of (5.4) if that is smaller. The best k is next to
     (D + s)/s, s = eta S/b.
 
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the last batch.
-    length : int, optional
-        Length T~, a multiple of n/b. Default: the best.
+    index: Record, counted from 1. Default: the worst, in the last batch.
+    length: Length T~, a multiple of n/b. Default: the best.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import math
 
-from audit.bounds.assumptions import (
-    Assumption,
-)
+from audit.bounds.assumptions import Assumption
 from audit.bounds.at22.small_batches import largest_order
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve

@@ -139,13 +139,9 @@ def theorem_3_3(
     c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
     above Theorem 4.3 on a bounded one.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
+    tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
         optimum over this and all later times is taken.
-    shifts : sequence of float, optional
-        Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
         determines tau.
     """
     steps = mechanism.steps

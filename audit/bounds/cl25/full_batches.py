@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import (
@@ -35,8 +34,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 def _smooth_square(
@@ -110,14 +108,9 @@ def theorem_3_1(
     c = 1 needs eta <= 2/M, and c = 1 - eta m needs eta <= 1/M; both need losses whose gradients are
     not clipped. The best beta is found exactly, and the best tau among all.
 
-    Parameters
-    ----------
-    losses : Losses, optional
-        Branch. Default: the applicable one with the smallest c.
-    tau : int, optional
-        Start of the analysis, 0 to T - 1.
-    beta : float, sequence of float, optional
-        Noise split, one value or one per step from tau on.
+    losses: Branch. Default: the applicable one with the smallest c.
+    tau: Start of the analysis, 0 to T - 1.
+    beta: Noise split, one value or one per step from tau on.
     """
     return RenyiCurve.linear(_smooth_square(mechanism, losses, tau, beta) / 2)
 
@@ -150,12 +143,8 @@ def theorem_3_7(
     from `audit.bounds.accounting.shift_allocation`: they are feasible, so the bound is valid, and
     lengths T - tau above 4096 are not tried.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Start of the analysis, 0 to T - 1.
-    shifts : sequence of float, optional
-        Values a_t for t = tau..T-1; requires ``tau``.
+    tau: Start of the analysis, 0 to T - 1.
+    shifts: Values a_t for t = tau..T-1; requires ``tau``.
     """
     meetings = Meetings(mechanism.steps)
     distance = holder_growth(mechanism, mechanism.dataset_size).after(meetings)

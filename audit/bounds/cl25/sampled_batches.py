@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import (
@@ -18,10 +18,7 @@ from audit.bounds.accounting.shift_allocation import (
     LipschitzShifts,
     Meetings,
 )
-from audit.bounds.assumptions import (
-    HOLDER,
-    SMOOTH,
-)
+from audit.bounds.assumptions import HOLDER, SMOOTH
 from audit.bounds.cl25.distance_tracking import (
     Growth,
     clip_speed,
@@ -36,8 +33,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SPLITS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.97, 1.0)
 _LONGEST = 4096
@@ -144,10 +140,7 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
     two records with gradients +L, +L against +L, -L refutes it. The split is constant here, and one
     of 12 values.
 
-    Parameters
-    ----------
-    beta : float, optional
-        Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
+    beta: Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
     return _theorem_3_12(mechanism, beta, Order.REVERSE, False)
 

@@ -86,7 +86,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
@@ -99,10 +98,7 @@ from audit.curves.renyi import Orders, RenyiCurve
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD, Relation
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
+from audit.numerics.arrays import Array, Integers
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
 _ORDERS = Orders.at(np.log(_GAPS))

@@ -25,10 +25,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
 _MOST = 0.5  # share of the noise

@@ -33,7 +33,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.grids import pessimistic_grid
@@ -56,8 +55,7 @@ from audit.bounds.own.recursion import Step, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.stretches import Stretch
 from audit.curves.base import PrivacyCurve
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE = 1 << 14  # grid points of a composition
 _WIDEST = 2.5  # parameter of parallel moves that are tried

@@ -9,16 +9,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.own.modulus import Modulus, modulus_of, whole_gradient
 from audit.bounds.own.parallel_moves import least_mu
 from audit.bounds.own.run import Run
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import Batching, NoisySGD, Relation
+from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled_loop
-
-Array = NDArray[np.float64]
 
 _UP = 1 + 1e-14  # a few roundings
 _COST_UP = 1 + 1e-9  # of sums of up to _LONGEST squares

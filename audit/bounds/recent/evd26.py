@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.assumptions import Assumption
@@ -19,8 +18,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 WHOLE_EPOCHS_OF_ONE = Assumption(
     "one participation in each of a whole number of epochs",

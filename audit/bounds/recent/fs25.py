@@ -16,12 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from audit.bounds.all_iterates import (
-    ACCURACY,
-)
+from audit.bounds.all_iterates import ACCURACY
 from audit.bounds.assumptions import Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
@@ -31,9 +28,8 @@ from audit.curves.renyi import CostlyRenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.numerics.arrays import Array
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
 
 HIGHEST_ORDER = 64
 """Largest Renyi order that is computed."""

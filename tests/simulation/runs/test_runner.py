@@ -15,7 +15,7 @@ from audit.simulation import Block, Samples, backends, runner
 from audit.simulation.backends import Kind, Parallel, answer, pool
 from audit.simulation.blocks import available_threads, missing, union
 from audit.simulation.runner import Kept, Pace, Sums, run_job, tasks
-from audit.simulation.samples import CountsAbove, Iterates, Scores
+from audit.simulation.samples import CountsAbove, Iterates
 
 from .jobs import Normals, Slow, Stopping, counted, expected, kept
 
@@ -34,7 +34,7 @@ def test_counts_are_those_of_the_kept_numbers() -> None:
     assert [x.shape for x in numbers] == [(3000,)] * 2
     for x, row in zip(numbers, counts, strict=True):
         assert row.tolist() == [np.count_nonzero(x >= t) for t in (-1.5, -0.5, 0.5, 1.5)]
-    squares = Samples(Normals(), Scores(np.square), 3000, 1)
+    squares = Samples(Normals(), Iterates(np.square), 3000, 1)
     assert np.array_equal(run_job(squares), np.square(numbers))
     above = Samples(Normals(), CountsAbove((1.0,), np.square), 3000, 1)
     assert [row.tolist() for row in run_job(above)] == [[np.sum(x**2 >= 1)] for x in numbers]
