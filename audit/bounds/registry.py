@@ -211,23 +211,6 @@ class BestBound(ShortRepr):
     delta: float
     compared: Mapping[str, float]
 
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the curve of the bound, as `PrivacyCurve.plot` does.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-        **style : object
-            Options of ``Axes.plot``.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        return self.curve.plot(ax, **{"label": self.id, **style})
-
     def _repr_html_(self) -> str:
         ranked = sorted(self.compared.items(), key=lambda item: item[1])
         marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]

@@ -99,6 +99,7 @@ from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
 from audit.bounds.own.options import Grid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
+from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.recursion import coupling_profiles
 from audit.bounds.own.run import Run
 from audit.bounds.own.stretches import Stretch, layouts, steps_to_merge
@@ -265,7 +266,7 @@ class Table:
 
 
 @dataclass(frozen=True, eq=False)
-class TableCurve(PrivacyCurve):
+class TableCurve(SymmetricProfileCurve):
     """Curve H_T(0, e^epsilon) of the recursion, with chords in e^epsilon between weights.
 
     table: The recursion, which runs on first use.
@@ -275,27 +276,20 @@ class TableCurve(PrivacyCurve):
     table: Table
     steps: int
 
-    @property
-    def symmetric(self) -> bool:
-        """True: both orders have the same bound."""
-        return True
-
     @cached_property
     def profile(self) -> tuple[Array, Array]:
         """Epsilons from 0, and the bound on delta at each."""
         return self.table.grid.log_weights + _SLACK, self.table.profiles[self.steps]
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
+    def _profile(self, epsilon: Array) -> Array:
         points, values = self.profile
-        size = np.abs(epsilon)
-        place = np.clip(np.searchsorted(points, size, side="right") - 1, 0, points.size - 1)
+        place = np.clip(np.searchsorted(points, epsilon, side="right") - 1, 0, points.size - 1)
         after = np.minimum(place + 1, points.size - 1)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            share = np.expm1(size - points[place]) / np.expm1(points[after] - points[place])
+            share = np.expm1(epsilon - points[place]) / np.expm1(points[after] - points[place])
         share = np.where(after > place, np.clip(share, 0.0, 1.0), 0.0)
         delta = values[place] + share * (values[after] - values[place])
-        delta = np.where(size < points[0], 1.0, delta)
-        return np.where(epsilon >= 0, delta, 1 - np.exp(-size) * (1 - delta))
+        return np.where(epsilon < points[0], 1.0, delta)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         points, values = self.profile

@@ -21,7 +21,6 @@ every event S and m <= T, and the same with the datasets exchanged:
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -30,11 +29,11 @@ from scipy.special import ndtri
 
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.run import Run
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array, Integers
@@ -45,7 +44,6 @@ _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
 _NEAR = 4  # ratio of lengths that are compared on one grid
 _FINEST = 5000  # relative accuracy of a length, inverse
-_SMALLEST_DELTA = 1e-13
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
 
@@ -83,12 +81,11 @@ class Lengths:
 
 
 @dataclass(frozen=True, eq=False)
-class ForgettingCurve(PrivacyCurve):
+class ForgettingCurve(SymmetricProfileCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
 
-    Every m gives a bound, so a search that misses the best m is looser and still valid. ``beta`` is
-    the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
-    is that of composition, since a profile with a positive limit bounds no divergence.
+    Every m gives a bound, so a search that misses the best m is looser and still valid.
+    ``renyi`` is that of composition, since a profile with a positive limit bounds no divergence.
 
     lengths: Candidate lengths.
     composition: Composition of all T steps.
@@ -96,26 +93,6 @@ class ForgettingCurve(PrivacyCurve):
 
     lengths: Lengths
     composition: PrivacyCurve
-
-    @property
-    def symmetric(self) -> bool:
-        """True: both orders have the same bound."""
-        return True
-
-    @abstractmethod
-    def _profile(self, epsilon: Array) -> Array:
-        """Return the bound on delta at each ``epsilon >= 0``."""
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size = np.abs(epsilon)
-        profile = np.minimum(self._profile(size), 1.0)
-        # both orders have the profile, and each is the other's at -epsilon
-        return np.where(epsilon >= 0, profile, 1 - np.exp(-size) * (1 - profile))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
-        points = profile_points(largest)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.composition.renyi(alpha))

@@ -54,11 +54,11 @@ from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.run import Run
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
@@ -66,7 +66,6 @@ from audit.numerics.arrays import Array
 _FORGOTTEN = 1e-16  # of the walk; longer lags are left out
 _LAGS = 64
 _INFLATION = 1 + 1e-9  # for the rounding of F and of the curve
-_SMALLEST_DELTA = 1e-13
 _UNITS = 2.0**-50  # roundings of a sum, or of the difference of two exponentials
 _TIME_UNITS = 2.0**-44  # roundings of the times at which the solution passes the grid
 # log-probabilities, coarse where only tiny deltas look; the last cell ends at probability 1
@@ -132,7 +131,7 @@ def _largest_sum(uses: Array, heights: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeEntropyCurve(PrivacyCurve):
+class RelativeEntropyCurve(SymmetricProfileCurve):
     """Profile of P(S) <= G(P'(S)), log G piecewise linear in log P'.
 
     ``renyi`` is that of composition, since the profile at the smallest deltas is not known.
@@ -169,19 +168,14 @@ class RelativeEntropyCurve(PrivacyCurve):
         return cls(ends[:-1], ends[1:], reached[:-1], reached[1:], GaussianCurve(whole))
 
     @property
-    def symmetric(self) -> bool:
-        """True: both orders have the same bound."""
-        return True
-
-    @property
     def _slopes(self) -> Array:
         """Slopes of log G by log q."""
         # above 1 by rounding only, since rates fall
         slopes = (self.value_end - self.value) / (self.end - self.start)
         return np.asarray(np.minimum(slopes, 1.0))
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size, slopes = np.abs(epsilon)[:, None], self._slopes
+    def _profile(self, epsilon: Array) -> Array:
+        size, slopes = epsilon[:, None], self._slopes
         with np.errstate(divide="ignore", invalid="ignore"):
             best = self.value - slopes * self.start + np.log(slopes) - size
             best = np.where(slopes < 1, best / (1 - slopes), self.end)
@@ -194,10 +188,7 @@ class RelativeEntropyCurve(PrivacyCurve):
             for q in ends
         ]
         below = math.exp(float(self.value[0]))  # smaller probabilities than those of the grid
-        profile = np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION
-        profile = np.minimum(profile, 1.0)
-        # both orders have the profile, and each is the other's at -epsilon
-        return np.asarray(np.where(epsilon >= 0, profile, 1 - np.exp(-size[:, 0]) * (1 - profile)))
+        return np.asarray(np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         slopes, left = self._slopes, delta[:, None] / _INFLATION
@@ -214,11 +205,6 @@ class RelativeEntropyCurve(PrivacyCurve):
             epsilon = np.maximum(epsilon, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
         below = math.exp(float(self.value[0])) * _INFLATION
         return np.asarray(np.where(delta > below, epsilon * _INFLATION, np.inf))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
-        points = profile_points(largest)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.composition.renyi(alpha))

@@ -87,7 +87,8 @@ def killed_at_random(kills: int, blocks: int) -> Counts:
                 killed.append(1)
 
     killed: list[int] = []
-    with cluster(n_workers=2) as running:
+    usual = {"distributed.scheduler.allowed-failures": 3}  # not those of `two_workers`
+    with dask.config.set(usual), cluster(n_workers=2) as running:
         killer = threading.Thread(target=kill, args=(running,))
         where = Parallel(Kind.DASK, address=running.scheduler_address)
         killer.start()
