@@ -29,6 +29,7 @@ _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
 _MOST_SCORES = 3000
+_LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
 @dataclass(frozen=True, eq=False)
@@ -95,6 +96,12 @@ def partition_of(
     gap = 1e-3
     if math.isfinite(certified) and certified > claimed:
         gap = min((certified - claimed) / max(certified, 1e-300), 1.0)
+    merges = times > 1 and not alone and not _sums_are_apart(plain)
+    if gap < _LEAST_GAP and (merges or quantity in ("Renyi divergence", "1 - beta")):
+        raise ValueError(
+            f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
+            f"for a partition, got {claimed!r} and {certified!r}"
+        )
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
     partition: dict[str, Any] = {}
@@ -363,6 +370,11 @@ def _line_scores(line: _Line, times: int, quantity: str, at: float, gap: float) 
         "scores": [int(score) for score in scores],
         "modulus": modulus,
     }
+
+
+def _sums_are_apart(plain: Plain) -> bool:
+    """Whether two outcomes have losses: every count then has a sum of its own."""
+    return plain["kind"] == "finite" and len(plain["first"]) <= 2
 
 
 def _finite_scores(

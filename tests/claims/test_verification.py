@@ -84,6 +84,15 @@ def test_a_witness_that_was_tampered_with_is_contradicted() -> None:
     )
 
 
+def test_a_claim_too_close_to_the_certified_number_is_not_verified() -> None:
+    low = exact.curve(PAIR).renyi_bracket(2.0, Order.FORWARD)[0]
+    claim = Claim(
+        id="close", mechanism=MECHANISM, statement=Renyi(((2.0, low * (1 - 1e-6)),)), pair=PAIR
+    )
+    found = with_verification(judge(claim))
+    assert (found.verdict, found.verification) == (Verdict.REFUTED, "not verified")
+
+
 def mechanisms() -> list[NoisySGD]:
     found = []
     for batching, relation, diameter in itertools.product(Batching, Relation, (None, 2.0)):
