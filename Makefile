@@ -73,7 +73,7 @@ zoo: $(STAMP)
 
 # The documentation site in docs/_site; a warning, such as a broken link, is an error.
 docs: $(VENV)/.installed-docs
-	rm -rf docs/_site docs/reference/generated docs/results/generated
+	rm -rf docs/_site docs/*/generated
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_site
 
 # JSON Schemas of claims files, scenarios and stored results.

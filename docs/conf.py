@@ -25,6 +25,7 @@ extensions = [
     "sphinx_design",
     "stored_results",
     "catalogue_page",
+    "notebook_page",
     "zoo_page",
     "command_help",
     "schema_tables",

@@ -99,7 +99,7 @@ COMMAND_MISTAKES: tuple[tuple[str, list[str], str], ...] = (
     ("audit-search", [*WORDS, "budget=1", "seed=1"], "delta or renyi_order must be given"),
     ("audit-plan", [*PLAN, "delta=2"], "delta must be in [0, 1), got 2.0"),
     ("audit-plan", [*PLAN, "delta=0", "law=gauss"], "law must be one of gaussian, laplace, ran"),
-    ("audit-check", [], "give claims files, or --witness with one file; see audit-check --help"),
+    ("audit-check", [], "give claims files, or verify with witness files; see audit-check --help"),
     ("audit-check", ["x.yaml", "--srch", "3"], "unrecognized arguments: --srch 3"),
     ("audit-check", ["x.yaml", "--format", "xml"], "--format: invalid choice: 'xml' (choose from"),
     ("audit-check", ["x.yaml", "--search", "x"], "argument --search: invalid int value: 'x'"),

@@ -151,8 +151,15 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
     return run.noise_multiplier * share
 
 
-def in_words(mechanism: NoisySGD | Composition) -> str:
+def in_words(mechanism: NoisySGD | Composition, sized: bool = True) -> str:
     """Return a one-line description: steps, batches, rate, noise multiplier and relation.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD or Composition
+        The mechanism.
+    sized : bool, default: True
+        Whether the dataset has a size; else it stands for any with these rates.
 
     Examples
     --------
@@ -165,8 +172,9 @@ def in_words(mechanism: NoisySGD | Composition) -> str:
     done = ", then ".join(_run_in_words(run) for run in runs[:_MOST_SHOWN])
     if len(runs) > _MOST_SHOWN:
         done += f", then {len(runs) - _MOST_SHOWN} more runs"
+    records = f"{mechanism.dataset_size} records" if sized else "any number of records"
     return (
-        f"{done} (noise over clip norm); {mechanism.dataset_size} records, "
+        f"{done} (noise over clip norm); {records}, "
         f"relation {mechanism.relation.value!r}, all iterates released"
     )
 

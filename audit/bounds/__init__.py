@@ -15,14 +15,7 @@ from audit.bounds import statements as _statements
 from audit.bounds.assumed_batches import BatchingGap, batching_gap
 from audit.bounds.assumptions import Assumption, NotApplicable
 from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import (
-    BestBound,
-    Catalogue,
-    Entry,
-    Row,
-    Status,
-    tightest,
-)
+from audit.bounds.registry import BestBound, Catalogue, Entry, Row, Status, tightest
 from audit.bounds.sources import Source
 from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 

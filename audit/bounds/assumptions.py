@@ -133,10 +133,10 @@ def _full_batches(m: NoisySGD) -> bool:
 
 
 def _batching(m: NoisySGD) -> str:
-    found = f"batching={m.batching.value!r}"
+    text = f"batching={m.batching.value!r}"
     if m.batch_size < m.dataset_size:
-        found += f" with batch_size={m.batch_size} of dataset_size={m.dataset_size}"
-    return found
+        text += f" with batch_size={m.batch_size} of dataset_size={m.dataset_size}"
+    return text
 
 
 # ------------------------------------------------------------------------------------- batches

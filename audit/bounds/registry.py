@@ -28,7 +28,7 @@ _TIE = 1e-9  # relative; closer values count as equal
 
 
 class Status(enum.Enum):
-    """What is known about a statement."""
+    """Status of a statement."""
 
     AS_PRINTED = "as printed"
     CORRECTED = "corrected"
@@ -39,7 +39,7 @@ class Status(enum.Enum):
 
     @property
     def sound(self) -> bool:
-        """Whether the statement is proven and has no known violation; `best` uses only these."""
+        """True if proven and without a known violation; `best` uses only these."""
         return self in (Status.AS_PRINTED, Status.CORRECTED, Status.OWN)
 
 
@@ -52,13 +52,13 @@ class Entry(ShortRepr):
     id : str
         Paper and number, such as ``"bsa24.theorem_4_3"``.
     source : Source
-        Where it is published.
+        Publication, and place in it.
     statement : str
         The statement in one line, with its formula.
     assumptions : tuple of Assumption
         Conditions on the mechanism, in the order in which failures are reported.
     status : Status
-        What is known about the statement.
+        Status of the statement.
     function : callable
         Maps a mechanism that meets the assumptions to a curve. Its keyword-only parameters are the
         options.
@@ -182,13 +182,8 @@ class Entry(ShortRepr):
             if name not in self.options:
                 allowed = ", ".join(self.options) if self.options else "none"
                 raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
-        refusal = mechanism.uncovered(self.covers)
-        if refusal is not None:
-            raise NotApplicable(f"{self.id} {refusal}")
-        for assumption in self.assumptions:
-            failure = assumption.failure(mechanism)
-            if failure is not None:
-                raise NotApplicable(f"{self.id} {failure}")
+        for failure in self.failures(mechanism):
+            raise NotApplicable(f"{self.id} {failure}")
         return self.function(mechanism, **options)
 
 
@@ -215,23 +210,6 @@ class BestBound(ShortRepr):
     curve: PrivacyCurve
     delta: float
     compared: Mapping[str, float]
-
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the curve of the bound, as `PrivacyCurve.plot` does.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-        **style : object
-            Options of ``Axes.plot``.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        return self.curve.plot(ax, **{"label": self.id, **style})
 
     def _repr_html_(self) -> str:
         ranked = sorted(self.compared.items(), key=lambda item: item[1])
@@ -344,22 +322,14 @@ class Catalogue:
         id : str
             Unique id.
         source : Source
-            Where it is published.
+            Publication, and place in it.
         statement : str
             The statement in one line, with its formula.
         assumes : tuple of Assumption
             Conditions on the mechanism, in the order in which failures are reported.
         status : Status
-            What is known about the statement.
-        slow : bool, default: False
-            As in `Entry`.
-        record_scope : RecordScope, default: RecordScope.ANY
-            As in `Entry`.
-        other_runs : tuple of str, optional
-            As in `Entry`.
-        runs_option : str, optional
-            As in `Entry`.
-        covers : tuple of Choice, optional
+            Status of the statement.
+        slow, record_scope, other_runs, runs_option, covers : optional
             As in `Entry`.
 
         Returns
@@ -443,8 +413,6 @@ class Catalogue:
             A key of ``CATALOGUE``.
         mechanism : NoisySGD
             Public parameters of the run.
-        **options : object
-            Free parameters of the bound; those not given are optimised.
         **options : object
             Free parameters of the bound; by default they are optimised.
 
@@ -580,8 +548,6 @@ class Catalogue:
         parameter : {"noise_std", "steps"}, default: "noise_std"
             Parameter to calibrate.
         **options : object
-            Free parameters of the bound; those not given are optimised.
-        **options : object
             Free parameters of the bound; by default they are optimised.
 
         Returns
@@ -612,21 +578,17 @@ class Catalogue:
         validate.open_unit(delta=delta)
         validate.one_of(("noise_std", "steps"), parameter=parameter)
 
-        def of_noise(value: float) -> float:
-            changed = replace(mechanism, noise_std=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
-
-        def of_steps(value: int) -> float:
-            changed = replace(mechanism, steps=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
+        def at(value: float) -> float:
+            changed: dict[str, Any] = {parameter: value}
+            return float(entry.evaluate(replace(mechanism, **changed), **options).epsilon(delta))
 
         if parameter == "noise_std":
-            return calibration.least_noise(of_noise, float(epsilon), float(mechanism.noise_std))
+            return calibration.least_noise(at, float(epsilon), float(mechanism.noise_std))
         if isinstance(mechanism.step_size, tuple):
             raise ValueError("step_size must be one number to calibrate steps, got a schedule")
         cycles = mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED)
         unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
-        return calibration.most_steps(of_steps, float(epsilon), unit)
+        return calibration.most_steps(at, float(epsilon), unit)
 
     def table(self, mechanism: NoisySGD, delta: float, *, slow: bool = False) -> tuple[Row, ...]:
         """Return the value of every statement for a mechanism, one row each.

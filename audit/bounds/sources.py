@@ -6,9 +6,11 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from audit.numerics.display import ShortRepr
+
 
 @dataclass(frozen=True)
-class Source:
+class Source(ShortRepr):
     """Citation that prints as text and as BibTeX.
 
     Parameters

@@ -120,8 +120,8 @@ def _entry(id: str, fields: Mapping[str, Any]) -> Entry:
 
 def _assumption(name: str, own: Mapping[str, Assumption], id: str) -> Assumption:
     constant = name.replace(" ", "_")
-    found = own.get(constant, getattr(common, constant.upper(), None))
-    if not isinstance(found, Assumption):
+    assumption = own.get(constant, getattr(common, constant.upper(), None))
+    if not isinstance(assumption, Assumption):
         known = "the name of an assumption, or a keyword of the function's decorator"
         raise validate.fail(f"assumption of {id}", known, name)
-    return found
+    return assumption

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from audit import validate
 from audit.curves import Order, PrivacyCurve
@@ -15,97 +15,62 @@ _LEAST_LOG = -50.0  # smallest logarithm of a tangent's slope
 _STEPS = (1e-3, 1e-2, 0.1)  # relative steps of slopes around the best tangent
 
 
-class Risk(Protocol):
-    """A number that falls as the noise of a training grows."""
-
-    @property
-    def text(self) -> str:
-        """Name of the number in a sentence."""
-
-    @property
-    def goal(self) -> float | None:
-        """Largest number allowed; None where it is asked for."""
-
-    def bracket(self, curve: DominatingCurve) -> Bracket:
-        """Return a bracket of the number for a pair."""
-
-    def upper(self, curve: PrivacyCurve) -> float:
-        """Return the number that a bound proves."""
-
-
 @dataclass(frozen=True)
-class EpsilonRisk:
-    """Epsilon at ``delta``, at most ``goal``."""
+class Risk:
+    """A number that falls as the noise of a training grows.
 
-    delta: float
-    goal: float | None = None
+    Attributes
+    ----------
+    text : str
+        Its name in a sentence.
+    goal : float
+        The largest number allowed.
+    bracket : callable
+        Bracket of the number for a dominating pair.
+    upper : callable
+        The number that a bound proves.
+    """
 
-    def __post_init__(self) -> None:
-        validate.open_unit(delta=self.delta)
-        if self.goal is not None:
-            validate.positive(epsilon=self.goal)
-
-    @property
-    def text(self) -> str:
-        """Name of the number in a sentence."""
-        return f"epsilon at delta {self.delta:g}"
-
-    def bracket(self, curve: DominatingCurve) -> Bracket:
-        """Return a bracket of epsilon."""
-        return curve.epsilon_bracket(self.delta)
-
-    def upper(self, curve: PrivacyCurve) -> float:
-        """Return the epsilon of a bound."""
-        return curve.epsilon(self.delta)
-
-
-@dataclass(frozen=True)
-class AdvantageRisk:
-    """Advantage of the best attack: its largest true minus false positive rate, delta(0)."""
-
+    text: str
     goal: float
-
-    text = "the advantage of an attack"
-
-    def __post_init__(self) -> None:
-        validate.open_unit(advantage=self.goal)
-
-    def bracket(self, curve: DominatingCurve) -> Bracket:
-        """Return a bracket of the total variation of the pair."""
-        return curve.delta_bracket(0.0)
-
-    def upper(self, curve: PrivacyCurve) -> float:
-        """Return the total variation of a bound."""
-        return curve.delta(0.0)
+    bracket: Callable[[DominatingCurve], Bracket]
+    upper: Callable[[PrivacyCurve], float]
 
 
-@dataclass(frozen=True)
-class PowerRisk:
-    """True positive rate of the best attack with false positive rate ``fpr``."""
+def epsilon_risk(delta: float, goal: float = math.inf) -> Risk:
+    """Return epsilon at ``delta``; without a goal where it is asked for."""
+    validate.open_unit(delta=delta)
+    return Risk(
+        f"epsilon at delta {delta:g}",
+        goal,
+        lambda curve: curve.epsilon_bracket(delta),
+        lambda curve: curve.epsilon(delta),
+    )
 
-    goal: float
-    fpr: float
 
-    def __post_init__(self) -> None:
-        validate.open_unit(tpr=self.goal, fpr=self.fpr)
-        if self.goal <= self.fpr:
-            raise validate.fail(
-                "tpr", f"above fpr ({self.fpr:g}), which guessing attains", self.goal
-            )
+def advantage_risk(goal: float) -> Risk:
+    """Return the advantage of the best attack: true minus false positive rate, delta(0)."""
+    validate.open_unit(advantage=goal)
+    return Risk(
+        "the advantage of an attack",
+        goal,
+        lambda curve: curve.delta_bracket(0.0),
+        lambda curve: curve.delta(0.0),
+    )
 
-    @property
-    def text(self) -> str:
-        """Name of the number in a sentence."""
-        return f"the true positive rate of an attack at false positive rate {self.fpr:g}"
 
-    def bracket(self, curve: DominatingCurve) -> Bracket:
-        """Return a bracket of the larger power of both orders."""
-        both = [_power(curve, self.fpr, order) for order in Order]
+def power_risk(goal: float, fpr: float) -> Risk:
+    """Return the true positive rate of the best attack with false positive rate ``fpr``."""
+    validate.open_unit(tpr=goal, fpr=fpr)
+    if goal <= fpr:
+        raise validate.fail("tpr", f"above fpr ({fpr:g}), which guessing attains", goal)
+
+    def bracket(curve: DominatingCurve) -> Bracket:
+        both = [_power(curve, fpr, order) for order in Order]
         return max(low for low, _ in both), max(high for _, high in both)
 
-    def upper(self, curve: PrivacyCurve) -> float:
-        """Return the power of a bound."""
-        return 1 - curve.beta(self.fpr)
+    text = f"the true positive rate of an attack at false positive rate {fpr:g}"
+    return Risk(text, goal, bracket, lambda curve: 1 - curve.beta(fpr))
 
 
 def _power(curve: DominatingCurve, fpr: float, order: Order) -> Bracket:

@@ -12,7 +12,7 @@ from audit import validate
 from audit.adapters.steps import step
 from audit.bounds import calibration
 from audit.bounds.registry import tightest
-from audit.bounds.training_risks import AdvantageRisk, EpsilonRisk, PowerRisk, Risk
+from audit.bounds.training_risks import Risk, advantage_risk, epsilon_risk, power_risk
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.numerics import display
@@ -164,7 +164,7 @@ def epsilon(
     ...                     relation=audit.Relation.ADD_REMOVE))
     1.840960 <= epsilon <= 1.840961 at delta 1e-05 (accounting.poisson)
     """
-    risk = EpsilonRisk(delta)
+    risk = epsilon_risk(delta)
     count = _steps(steps, epochs, sampling_rate)
     mechanism = _training(noise_multiplier, sampling_rate, count, relation, batching)
     low, high, statement = _ends(mechanism, risk)
@@ -233,7 +233,6 @@ def noise_multiplier(
     (0.9591, 0.9591)
     """
     risk = _goal(epsilon, delta, advantage, tpr, fpr)
-    assert risk.goal is not None
     count = _steps(steps, epochs, sampling_rate)
     unit = _training(1.0, sampling_rate, count, relation, batching)
 
@@ -257,11 +256,12 @@ def _goal(
     given = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
     given = {name: value for name, value in given.items() if value is not None}
     if epsilon is not None and delta is not None and len(given) == 2:
-        return EpsilonRisk(delta, epsilon)
+        validate.positive(epsilon=epsilon)
+        return epsilon_risk(delta, epsilon)
     if advantage is not None and len(given) == 1:
-        return AdvantageRisk(advantage)
+        return advantage_risk(advantage)
     if tpr is not None and fpr is not None and len(given) == 2:
-        return PowerRisk(tpr, fpr)
+        return power_risk(tpr, fpr)
     raise ValueError(
         "the goal must be epsilon and delta, or advantage, or tpr and fpr, "
         f"got {' and '.join(given) or 'nothing'}"

@@ -470,8 +470,10 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
 
 def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
     quantity, order = finding.number.quantity, finding.order
-    exact = finding.evidence is Evidence.EXACT
-    at = finding.known.witness_at(quantity, order) if exact else quantity.witness_at(None, order)
+    law = finding.known.law() if finding.evidence is Evidence.EXACT else None
+    at = quantity.witness_at(None, order)
+    if law is not None:
+        at = finding.known.witness_at(quantity, order)
     try:
         witness = witness_of(
             claim,
@@ -481,6 +483,7 @@ def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
             order=finding.order,
             bracket=(finding.low, finding.high),
             evidence=finding.evidence,
+            law=law,
         )
     except ValueError as error:
         return None, f" (no witness: {error})"

@@ -55,7 +55,9 @@ class Judgement(ShortRepr):
     numbers : tuple of ClaimedNumber
         All numbers of the claim; empty if nothing is claimed.
     witness : Witness or None
-        For a refutation, everything that is needed to recompute it.
+        For a refutation, everything that is needed to verify it.
+    verification : str
+        For a refutation, the answer of ``audit-verify``; empty if it was not asked.
     message : str
         One line that explains the verdict.
     seconds : float
@@ -75,6 +77,7 @@ class Judgement(ShortRepr):
     error: float = 0.0
     numbers: tuple[ClaimedNumber, ...] = ()
     witness: Witness | None = None
+    verification: str = ""
     message: str = ""
     seconds: float = 0.0
 

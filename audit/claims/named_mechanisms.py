@@ -124,9 +124,7 @@ class HistoryMechanism:
     @property
     def given(self) -> str:
         """The parameters that the user gave in addition."""
-        if self.dataset_size is None:
-            return _given(self.clip_norm, "any number of records with this rate")
-        return _given(self.clip_norm)
+        return _given(self.clip_norm, sized=self.dataset_size is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -159,9 +157,10 @@ class TrainingMechanism:
         return "given beside them: the relation; assumed: a public number of records"
 
 
-def _given(clip_norm: float, records: str = "the records") -> str:
+def _given(clip_norm: float, *, sized: bool = True) -> str:
+    records = "the records, " if sized else ""
     return (
-        f"given beside it: {records}, the relation and the clip norm {clip_norm:g}; "
+        f"given beside it: {records}the relation and the clip norm {clip_norm:g}; "
         "assumed: a public divisor"
     )
 
@@ -222,7 +221,8 @@ class Resolver:
             found = written.read(budget, workers)
         except (UserCodeError, ValueError) as error:
             return Resolved(None, unread=" ".join(str(error).split()))
-        return Resolved(found, f"{written.source}: {in_words(found)}; {written.given}")
+        sized = not (isinstance(written, HistoryMechanism) and written.dataset_size is None)
+        return Resolved(found, f"{written.source}: {in_words(found, sized)}; {written.given}")
 
 
 def read_named(

@@ -22,12 +22,13 @@ Density = Callable[[Array], Array]
 
 _POINTS = 20_001  # at which the loss of one draw is evaluated
 _TAIL = 39.0  # standard deviations around the means of normals
-_WINDOW = 14.0  # standard deviations of a line without walls, within which a chain is followed
+_DEPTH, _DEEPEST = -80.0, -680.0  # log density, where a line without walls may end
 _BISECTIONS = 60
 _MOST_CELLS, _FEWEST_CELLS = 4000, 64
-_SUM_REACH = 13.0  # standard deviations of a sum of scores
+_SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
+_MOST_SCORES = 3000
 
 
 @dataclass(frozen=True, eq=False)
@@ -55,7 +56,7 @@ class _Line:
 
 def partition_of(
     plain: Plain,
-    laws: tuple[Any, Any] | None,
+    law: Any,
     *,
     quantity: str,
     at: float,
@@ -69,8 +70,8 @@ def partition_of(
     ----------
     plain
         The pair as plain numbers.
-    laws
-        The computed laws of a process, with ``log_density``; None for explicit pairs.
+    law
+        The exact curve of a process, which holds its two laws as ``first`` and ``second``.
     quantity, at, claimed
         The name of the quantity, its place and its claimed value.
     certified
@@ -97,7 +98,7 @@ def partition_of(
     if plain["kind"] == "finite":
         return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
     partition: dict[str, Any] = {}
-    found = _line_of(plain, laws, partition)
+    found = _line_of(plain, law, partition)
     if found is None:
         if times == 1 or alone:
             return {"cuts": _coordinate_cuts(plain)}
@@ -111,6 +112,10 @@ def partition_of(
     else:
         level = _level(line, quantity, at, claimed / times, certified / times)
         cuts = _crossings(line, np.array([level]))
+        if quantity == "1 - beta":  # atoms shift the level: the event may end at another cut
+            cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
+    if plain["kind"] == "process":
+        partition |= _window(line, cuts, plain)
     return {"cuts": _listed(cuts), **partition}
 
 
@@ -118,7 +123,7 @@ def partition_of(
 
 
 def _line_of(
-    plain: Plain, laws: tuple[Any, Any] | None, partition: dict[str, Any]
+    plain: Plain, law: Any, partition: dict[str, Any]
 ) -> tuple[Density, Density, Array] | None:
     """Return both log densities and points that cover them; None if they are not on a line.
 
@@ -144,27 +149,27 @@ def _line_of(
         return (lambda x: slope * x - up), (lambda x: -slope * x - down), points
     if kind == "normalvectors":
         return _of_vectors(plain, partition)
-    assert laws is not None
-    first, second = laws
+    first, second = law.first, law.second
     if hasattr(first, "mean"):  # normal laws in closed form
-        return _of_normals(*(np.array([[1.0, law.mean, law.std]]) for law in laws))
+        return _of_normals(*(np.array([[1.0, one.mean, one.std]]) for one in (first, second)))
     edges: Array = first.panels.edges
-    walls: list[float | None] = [plain["first"]["lower"], plain["first"]["upper"]]
-    if None in walls:
-        partition["window"] = _window(first, second, walls)
-        kept = zip(walls, partition["window"], strict=True)
-        edges = np.array([window if wall is None else wall for wall, window in kept], dtype=float)
     points = np.linspace(edges[0], edges[-1], _POINTS)
     return first.log_density, second.log_density, points
 
 
-def _window(first: Any, second: Any, ends: list[float | None]) -> list[float | None]:
-    """Return ends of a line without walls: beyond, both laws have less than about 1e-40."""
-    edges = first.panels.edges
-    points = np.linspace(edges[0], edges[-1], _POINTS)
-    seen = np.maximum(first.log_density(points), second.log_density(points)) > -92.0
-    low, high = points[seen][0], points[seen][-1]
-    return [None if end is not None else float(x) for end, x in zip(ends, (low, high), strict=True)]
+def _window(line: _Line, cuts: Array, plain: Plain) -> dict[str, list[float | None]]:
+    """Return the window of a chain without walls: beyond, both laws have far less than at a cut."""
+    walls = [plain["first"]["lower"], plain["first"]["upper"]]
+    if None not in walls:
+        return {}
+    least = np.minimum(line.log_p(cuts), line.log_q(cuts))
+    depth = max(float(np.min(least, initial=_DEPTH)) + _DEPTH / 2, _DEEPEST)
+    seen = np.maximum(line.log_p(line.points), line.log_q(line.points)) > depth
+    ends = line.points[seen][0], line.points[seen][-1]
+    window = [
+        None if wall is not None else float(end) for wall, end in zip(walls, ends, strict=True)
+    ]
+    return {"window": window}
 
 
 def _normals(law: Plain) -> Array:
@@ -228,8 +233,9 @@ def _level(line: _Line, quantity: str, at: float, claimed: float, certified: flo
     if quantity == "epsilon":
         if at > 0:
             return claimed
+        # just above the claimed number: an event that is as likely as possible
         largest = min(float(np.max(line.loss(line.points))), certified)
-        return (claimed + largest) / 2
+        return min(claimed + 1e-3 * max(1.0, claimed), (claimed + largest) / 2)
     if quantity == "mu":
         return at
     losses, masses = line.loss(line.points), line.shares(1.0)
@@ -325,8 +331,10 @@ def _scoring(
     weights = np.exp(tilted - logsumexp(tilted))
     mean = float(weights @ losses)
     spread = math.sqrt(float(weights @ (losses - mean) ** 2))
+    # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
     unit = spread * min(max(math.sqrt(gap), 0.01), 0.25)
     rank = np.argsort(losses)
+    unit = max(unit, float(np.ptp(losses[weights > _RARE])) / _MOST_SCORES, 1e-300)
     rare = _RARE / times
     heaviest = np.maximum(weights, masses / masses.sum())[rank]
     low = float(losses[rank][min(int(np.searchsorted(np.cumsum(heaviest), rare)), rank.size - 1)])

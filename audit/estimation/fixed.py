@@ -14,6 +14,7 @@ from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
 from audit.estimation.thresholds import Certified, Question, Spent
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -113,7 +114,7 @@ class FixedThresholds:
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(ShortRepr):
     """Counts of the scores of both laws that reach thresholds fixed in advance.
 
     Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``). The

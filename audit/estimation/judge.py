@@ -38,6 +38,8 @@ from audit.estimation.result import Audit
 from audit.estimation.samples import audit_samples
 from audit.estimation.score_source import ScoreSource, sample
 from audit.estimation.verdicts import UserClaim, Verdict
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -118,7 +120,7 @@ class JudgedClaim:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedScores:
+class JudgedScores(ShortRepr):
     """The verdicts on claims, in their order, and the audit that they rest on.
 
     Attributes
@@ -141,6 +143,17 @@ class JudgedScores:
     x_prime: Array
     columns: CombinedColumns | None
     uninformative: str
+
+    def _repr_html_(self) -> str:
+        marks = [
+            Marks(
+                "claim" if one.claim.delta is None else f"epsilon at delta {one.claim.delta:g}",
+                one.certified,
+                upper=one.claim.value,
+            )
+            for one in self.claims
+        ]
+        return display.sandwich(", ".join(one.verdict.value for one in self.claims), marks)
 
     def __iter__(self) -> Iterator[JudgedClaim]:
         return iter(self.claims)

@@ -19,6 +19,7 @@ from audit.estimation.one_run import (
 )
 from audit.estimation.pilot_split import SmoothTail
 from audit.estimation.rate_limits import upper_limit
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -176,7 +177,7 @@ class CountedGuesses:
 
 
 @dataclass(frozen=True)
-class OneRunAudit:
+class OneRunAudit(ShortRepr):
     """Lower bounds on privacy loss from one run, valid simultaneously.
 
     With probability at least ``confidence`` over coins, mechanism and pilot split, every number

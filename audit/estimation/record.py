@@ -13,6 +13,7 @@ from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.simultaneous_band import SimultaneousBand
 from audit.estimation.thresholds import Spent
+from audit.numerics.display import ShortRepr
 
 AnyThresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 
@@ -82,7 +83,7 @@ class TradeoffUpper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRecord:
+class AuditRecord(ShortRepr):
     """An `Audit` without its confidence regions, which `audit.codec` writes and reads.
 
     Attributes

@@ -87,7 +87,7 @@ class Composition(ShortRepr):
 
     @property
     def release(self) -> Release:
-        """What is released: all iterates."""
+        """Output that the adversary sees: all iterates."""
         return Release.ALL_ITERATES
 
     def uncovered(self, also: Collection[Choice] = ()) -> str:

@@ -82,7 +82,7 @@ class NoisySGD(ShortRepr):
     relation : Relation, default: Relation.REPLACE_ONE
         Which datasets are neighbours.
     release : Release, default: Release.LAST_ITERATE
-        What the adversary sees.
+        Output that the adversary sees.
     holder : tuple of (float, float), optional
         ``(constant, order)`` of gradients that are Hoelder continuous on the whole space (Chien and
         Li 2025). None: not assumed.
@@ -90,7 +90,7 @@ class NoisySGD(ShortRepr):
         Norm to which each record's gradient is clipped. Clipped gradients need not be gradients of
         any convex loss. None: no clipping.
     divisor : Divisor, default: Divisor.NOMINAL
-        What the noisy sum of a batch's gradients is divided by.
+        Divisor of the noisy sum of a batch's gradients.
     max_batch_size : int, optional
         Size to which the batches of ``Batching.TRUNCATED_POISSON`` are truncated; None for other
         batches.

@@ -19,9 +19,10 @@ _HIDDEN = "..."
 
 
 class ShortRepr:
-    """Base of dataclasses whose repr leaves out defaults, arrays, functions and long collections.
+    """Base of dataclasses whose repr leaves out defaults, functions and long collections.
 
-    What is left out is written ``...``. A class that defines its own repr keeps it.
+    What is left out is written ``...``; an array is written as its type and shape. A class that
+    defines its own repr keeps it.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -60,6 +61,8 @@ def _short(value: object) -> str:
     if isinstance(value, ShortRepr):
         text = repr(value)
         return text if len(text) <= _MOST_NESTED else f"{type(value).__name__}({_HIDDEN})"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"<{value.dtype} {value.shape}>"
     if isinstance(value, tuple | list) and len(value) <= _MOST_ITEMS:
         items = [_short(item) for item in value]
         if _HIDDEN not in items:

@@ -1,4 +1,4 @@
-"""How numbers are written: never more digits than are certain, bounds rounded to the safe side."""
+"""Number formatting: certain digits only, bounds rounded outward."""
 
 from __future__ import annotations
 

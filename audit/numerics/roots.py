@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _UNIT = 2.0**-52
 _RTOL = 4 * _UNIT  # the least that SciPy accepts, and its default

@@ -1,4 +1,4 @@
-"""Where the ratio of two interpolated functions turns between the nodes of its panels.
+"""Turning points of the ratio of two interpolated functions between the nodes of its panels.
 
 On a panel the functions are e^(a x) P(x) and e^(b x) Q(x) with polynomials P and Q. The derivative
 of the logarithm of their ratio is N / (P Q) with the polynomial N = P' Q - P Q' + (a - b) P Q, so
@@ -16,10 +16,9 @@ import numpy as np
 from numpy.polynomial import chebyshev
 from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array
 from audit.numerics.panels import LogInterpolants, gauss_legendre, interpolate
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 _FLAT = 1e-13  # a logarithm of a ratio that varies less is as good as constant

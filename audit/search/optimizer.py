@@ -6,7 +6,6 @@ import contextlib
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,23 +63,6 @@ class Found(ShortRepr):
     evaluations: int
     seconds: float
     seed: int
-
-    def plot(self, ax: Any = None, **style: Any) -> Any:
-        """Draw the law of the pair, as `PrivacyCurve.plot` does.
-
-        Parameters
-        ----------
-        ax : matplotlib.axes.Axes, optional
-            Axes to draw on.
-        **style : object
-            Options of ``Axes.plot``.
-
-        Returns
-        -------
-        matplotlib.axes.Axes
-            The axes.
-        """
-        return self.law.plot(ax, **{"label": type(self.construction).__name__, **style})
 
     def _repr_html_(self) -> str:
         marks = [self._marks(delta) for delta in display.FEW_DELTAS]

@@ -23,7 +23,7 @@ from concurrent.futures import (
     ThreadPoolExecutor,
     wait,
 )
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Protocol, TypeVar
 
@@ -103,6 +103,9 @@ class Answer(NamedTuple):
     software: dict[str, str]
 
 
+Done = Callable[[Answer], object]
+
+
 def answer(work: Work, blocks: range) -> Answer:
     """Run a range of blocks."""
     begun = time.perf_counter()
@@ -117,7 +120,7 @@ class Pool(Protocol):
     def workers(self) -> int:
         """Number of blocks that run at the same time."""
 
-    def run(self, work: Work, tasks: Iterable[range], done: Callable[[Answer], object]) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         """Call ``done`` in the calling thread with the answer to each task, in any order.
 
         Few tasks are under way at a time, so their number costs no memory.
@@ -167,8 +170,10 @@ def pool(where: Parallel) -> AbstractContextManager[Pool]:
     ...     workers.workers
     2
     """
-    openers = {Kind.THREADS: _threads, Kind.LOKY: _loky, Kind.DASK: _dask, Kind.RAY: _ray}
-    return openers[where.kind](where)
+    if where.kind in (Kind.DASK, Kind.RAY):
+        return {Kind.DASK: _dask, Kind.RAY: _ray}[where.kind](str(where.address))
+    workers = where.workers or available_threads()
+    return nullcontext(_Threads(workers) if where.kind is Kind.THREADS else _Processes(workers))
 
 
 def run_in_threads(
@@ -243,7 +248,7 @@ def _ended(
 class _Threads:
     workers: int
 
-    def run(self, work: Work, tasks: Iterable[range], done: Callable[[Answer], object]) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         run_in_threads(
             tasks,
             lambda blocks: answer(work, blocks),
@@ -252,16 +257,11 @@ class _Threads:
         )
 
 
-@contextlib.contextmanager
-def _threads(where: Parallel) -> Iterator[Pool]:
-    yield _Threads(where.workers or available_threads())
-
-
 @dataclass(frozen=True)
 class _Processes:
     workers: int
 
-    def run(self, work: Work, tasks: Iterable[range], done: Callable[[Answer], object]) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         from joblib.externals.loky import get_reusable_executor
 
         waiting, losses = iter(tasks), Counter[range]()
@@ -280,7 +280,7 @@ class _Processes:
             waiting = itertools.chain(lost, waiting)
 
     def _until_a_loss(
-        self, executor: Any, work: Work, tasks: Iterator[range], done: Callable[[Answer], object]
+        self, executor: Any, work: Work, tasks: Iterator[range], done: Done
     ) -> list[range]:
         """Return the tasks that were under way when a process was lost; none if all have ended."""
         lost: list[range] = []
@@ -304,11 +304,6 @@ class _Processes:
         return lost
 
 
-@contextlib.contextmanager
-def _loky(where: Parallel) -> Iterator[Pool]:
-    yield _Processes(where.workers or available_threads())
-
-
 @dataclass(frozen=True)
 class _Cluster:
     """A running cluster, which tries a task again by itself if its worker is lost."""
@@ -322,7 +317,7 @@ class _Cluster:
     def workers(self) -> int:
         return max(1, self.cores())
 
-    def run(self, work: Work, tasks: Iterable[range], done: Callable[[Answer], object]) -> None:
+    def run(self, work: Work, tasks: Iterable[range], done: Done) -> None:
         def submit(blocks: range) -> Future[Answer]:
             return self.submit(work, blocks)
 
@@ -349,8 +344,7 @@ class _Cluster:
 
 
 @contextlib.contextmanager
-def _dask(where: Parallel) -> Iterator[Pool]:
-    address = str(where.address)
+def _dask(address: str) -> Iterator[Pool]:
     distributed = _import_optional("distributed", extra="dask")
     _check_listening("Dask", address)
     try:
@@ -392,8 +386,7 @@ def _check_scheduler(distributed: Any, address: str) -> None:
 
 
 @contextlib.contextmanager
-def _ray(where: Parallel) -> Iterator[Pool]:
-    address = str(where.address)
+def _ray(address: str) -> Iterator[Pool]:
     ray = _import_optional("ray", extra="ray")
     _check_listening("Ray", address)
     try:

@@ -6,7 +6,7 @@ import contextlib
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ def run_job(
     folder: str | Path | None = None,
     progress: Progress | None = None,
     record_every: float = 1.0,
-) -> NDArray[Any]:
+) -> tuple[NDArray[Any], ...]:
     """Run all blocks of a job and return what it draws.
 
     The result is the same bits for every backend, number of workers and order of work, even if a
@@ -59,9 +59,9 @@ def run_job(
 
     Returns
     -------
-    ndarray
-        Counts of each process, shape ``(2, thresholds)``, or iterates or scores of each process,
-        shape ``(2, trials)`` or ``(2, trials, d)``.
+    tuple of ndarray
+        For each process its counts, shape ``(thresholds,)``, or its iterates or scores, shape
+        ``(trials,)`` or ``(trials, d)``.
 
     Raises
     ------
@@ -77,14 +77,13 @@ def run_job(
 
     Examples
     --------
-    >>> audit.simulation.run_job(  # doctest: +SKIP
+    >>> first, second = audit.simulation.run_job(  # doctest: +SKIP
     ...     audit.simulation.walk_counts(pair, thresholds=(0.0, 1.0), trials=10_000, seed=7)
-    ... ).shape
-    (2, 2)
+    ... )
     """
     validate.instance(Samples, job=job)
     validate.nonnegative(record_every=record_every)
-    results: Results = Sums(job) if job.draw.adds_up else Kept(job)
+    results = Sums(job) if job.draw.adds_up else Kept(job)
     with contextlib.ExitStack() as stack:
         record = None
         if folder is not None:
@@ -95,28 +94,7 @@ def run_job(
     done = block_count(results.finished)
     if done != len(job):
         raise RuntimeError(f"{done} of {len(job)} blocks came back")
-    return results.array
-
-
-class Results(Protocol):
-    """The finished blocks of a job and their results."""
-
-    @property
-    def array(self) -> NDArray[Any]:
-        """The results, of the shape of the job."""
-
-    @property
-    def finished(self) -> Ranges:
-        """The blocks in them."""
-
-    def add(self, blocks: range, found: NDArray[Any]) -> None:
-        """Take in what `Samples.run` returned for blocks that are not there yet."""
-
-    def rows(self, blocks: Iterable[range]) -> Mapping[int, NDArray[Any]]:
-        """Return what a journal keeps of some blocks."""
-
-    def load(self, number: int, row: NDArray[Any]) -> None:
-        """Take in what a journal kept."""
+    return tuple(results.arrays)
 
 
 class Kept:
@@ -126,7 +104,7 @@ class Kept:
         self._job = job
         self.finished: Ranges = ()
         try:
-            self.array = np.empty(job.shape)
+            self.arrays = [np.empty(job.shape) for _ in job.program.streams]
         except (MemoryError, ValueError) as error:
             raise validate.fail(
                 "trials", "so few that their samples fit into memory", job.trials
@@ -155,15 +133,15 @@ class Kept:
 
     def _place(self, number: int) -> NDArray[Any]:
         side, block = self._job.place(number)
-        place: NDArray[Any] = self.array[side, block.start : block.stop]
-        return place
+        return self.arrays[side][block.start : block.stop]
 
 
 class Sums:
     """Sums over the finished blocks. A journal has one row: which blocks, and their sums."""
 
     def __init__(self, job: Samples) -> None:
-        self._state: tuple[Ranges, NDArray[Any]] = (), np.zeros(job.shape, dtype=np.int64)
+        self._shape = (len(job.program.streams), *job.shape)
+        self._state: tuple[Ranges, NDArray[Any]] = (), np.zeros(self._shape, dtype=np.int64)
 
     @property
     def finished(self) -> Ranges:
@@ -171,14 +149,14 @@ class Sums:
         return self._state[0]
 
     @property
-    def array(self) -> NDArray[Any]:
-        """The sums."""
-        return self._state[1]
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """The sums of each process."""
+        return tuple(self._state[1])
 
     def add(self, blocks: range, found: NDArray[Any]) -> None:
         """Take in finished blocks."""
         # one assignment: an interrupt finds the blocks and their counts together, or neither
-        self._state = union(self.finished, blocks), self.array + found
+        self._state = union(self.finished, blocks), self._state[1] + found
 
     def rows(self, blocks: Iterable[range]) -> Mapping[int, NDArray[Any]]:
         """Return all in one row: the number of ranges, their ends, the sums."""
@@ -190,7 +168,7 @@ class Sums:
         """Take in that row."""
         ends, sums = np.split(row[1:], [2 * row[0]])
         finished = tuple(range(*each) for each in ends.reshape(-1, 2).tolist())
-        self._state = finished, sums.reshape(self.array.shape)
+        self._state = finished, sums.reshape(self._shape)
 
 
 class Record:
@@ -201,7 +179,7 @@ class Record:
     blocks finish. What finished after the last write is lost by a kill, and drawn again.
     """
 
-    def __init__(self, folder: Path, job: Samples, results: Results, seconds: float) -> None:
+    def __init__(self, folder: Path, job: Samples, results: Kept | Sums, seconds: float) -> None:
         self._folder, self._job, self._results, self._seconds = folder, job, results, seconds
         self._journal: Journal | None = None
         self._waiting: list[range] = []
@@ -261,7 +239,7 @@ class Record:
 
 def _run(
     job: Samples,
-    results: Results,
+    results: Kept | Sums,
     record: Record | None,
     backend: Parallel | Pool,
     progress: Progress | None,

@@ -43,13 +43,7 @@ class Program(Protocol):
 
     @property
     def description(self) -> Mapping[str, object]:
-        """Plain data that fix every trial but for its seed; asked for where results are recorded.
-
-        Raises
-        ------
-        ValueError
-            If there can be none.
-        """
+        """Plain data that fix every trial but for its seed, or `ValueError` if there are none."""
 
     def values(self, side: int, block: Block, seed: int) -> Floats:
         """Return the final iterates of a block of process ``side``, shape (trials, *point)."""
@@ -71,32 +65,19 @@ class Draw(Protocol):
 
 @dataclass(frozen=True)
 class Iterates:
-    """The iterates themselves."""
+    """The iterates themselves, or a finite number for each if there is a score."""
 
+    score: Score | None = None
     adds_up: ClassVar[bool] = False
 
     def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of an iterate."""
-        return point
+        """Return the shape of an iterate, or of its score."""
+        return point if self.score is None else ()
 
     def __call__(self, values: Floats) -> Floats:
-        """Return the iterates."""
-        return values
-
-
-@dataclass(frozen=True)
-class Scores:
-    """A finite number for each iterate."""
-
-    score: Score
-    adds_up: ClassVar[bool] = False
-
-    def shape(self, point: tuple[int, ...]) -> tuple[int, ...]:
-        """Return the shape of a number."""
-        return ()
-
-    def __call__(self, values: Floats) -> Floats:
-        """Return the scores."""
+        """Return the iterates, or their scores."""
+        if self.score is None:
+            return values
         found = np.asarray(self.score(values), dtype=np.float64)
         if found.shape != (len(values),):
             raise ValueError(
@@ -145,8 +126,8 @@ class CountsAbove:
         from audit.simulation import kernels  # imports Numba, so not before it is needed
 
         found = np.zeros(np.size(self.thresholds), dtype=np.int64)
-        scored = values if self.score is None else Scores(self.score)(values)
-        kernels.count_reached(scored, np.array(self.thresholds), found)
+        scores = Iterates(self.score)(values)
+        kernels.count_reached(scores, np.array(self.thresholds), found)
         return found
 
 
@@ -197,9 +178,9 @@ class Samples:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Shape of the result: processes first, then trials unless results are added up."""
+        """Shape of the result of a process: trials first, unless results are added up."""
         trials = () if self.draw.adds_up else (self.trials,)
-        return (len(self.program.streams), *trials, *self.draw.shape(self.program.point))
+        return (*trials, *self.draw.shape(self.program.point))
 
     def __len__(self) -> int:
         """Return the number of blocks."""
@@ -260,7 +241,8 @@ class Samples:
             The sums of each process, or the results one after the other.
         """
         results = []
-        total = np.zeros(self.shape, dtype=np.int64) if self.draw.adds_up else None
+        shape = (len(self.program.streams), *self.shape)
+        total = np.zeros(shape, dtype=np.int64) if self.draw.adds_up else None
         for number in blocks:
             side, block = self.place(number)
             result = self.draw(self.program.values(side, block, self.seed))

@@ -281,14 +281,14 @@ def _made() -> Iterator[tuple[tuple[str, Batching], NoisySGD]]:
 
 
 def _witness(row: Row | None, files: str) -> str:
-    """Return a link to the witness of a claim, and what its recomputation found."""
+    """Return a link to the witness of a claim, and what the verifier found."""
     if row is None:
         return ""
     name = html.escape(row["claim"])
     return (
         f'<p class="witness"><a href="{files}/{name}.witness.json" download>Witness</a>: '
-        f"{html.escape(row['quantity'])}; claimed {row['claimed']}, by quadrature "
-        f"{row['quadrature']}, by draws {row['draws']}; {row['conclusion']}.</p>"
+        f"{html.escape(row['quantity'])}; claimed {row['claimed']}; "
+        f"{html.escape(row['verification'])}.</p>"
     )
 
 
@@ -325,7 +325,7 @@ def _panel_block(id: str, judged: Row, panel: _Panel) -> str:
     if witness in panel.witnesses:
         link = (
             f' <a href="{panel.place}/{html.escape(witness)}" download>Witness</a>, '
-            f"{html.escape(judged['recomputed'])}."
+            f"{html.escape(judged['verification'])}."
         )
     return (
         f'<p class="panel">On the panel: <strong>{judged["verdict"]}</strong>; {counts}, of which '

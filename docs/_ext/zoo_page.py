@@ -64,8 +64,8 @@ def block(name: str, case: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> str:
     evidence = row["evidence"]
-    if row["recomputed"]:
-        evidence += f", {row['recomputed']}"
+    if row["verification"]:
+        evidence += f", {row['verification']}"
     texts = (
         row["version"],
         row["claim"],

@@ -29,7 +29,7 @@ from audit.dominating.random_allocation import random_allocation
 from audit.isolation import search_in
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenarios_folder
-from papers.bsa24_thresholds import threshold_5_4
+from papers.bsa24_statements import threshold_5_4
 
 _AT22 = (
     "Altschuler, Talwar (2022), Privacy of Noisy Stochastic Gradient Descent: More Iterations "
@@ -117,6 +117,7 @@ def _of_pair(
         order=order,
         bracket=bracket,
         evidence=Evidence.EXACT,
+        law=exact.curve(pair) if isinstance(pair, Construction) else None,
     )
     return dataclasses.replace(one, witness=witness)
 

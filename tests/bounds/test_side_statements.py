@@ -11,10 +11,15 @@ from scipy.stats import norm
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds.accounting import sampled_gaussian_renyi
 from audit.bounds.at22.small_batches import largest_order
-from audit.bounds.bsa24.shifted_interpolation import lemma_3_1, lemma_3_2
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
-from papers.bsa24_thresholds import threshold_4_3, threshold_4_5, threshold_4_6
+from papers.bsa24_statements import (
+    lemma_3_1,
+    lemma_3_2,
+    threshold_4_3,
+    threshold_4_5,
+    threshold_4_6,
+)
 from papers.fmtt18_statements import TABLE_1, appendix_b_noise
 from papers.side_statements import (
     SMALL_BATCH,

@@ -13,7 +13,7 @@ import audit
 from audit import Batching, NoisySGD, Relation, Release
 from audit.adapters.steps import any_dataset_size
 from audit.bounds.calibration import needed_noise
-from audit.bounds.training_risks import EpsilonRisk, PowerRisk
+from audit.bounds.training_risks import epsilon_risk, power_risk
 from audit.bounds.trainings import _STATEMENTS
 from audit.curves import GaussianCurve
 from audit.dominating import dominating_curve
@@ -127,7 +127,7 @@ def test_goals_of_attacks_in_closed_form() -> None:
 @pytest.mark.parametrize("mu", [0.05, 1.0, 4.0])
 @pytest.mark.parametrize("fpr", [1e-6, 0.01, 0.2])
 def test_power_is_enclosed(mu: float, fpr: float) -> None:
-    low, high = PowerRisk(1 - 1e-12, fpr).bracket(GaussianDominatingCurve(mu))
+    low, high = power_risk(1 - 1e-12, fpr).bracket(GaussianDominatingCurve(mu))
     truth = norm.sf(norm.isf(fpr) - mu)
     assert low <= truth * (1 + 1e-9)
     assert high >= truth * (1 - 1e-9)
@@ -173,7 +173,7 @@ def test_print() -> None:
     )
     goal = audit.noise_multiplier(tpr=0.3, fpr=0.01, **FULL).goal
     assert goal == "the true positive rate of an attack at false positive rate 0.01 <= 0.3"
-    assert EpsilonRisk(0.1).text == "epsilon at delta 0.1"
+    assert epsilon_risk(0.1).text == "epsilon at delta 0.1"
 
 
 @pytest.mark.parametrize(
@@ -211,6 +211,8 @@ def test_refusals_of_epsilon(changes: dict[str, object], message: str) -> None:
         ({"epsilon": 1.0}, "or tpr and fpr, got epsilon"),
         ({"advantage": 0.1, "delta": 0.1}, "got delta and advantage"),
         ({"epsilon": -1.0, "delta": 0.1}, "epsilon must be a positive finite number, got -1.0"),
+        ({"epsilon": math.nan, "delta": 0.1}, "epsilon must be a positive finite number, got nan"),
+        ({"advantage": math.nan}, "advantage must be in (0, 1), got nan"),
         ({"advantage": 1.0}, "advantage must be in (0, 1), got 1.0"),
         ({"tpr": 0.1, "fpr": 0.2}, "tpr must be above fpr (0.2), which guessing attains, got 0.1"),
     ],

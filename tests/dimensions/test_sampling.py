@@ -79,7 +79,7 @@ def test_a_job_counts_the_scores() -> None:
     along = scores(made, DIRECTION, trials=9000, seed=4)
     expected = [[np.sum(s >= t) for t in thresholds] for s in along]
     assert np.array_equal(total, expected)
-    assert total.dtype == np.int64
+    assert total[0].dtype == np.int64
     works = [job.work(range(k, k + 1)) for k in range(6)]
     assert works == [4096 * 3] * 4 + [808 * 3] * 2
     summary = audit.estimation.Summary(

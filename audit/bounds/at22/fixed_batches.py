@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 
+import numpy as np
+
 from audit import validate
 from audit.bounds.accounting.iteration import cycle_cost, record_place
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
+from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 
 @bound("at22.b_1")
@@ -42,10 +46,7 @@ def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
 
     The proof of Theorem 35 of Feldman et al. (2018) with a_t spread evenly from visit to visit.
 
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the batch of the last step.
+    index: Record, counted from 1. Default: the worst, in the batch of the last step.
     """
     record_place(mechanism, index)  # the range of the index
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
@@ -60,12 +61,8 @@ def theorem_5_6(
     The smallest over T~ = k l <= T, or the bound of (5.4) if that is smaller. The best k is next to
     (D + s)/s, s = eta S/b.
 
-    Parameters
-    ----------
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the last batch.
-    length : int, optional
-        Length T~, a multiple of n/b. Default: the best.
+    index: Record, counted from 1. Default: the worst, in the last batch.
+    length: Length T~, a multiple of n/b. Default: the best.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)
@@ -93,3 +90,20 @@ def theorem_5_6(
     if length is None:
         costs.append((mechanism.epochs - 1) * shift**2 / period + shift**2 / rest)
     return RenyiCurve.linear(min(costs) / (2 * mechanism.step_std**2))
+
+
+@bound("at22.conversion")
+def conversion(mechanism: NoisySGD) -> PrivacyCurve:
+    """Lemma 2.5 at the best order; never below ``at22.b_1``, which converts the same tightly."""
+    rho = float(b_1(mechanism).renyi(2.0)) / 2
+    if rho == 0:
+        return TailCurve.gaussian(0.0, rho=0.0)
+
+    def epsilon_at(delta: Array) -> Array:
+        return np.asarray(rho + 2 * np.sqrt(-rho * np.log(delta)))
+
+    def delta_at(epsilon: Array) -> Array:
+        over = np.minimum(np.maximum(epsilon - rho, 0.0) / (2 * math.sqrt(rho)), 1e100)
+        return np.asarray(np.exp(-np.square(over)))
+
+    return TailCurve(epsilon_at, delta_at, rho=rho)

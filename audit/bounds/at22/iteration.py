@@ -8,18 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-from numpy.typing import NDArray
-
-from audit.bounds.accounting.iteration import (
-    diameter_amplification,
-    original_amplification,
-)
+from audit.bounds.accounting.iteration import diameter_amplification, original_amplification
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
 
 
 @bound("at22.proposition_2_17")
@@ -31,13 +23,9 @@ def proposition_2_17(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration, original form (Proposition 2.17).
 
-    Parameters
-    ----------
-    shifts : sequence of float, optional
-        Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at every
-        step that can hold the record, for its worst position.
-    allocations : sequence of float, optional
-        Values a_t of each step. Default: the best ones.
+    shifts: Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at
+        every step that can hold the record, for its worst position.
+    allocations: Values a_t of each step. Default: the best ones.
     """
     return original_amplification(mechanism, shifts, allocations)
 
@@ -56,13 +44,9 @@ def proposition_3_2(
     Any tau < T is allowed. The states at tau are taken after their projection, so D is the
     diameter, not widened.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
+    tau: Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
         10,000 steps if step sizes vary or shifts are given).
-    distance : float, optional
-        Largest distance D of the states at ``tau``. Default: the diameter.
+    distance: Largest distance D of the states at ``tau``. Default: the diameter.
     """
     return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
 

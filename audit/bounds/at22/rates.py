@@ -1,4 +1,4 @@
-"""Altschuler and Talwar (2022): rates without constants, and the lower bound.
+"""Altschuler and Talwar (2022): rates without constants.
 
 A rate is plotted with the constant 1. It is not a bound and is never judged. Theorem 3.1 with
 constants follows from the form of Theorem 4.10 of Bok, Su and Altschuler (2024) for
@@ -8,19 +8,10 @@ sigma >= 16 sqrt(2) L/b; the printed range starts at half of that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    LIPSCHITZ,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-    NotApplicable,
-)
+from audit.bounds.assumptions import Assumption
 from audit.bounds.at22.small_batches import largest_order
-from audit.bounds.sources import Source
-from audit.bounds.statements import bound, source
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.curves.tails import TailCurve
@@ -119,54 +110,3 @@ def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
     """
     crossing = _crossing(mechanism, float(mechanism.step_sizes[-1]))
     return _rate(mechanism, min(mechanism.steps, crossing))
-
-
-@dataclass(frozen=True)
-class RenyiLowerBound:
-    """Claim that a mechanism is not (``order``, ``divergence``)-Renyi private.
-
-    Some neighbouring pair of the mechanism's class has a larger divergence of this order.
-
-    id: Paper and number.
-    cite: Where it is published.
-    statement: The statement in one line.
-    order: Renyi order.
-    divergence: Divergence in nats that some pair exceeds.
-    """
-
-    id: str
-    cite: Source
-    statement: str
-    order: float
-    divergence: float
-
-
-def theorem_4_1(mechanism: NoisySGD) -> RenyiLowerBound:
-    """Lower bound for linear losses in one dimension (Theorem 4.1).
-
-    Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, with T-bar = 0.75 D n/(L
-    eta), if D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (with the loss
-    mirrored for a start right of the middle).
-    """
-    name = "at22.theorem_4_1"
-    for assumption in (LIPSCHITZ, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, WITHOUT_REPLACEMENT):
-        assumption.require(mechanism, name)
-    assert mechanism.diameter is not None
-    lipschitz, diameter = _lipschitz(mechanism), mechanism.diameter
-    eta, n = mechanism.constant_step_size, mechanism.dataset_size
-    if diameter < 1e3 * eta * lipschitz * (1 - 1e-12):
-        raise NotApplicable(f"{name} needs D >= 1000 eta L, got diameter={diameter!r}")
-    crossing = 0.75 * diameter * n / (lipschitz * eta)
-    most = math.sqrt(1e-3 / crossing) * diameter / eta
-    if mechanism.noise_std > most * (1 + 1e-12):
-        raise NotApplicable(
-            f"{name} needs sigma^2 <= 1e-3 D^2/(eta^2 T-bar), got noise_std={mechanism.noise_std!r}"
-        )
-    ratio = lipschitz / n / mechanism.noise_std
-    return RenyiLowerBound(
-        id=name,
-        cite=source("at22").at("Theorem 4.1, with the constants of footnote 9"),
-        statement="linear losses: not (100, 1e-5 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private",
-        order=100.0,
-        divergence=1e-5 * ratio**2 * min(mechanism.steps, crossing),
-    )

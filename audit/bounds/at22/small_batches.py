@@ -24,19 +24,14 @@ from scipy.special import expit
 
 from audit import validate
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
 LARGER = Order.FORWARD  # D(mixture || base), never smaller
@@ -327,13 +322,9 @@ def b_2(
     S is S(b/n, b sigma/(2L)) in Definition 2.10's order, Q = S(b/n, b sigma_2/(2L)), and sigma_1^2
     + sigma_2^2 = sigma^2.
 
-    Parameters
-    ----------
-    split : float, optional
-        Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
-    length : int, optional
-        Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the second
-        branch is returned.
+    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
+    length: Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the
+        second branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 

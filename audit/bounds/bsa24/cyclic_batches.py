@@ -9,23 +9,15 @@ from __future__ import annotations
 import functools
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.bsa24.full_batches import crossing_time, enough_shifts
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 def power(gap: float, exponent: int) -> float:

@@ -11,11 +11,7 @@ from __future__ import annotations
 import math
 
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve

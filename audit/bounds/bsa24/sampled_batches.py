@@ -12,7 +12,6 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.accounting.composition import coarse_epsilons, compose
@@ -23,8 +22,7 @@ from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
 _FINEST = 1e-3  # relative accuracy of a length
@@ -63,7 +61,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true for every member."""
+        """True: every member has the same values in both orders."""
         return True
 
     def member(self, length: int) -> PrivacyCurve:
@@ -147,8 +145,8 @@ class LengthFamilyCurve(PrivacyCurve):
         low, high = np.floor(place), np.ceil(place)
         for decade in np.union1d(low, high):
             here = (low == decade) | (high == decade)
-            found = self._at_decade(int(decade)).epsilon(delta[here])
-            result[here] = np.minimum(result[here], found)
+            epsilons = self._at_decade(int(decade)).epsilon(delta[here])
+            result[here] = np.minimum(result[here], epsilons)
         return result
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -238,10 +236,7 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     would be negative. Projections are contractive and post-processing, so bounded domains are
     covered.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
@@ -262,10 +257,7 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Convex losses, batches without replacement (Theorem 4.10), L the family sensitivity.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
     """
     assert mechanism.diameter is not None  # an assumption of the entry

@@ -19,31 +19,6 @@ from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
 
 
-def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
-    """Return the factor G(s/sigma) for one step with different updates (Lemma 3.1).
-
-    If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
-    at least as hard to distinguish as (X, X') composed with the curve returned.
-    """
-    return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
-
-
-def lemma_3_2(
-    shift: float, noise_std: float, *, interpolation: float, contraction: float, distance: float
-) -> GaussianCurve:
-    """Return the factor G(lambda (c z + s)/sigma) of one interpolated step (Lemma 3.2).
-
-    With phi, phi' c-Lipschitz, ||phi - phi'|| <= s and ||X - X~|| <= z, the pair
-    lambda phi(X) + (1 - lambda) phi'(X~) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is at least as
-    hard to distinguish as (X~, X') composed with the curve returned.
-    """
-    validate.positive(noise_std=noise_std)
-    validate.nonnegative(
-        shift=shift, interpolation=interpolation, contraction=contraction, distance=distance
-    )
-    return GaussianCurve(interpolation * (contraction * distance + shift) / noise_std)
-
-
 class _Crossing:
     """Cost of m steps that end an interpolation from a distance z.
 
@@ -106,7 +81,7 @@ class _Crossing:
 
     def best(self, tau: int, steps: int, diameter: float | None) -> float:
         """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
-        found = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
+        squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
         lengths = {longest}
         if diameter is not None:
@@ -115,8 +90,8 @@ class _Crossing:
         for length in lengths:
             distance = self.distance(steps - length, diameter)
             if math.isfinite(distance):
-                found.append(self._from(length, distance))
-        return min(found, default=math.inf)
+                squares.append(self._from(length, distance))
+        return min(squares, default=math.inf)
 
     def _from(self, length: int, distance: float) -> float:
         if self.feasible(length, distance):
@@ -164,13 +139,9 @@ def theorem_3_3(
     c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
     above Theorem 4.3 on a bounded one.
 
-    Parameters
-    ----------
-    tau : int, optional
-        Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
+    tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
         optimum over this and all later times is taken.
-    shifts : sequence of float, optional
-        Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
         determines tau.
     """
     steps = mechanism.steps

@@ -27,11 +27,7 @@ from audit.bounds.accounting.shift_allocation import (
     smallest,
 )
 from audit.bounds.accounting.update import checked_tau
-from audit.bounds.assumptions import (
-    HOLDER,
-    SMOOTH,
-    Assumption,
-)
+from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption
 from audit.bounds.cl25.distance_tracking import (
     Growth,
     Losses,
@@ -47,8 +43,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _POSITIONS = 128  # positions in the cycle that are computed separately
 _MOST_SEQUENCES = 4096
@@ -75,15 +70,15 @@ def _cyclic_square(
     shift, batch = step_shift(mechanism, mechanism.batch_size), mechanism.batch_size
     if meetings.total == 0:
         return 0.0
-    found = []
+    squares = []
     if HOLDER.holds(mechanism) and losses is None:
         growth = holder_growth(mechanism, batch, others_share(mechanism))
         distance = growth.after(meetings)
         modulus = holder_modulus(mechanism)
-        found.append(cheapest_holder(meetings, shift, modulus, distance, length))
+        squares.append(cheapest_holder(meetings, shift, modulus, distance, length))
     if SMOOTH.holds(mechanism) or losses is not None:
-        found.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
-    return min(found) / mechanism.step_std**2
+        squares.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
+    return min(squares) / mechanism.step_std**2
 
 
 def _smooth_cyclic_square(
@@ -143,15 +138,11 @@ def theorem_a_1(
     allows, and are optimal; with Hoelder continuous gradients they are those of Theorem 3.7. Where
     both are given the better one counts.
 
-    Parameters
-    ----------
-    position : int, optional
-        Position of the record's batch in the cycle, from 0. Default: the batch of the last step,
-        which is the worst, since its shifts, moved forward in time, serve every other position.
-    losses : Losses, optional
-        Branch of smooth losses. Default: the best that applies.
-    tau : int, optional
-        Start of the analysis, 0 to T - 1. Default: the best.
+    position: Position of the record's batch in the cycle, from 0. Default: the batch of the last
+        step, which is the worst, since its shifts, moved forward in time, serve every other
+        position.
+    losses: Branch of smooth losses. Default: the best that applies.
+    tau: Start of the analysis, 0 to T - 1. Default: the best.
     """
     length = None
     if tau is not None:
@@ -188,10 +179,7 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     ones are grouped and each group counts as its worst member, the one that leaves the fewest steps
     after the last meeting.
 
-    Parameters
-    ----------
-    losses : Losses, optional
-        Branch. Default: the applicable one with the smallest Lipschitz constant.
+    losses: Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
     period = mechanism.dataset_size // mechanism.batch_size
     edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))
@@ -271,10 +259,8 @@ def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = Non
 
     B is uniform over the (n/b)^E sequences of positions of the record's batch in E epochs.
 
-    Parameters
-    ----------
-    losses : Losses, optional
-        Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
+    losses: Branch of the theorem; defaults to the applicable one with the smallest Lipschitz
+        constant.
     """
     period, epochs = _epochs(mechanism)
     squares = [sequence_square(mechanism, places, losses) for places in sequences(period, epochs)]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import HolderModulus, Meetings
 from audit.bounds.assumptions import (
@@ -29,8 +29,7 @@ from audit.bounds.assumptions import (
     NotApplicable,
 )
 from audit.mechanism import NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 1 << 14  # steps that are tracked one by one
 

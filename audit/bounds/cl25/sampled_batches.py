@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import (
@@ -18,10 +18,7 @@ from audit.bounds.accounting.shift_allocation import (
     LipschitzShifts,
     Meetings,
 )
-from audit.bounds.assumptions import (
-    HOLDER,
-    SMOOTH,
-)
+from audit.bounds.assumptions import HOLDER, SMOOTH
 from audit.bounds.cl25.distance_tracking import (
     Growth,
     clip_speed,
@@ -36,8 +33,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SPLITS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.97, 1.0)
 _LONGEST = 4096
@@ -47,17 +43,17 @@ def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | N
     """Return (tracking, modulus or None, c - 1) for each condition that the mechanism meets."""
     b = mechanism.batch_size
     speed, widest = clip_speed(mechanism), domain(mechanism)
-    found: list[tuple[Growth, HolderModulus | None, float]] = []
+    branches: list[tuple[Growth, HolderModulus | None, float]] = []
     if HOLDER.holds(mechanism):
         met = holder_modulus(mechanism, (b - 1) / b)
         growth = Growth(lambda d: float(met(d)), lambda d: float(met(d)), speed / b, speed, widest)
-        found.append((growth, holder_modulus(mechanism), 0.0))
+        branches.append((growth, holder_modulus(mechanism), 0.0))
     if SMOOTH.holds(mechanism):
         surplus = excess(mechanism)
         base = lipschitz_growth(mechanism, b, surplus * ((b - 1) / b if surplus > 0 else 1.0))
         growth = Growth(base.free, base.met, speed / b, speed, widest)
-        found.append((growth, None, surplus))
-    return found
+        branches.append((growth, None, surplus))
+    return branches
 
 
 def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:
@@ -144,10 +140,7 @@ def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCu
     two records with gradients +L, +L against +L, -L refutes it. The split is constant here, and one
     of 12 values.
 
-    Parameters
-    ----------
-    beta : float, optional
-        Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
+    beta: Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
     return _theorem_3_12(mechanism, beta, Order.REVERSE, False)
 

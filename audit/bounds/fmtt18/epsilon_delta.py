@@ -11,7 +11,6 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.fmtt18.renyi import harmonic, index_or_last, one_step
@@ -20,8 +19,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 
 @bound("fmtt18.lemma_27")
@@ -62,10 +60,7 @@ def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
 def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
 
-    Parameters
-    ----------
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return _classical(one_step(mechanism) / math.sqrt(left))
@@ -99,10 +94,8 @@ def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
     For sigma the paper has 2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and
     a 2 is missing.
 
-    Parameters
-    ----------
-    public : int, default: 0
-        Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is infinite.
+    public: Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is
+        infinite.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) / m if m else math.inf
@@ -145,10 +138,7 @@ def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
 
     For delta up to 1/2. Refuted through the ln n of Theorem 26.
 
-    Parameters
-    ----------
-    tasks : int, default: 1
-        Number k of tasks, all of whose outputs are released.
+    tasks: Number k of tasks, all of whose outputs are released.
     """
     return _tasks(mechanism, tasks, math.log(mechanism.dataset_size))
 

@@ -14,7 +14,6 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, expi
 
 from audit import validate
@@ -24,8 +23,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SUMMED = 512  # leading terms of a sum over n that are added exactly
 
@@ -46,11 +44,8 @@ def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyC
 
     For iterates that share their maps. The distance should be squared, as in Theorem 22.
 
-    Parameters
-    ----------
-    distance : float, optional
-        Distance d of the starts. Default: eta S, by which the first record's gradient can separate
-        the two runs, so that the claim covers the first record of one pass.
+    distance: Distance d of the starts. Default: eta S, by which the first record's gradient can
+        separate the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)
@@ -69,10 +64,7 @@ def theorem_22(
     With s_1 the distance of two starts it is Theorem 1 with the square that is missing there.
     Equality for identity maps wherever z_t >= 0 does not bind.
 
-    Parameters
-    ----------
-    shifts, allocations : sequence of float, optional
-        As for ``at22.proposition_2_17``.
+    shifts, allocations: As for ``at22.proposition_2_17``.
     """
     return original_amplification(mechanism, shifts, allocations)
 
@@ -81,10 +73,7 @@ def theorem_22(
 def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """One pass over the records (Theorem 23).
 
-    Parameters
-    ----------
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))

@@ -86,7 +86,6 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
@@ -99,10 +98,7 @@ from audit.curves.renyi import Orders, RenyiCurve
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD, Relation
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
+from audit.numerics.arrays import Array, Integers
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
 _ORDERS = Orders.at(np.log(_GAPS))
@@ -204,7 +200,7 @@ class AdaptiveShifts:
 
     @property
     def _apart(self) -> bool:
-        """Whether u < v, so that the runs may draw the record independently."""
+        """True if u < v, so that the runs may draw the record independently."""
         return self.run.alone < self.run.shift
 
     def _mean(self, without: Array, drawn: Array, power: float) -> Array:
@@ -331,7 +327,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; the bound holds in both."""
+        """True: the bound holds in both orders."""
         return True
 
     @cached_property
@@ -342,8 +338,8 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         """Return the log-moments of some orders."""
         missing = [place for place in places.tolist() if place not in self._moments]
         if missing:
-            found = self._shifts.moments(_GAPS[missing])
-            self._moments.update(zip(missing, found.tolist(), strict=True))
+            moments = self._shifts.moments(_GAPS[missing])
+            self._moments.update(zip(missing, moments.tolist(), strict=True))
         return np.array([self._moments[place] for place in places.tolist()])
 
     def _of(self, places: Integers) -> RenyiCurve:

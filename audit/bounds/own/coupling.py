@@ -28,13 +28,10 @@ def coupling(
     epsilon above 300 at delta = 1e-9, nor for sampled batches if the noise of a step is below the
     spacing of the distances.
 
-    Parameters
-    ----------
-    distances : int, optional
-        Number of distances of the grid besides 0, at least 8; 64 by default.
-    weights : int, optional
-        Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200, depending
-        on the privacy loss of a step. Every grid gives a bound; finer grids give tighter ones.
+    distances: Number of distances of the grid besides 0, at least 8; 64 by default.
+    weights: Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200,
+        depending on the privacy loss of a step. Every grid gives a bound; finer grids give tighter
+        ones.
     """
     _check_grid(distances, weights)
     from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import

@@ -21,34 +21,29 @@ every event S and m <= T, and the same with the datasets exchanged:
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
+from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.run import Run
 from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
 _NEAR = 4  # ratio of lengths that are compared on one grid
 _FINEST = 5000  # relative accuracy of a length, inverse
-_SMALLEST_DELTA = 1e-13
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
 
@@ -85,18 +80,12 @@ class Lengths:
         return Lengths(np.array([count]), np.array([beta]))
 
 
-def beta_bound(run: Run, count: int) -> float:
-    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
-    return float(Lengths.of(run).only(count).betas[0])
-
-
 @dataclass(frozen=True, eq=False)
-class ForgettingCurve(PrivacyCurve):
+class ForgettingCurve(SymmetricProfileCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
 
-    Every m gives a bound, so a search that misses the best m is looser and still valid. ``beta`` is
-    the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
-    is that of composition, since a profile with a positive limit bounds no divergence.
+    Every m gives a bound, so a search that misses the best m is looser and still valid.
+    ``renyi`` is that of composition, since a profile with a positive limit bounds no divergence.
 
     lengths: Candidate lengths.
     composition: Composition of all T steps.
@@ -104,26 +93,6 @@ class ForgettingCurve(PrivacyCurve):
 
     lengths: Lengths
     composition: PrivacyCurve
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
-        return True
-
-    @abstractmethod
-    def _profile(self, epsilon: Array) -> Array:
-        """Return the bound on delta at each ``epsilon >= 0``."""
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size = np.abs(epsilon)
-        profile = np.minimum(self._profile(size), 1.0)
-        # both orders have the profile, and each is the other's at -epsilon
-        return np.where(epsilon >= 0, profile, 1 - np.exp(-size) * (1 - profile))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
-        points = profile_points(largest)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.composition.renyi(alpha))
@@ -311,9 +280,6 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     sigma; v = eta S/b with S the sensitivity of the differing record, or of the whole family for
     batches drawn without replacement.
 
-    Parameters
-    ----------
-    m : int, optional
-        Length, 1 to T. Default: the best at each point of the curve.
+    m: Length, 1 to T. Default: the best at each point of the curve.
     """
     return forgetting_curve(Run.of(mechanism), m)

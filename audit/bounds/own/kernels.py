@@ -11,12 +11,9 @@ logarithms.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled, compiled_inline
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 PADDING = 4
 """Ratio of ``middle`` to the largest j of the grid."""

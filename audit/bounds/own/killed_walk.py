@@ -28,14 +28,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
+from audit.numerics.arrays import Array
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
-
-Array = NDArray[np.float64]
 
 _WIDTH = 3.0  # width of a panel, in deviations of the walk
 _ORDERS = (12, 11)  # nodes of a panel; four per deviation leave only rounding errors

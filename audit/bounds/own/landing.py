@@ -25,10 +25,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
 _MOST = 0.5  # share of the noise
@@ -101,6 +101,6 @@ def landed(distances: Array, rows: Array, last: int, reached: float) -> Array:
     result = np.zeros((*np.shape(distances), last + 1))
     np.put_along_axis(result, upper[..., None], (1 - share)[..., None], axis=-1)
     lower = np.maximum(upper - 1, 0)[..., None]
-    held = np.take_along_axis(result, lower, axis=-1)
-    np.put_along_axis(result, lower, held + share[..., None], axis=-1)
+    lower_mass = np.take_along_axis(result, lower, axis=-1)
+    np.put_along_axis(result, lower, lower_mass + share[..., None], axis=-1)
     return result

@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from audit.numerics.arrays import Array, Integers
 
 _DEVIATIONS = np.concatenate(
     [[-8.0, -4.0], np.linspace(-3, 3, 13), [4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0]]

@@ -118,7 +118,7 @@ class Modulus:
 
     @property
     def known(self) -> bool:
-        """Whether w is finite."""
+        """True if w is finite."""
         return min(self.factor, self.jump, self.scale, self.square) < math.inf
 
     def __call__(self, z: float) -> float:

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.bounds.accounting.grids import HalfGrid, pessimistic_grid
@@ -20,9 +19,7 @@ from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, reflect, reflection_terms, weigh
 from audit.bounds.own.landing import Landing, bin_masses
 from audit.bounds.own.stretches import Stretch
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from audit.numerics.arrays import Array, Integers
 
 _FINE = 0.12  # spacing of a loss, in units of its deviation
 _NEGLIGIBLE = 1e-13

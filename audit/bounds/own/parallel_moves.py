@@ -56,7 +56,7 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import geometric, smallest
 from audit.bounds.own.run import Run
@@ -64,8 +64,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _ERROR = 1e-13
 

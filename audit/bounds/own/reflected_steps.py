@@ -20,15 +20,13 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.landing import bin_masses, landing, rising
 from audit.bounds.own.options import Grid
 from audit.bounds.own.stretches import Stretch
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _PER_DEVIATION = 5  # rows of the fine grid per deviation of a step
 _FINEST = 8  # fine rows per row of the grid

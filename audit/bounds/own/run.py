@@ -19,7 +19,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
@@ -40,8 +40,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.dominating.poisson import poisson_curve
 from audit.mechanism import Batching, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE_GRID = 1 << 14  # points of a composition; every grid gives a bound
 _ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # of compositions of Poisson steps

@@ -68,7 +68,7 @@ class Stretch:
 
     @property
     def merged(self) -> bool:
-        """Whether the stretch has more than one step."""
+        """True for a stretch of more than one step."""
         return self.count > 1
 
     @property

@@ -11,7 +11,6 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.assumptions import Assumption
@@ -19,8 +18,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 WHOLE_EPOCHS_OF_ONE = Assumption(
     "one participation in each of a whole number of epochs",
@@ -46,7 +44,7 @@ class TotalVariationCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true of total variation."""
+        """True: total variation is the same in both orders."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:

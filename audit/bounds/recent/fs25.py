@@ -16,12 +16,9 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from audit.bounds.all_iterates import (
-    ACCURACY,
-)
+from audit.bounds.all_iterates import ACCURACY
 from audit.bounds.assumptions import Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
@@ -31,15 +28,14 @@ from audit.curves.renyi import CostlyRenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation, Release
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
+from audit.numerics.roots import decreasing_root
 
 HIGHEST_ORDER = 64
 """Largest Renyi order that is computed."""
 
 _ROUNDING = 1e-10
 _GRID = 400
-_HALVINGS = 30
 
 ONE_ALLOCATION = Assumption(
     "one allocation of each record to one of at least two steps",
@@ -86,8 +82,7 @@ class _Directed(PrivacyCurve):
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         size = np.abs(epsilon)
-        other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
-        mirrored = 1 - np.exp(-size) * (1 - self._nonnegative(size, other))
+        mirrored = 1 - np.exp(-size) * (1 - self._nonnegative(size, order.other))
         return np.where(epsilon >= 0, self._nonnegative(size, order), mirrored)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -114,8 +109,8 @@ class AllocatedOnce(_Directed):
         kept = 1 + self.share * np.expm1(-epsilon)
         inner, mixed = -np.log(kept), self.share * np.exp(-epsilon) / kept
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.asarray(self.poisson.delta(inner, order)) / mixed
-        return np.where(mixed > 0, np.minimum(found, 1.0), 1.0)
+            profile = np.asarray(self.poisson.delta(inner, order)) / mixed
+        return np.where(mixed > 0, np.minimum(profile, 1.0), 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         if order is Order.FORWARD:
@@ -132,12 +127,10 @@ class AllocatedOnce(_Directed):
             return math.inf
         if met[0] == 0:
             return 0.0
-        low, high = points[met[0] - 1], points[met[0]]
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            below = self._nonnegative(np.array([middle]), order)[0] <= delta
-            low, high = (low, middle) if below else (middle, high)
-        return float(high)
+        ends = points[met[0] - 1 : met[0] + 1]
+        return float(
+            decreasing_root(lambda e: self._nonnegative(e, order) - delta, ends[:1], ends[1:])[0]
+        )
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         # the computed profile does not fall below an error, so it bounds no divergence
@@ -293,11 +286,10 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
 
 def _inverse(epsilon_at: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def delta_at(epsilon: Array) -> Array:
+        def excess(log_delta: Array) -> Array:
+            return epsilon_at(np.exp(log_delta)) - epsilon
+
         low, high = np.full(epsilon.shape, -40.0), np.zeros(epsilon.shape)
-        for _ in range(20):
-            middle = (low + high) / 2
-            met = epsilon_at(np.exp(middle)) <= epsilon
-            low, high = np.where(met, low, middle), np.where(met, middle, high)
-        return np.exp(high)
+        return np.exp(decreasing_root(excess, low, high, xtol=4e-5))
 
     return delta_at

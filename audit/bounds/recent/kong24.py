@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import math
 
-from audit.bounds.assumptions import (
-    ROUNDING,
-    Assumption,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve

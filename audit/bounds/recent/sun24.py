@@ -51,10 +51,7 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
     not the worst case. The proof puts shifts outside of [0, 1], where the distance of the two
     processes is no longer what it bounds.
 
-    Parameters
-    ----------
-    local_steps : int, default: 1
-        Number K of local steps of a round.
+    local_steps: Number K of local steps of a round.
     """
     assert mechanism.smoothness is not None  # an assumption of the entry
     validate.integer(1, local_steps=local_steps)
@@ -87,10 +84,7 @@ def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyC
     eta = 1/a, or any eta < 2/a and many local steps) one round of linear losses is exactly
     sqrt((2a-M)/M) times the claim. With the root it is still false from T = 2 on, as Theorem 3a is.
 
-    Parameters
-    ----------
-    proximal : float, optional
-        The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
+    proximal: The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
         Default: M + 1/(2 eta).
     """
     assert mechanism.smoothness is not None  # an assumption of the entry

@@ -15,18 +15,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.assumptions import (
-    Assumption,
-)
+from audit.bounds.assumptions import Assumption
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 10_000  # steps of the recursion that are computed one by one
 
@@ -68,10 +64,7 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
     with alpha=2, sigma=1, Q=kappa=10, T=1 have .1 against the .01 claimed. Besides, the cases of
     s_t are swapped in print, and the third a_t prints T for Q.
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
         which the claim is largest.
     """
     count, epochs, place = _batch(mechanism, batch)
@@ -87,10 +80,7 @@ def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> Priva
     sigma=1, Q=10, T=1 it claims .1; records whose losses are Huber functions of curvature 1/eta
     reach .29 at B=1 and .99 at B=10.
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa, counted from 1; it has no effect on this expression.
+    batch: Position kappa, counted from 1; it has no effect on this expression.
     """
     count, epochs, _ = _batch(mechanism, batch)
     return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
@@ -103,11 +93,8 @@ def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> 
     Every meeting's shift is spread over the next Q steps, the last one's over the Q - kappa + 1
     steps that are left (Theorem VI.1, which is Theorem 22 of Feldman et al. 2018).
 
-    Parameters
-    ----------
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
-        is the worst.
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last,
+        which is the worst.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)

@@ -13,7 +13,7 @@ from audit.simulation.backends import Kind, Parallel, Pool
 from audit.simulation.blocks import Block, Floats, Progress, Stream, block_size, checked_run
 from audit.simulation.fingerprint import described
 from audit.simulation.runner import run_job
-from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples, Score, Scores
+from audit.simulation.samples import CountsAbove, Draw, Iterates, Samples, Score
 from audit_dimensions.pair import NoisySGDPair
 from audit_dimensions.program import Program
 
@@ -200,7 +200,7 @@ def scores(
     ... )
     """
     runs = Runs(pair, common_random_numbers)
-    draw = Scores(score if callable(score) else Along(checked_direction(pair, score)))
+    draw = Iterates(score if callable(score) else Along(checked_direction(pair, score)))
     return _drawn(runs, draw, trials, seed, threads, progress, backend)
 
 

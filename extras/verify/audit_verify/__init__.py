@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import enum
+import itertools
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -23,9 +24,9 @@ from audit_verify.quantities import composed, exceeds
 from audit_verify.reader import NotAWitnessError, check, read
 from audit_verify.walks import TooLongError, chain_cells
 
-__all__ = ["Answer", "Outcome", "main", "run", "verify"]
+__all__ = ["Answer", "NotAWitnessError", "Outcome", "main", "read", "run", "verify"]
 
-_ACCURACIES = (100, 300, 1000)  # bits; the next one is tried if a ball contains the threshold
+_ACCURACIES = (40, 100, 300, 1000)  # bits; the next one is tried if a ball contains the threshold
 
 
 class Answer(enum.Enum):
@@ -73,13 +74,12 @@ def verify(content: Mapping[str, Any]) -> Outcome:
     try:
         check(content)
         on_trust = trusted(content)
-        sides = ""
         for bits in _ACCURACIES:
             ctx.prec = bits + 60
-            before, (proven, sides) = sides, _decided(content, bits)
+            proven, resolved, sides = _decided(content, bits)
             if proven:
                 return Outcome(Answer.REFUTED, sides, on_trust)
-            if sides == before:  # more bits do not change it
+            if resolved:  # more bits do not change it
                 break
     except TooLongError as reason:
         return Outcome(Answer.TOO_LONG, str(reason))
@@ -88,7 +88,7 @@ def verify(content: Mapping[str, Any]) -> Outcome:
     return Outcome(Answer.NOT_REFUTED, sides, on_trust)
 
 
-def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, str]:
+def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, bool, str]:
     pair, partition = content["pair"], content["partition"]
     times = pair.get("times", 1)
     if pair["kind"] == "process":
@@ -104,7 +104,9 @@ def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, str]:
     if content["order"] == "reverse":
         cells = [(q, p) for p, q in cells]
     claimed = arb(content["claimed"]) + arb(content["slack"])
-    return exceeds(content["quantity"], arb(content["at"]), claimed, cells, times)
+    resolved = all(x.rel_accuracy_bits() > 30 for x in itertools.chain(*cells) if not x.is_zero())
+    proven, sides = exceeds(content["quantity"], arb(content["at"]), claimed, cells, times)
+    return proven, resolved, sides
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

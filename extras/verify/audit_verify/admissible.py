@@ -69,24 +69,40 @@ def _check_chains(pair: Plain, mechanism: Plain) -> None:
         for path in law["paths"]:
             _require(path_length(path) == mechanism["steps"], "paths must have every step")
     sizes = mechanism["step_size"]
-    sizes = sizes if isinstance(sizes, list) else itertools.repeat(sizes, mechanism["steps"])
-    paths = [[_steps(path) for path in law["paths"]] for law in (first, second)]
-    count = len(paths[0])
-    _require(count == len(paths[1]), "paths must be as many in both chains")
+    if isinstance(sizes, list):
+        _require(len(sizes) == mechanism["steps"], "step sizes must be one a step")
+    paths = [*first["paths"], *second["paths"]]
+    count = len(first["paths"])
+    _require(2 * count == len(paths), "paths must be as many in both chains")
     rate = mechanism.get("poisson_rate") or mechanism["batch_size"] / mechanism["dataset_size"]
     known: dict[tuple[object, ...], list[float]] = {}
     differing = [0] * count
-    for eta, *steps in zip(sizes, *paths[0], *paths[1], strict=True):
+    for times, eta, *steps in _aligned(paths, mechanism["step_size"]):
         key = (eta, *map(id, steps))
         if key not in known:
             _check_step(steps[:count], steps[count:], eta, mechanism, ends)
             known[key] = [_apart(a, b) for a, b in zip(steps[:count], steps[count:], strict=True)]
         if _SAMPLERS.get(mechanism.get("batching", "full")) is _SAMPLED:
             _require(max(known[key]) <= rate + 1e-9, "weights must be those of the sampler")
-        differing = [n + (share > 0) for n, share in zip(differing, known[key], strict=True)]
+        differing = [
+            n + times * (share > 0) for n, share in zip(differing, known[key], strict=True)
+        ]
     if _SAMPLERS.get(mechanism.get("batching", "full")) is _CYCLED:
         most = math.ceil(mechanism["steps"] * mechanism.get("participations", 1) * rate)
         _require(max(differing) <= most, "steps must hold the record as often as the batches do")
+
+
+def _aligned(paths: Sequence[Plain], sizes: float | list[float]) -> Iterator[tuple[Any, ...]]:
+    """Yield (repetitions, step size, step of each path), in order but for repetitions."""
+    shapes = [[(s["times"], len(s["steps"])) for s in path["segments"]] for path in paths]
+    if isinstance(sizes, list) or any(shape != shapes[0] for shape in shapes):
+        etas = sizes if isinstance(sizes, list) else itertools.repeat(sizes)
+        # the paths are equally long, and step sizes may go on
+        yield from ((1, *one) for one in zip(etas, *map(_steps, paths), strict=False))
+        return
+    for segments in zip(*(path["segments"] for path in paths), strict=True):
+        for steps in zip(*(segment["steps"] for segment in segments), strict=True):
+            yield segments[0]["times"], sizes, *steps
 
 
 def _steps(path: Plain) -> Iterator[Plain]:

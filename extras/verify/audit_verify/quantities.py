@@ -75,7 +75,7 @@ def largest_loss(cells: Sequence[Cell]) -> arb:
 def exceeds(
     quantity: str, at: arb, claimed: arb, cells: Sequence[Cell], times: int = 1
 ) -> tuple[bool, str]:
-    """Return whether cells prove that a quantity exceeds the claimed value, and both sides.
+    """Return whether cells prove that a quantity exceeds a value, and both sides.
 
     With ``times`` draws, the cells are those of one draw, and the partition is that into their
     products. Only the Renyi divergence and epsilon at delta 0 are then known: both add up.
@@ -140,7 +140,8 @@ def _law_of_sum(masses: Sequence[arb], times: int, total: arb) -> list[arb]:
 
 
 def _product(first: list[int], second: list[int], bits: int) -> list[int]:
-    size = len(first)
-    found = [int(c) for c in (fmpz_poly(first) * fmpz_poly(second)).coeffs()]
+    size, left = len(first), fmpz_poly(first)
+    right = left if first is second else fmpz_poly(second)  # squares are faster
+    found = [int(c) for c in (left * right).coeffs()]
     found += [0] * (2 * size - len(found))
     return [(a + b) >> bits for a, b in zip(found[:size], found[size:], strict=True)]

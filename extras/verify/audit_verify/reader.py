@@ -60,6 +60,8 @@ def check(content: Any) -> None:
     if low != "inf" and high is not None and low > high:
         raise NotAWitnessError(f"bracket must be ascending, got {[low, high]!r}")
     partition = content["partition"]
+    if partition is None:
+        raise NotAWitnessError("partition must be given for a refutation by exact laws, got None")
     for name in ("cuts", "window"):
         _ascend(f"partition.{name}", [x for x in partition.get(name, []) if x is not None])
     needed = ["cuts"] if pair["kind"] != "finite" else []

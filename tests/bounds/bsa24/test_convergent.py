@@ -9,10 +9,16 @@ import pytest
 from audit import Batching, NoisySGD, Release, bounds, exact
 from audit.bounds.accounting import SubsampledGaussian, compose
 from audit.bounds.bsa24.langevin import inverse_temperature
-from audit.bounds.bsa24.shifted_interpolation import lemma_3_1, lemma_3_2
 from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.curves import GaussianCurve
-from papers.bsa24_thresholds import threshold_4_3, threshold_4_5, threshold_4_6, threshold_5_4
+from papers.bsa24_statements import (
+    lemma_3_1,
+    lemma_3_2,
+    threshold_4_3,
+    threshold_4_5,
+    threshold_4_6,
+    threshold_5_4,
+)
 from tests.choices import RELATIONS
 
 

@@ -20,7 +20,7 @@ from .jobs import Murderous, Slow, Stopping, counted
 
 def outcome(job: Samples, backend: Parallel, folder: Path) -> Any:
     try:
-        return run_job(job, backend=backend, folder=folder).tolist()
+        return [row.tolist() for row in run_job(job, backend=backend, folder=folder)]
     except (ArithmeticError, OSError) as error:
         return [type(error).__name__, str(error)]
 

@@ -42,7 +42,7 @@ def main() -> None:
     except OSError as error:
         print(error, file=sys.stderr)
         sys.exit(1)
-    print(json.dumps(counts.tolist()))
+    print(json.dumps([row.tolist() for row in counts]))
 
 
 if __name__ == "__main__":

@@ -1,10 +1,17 @@
-"""A Dask cluster on the loopback address; it runs for as long as this module's tests."""
+"""A Dask cluster on the loopback address; it runs for as long as this module's tests.
+
+``python -m tests.simulation.runs.test_dask`` kills eight workers at random moments of one run.
+"""
 
 from __future__ import annotations
 
+import os
+import random
+import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +22,7 @@ import pytest
 
 from audit.simulation import backends
 from audit.simulation.backends import Kind, Parallel, pool
+from audit.simulation.blocks import Counts
 from audit.simulation.runner import run_job
 
 from .free import free_port
@@ -45,7 +53,7 @@ def test_same_bits_on_a_cluster(two_workers: Parallel, tmp_path: Path) -> None:
         job, backend=two_workers, folder=tmp_path, progress=lambda *now: seen.append(now)
     )
     assert np.array_equal(counts, expected(len(job)))
-    assert counts.dtype == np.int64
+    assert counts[0].dtype == np.int64
     assert seen[-1] == (steps_of(80),) * 2
     assert np.array_equal(run_job(job, folder=tmp_path), counts)
 
@@ -64,6 +72,37 @@ def test_a_lost_worker_changes_no_bit(two_workers: Parallel, tmp_path: Path) -> 
     job = counted(Murderous(marks=str(tmp_path)))
     assert np.array_equal(run_job(job, backend=two_workers), expected())
     assert (tmp_path / "0").exists()
+
+
+def killed_at_random(kills: int, blocks: int) -> Counts:
+    """Counts of a run whose workers are killed so many times; others start in their place."""
+    moments, over = random.Random(3), threading.Event()
+
+    def kill(running: Any) -> None:
+        for _ in range(kills):
+            over.wait(moments.uniform(0.5, 1.5))
+            pids = [nanny.pid for nanny in running.workers.values() if nanny.pid]
+            if pids and not over.is_set():
+                os.kill(moments.choice(pids), signal.SIGKILL)
+                killed.append(1)
+
+    killed: list[int] = []
+    usual = {"distributed.scheduler.allowed-failures": 3}  # not those of `two_workers`
+    with dask.config.set(usual), cluster(n_workers=2) as running:
+        killer = threading.Thread(target=kill, args=(running,))
+        where = Parallel(Kind.DASK, address=running.scheduler_address)
+        killer.start()
+        try:
+            counts = run_job(counted(Slow(seconds=0.1), blocks), backend=where)
+        finally:
+            over.set()
+            killer.join()
+    assert len(killed) == kills, "the run was over before the last kill"
+    return np.stack(counts)
+
+
+def test_workers_that_are_killed_at_random_change_no_bit() -> None:
+    assert np.array_equal(killed_at_random(2, 120), expected(120))
 
 
 def test_a_block_that_kills_every_worker_ends_in_one_line(
@@ -157,3 +196,8 @@ def test_a_package_that_is_not_installed_is_named(
         ValueError, match=rf"^parallel={kind} needs {package}, .*'noisy-sgd-audit\[{kind}\]'$"
     ):
         run_job(counted(), backend=Parallel(Kind(kind), address="127.0.0.1:1"))
+
+
+if __name__ == "__main__":
+    assert np.array_equal(killed_at_random(8, 400), expected(400))
+    print("8 workers killed; counts as expected")

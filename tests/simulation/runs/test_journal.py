@@ -33,7 +33,7 @@ def half(tmp_path: Path) -> Path:
 
 
 def run_half(folder: Path, **changes: Any) -> Any:
-    return run_job(counted(**changes), backend=ONE, folder=folder, record_every=0)
+    return np.stack(run_job(counted(**changes), backend=ONE, folder=folder, record_every=0))
 
 
 # The folder says nothing of errors that are planted in a block.
@@ -248,7 +248,7 @@ def test_a_damaged_row_is_computed_again(tmp_path: Path) -> None:
 
 def test_samples_take_little_more_than_their_room(tmp_path: Path) -> None:
     job = kept(Normals(1000))
-    whole = run_job(job, folder=tmp_path, record_every=0)
+    whole = np.stack(run_job(job, folder=tmp_path, record_every=0))
     rows = recorded(tmp_path)
     assert sorted(rows) == list(range(60))
     assert rows[3] == whole[1, 1000:2000].astype("<f8").tobytes()

@@ -41,7 +41,7 @@ def finish(folder: Path) -> tuple[int, Counts]:
     counts = run_job(
         counted(blocks=BLOCKS), folder=folder, progress=lambda done, _: seen.append(done)
     )
-    return seen[0], counts
+    return seen[0], np.stack(counts)
 
 
 def killed(folder: Path, seconds: float, wait: float) -> int:

@@ -31,12 +31,12 @@ def plain() -> list[list[int]]:
 
 @pytest.mark.parametrize("threads", [1, 2, 8])
 def test_threads(plain: list[list[int]], threads: int) -> None:
-    assert run_job(job(), backend=Parallel(workers=threads)).tolist() == plain
+    assert np.array_equal(run_job(job(), backend=Parallel(workers=threads)), plain)
 
 
 def test_a_folder(plain: list[list[int]], tmp_path: Path) -> None:
-    assert run_job(job(), folder=tmp_path).tolist() == plain
-    assert run_job(job(), folder=tmp_path).tolist() == plain
+    assert np.array_equal(run_job(job(), folder=tmp_path), plain)
+    assert np.array_equal(run_job(job(), folder=tmp_path), plain)
     with pytest.raises(ValueError, match=r"where seed is 3 \(here 4\)$"):
         run_job(job(seed=4), folder=tmp_path)
 
@@ -45,4 +45,4 @@ def test_dask(plain: list[list[int]]) -> None:
     # workers in this process, reached over TCP: they need not compile again
     with cluster(n_workers=2, processes=False, protocol="tcp://") as running:
         backend = Parallel(Kind.DASK, address=running.scheduler_address)
-        assert run_job(job(), backend=backend).tolist() == plain
+        assert np.array_equal(run_job(job(), backend=backend), plain)

@@ -1,4 +1,7 @@
-"""Bok, Su and Altschuler (2024): where their convergent bounds begin to improve on composition."""
+"""Bok, Su and Altschuler (2024): statements beside the theorems.
+
+Where the convergent bounds begin to improve on composition, and the lemmas on one step.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,8 @@ import math
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from audit import validate
+from audit.curves import GaussianCurve
 from audit.mechanism import NoisySGD
 
 
@@ -53,3 +58,28 @@ def threshold_5_4() -> float:
         return float(2 * ndtr(math.sqrt(x)) - 1 - math.tanh(x))
 
     return float(brentq(gap, 0.1, 2.0, xtol=1e-14))
+
+
+def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
+    """Return the factor G(s/sigma) for one step with different updates (Lemma 3.1).
+
+    If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
+    at least as hard to distinguish as (X, X') composed with the curve returned.
+    """
+    return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
+
+
+def lemma_3_2(
+    shift: float, noise_std: float, *, interpolation: float, contraction: float, distance: float
+) -> GaussianCurve:
+    """Return the factor G(lambda (c z + s)/sigma) of one interpolated step (Lemma 3.2).
+
+    With phi, phi' c-Lipschitz, ||phi - phi'|| <= s and ||X - X~|| <= z, the pair
+    lambda phi(X) + (1 - lambda) phi'(X~) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is at least as
+    hard to distinguish as (X~, X') composed with the curve returned.
+    """
+    validate.positive(noise_std=noise_std)
+    validate.nonnegative(
+        shift=shift, interpolation=interpolation, contraction=contraction, distance=distance
+    )
+    return GaussianCurve(interpolation * (contraction * distance + shift) / noise_std)
