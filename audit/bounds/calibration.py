@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from audit.numerics.roots import last_integer
+
 RELATIVE_TOLERANCE = 1e-6
 LARGEST_STEPS = 10**9
 
@@ -180,8 +182,4 @@ def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
                 )
             raise probe.refuse("steps")
         count *= 2
-    high = count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if probe.excess(middle * unit) <= 0 else (low, middle)
-    return low * unit
+    return unit * last_integer(lambda middle: probe.excess(middle * unit) <= 0, low, count)

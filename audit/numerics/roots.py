@@ -53,6 +53,17 @@ def decreasing_root(
     return high
 
 
+def last_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the last integer of a condition that holds at ``low`` and no longer at ``high``.
+
+    Neither end is tried. If the condition holds again further up, one of its last integers.
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
+
+
 def bracketed_root(
     function: Callable[[float], float], low: float, high: float, *, xtol: float, rtol: float = _RTOL
 ) -> float:

@@ -1,4 +1,4 @@
-"""Altschuler and Talwar (2022): full batches and batches in a fixed order.
+"""Altschuler and Talwar (2022): iteration for any shifts, full batches and a fixed order.
 
 The paper's update is the package's: ``noise_std`` is its sigma. Its 2L is the sensitivity of the
 differing record, `NoisySGD.sensitivity`, which is L for zero-out neighbours (Remark B.2).
@@ -7,11 +7,17 @@ differing record, `NoisySGD.sensitivity`, which is L for zero-out neighbours (Re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 import numpy as np
 
 from audit import validate
-from audit.bounds.accounting.iteration import cycle_cost, record_place
+from audit.bounds.accounting.iteration import (
+    cycle_cost,
+    diameter_amplification,
+    original_amplification,
+    record_place,
+)
 from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
@@ -107,3 +113,54 @@ def conversion(mechanism: NoisySGD) -> PrivacyCurve:
         return np.asarray(np.exp(-np.square(over)))
 
     return TailCurve(epsilon_at, delta_at, rho=rho)
+
+
+@bound("at22.proposition_2_17")
+def proposition_2_17(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Privacy amplification by iteration, original form (Proposition 2.17).
+
+    shifts: Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at
+        every step that can hold the record, for its worst position.
+    allocations: Values a_t of each step. Default: the best ones.
+    """
+    return original_amplification(mechanism, shifts, allocations)
+
+
+@bound("at22.proposition_3_2")
+def proposition_3_2(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration that uses the diameter (Proposition 3.2).
+
+    Any tau < T is allowed. The states at tau are taken after their projection, so D is the
+    diameter, not widened.
+
+    tau: Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
+        10,000 steps if step sizes vary or shifts are given).
+    distance: Largest distance D of the states at ``tau``. Default: the diameter.
+    """
+    return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
+
+
+@bound("at22.proposition_5_4")
+def proposition_5_4(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration for c-contractive steps (Proposition 5.4)."""
+    c = min(mechanism.contraction, 1.0)  # 1 + rounding at eta = 2/M
+    return diameter_amplification(mechanism, c, shifts, allocations, tau, distance)

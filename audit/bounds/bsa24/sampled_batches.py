@@ -23,6 +23,7 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders
 from audit.mechanism import NoisySGD
 from audit.numerics.arrays import Array
+from audit.numerics.roots import last_integer
 
 _COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
 _FINEST = 1e-3  # relative accuracy of a length
@@ -158,14 +159,12 @@ class LengthFamilyCurve(PrivacyCurve):
 
     def _decades(self, epsilon: float) -> tuple[int, int]:
         """Return the neighbouring decades of delta between which ``epsilon`` lies."""
-        low, high = 0, _SMALLEST_DECADE + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._at_decade(middle).epsilon(10.0**-middle) <= epsilon:
-                low = middle
-            else:
-                high = middle
-        return max(low, 1), min(high, _SMALLEST_DECADE)
+        low = last_integer(
+            lambda decade: self._at_decade(decade).epsilon(10.0**-decade) <= epsilon,
+            0,
+            _SMALLEST_DECADE + 1,
+        )
+        return max(low, 1), min(low + 1, _SMALLEST_DECADE)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         betas = [np.asarray(self._at_decade(k).beta(alpha)) for k in _TRADEOFF_DECADES]

@@ -17,6 +17,7 @@ from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
+from audit.numerics.roots import last_integer
 
 
 class _Crossing:
@@ -97,11 +98,8 @@ class _Crossing:
         if self.feasible(length, distance):
             return self.square(length, distance)
         # c > 1: the a_k fall to s, and stay there (lambda_k = 1) once the processes have met
-        low, high = 1, length
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.feasible(middle, distance) else (low, middle)
-        return self.square(low, distance) + (length - low) * self.shift**2
+        last = last_integer(lambda count: self.feasible(count, distance), 1, length)
+        return self.square(last, distance) + (length - last) * self.shift**2
 
 
 def _given_shifts(
