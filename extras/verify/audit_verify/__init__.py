@@ -105,8 +105,8 @@ def _decided(content: Mapping[str, Any], bits: int) -> tuple[bool, bool, str]:
         cells = [(q, p) for p, q in cells]
     claimed = arb(content["claimed"]) + arb(content["slack"])
     resolved = all(x.rel_accuracy_bits() > 30 for x in itertools.chain(*cells) if not x.is_zero())
-    proven, sides = exceeds(content["quantity"], arb(content["at"]), claimed, cells, times)
-    return proven, resolved, sides
+    proven, denied, sides = exceeds(content["quantity"], arb(content["at"]), claimed, cells, times)
+    return proven, resolved or denied, sides
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

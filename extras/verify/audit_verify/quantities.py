@@ -19,14 +19,12 @@ def normal(z: arb) -> arb:
     return (-z / arb(2).sqrt()).erfc() / 2
 
 
-def excess(cells: Sequence[Cell], epsilon: arb) -> arb:
-    """Return a lower bound of delta at ``epsilon``: the sum of max(P - e^epsilon Q, 0)."""
-    ratio, total = epsilon.exp(), arb(0)
-    for p, q in cells:
-        gain = p - ratio * q
-        if gain > 0:
-            total += gain
-    return total.lower()
+def excess(cells: Sequence[Cell], epsilon: arb) -> tuple[arb, arb]:
+    """Return bounds of the sum of max(P - e^epsilon Q, 0), delta at ``epsilon``."""
+    ratio = epsilon.exp()
+    gains = [p - ratio * q for p, q in cells]
+    low = sum((gain for gain in gains if gain > 0), arb(0))
+    return low.lower(), sum((gain.nonnegative_part() for gain in gains), arb(0)).upper()
 
 
 def gaussian_delta(epsilon: arb, mu: arb) -> arb:
@@ -74,22 +72,24 @@ def largest_loss(cells: Sequence[Cell]) -> arb:
 
 def exceeds(
     quantity: str, at: arb, claimed: arb, cells: Sequence[Cell], times: int = 1
-) -> tuple[bool, str]:
-    """Return whether cells prove that a quantity exceeds a value, and both sides.
+) -> tuple[bool, bool, str]:
+    """Return whether cells prove that a quantity exceeds a value or that theirs does not; and why.
 
     With ``times`` draws, the cells are those of one draw, and the partition is that into their
     products. Only the Renyi divergence and epsilon at delta 0 are then known: both add up.
     """
+    most = arb.pos_inf()
     if quantity == "epsilon" and at == 0:
         left, right = times * largest_loss(cells), claimed
         sides = "log(P/Q) of one cell", "the claimed epsilon"
     elif times > 1 and quantity != "Renyi divergence":
         raise ValueError("partition.scores must be given for several draws")
     elif quantity == "epsilon":
-        left, right = excess(cells, claimed), at
+        (left, most), right = excess(cells, claimed), at
         sides = "sum of max(P - e^claimed Q, 0)", "delta"
     elif quantity == "mu":
-        left, right = excess(cells, at), gaussian_delta(at, claimed) if claimed > 0 else arb(0)
+        left, most = excess(cells, at)
+        right = gaussian_delta(at, claimed) if claimed > 0 else arb(0)
         sides = f"sum of max(P - e^{float(at):.6g} Q, 0)", "the delta of the claimed mu"
     elif quantity == "Renyi divergence":
         left, right = renyi_sum(cells, at) ** times, ((at - 1) * claimed).exp()
@@ -100,7 +100,11 @@ def exceeds(
     proven = bool(left > right)
     sign = ">" if proven else "is not proven above"
     values = (side.str(10, radius=False) for side in (left, right))
-    return proven, f"{sides[0]} = {next(values)} {sign} {sides[1]} = {next(values)}"
+    return (
+        proven,
+        bool(most <= right),
+        f"{sides[0]} = {next(values)} {sign} {sides[1]} = {next(values)}",
+    )
 
 
 def composed(
