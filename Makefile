@@ -51,6 +51,8 @@ bench: $(DEV)
 calibrate: $(DEV)
 	$(BIN)/python results/calibration/make.py
 	$(BIN)/python results/planner/make.py
+	$(BIN)/python results/rare_events/make.py
+	$(BIN)/python results/family/make.py
 
 # The tightness map: some 750 searches; an interrupted run resumes.
 map: $(STAMP)

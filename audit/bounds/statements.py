@@ -6,7 +6,7 @@ import functools
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from importlib.resources import files
+from pathlib import Path
 from typing import Any, cast
 
 from audit import validate
@@ -40,8 +40,7 @@ class TableRow:
 
 @functools.cache
 def _table() -> Mapping[str, Any]:
-    text = files("audit.bounds").joinpath("statements.toml").read_text(encoding="utf-8")
-    return tomllib.loads(text)
+    return tomllib.loads(Path(__file__).with_name("statements.toml").read_text(encoding="utf-8"))
 
 
 def bound(id: str, **assumptions: Assumption) -> Callable[[BoundFunction], BoundFunction]:

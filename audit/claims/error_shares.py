@@ -60,7 +60,8 @@ def step_down(
     spend error / (m - k). The first true claim to be refuted is refuted at most at error / t, where
     t is the number of true claims, as every claim before it is false; its test errs at error / t
     then, and the union of t such events has at most the probability ``error``. Exact evidence
-    refutes without an error.
+    refutes without an error. Claims that stay unrefuted keep their first judgement: the bounds at
+    an equal split hold simultaneously.
 
     Parameters
     ----------
@@ -76,16 +77,18 @@ def step_down(
     judged = list(judgements)
     family = [k for k, one in enumerate(judged) if may_be_sampled(one.claim)]
     levels = {k: _level(judged[k]) for k in family}
+    spent = {k: judged[k].error for k in family}
     while family:
         refuted = holm(list(levels.values()), error=error)
         left = [k for k, known in zip(family, refuted.tolist(), strict=True) if not known]
         larger = error / max(len(left), 1)
-        sampled = [k for k in left if 0 < judged[k].error < larger]
+        sampled = [k for k in left if 0 < spent[k] < larger]
         if not sampled:
             break
         for k, one in zip(sampled, again(sampled, larger), strict=True):
-            judged[k] = replace(one, seconds=judged[k].seconds + one.seconds)
-            levels[k] = _level(one)
+            levels[k], spent[k] = _level(one), larger
+            if levels[k] < 1:
+                judged[k] = replace(one, seconds=judged[k].seconds + one.seconds)
     return tuple(judged)
 
 

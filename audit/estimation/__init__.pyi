@@ -52,7 +52,6 @@ from .rate_limits import clopper_pearson as clopper_pearson
 from .rate_limits import rate_lower as rate_lower
 from .rate_limits import rate_upper as rate_upper
 from .record import AuditRecord as AuditRecord
-from .record import Spent as Spent
 from .regions import Rates as Rates
 from .result import Audit as Audit
 from .samples import audit_counts as audit_counts
@@ -69,6 +68,7 @@ from .sequential import ClaimEvidence as ClaimEvidence
 from .sequential import SequentialAudit as SequentialAudit
 from .sequential import average_e_values as average_e_values
 from .simultaneous_band import SimultaneousBand as SimultaneousBand
+from .thresholds import Spent as Spent
 from .tilted_walk import AffineStep as AffineStep
 from .tilted_walk import AffineWalk as AffineWalk
 from .tilted_walk import Tilt as Tilt

@@ -16,14 +16,14 @@ from audit.estimation.columns import CombinedColumns
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
 from audit.estimation.record import (
+    AnyThresholds,
     AuditRecord,
     CountedEvent,
     EpsilonEvidence,
-    Spent,
-    Thresholds,
     TradeoffUpper,
     TradeoffVertices,
 )
+from audit.estimation.thresholds import Spent
 from audit.numerics import display
 from audit.numerics.display import Marks, ShortRepr
 
@@ -73,7 +73,7 @@ class Audit(ShortRepr):
     confidence: float
     deltas: tuple[float, ...]
     seed: int | None
-    thresholds: Thresholds
+    thresholds: AnyThresholds
     pilot_sizes: tuple[int, int]
     certifying_sizes: tuple[int, int]
     tests: tuple[CountedTest, ...]

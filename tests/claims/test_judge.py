@@ -693,20 +693,25 @@ def test_many_claims_share_one_error():
 
 def test_the_error_of_refuted_claims_goes_to_the_others():
     m = full(diameter=2.0)
-    false = claimed(EpsilonDelta(((0.01, 0.1),)), m, pair=TWO_SIDED, budget=SAMPLED)
-    true = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
-    claims = [true, false, replace(true, id="again", budget=FEW)]
+
+    def at(epsilon):
+        return claimed(EpsilonDelta(((epsilon, 0.1),)), m, pair=TWO_SIDED, budget=SAMPLED)
+
+    # with the same plan a larger error certifies more
+    equal = judge(at(9.0), error=0.02).certified
+    larger = judge(at(9.0), error=0.03, planned_error=0.02).certified
+    assert larger > equal
+    between, false, true = at((equal + larger) / 2), at(0.01), at(9.0)
+    assert judge(between, error=0.02).verdict is Verdict.CONSISTENT
     seen = []
-    judged = judge_all(claims, error=0.06, progress=seen.append)
-    assert [j.error for j in judged] == [0.03, 0.02, 0.03]
-    assert [j.verdict for j in seen].count(Verdict.REFUTED) == 1
+    judged = judge_all([between, false, true], error=0.06, progress=seen.append)
+    assert [j.verdict for j in judged] == [Verdict.REFUTED, Verdict.REFUTED, judged[2].verdict]
+    assert [j.error for j in judged] == [0.03, 0.02, 0.02]
+    assert judged[0].certified == larger
+    assert judged[2].certified == equal  # bounds of an equal split hold simultaneously
     assert len(seen) == 3
-    alone = judge(true, error=0.03, planned_error=0.02)
-    assert judged[0].certified == alone.certified
-    # with the same plan a larger error certifies no less
-    assert judged[0].certified >= judge(true, error=0.02).certified
-    # nothing is left to spend if all are refuted
-    assert [j.error for j in judge_all([false, false], error=0.06)] == [0.03, 0.03]
+    # without a false claim nothing is left over
+    assert judge_all([between, true, true], error=0.06)[0].verdict is Verdict.CONSISTENT
 
 
 def test_claims_that_share_the_most_come_together():
