@@ -35,7 +35,10 @@ _LONGEST = 1 << 14  # steps that are tracked one by one
 
 SHORT_STEPS = Assumption(
     "eta <= 1/M with M the smoothness",
-    lambda m: m.smoothness is not None and max(m.step_sizes) * m.smoothness <= 1 + ROUNDING,
+    # a constant step size is not expanded: there may be 10^9 steps
+    lambda m: (
+        m.smoothness is not None and float(np.max(m.step_size)) * m.smoothness <= 1 + ROUNDING
+    ),
     lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
 )
 
