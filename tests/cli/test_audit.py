@@ -108,7 +108,7 @@ def test_a_run_writes_its_folder_whole(tmp_path: Path) -> None:
         (["parallel=thread"], "parallel must be one of dask, loky, ray, threads, got"),
         (["parallel.workers=0"], "parallel.workers must be a whole number of at least 1, got 0"),
         (["hydra/launcher=jolib"], "got 'jolib'; did you mean 'joblib'?"),
-        (["settings.paper.trials"], "must be KEY=VALUE in Hydra's grammar"),
+        (["settings.paper.trials"], "words must be KEY=VALUE"),
         (["--multi-run"], "options must be those of audit --help, got '--multi-run'; did you mean"),
         (
             ["parallel=dask", "parallel.address=tcp://127.0.0.1:1"],
