@@ -1,0 +1,321 @@
+"""Privacy curves of two laws whose likelihood ratio is enclosed on cells."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.curves import Order
+from audit.curves.brackets import TINY, Bracket, checked_all
+from audit.curves.cells import Cells
+from audit.curves.finite_pair import FinitePair
+from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
+from audit.exact.law import Law
+from audit.exact.normal_cells import NormalCells
+from audit.exact.renyi_moments import log_moment_bracket
+
+Array = NDArray[np.float64]
+
+# Rounds of refinement, and the relative width at which it ends.
+_ROUNDS, _WIDTH = 6, 4e-14
+# Where a cell is cut besides the place of the loss: shares of the cell around it.
+_AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
+_MOST_AT_ONCE = 4096  # questions that are refined together
+_ULP = 2.0**-50
+
+
+@dataclass(frozen=True, eq=False)
+class EnclosedCurve(BracketedCurve):
+    """Curve of two laws, with brackets from merged and from split cells.
+
+    A bracket contains the truth by data processing: merged cells are a post-processing of the pair,
+    which is a post-processing of split cells (`audit.curves.cells`). Cells whose losses straddle
+    what decides a value are cut until the bracket is narrow. The laws' own errors and all rounding
+    are counted in the masses of the cells.
+
+    Attributes
+    ----------
+    first, second : Law
+        Laws of X and X'.
+    """
+
+    many_at_once = True
+
+    first: Law
+    second: Law
+
+    @cached_property
+    def _base(self) -> NormalCells:
+        return NormalCells.of(self.first, self.second)
+
+    @property
+    def _estimated(self) -> bool:
+        return self.first.estimated or self.second.estimated
+
+    def epsilon_bracket(self, delta: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of epsilon at ``delta``."""
+        validate.half_open_unit(delta=delta)
+        return worse_bracket(lambda o: _only(self.epsilon_brackets(np.array([delta]), o)), order)
+
+    def delta_bracket(self, epsilon: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of delta at ``epsilon``."""
+        validate.finite(epsilon=epsilon)
+        return worse_bracket(lambda o: _only(self._delta_brackets(np.array([epsilon]), o)), order)
+
+    def renyi_bracket(self, alpha: float, order: Order | None = None) -> Bracket:
+        """Return a bracket of the Renyi divergence of order ``alpha``."""
+        validate.above_one(alpha=alpha)
+        return worse_bracket(lambda o: _only(self.renyi_brackets(np.array([alpha]), o)), order)
+
+    def power_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket of the power 1 - beta of the best test at ``alpha``."""
+        validate.open_unit(alpha=alpha)
+        return _only(self.power_brackets(np.array([alpha]), order))
+
+    def beta_bracket(self, alpha: float, order: Order) -> Bracket:
+        """Return a bracket of the type II error at type I error ``alpha``.
+
+        Parameters
+        ----------
+        alpha : float
+            Type I error, in (0, 1).
+        order : Order
+            Order of the pair.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Lower and upper bound.
+
+        Raises
+        ------
+        ValueError
+            If ``alpha`` is outside (0, 1).
+        """
+        validate.open_unit(alpha=alpha)
+        return _only(self._beta_brackets(np.array([alpha]), order))
+
+    def mu_bracket(self, order: Order) -> MuBracket:
+        """Return a bracket of the least mu of the pair in one order, open above."""
+        low, epsilon = gaussian_mu(self._delta_brackets(EPSILONS, order)[0], EPSILONS)
+        return MuBracket(low, math.inf, epsilon)
+
+    def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of epsilon at many deltas."""
+
+        def ends(cells: Cells) -> tuple[Array, Array]:
+            merged, split = cells.merged(), cells.split()
+            most = deltas * (1 + merged.rounding)
+            low = merged.epsilon(most)
+            if cells.log_lost_q > -np.inf:
+                with np.errstate(over="ignore"):
+                    low = merged.epsilon(most + np.exp(low + cells.log_lost_q))
+            high = split.epsilon(deltas * (1 - split.rounding))
+            return low * (1 - _ULP), high * (1 + _ULP)
+
+        return self._refined("epsilon at delta", deltas, order, ends, lambda cells, low, high: (low, high))
+
+    def _delta_brackets(self, epsilons: Array, order: Order) -> tuple[Array, Array]:
+        def ends(cells: Cells) -> tuple[Array, Array]:
+            merged, split = cells.merged(), cells.split()
+            with np.errstate(over="ignore"):
+                lost = np.exp(epsilons + cells.log_lost_q)
+            slack = 1 + (np.abs(epsilons) + 4) * _ULP
+            low = merged.delta(epsilons * (1 + _ULP)) / (1 + merged.rounding) / slack - lost - TINY
+            high = split.delta(epsilons * (1 - _ULP)) * (1 + split.rounding) * slack
+            high = np.where(high > 0, high + TINY, high)
+            return np.maximum(low, 0.0), np.minimum(high, 1.0)
+
+        def places(cells: Cells, low: Array, high: Array) -> tuple[Array, Array]:
+            return epsilons, epsilons
+
+        return self._refined("delta at epsilon", epsilons, order, ends, places, most=1.0)
+
+    def power_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of the power of the best tests at many type I errors."""
+
+        def ends(cells: Cells) -> tuple[Array, Array]:
+            merged, split = cells.merged(), cells.split()
+            spent = np.maximum(alphas / (1 + merged.rounding) - math.exp(cells.log_lost_q), 0.0)
+            low = merged.power(spent) / (1 + merged.rounding)
+            high = split.power(alphas * (1 + split.rounding)) * (1 + split.rounding)
+            return low, np.minimum(high, 1.0)
+
+        return self._refined("power at alpha", alphas, order.other, ends, _thresholds(alphas), most=1.0)
+
+    def _beta_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of type II errors, relatively accurate where they are small."""
+
+        def ends(cells: Cells) -> tuple[Array, Array]:
+            merged, split = cells.merged(complement=True), cells.split(complement=True)
+            spent = np.maximum(alphas / (1 + merged.rounding) - math.exp(cells.log_lost_q), 0.0)
+            high = merged.beta(spent) * (1 + merged.rounding) + math.exp(cells.log_lost_p)
+            low = split.beta(alphas * (1 + split.rounding)) / (1 + split.rounding)
+            return low, np.minimum(high, 1.0)
+
+        return self._refined("type II error at alpha", alphas, order.other, ends, _thresholds(alphas), most=1.0)
+
+    def renyi_brackets(self, alphas: Array, order: Order) -> tuple[Array, Array]:
+        """Return brackets of the Renyi divergences of many orders."""
+        found = [self._renyi_bracket(float(alpha), order) for alpha in alphas]
+        lows, highs = np.array(found).reshape(-1, 2).T
+        return checked_all("Renyi divergence of order", alphas, (lows, highs), order)
+
+    def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
+        cells, forward = self._base.cells(), order is Order.FORWARD
+        cells = cells if forward else cells.reversed
+        low, high = log_moment_bracket(self._base, cells, alpha, forward)
+        slack = 2.0**-50 * (1 + abs(low)) / (alpha - 1)
+        low, high = low / (alpha - 1) - slack, high / (alpha - 1) + slack
+        lost = max(cells.log_lost_p, cells.log_lost_q)
+        # an order above 1 may gain without limit in what was lost
+        unbounded = lost > -math.inf or self._estimated
+        return 0.0 if self._estimated else max(low, 0.0), math.inf if unbounded else max(high, 0.0)
+
+    def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
+        """Return whether epsilon at each delta may exceed a number, without solving for a root."""
+        return self._delta_brackets(epsilons, order)[1] > deltas
+
+    def power_may_exceed(self, powers: Array, alphas: Array, order: Order) -> NDArray[np.bool_]:
+        """Return whether the power at each type I error may exceed a number."""
+        return self.power_brackets(alphas, order)[1] > powers
+
+    def _refined(
+        self,
+        quantity: str,
+        at: Array,
+        order: Order,
+        ends: Callable[[Cells], tuple[Array, Array]],
+        places: Callable[[Cells, Array, Array], tuple[Array, Array]],
+        *,
+        most: float = math.inf,
+    ) -> tuple[Array, Array]:
+        """Cut the cells that decide each value until its bracket is narrow.
+
+        ``ends`` returns the brackets from cells, ``places`` the range of losses that decides each.
+        """
+        lows, highs = self._narrowed(order, ends, places)
+        if self._estimated:
+            lows, highs = np.zeros_like(lows), np.full_like(highs, most)
+        shown = order.other if quantity.startswith(("power", "type II")) else order
+        return checked_all(quantity, at, (lows, highs), shown, most=most)
+
+    def _narrowed(
+        self,
+        order: Order,
+        ends: Callable[[Cells], tuple[Array, Array]],
+        places: Callable[[Cells, Array, Array], tuple[Array, Array]],
+    ) -> tuple[Array, Array]:
+        grid, width = self._base, None
+        sign = 1.0 if order is Order.FORWARD else -1.0
+        for _ in range(_ROUNDS):
+            cells = grid.cells()
+            cells = cells if order is Order.FORWARD else cells.reversed
+            lows, highs = ends(cells)
+            with np.errstate(invalid="ignore"):
+                before, width = width, np.nan_to_num(highs - lows, nan=0.0)
+            open_ = width > _WIDTH * np.maximum(np.abs(lows), TINY)
+            if before is not None:  # rounding remains
+                open_ &= ~(width > 0.7 * before)
+            if not open_.any():
+                break
+            least, greatest = places(cells, lows, highs)
+            least, greatest = least[open_], greatest[open_]
+            finer = grid.refined(_cuts(grid, cells, sign, least, greatest))
+            if finer is grid:
+                break
+            grid = finer
+        return lows, highs
+
+    def _pure_epsilon(self, order: Order) -> float:
+        low, high = self.epsilon_bracket(0.0, order)
+        return high if math.isfinite(high) and low > 0 else high
+
+    def _epsilon(self, delta: Array, order: Order) -> Array:
+        return _middle(self.epsilon_brackets(delta, order))
+
+    def _delta(self, epsilon: Array, order: Order) -> Array:
+        return _middle(self._delta_brackets(epsilon, order))
+
+    def _beta(self, alpha: Array, order: Order) -> Array:
+        return _middle(self._beta_brackets(alpha, order))
+
+    def _renyi(self, alpha: Array, order: Order) -> Array:
+        return _middle(self.renyi_brackets(alpha, order))
+
+
+def _thresholds(alphas: Array) -> Callable[[Cells, Array, Array], tuple[Array, Array]]:
+    """Return the losses at which the best tests at ``alphas`` are randomised."""
+
+    def places(cells: Cells, low: Array, high: Array) -> tuple[Array, Array]:
+        loss = cells.merged().threshold(alphas)
+        return loss, loss
+
+    return places
+
+
+def _cuts(grid: NormalCells, cells: Cells, sign: float, least: Array, greatest: Array) -> Array:
+    """Points at which cells are cut whose losses meet a range [least, greatest].
+
+    A cell is cut where the cubic through its ends with their derivatives takes the middle of the
+    range, and close around it.
+    """
+    count = grid.points.size - 1
+    if count < 1:
+        return np.zeros(0)
+    low, high = cells.low[:count], cells.high[:count]
+    rank = np.argsort(low, kind="stable")
+    found_cells, found_losses = [], []
+    # cells of low <= greatest and high >= least, for every question
+    for a, b in zip(least, greatest, strict=True):
+        chosen = rank[: np.searchsorted(low[rank], b, side="right")]
+        chosen = chosen[high[chosen] >= a]
+        chosen = chosen[high[chosen] > low[chosen]]
+        found_cells.append(chosen)
+        middle = 0.5 * (a + b) if math.isfinite(a) and math.isfinite(b) else (a if math.isfinite(a) else b)
+        found_losses.append(np.full(chosen.size, middle))
+    own = np.concatenate(found_cells)
+    loss = sign * np.concatenate(found_losses)
+    left, width = grid.points[own], np.diff(grid.points)[own]
+    ratio, slope = grid.ratios
+    f0, f1 = ratio[own] - loss, ratio[own + 1] - loss
+    d0, d1 = slope[own] * width, slope[own + 1] * width
+    at = np.clip(np.where(f0 != f1, f0 / np.where(f0 != f1, f0 - f1, 1.0), 0.5), 0.0, 1.0)
+    at = np.nan_to_num(at, nan=0.5)
+    c2, c3 = 3 * (f1 - f0) - 2 * d0 - d1, 2 * (f0 - f1) + d0 + d1
+    for _ in range(8):  # Newton's method
+        value = f0 + at * (d0 + at * (c2 + at * c3))
+        rate = d0 + at * (2 * c2 + at * 3 * c3)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.where(rate != 0, value / rate, 0.0)
+        at = np.clip(at - np.nan_to_num(step), 0.0, 1.0)
+    at = np.where((at <= 0) | (at >= 1) | ~np.isfinite(at), 0.5, at)
+    points = (left + width * at)[:, None] + width[:, None] * _AROUND
+    inside = (points > left[:, None]) & (points < (left + width)[:, None])
+    return np.unique(points[inside])
+
+
+def worse_bracket(bracket: Callable[[Order], Bracket], order: Order | None) -> Bracket:
+    """Return the bracket of one order, or that of the worse one for None."""
+    if order is not None:
+        validate.instance(Order, order=order)
+        return bracket(order)
+    (low_a, high_a), (low_b, high_b) = bracket(Order.FORWARD), bracket(Order.REVERSE)
+    return max(low_a, low_b), max(high_a, high_b)
+
+
+def _only(brackets: tuple[Array, Array]) -> Bracket:
+    """Return the one bracket as numbers."""
+    low, high = brackets
+    return float(low[0]), float(high[0])
+
+
+def _middle(brackets: tuple[Array, Array]) -> Array:
+    lows, highs = brackets
+    return np.where(np.isfinite(highs), 0.5 * (lows + highs), highs)

@@ -1,0 +1,120 @@
+"""Renyi moments of two mixtures of normals of one width s, by quadrature with an error bound.
+
+The integrand f = p^alpha q^(1 - alpha) is analytic where q has no zero. With y and t real,
+|p(y + it)| <= e^(t^2/2s^2) p(y), and |q(y + it)| >= e^(t^2/2s^2) q(y) ((1 - r) cos(t w) - r) if all
+but a share r of the normals, weighted by their densities at y, have scores in a range of 2w: their
+phases differ by 2 t w at most. So |f(y + it)| <= e^(t^2/2s^2) f(y) ((1 - r) cos(t w) - r)^(1 - alpha).
+
+On a panel of width h, Gauss-Legendre quadrature with n nodes errs by at most
+(h/2) (64/15) M rho^(-2n) / (1 - rho^-2) (Trefethen 2008, Theorem 4.5), with M the maximum of |f| on
+the ellipse with half-axes a = h (rho + 1/rho)/4 and b = h (rho - 1/rho)/4.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit.curves.cells import Cells
+from audit.exact.law import Law
+from audit.exact.normal_cells import NormalCells, largest_ratio
+from audit.numerics.panels import gauss_legendre
+
+Array = NDArray[np.float64]
+
+_NODES, _RHO = 20, 3.0
+_SHARE = 1e-9  # of the normals that may have any score
+# What the bounds may grow by on the ellipse, in logarithms: leaves some 1e-15 of an integral.
+_GROWTH = 6.0
+_NEGLIGIBLE = 50.0
+_MOST_POINTS = 4_000_000
+_LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
+
+
+def log_moment_bracket(grid: NormalCells, cells: Cells, alpha: float, forward: bool) -> tuple[float, float]:
+    """Return bounds on the log of the integral of p^alpha q^(1 - alpha), atoms included.
+
+    Parameters
+    ----------
+    grid
+        The cells of two laws.
+    cells
+        Their enclosure in the order of the divergence.
+    alpha
+        Renyi order, above 1.
+    forward
+        Whether the first law of ``grid`` is that of P.
+    """
+    count = max(grid.points.size - 1, 0)
+    p, q = (grid.first, grid.second) if forward else (grid.second, grid.first)
+    error = alpha * cells.error_p + (alpha - 1) * cells.error_q
+    with np.errstate(invalid="ignore"):
+        merged = alpha * cells.log_p - (alpha - 1) * cells.log_q
+        upper = cells.log_p + cells.error_p + (alpha - 1) * cells.high
+    merged = np.where(cells.log_p == -np.inf, -np.inf, merged)
+    upper = np.where(cells.log_p == -np.inf, -np.inf, upper)
+    if not (_one_width(p) and _one_width(q) and p.narrowest == q.narrowest) or count == 0:
+        return _log_sum(merged - error), _log_sum(upper)
+    top = _log_sum(merged)
+    inner = np.flatnonzero(upper[:count] > top - _NEGLIGIBLE - math.log(count))
+    rest = np.ones(merged.size, dtype=np.bool_)
+    rest[inner] = False
+    low, high, quadrature = _integrals(p, q, grid, inner, alpha)
+    lows = [_log_sum((merged - error)[rest]), low]
+    highs = [_log_sum(upper[rest]), high, quadrature]
+    total = _log_sum(np.array(lows))
+    share = math.exp(min(quadrature - total, 0.0))
+    least = total + math.log1p(-share) if share < 1 else -math.inf
+    return least, _log_sum(np.array(highs))
+
+
+def _integrals(
+    p: Law, q: Law, grid: NormalCells, cells: NDArray[np.intp], alpha: float
+) -> tuple[float, float, float]:
+    """Return logs of the least and the largest sum over cells, and of the quadrature's error."""
+    if cells.size == 0:
+        return -math.inf, -math.inf, -math.inf
+    std = p.narrowest
+    left, right = grid.points[cells], grid.points[cells + 1]
+    width = right - left
+    # the ellipse of a part of a cell reaches 5/6 of the part's width from its middle
+    scores = q.score_range(left - width, right + width, _SHARE)
+    reach = (_RHO - 1 / _RHO) / 4
+    turn = np.sqrt(2 * (_GROWTH - 2) / alpha) / np.maximum(scores, 1e-300)
+    parts = np.ceil(width * reach / np.minimum(np.minimum(turn, 1 / np.maximum(scores, 1e-300)), std))
+    parts = np.maximum(parts, 1).astype(np.intp)
+    if parts.sum() * _NODES > _MOST_POINTS:
+        return -math.inf, math.inf, -math.inf
+    own = np.repeat(np.arange(cells.size), parts)
+    number = np.arange(own.size) - np.repeat(np.cumsum(parts) - parts, parts)
+    h = (width / parts)[own]
+    middle = left[own] + (number + 0.5) * h
+    nodes, weights = gauss_legendre(_NODES)
+    points = (middle[:, None] + 0.5 * h[:, None] * nodes).ravel()
+    at_p, at_q = p.table(points, tails=False), q.table(points, tails=False)
+    logs = alpha * at_p.log_density - (alpha - 1) * at_q.log_density
+    logs = logs + np.log((0.5 * h[:, None] * weights).ravel())
+    error = alpha * p.error_at(at_p.log_density, at_p.square)
+    error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square) + 2.0**-48
+    # the maximum on the ellipse
+    a, b = h * (_RHO + 1 / _RHO) / 4, h * reach
+    ends_p, ends_q = (
+        (law.table(middle - a, tails=False), law.table(middle + a, tails=False)) for law in (p, q)
+    )
+    ratio = largest_ratio(2 * a, ends_p, ends_q, std)
+    largest = np.maximum(ends_p[0].log_density, ends_p[1].log_density) + (2 * a) ** 2 / (8 * std**2)
+    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * scores[own], 1.5)) - _SHARE
+    growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
+    bound = largest + (alpha - 1) * ratio + growth + np.log(0.5 * h * 64 / 15)
+    bound = bound - 2 * _NODES * math.log(_RHO) - math.log1p(-(_RHO**-2))
+    return _log_sum(logs - error), _log_sum(logs + error), _log_sum(bound)
+
+
+def _one_width(law: Law) -> bool:
+    return law.means.size > 0 and float(np.ptp(law.stds)) == 0
+
+
+def _log_sum(logs: Array) -> float:
+    return float(np.logaddexp.reduce(logs, initial=-np.inf))
