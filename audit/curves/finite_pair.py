@@ -95,7 +95,9 @@ class FinitePair:
             carried, done = weights[stop - 1], stop
         gaps = -np.diff(loss.astype(np.longdouble))
         gains = weights[:-1] * -np.expm1(-gaps) if loss.size else weights
-        deltas = start + np.concatenate([np.zeros(min(loss.size, 1), np.longdouble), gains.cumsum()])
+        deltas = start + np.concatenate(
+            [np.zeros(min(loss.size, 1), np.longdouble), gains.cumsum()]
+        )
         return loss, deltas, weights
 
     def delta(self, epsilon: Array | float) -> Array:

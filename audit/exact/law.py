@@ -243,7 +243,9 @@ class Law:
         width = np.diff(points)
         lost = ~(error < 1e-6)
         if lost.any():
-            low, high = (f(table.log_density[:-1], table.log_density[1:]) for f in (np.minimum, np.maximum))
+            low, high = (
+                f(table.log_density[:-1], table.log_density[1:]) for f in (np.minimum, np.maximum)
+            )
             bend = width**2 / (8 * self.narrowest**2)
             slope = np.maximum(np.abs(table.score[:-1]), np.abs(table.score[1:])) * width
             least = low - slope - 4 * bend + np.log(width)

@@ -102,7 +102,9 @@ class NormalCells:
             )
             square = np.maximum(table.square[:-1], table.square[1:])
             with np.errstate(invalid="ignore"):
-                inner = law.error_at(np.minimum(table.log_density[:-1], table.log_density[1:]), square)
+                inner = law.error_at(
+                    np.minimum(table.log_density[:-1], table.log_density[1:]), square
+                )
             rounding = np.where(masses > -np.inf, rounding, 0.0) + inner
             shapes.append(inner)
             logs.append(np.concatenate([masses, ends]))
@@ -181,7 +183,11 @@ class NormalCells:
         (least_p, most_p), (least_q, most_q) = bounds
         low, high = least_p - most_q, most_p - least_q
         gap = (means[0] - means[1]) * (2 * point - means[0] - means[1]) / (2 * std**2)
-        slack = 16 * 2.0**-53 * (abs(gap) + (abs(point) + abs(means[0])) * abs(means[0] - means[1]) / std**2)
+        slack = (
+            16
+            * 2.0**-53
+            * (abs(gap) + (abs(point) + abs(means[0])) * abs(means[0] - means[1]) / std**2)
+        )
         if means[0] == means[1]:
             return low, high
         # the ratio of the normals falls or rises without limit from its value at the point

@@ -33,7 +33,9 @@ _MOST_POINTS = 4_000_000
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
-def log_moment_bracket(grid: NormalCells, cells: Cells, alpha: float, forward: bool) -> tuple[float, float]:
+def log_moment_bracket(
+    grid: NormalCells, cells: Cells, alpha: float, forward: bool
+) -> tuple[float, float]:
     """Return bounds on the log of the integral of p^alpha q^(1 - alpha), atoms included.
 
     Parameters
@@ -83,7 +85,9 @@ def _integrals(
     scores = q.score_range(left - width, right + width, _SHARE)
     reach = (_RHO - 1 / _RHO) / 4
     turn = np.sqrt(2 * (_GROWTH - 2) / alpha) / np.maximum(scores, 1e-300)
-    parts = np.ceil(width * reach / np.minimum(np.minimum(turn, 1 / np.maximum(scores, 1e-300)), std))
+    parts = np.ceil(
+        width * reach / np.minimum(np.minimum(turn, 1 / np.maximum(scores, 1e-300)), std)
+    )
     parts = np.maximum(parts, 1).astype(np.intp)
     if parts.sum() * _NODES > _MOST_POINTS:
         return -math.inf, math.inf, -math.inf
