@@ -219,7 +219,7 @@ class FinitePair:
         _, spent, _, rest = self._tests
         return _between(np.asarray(alpha, dtype=np.float64), spent, rest)
 
-    def threshold(self, alpha: Array | float) -> Array:
+    def threshold(self, alpha: Array | float) -> tuple[Array, Array]:
         """Return the loss at which the best test of type I error ``alpha`` is randomised.
 
         Parameters
@@ -229,16 +229,18 @@ class FinitePair:
 
         Returns
         -------
-        ndarray
-            Losses, shape of ``alpha``.
+        tuple of (ndarray, ndarray)
+            Losses of outcomes, shape of ``alpha``; and between the middles of outcomes that stand
+            for cells of a continuous pair.
         """
         loss, spent, _, _ = self._tests
         if loss.size < 2:
-            return np.zeros(np.shape(alpha))
-        # an outcome's loss is that of the middle of its mass, if it stands for a cell
-        middles = 0.5 * (spent[1:] + spent[:-1])
+            return (np.zeros(np.shape(alpha)),) * 2
+        goal = np.asarray(alpha, dtype=np.float64)
+        index = np.searchsorted(spent, goal.astype(np.longdouble), side="right") - 1
+        middles = (0.5 * (spent[1:] + spent[:-1])).astype(np.float64)
         held = np.clip(loss[:-1], -1e300, 1e300)
-        return np.interp(np.asarray(alpha, dtype=np.float64), middles.astype(np.float64), held)
+        return held[np.minimum(index, held.size - 1)], np.interp(goal, middles, held)
 
     @property
     def rounding(self) -> float:

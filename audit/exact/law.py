@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.special import erfcx
+from scipy.special import erfcx, ndtri
 
 Array = NDArray[np.float64]
 
@@ -148,41 +148,51 @@ class Law:
         found = [self._block(points[block], tails) for block in self._blocks(points)]
         return EdgeTable.joined(found) if found else EdgeTable(*np.zeros((6, 0)))
 
-    def score_range(self, low: Array, high: Array, share: float) -> Array:
-        """Return half the range of scores that hold all but a share of the normals on intervals.
+    def score_range(self, low: Array, high: Array, std: float, share: float) -> Array:
+        """Return half the range of scores that hold all but a share of the law on intervals.
 
-        The score of a normal at y is (mean - y)/std^2. For normals of one width, the weights of the
-        normals at y are an exponential family in y: their quantiles rise in y, so that the lower
-        quantile at the low end and the upper one at the high end hold everywhere between.
+        A wider normal is one of deviation ``std`` around a normal centre, so that the law is a
+        mixture of normals of this width; the score of one at y is (centre - y)/std^2. The weights
+        of the centres at y are an exponential family in y: their quantiles rise in y, so that the
+        lower quantile at the low end and the upper one at the high end hold everywhere between.
 
         Parameters
         ----------
         low, high : ndarray
             Ends of the intervals, both rising, shape ``(n,)`` each.
+        std : float
+            At most the smallest deviation of a normal.
         share : float
-            Mass of the normals, at each point, that may have other scores.
+            Mass of the centres, at each point, that may have other scores.
 
         Returns
         -------
         ndarray
             Half ranges, shape ``(n,)``.
         """
-        if np.ptp(self.stds) > 0:
-            raise ValueError("stds must be equal, got several")
         ends = []
-        for points, quantile in ((low, 0.5 * share), (high, 1 - 0.5 * share)):
+        reach = -float(ndtri(0.25 * share))
+        for points, side in ((low, -1), (high, 1)):
             found = np.empty(points.size)
             for block in self._blocks(points):
                 near = self._near(points[block][0], points[block][-1])
-                z = (points[block, None] - self.means[near]) / self.stds[near]
-                logs = self.log_masses[near] - 0.5 * z * z
+                means, variances = self.means[near], self.stds[near] ** 2
+                y = points[block, None]
+                logs = self.log_masses[near] - 0.5 * ((y - means) ** 2 / variances + np.log(variances))
+                # given y, centres are normal
+                pull = 1 - std**2 / variances
+                centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
+                if np.ptp(variances) > 0:
+                    rank = np.argsort(centres, axis=1)
+                    centres, logs = (np.take_along_axis(a, rank, axis=1) for a in (centres, logs))
                 terms = np.exp(logs - logs.max(axis=1, keepdims=True))
                 sums = terms.cumsum(axis=1) / terms.sum(axis=1, keepdims=True)
-                at = (sums < quantile).sum(axis=1)
-                at = at - 1 if quantile < 0.5 else at + 1  # outward, past rounding
-                found[block] = self.means[near][np.clip(at, 0, z.shape[1] - 1)]
+                limit = 0.25 * share if side < 0 else 1 - 0.25 * share
+                at = (sums < limit).sum(axis=1) + side  # outward, past rounding
+                at = np.clip(at, 0, centres.shape[1] - 1)
+                found[block] = np.take_along_axis(centres, at[:, None], axis=1)[:, 0]
             ends.append(found)
-        return np.asarray((ends[1] - ends[0]) / (2 * self.narrowest**2))
+        return np.asarray((ends[1] - ends[0]) / (2 * std**2))
 
     def _blocks(self, points: Array) -> Iterator[slice]:
         start = 0
@@ -229,10 +239,9 @@ class Law:
         outer = here * table.left[:-1] + there * table.right[1:]
         inner = there * table.left[1:] + here * table.right[:-1]
         at = np.searchsorted(self.means, points, side="left")
-        whole = np.zeros(top.size)
-        for cell in np.flatnonzero(np.diff(at)):
-            between = slice(int(at[cell]), int(at[cell + 1]))
-            whole[cell] = np.exp(self.log_masses[between] - top[cell]).sum()
+        own = np.repeat(np.arange(top.size), np.diff(at))
+        between = np.exp(self.log_masses[at[0] : at[-1]] - top[own])
+        whole = np.bincount(own, between, minlength=top.size)
         mass = np.maximum(outer + whole - inner, 0.0)
         square = np.maximum(table.square[:-1], table.square[1:])
         size = (outer + inner + whole) * (UNIT * (16 + 3 * square) + 2 * self._position_error)

@@ -16,7 +16,7 @@ from audit.curves.brackets import TINY, Bracket, checked_all
 from audit.curves.cells import Cells
 from audit.exact.bracketed import EPSILONS, BracketedCurve, MuBracket, gaussian_mu
 from audit.exact.law import Law
-from audit.exact.normal_cells import NormalCells
+from audit.exact.normal_cells import NormalCells, law_range
 from audit.exact.renyi_moments import log_moment_bracket
 
 Array = NDArray[np.float64]
@@ -25,8 +25,8 @@ Array = NDArray[np.float64]
 _ROUNDS, _WIDTH = 6, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
-_MOST_AT_ONCE = 4096  # questions that are refined together
 _ULP = 2.0**-50
+Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
 
 @dataclass(frozen=True, eq=False)
@@ -52,6 +52,11 @@ class LawCurve(BracketedCurve):
     @cached_property
     def _base(self) -> NormalCells:
         return NormalCells.of(self.first, self.second)
+
+    @property
+    def ends(self) -> tuple[float, float]:
+        """Ends of the domain, or of the part of a line where the laws are not all but empty."""
+        return law_range((self.first, self.second))
 
     @property
     def _estimated(self) -> bool:
@@ -118,9 +123,10 @@ class LawCurve(BracketedCurve):
             high = split.epsilon(deltas * (1 - split.rounding))
             return low * (1 - _ULP), high * (1 + _ULP)
 
-        return self._refined(
-            "epsilon at delta", deltas, order, ends, lambda cells, low, high: (low, high)
-        )
+        def places(cells: Cells, low: Array, high: Array) -> Places:
+            return low, high, np.where(np.isfinite(high), 0.5 * (low + high), low)
+
+        return self._refined("epsilon at delta", deltas, order, ends, places)
 
     def _delta_brackets(self, epsilons: Array, order: Order) -> tuple[Array, Array]:
         def ends(cells: Cells) -> tuple[Array, Array]:
@@ -133,8 +139,8 @@ class LawCurve(BracketedCurve):
             high = np.where(high > 0, high + TINY, high)
             return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
-        def places(cells: Cells, low: Array, high: Array) -> tuple[Array, Array]:
-            return epsilons, epsilons
+        def places(cells: Cells, low: Array, high: Array) -> Places:
+            return epsilons, epsilons, epsilons
 
         return self._refined("delta at epsilon", epsilons, order, ends, places, most=1.0)
 
@@ -197,13 +203,14 @@ class LawCurve(BracketedCurve):
         at: Array,
         order: Order,
         ends: Callable[[Cells], tuple[Array, Array]],
-        places: Callable[[Cells, Array, Array], tuple[Array, Array]],
+        places: Callable[[Cells, Array, Array], Places],
         *,
         most: float = math.inf,
     ) -> tuple[Array, Array]:
         """Cut the cells that decide each value until its bracket is narrow.
 
-        ``ends`` returns the brackets from cells, ``places`` the range of losses that decides each.
+        ``ends`` returns the brackets from cells, ``places`` the range of losses that decides each, and a
+        guess.
         """
         lows, highs = self._narrowed(order, ends, places)
         if self._estimated:
@@ -215,7 +222,7 @@ class LawCurve(BracketedCurve):
         self,
         order: Order,
         ends: Callable[[Cells], tuple[Array, Array]],
-        places: Callable[[Cells, Array, Array], tuple[Array, Array]],
+        places: Callable[[Cells, Array, Array], Places],
     ) -> tuple[Array, Array]:
         grid, width = self._base, None
         sign = 1.0 if order is Order.FORWARD else -1.0
@@ -230,17 +237,15 @@ class LawCurve(BracketedCurve):
                 open_ &= ~(width > 0.7 * before)
             if not open_.any():
                 break
-            least, greatest = places(cells, lows, highs)
-            least, greatest = least[open_], greatest[open_]
-            finer = grid.refined(_cuts(grid, cells, sign, least, greatest))
+            decisive = (part[open_] for part in places(cells, lows, highs))
+            finer = grid.refined(_cuts(grid, cells, sign, *decisive))
             if finer is grid:
                 break
             grid = finer
         return lows, highs
 
     def _pure_epsilon(self, order: Order) -> float:
-        low, high = self.epsilon_bracket(0.0, order)
-        return high if math.isfinite(high) and low > 0 else high
+        return self.epsilon_bracket(0.0, order)[1]
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         return _middle(self.epsilon_brackets(delta, order))
@@ -255,56 +260,50 @@ class LawCurve(BracketedCurve):
         return _middle(self.renyi_brackets(alpha, order))
 
 
-def _thresholds(alphas: Array) -> Callable[[Cells, Array, Array], tuple[Array, Array]]:
-    """Return the losses at which the best tests at ``alphas`` are randomised."""
+def _thresholds(alphas: Array) -> Callable[[Cells, Array, Array], Places]:
+    """Return the losses at which the best tests at ``alphas`` are randomised, and guesses."""
 
-    def places(cells: Cells, low: Array, high: Array) -> tuple[Array, Array]:
-        loss = cells.merged().threshold(alphas)
-        return loss, loss
+    def places(cells: Cells, low: Array, high: Array) -> Places:
+        loss, guess = cells.merged().threshold(alphas)
+        return loss, loss, guess
 
     return places
 
 
-def _cuts(grid: NormalCells, cells: Cells, sign: float, least: Array, greatest: Array) -> Array:
+def _cuts(
+    grid: NormalCells, cells: Cells, sign: float, least: Array, greatest: Array, guess: Array
+) -> Array:
     """Points at which cells are cut whose losses meet a range [least, greatest].
 
-    A cell is cut where the cubic through its ends with their derivatives takes the middle of the
-    range, and close around it.
+    A cell is cut where the cubic through its ends with their derivatives takes the guess, and close
+    around it.
     """
     count = grid.points.size - 1
     if count < 1:
         return np.zeros(0)
     low, high = cells.low[:count], cells.high[:count]
     rank = np.argsort(low, kind="stable")
-    found_cells, found_losses = [], []
-    # cells of low <= greatest and high >= least, for every question
-    for a, b in zip(least, greatest, strict=True):
-        chosen = rank[: np.searchsorted(low[rank], b, side="right")]
-        chosen = chosen[high[chosen] >= a]
-        chosen = chosen[high[chosen] > low[chosen]]
+    ends = np.searchsorted(low[rank], greatest, side="right")
+    found_cells, found_losses = [np.zeros(0, np.intp)], [np.zeros(0)]
+    for at, end, goal in zip(least, ends, guess, strict=True):
+        chosen = rank[:end]
+        chosen = chosen[(high[chosen] >= at) & (high[chosen] > low[chosen])]
         found_cells.append(chosen)
-        middle = (
-            0.5 * (a + b)
-            if math.isfinite(a) and math.isfinite(b)
-            else (a if math.isfinite(a) else b)
-        )
-        found_losses.append(np.full(chosen.size, middle))
+        found_losses.append(np.full(chosen.size, goal))
     own = np.concatenate(found_cells)
     loss = sign * np.concatenate(found_losses)
     left, width = grid.points[own], np.diff(grid.points)[own]
     ratio, slope = grid.ratios
     f0, f1 = ratio[own] - loss, ratio[own + 1] - loss
     d0, d1 = slope[own] * width, slope[own + 1] * width
-    at = np.clip(np.where(f0 != f1, f0 / np.where(f0 != f1, f0 - f1, 1.0), 0.5), 0.0, 1.0)
-    at = np.nan_to_num(at, nan=0.5)
-    c2, c3 = 3 * (f1 - f0) - 2 * d0 - d1, 2 * (f0 - f1) + d0 + d1
-    for _ in range(8):  # Newton's method
-        value = f0 + at * (d0 + at * (c2 + at * c3))
-        rate = d0 + at * (2 * c2 + at * 3 * c3)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            step = np.where(rate != 0, value / rate, 0.0)
-        at = np.clip(at - np.nan_to_num(step), 0.0, 1.0)
-    at = np.where((at <= 0) | (at >= 1) | ~np.isfinite(at), 0.5, at)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        at = np.nan_to_num(np.clip(f0 / (f0 - f1), 0.0, 1.0), nan=0.5)
+        c2, c3 = 3 * (f1 - f0) - 2 * d0 - d1, 2 * (f0 - f1) + d0 + d1
+        for _ in range(8):  # Newton's method
+            value = f0 + at * (d0 + at * (c2 + at * c3))
+            rate = d0 + at * (2 * c2 + at * 3 * c3)
+            at = np.clip(at - np.nan_to_num(value / rate, posinf=0, neginf=0), 0.0, 1.0)
+    at = np.where((at <= 0) | (at >= 1), 0.5, at)
     points = (left + width * at)[:, None] + width[:, None] * _AROUND
     inside = (points > left[:, None]) & (points < (left + width)[:, None])
     return np.unique(points[inside])

@@ -34,12 +34,14 @@ from audit.numerics.transfer import EQUAL
 
 Array = NDArray[np.float64]
 
-# Standard deviations of a step's noise that are followed at first, and at most: over two panels the
-# noise's density then falls by e^680, and products within a block of the operator underflow.
-_FIRST_REACH, LARGEST_REACH = 24.0, 83.0
-# Laws matter where one of them has more than this log density times a deviation, 1e-130; what is
-# lost there is this much below, in logarithms.
-_RELEVANT, _BELOW = -300.0, 40.0
+# Standard deviations of a step's noise that are followed at most: over two panels the noise's
+# density then falls by e^680, and products within a block of the operator underflow.
+LARGEST_REACH = 83.0
+# Nodes times steps of long laws, with the reach at first and the log density from which on laws
+# matter, times a deviation: all that doubles hold where it costs little, else 1e-130.
+_LONG, _FIRST, _FIRST_LONG = 3e6, (39.0, -690.0), (27.0, -300.0)
+# What is lost is so much below the laws where they matter, in logarithms.
+_BELOW = 40.0
 _LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
 Normals = dict[tuple[UpdateMap, float], Array]  # log masses at the places, by map and noise
 
@@ -61,7 +63,8 @@ def computed_laws(
     panels = step_panels(processes, lower, upper)
     total = wanted[-1] * sum(len(process.paths) for process in processes)
     done = [0] * len(processes)
-    reach, banded = _FIRST_REACH, False
+    long = panels.panels.nodes.size * wanted[-1] > _LONG
+    (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False
 
     def one(index: int) -> list[Law]:
         def report(now: int, _: int) -> None:
@@ -77,7 +80,7 @@ def computed_laws(
         mapped = stack.enter_context(ThreadPoolExecutor(threads)).map if threads > 1 else map
         while True:
             laws = list(mapped(one, range(len(processes))))
-            need = max(_lacking(group) for group in zip(*laws, strict=True))
+            need = max(_lacking(group, relevant) for group in zip(*laws, strict=True))
             if need <= 0:
                 return laws
             raised = math.sqrt(reach**2 + 2 * need) if banded else max(reach, _needed(need, laws))
@@ -92,7 +95,7 @@ def _needed(need: float, laws: list[list[Law]]) -> float:
     return math.sqrt(2 * max(need - lost, 0.0)) + 1
 
 
-def _lacking(laws: Sequence[Law]) -> float:
+def _lacking(laws: Sequence[Law], relevant: float) -> float:
     """By how much the lost mass must fall, in logarithms, to be far below laws where they matter."""
     lost = max(law.log_lost for law in laws)
     if lost == -math.inf or not all(law.means.size for law in laws):
@@ -103,8 +106,8 @@ def _lacking(laws: Sequence[Law]) -> float:
     low, high = max(low, laws[0].lower), min(high, laws[0].upper)
     points = np.linspace(low, high, max(math.ceil((high - low) / std), 2))
     logs = np.stack([law.table(points, tails=False).log_density for law in laws]) + math.log(std)
-    relevant = logs.max(axis=0) > _RELEVANT
-    return float(np.max(lost + _BELOW - logs[:, relevant], initial=0.0))
+    matter = logs.max(axis=0) > relevant
+    return float(np.max(lost + _BELOW - logs[:, matter], initial=0.0))
 
 
 class _Laws:

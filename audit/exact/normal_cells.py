@@ -59,7 +59,7 @@ class NormalCells:
             empty = EdgeTable(*np.zeros((6, 0)))
             return cls(first, second, np.zeros(0), (empty, empty))
         std = min(law.narrowest for law in laws)
-        low, high = _range(laws)
+        low, high = law_range(laws)
         count = max(math.ceil((high - low) / std * per_deviation), 2)
         if count > _MOST_CELLS:
             raise ValueError(
@@ -242,7 +242,7 @@ def largest_ratio(
     return np.maximum(np.maximum(left, right), left + rise_p * at - tangent)
 
 
-def _range(laws: tuple[Law, Law]) -> tuple[float, float]:
+def law_range(laws: tuple[Law, Law]) -> tuple[float, float]:
     """Return where the cells begin and end: the domain, or where all normals are far away."""
     low, high = laws[0].lower, laws[0].upper
     if math.isinf(low):

@@ -1,4 +1,6 @@
-"""Renyi moments of two mixtures of normals of one width s, by quadrature with an error bound.
+"""Renyi moments of two mixtures of normals, by quadrature with an error bound.
+
+With s the smallest deviation, every normal is a mixture of normals of deviation s.
 
 The integrand f = p^alpha q^(1 - alpha) is analytic where q has no zero. With y and t real,
 |p(y + it)| <= e^(t^2/2s^2) p(y), and |q(y + it)| >= e^(t^2/2s^2) q(y) ((1 - r) cos(t w) - r) if all
@@ -57,7 +59,7 @@ def log_moment_bracket(
         upper = cells.log_p + cells.error_p + (alpha - 1) * cells.high
     merged = np.where(cells.log_p == -np.inf, -np.inf, merged)
     upper = np.where(cells.log_p == -np.inf, -np.inf, upper)
-    if not (_one_width(p) and _one_width(q) and p.narrowest == q.narrowest) or count == 0:
+    if count == 0:
         return _log_sum(merged - error), _log_sum(upper)
     top = _log_sum(merged)
     inner = np.flatnonzero(upper[:count] > top - _NEGLIGIBLE - math.log(count))
@@ -78,23 +80,24 @@ def _integrals(
     """Return logs of the least and the largest sum over cells, and of the quadrature's error."""
     if cells.size == 0:
         return -math.inf, -math.inf, -math.inf
-    std = p.narrowest
-    left, right = grid.points[cells], grid.points[cells + 1]
-    width = right - left
-    # the ellipse of a part of a cell reaches 5/6 of the part's width from its middle
-    scores = q.score_range(left - width, right + width, _SHARE)
+    std = min(p.narrowest, q.narrowest)
     reach = (_RHO - 1 / _RHO) / 4
-    turn = np.sqrt(2 * (_GROWTH - 2) / alpha) / np.maximum(scores, 1e-300)
-    parts = np.ceil(
-        width * reach / np.minimum(np.minimum(turn, 1 / np.maximum(scores, 1e-300)), std)
-    )
-    parts = np.maximum(parts, 1).astype(np.intp)
-    if parts.sum() * _NODES > _MOST_POINTS:
-        return -math.inf, math.inf, -math.inf
-    own = np.repeat(np.arange(cells.size), parts)
-    number = np.arange(own.size) - np.repeat(np.cumsum(parts) - parts, parts)
-    h = (width / parts)[own]
-    middle = left[own] + (number + 0.5) * h
+    starts = np.flatnonzero(np.diff(cells, prepend=-2) > 1)
+    middles, widths, turns = [], [], []
+    for run in np.split(cells, starts[1:]):  # neighbours
+        left, right = grid.points[run], grid.points[run + 1]
+        # the ellipse of a part reaches 5/6 of its width from its middle
+        scores = q.score_range(left - std, right + std, std, _SHARE)
+        most = max(float(scores.max()), 1e-300)
+        turn = min(math.sqrt(2 * (_GROWTH - 2) / alpha), 1.0) / most
+        length = float(right[-1] - left[0])
+        parts = max(math.ceil(length * reach / min(turn, 0.5 * std)), 1)
+        if parts * _NODES > _MOST_POINTS:
+            return -math.inf, math.inf, -math.inf
+        middles.append(left[0] + length / parts * (np.arange(parts) + 0.5))
+        widths.append(np.full(parts, length / parts))
+        turns.append(np.full(parts, most))
+    middle, h, score = (np.concatenate(part) for part in (middles, widths, turns))
     nodes, weights = gauss_legendre(_NODES)
     points = (middle[:, None] + 0.5 * h[:, None] * nodes).ravel()
     at_p, at_q = p.table(points, tails=False), q.table(points, tails=False)
@@ -109,15 +112,11 @@ def _integrals(
     )
     ratio = largest_ratio(2 * a, ends_p, ends_q, std)
     largest = np.maximum(ends_p[0].log_density, ends_p[1].log_density) + (2 * a) ** 2 / (8 * std**2)
-    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * scores[own], 1.5)) - _SHARE
+    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * score, 1.5)) - _SHARE * np.exp(b**2 / (2 * std**2))
     growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
     bound = largest + (alpha - 1) * ratio + growth + np.log(0.5 * h * 64 / 15)
     bound = bound - 2 * _NODES * math.log(_RHO) - math.log1p(-(_RHO**-2))
     return _log_sum(logs - error), _log_sum(logs + error), _log_sum(bound)
-
-
-def _one_width(law: Law) -> bool:
-    return law.means.size > 0 and float(np.ptp(law.stds)) == 0
 
 
 def _log_sum(logs: Array) -> float:

@@ -52,9 +52,10 @@ from audit.numerics.panels import Panels
 
 Array = NDArray[np.float64]
 
-NODES = 24
-# Relative error of one step that panels are refined to, and the widest panel in deviations.
-_GOAL, _WIDEST = 2.0**-58, 4.0
+# Nodes of a panel where maps are smooth, and where panels are graded towards kinks.
+_SMOOTH, _KINKED = 24, 16
+# Relative error of one step that panels are refined to, and nodes for each deviation at least.
+_GOAL, _NODES_A_DEVIATION = 2.0**-58, 6
 _MOST_ROUNDS, _MOST_NODES = 80, 1e6
 _RHOS = np.geomspace(1.3, 60.0, 32)
 _SAMPLES = 4097  # of a function of which nothing else is known
@@ -97,17 +98,20 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
     walls = (math.isfinite(processes[0].lower), math.isfinite(processes[0].upper))
     domain = _Domain(lower, upper, narrowest, moved, walls)
     kinks = tuple(sorted({k for phi, _ in kernels for k in phi.kinks if lower < k < upper}))
-    size = (upper - lower) / narrowest / _WIDEST * NODES
+    order = _KINKED if kinks else _SMOOTH
+    size = (upper - lower) / narrowest * _NODES_A_DEVIATION
     if size > _MOST_NODES:
         raise ValueError(
             f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] would "
             f"take {size:.3g} nodes, got a step with {narrowest:g}"
         )
-    edges = Panels.covering(lower, upper, _WIDEST * narrowest, NODES, kinks).edges
+    edges = Panels.covering(
+        lower, upper, order / _NODES_A_DEVIATION * narrowest, order, kinks
+    ).edges
     for _ in range(_MOST_ROUNDS):
         errors = np.max(
             [
-                bound.errors(edges, std, domain)
+                bound.errors(edges, order, std, domain)
                 for bound, (_, std) in zip(bounds, kernels, strict=True)
             ],
             axis=0,
@@ -117,11 +121,11 @@ def step_panels(processes: Sequence[Process], lower: float, upper: float) -> Ste
             break
         middles = 0.5 * (edges[:-1] + edges[1:])[wide]
         middles = middles[(middles > edges[:-1][wide]) & (middles < edges[1:][wide])]
-        if middles.size == 0 or (edges.size + middles.size) * NODES > _MOST_NODES:
+        if middles.size == 0 or (edges.size + middles.size) * order > _MOST_NODES:
             break
         edges = np.sort(np.concatenate([edges, middles]))
     proven = all(bound.proven for bound in bounds)
-    return StepPanels(Panels(edges, NODES), float(errors.sum()), proven)
+    return StepPanels(Panels(edges, order), float(errors.sum()), proven)
 
 
 @dataclass(frozen=True)
@@ -195,7 +199,7 @@ class _MapBounds:
         past = max(lower - float(image.min()), float(image.max()) - upper, 0.0) + room
         return cls(phi, kinks, steepest, spread, past, proven)
 
-    def errors(self, edges: Array, std: float, domain: _Domain) -> Array:
+    def errors(self, edges: Array, order: int, std: float, domain: _Domain) -> Array:
         """Bound the relative error of each panel."""
         h = np.diff(edges)[:, None]
         middle = 0.5 * (edges[1:] + edges[:-1])[:, None]
@@ -208,8 +212,8 @@ class _MapBounds:
             growth = growth + WINDOW * self._deviations(edges, middle, a) / std
             for side, end in ((-1, domain.lower), (1, domain.upper)):
                 over = np.maximum(a + side * (middle - end), 0.0)
-                growth = growth + over * self._end_rate(side, end, std, first, domain)
-            logs = np.log(h / 2 * 64 / 15) + growth - 2 * NODES * np.log(_RHOS)
+                growth = growth + over * self._end_rate(side, end, std, middle, first, domain)
+            logs = np.log(h / 2 * 64 / 15) + growth - 2 * order * np.log(_RHOS)
             logs = logs - np.log1p(-(_RHOS**-2))
             logs = np.where(np.isnan(logs), np.inf, logs)
         # whatever the integrand, both the integral and the sum are below its maximum times h
@@ -222,7 +226,8 @@ class _MapBounds:
         if isinstance(self.phi, Affine):
             return np.full(a.shape, self.steepest), np.zeros(a.shape)
         if isinstance(self.phi, PiecewiseLinear):
-            return np.full(a.shape, self.steepest), np.zeros(a.shape)
+            slopes = np.abs(_slope_at(self.phi, middle))
+            return np.broadcast_to(slopes, a.shape), np.zeros(a.shape)
         if isinstance(function, PolynomialUpdate):
             reach = np.abs(middle - function.centre) + a + b
             return _polynomial(function, reach, 1), _polynomial(function, reach, 2)
@@ -262,18 +267,22 @@ class _MapBounds:
             return 2 * abs(function.pull) * over**function.order
         return self.spread * over
 
-    def _end_rate(self, side: int, end: float, std: float, first: Array, domain: _Domain) -> Array:
-        """Bound the slope of the log of the integrand beyond an end, outward."""
+    def _end_rate(
+        self, side: int, end: float, std: float, middle: Array, first: Array, domain: _Domain
+    ) -> Array:
+        """Bound the slope of the log of the integrand beyond an end, outward, for each panel."""
         inner = domain.past / domain.narrowest**2
-        if (
-            isinstance(self.phi, Affine)
-            and self.phi.slope >= 0
-            and domain.walls[0 if side < 0 else 1]
-        ):
-            image = float(self.phi(np.array(end)))
-            inward = max(-side * (image - end), 0.0)
-            return np.full(first.shape, inner + self.phi.slope * inward / std**2)
-        return inner + WINDOW * first / std
+        rate = inner + WINDOW * first / std
+        if not isinstance(self.phi, Affine | PiecewiseLinear):
+            return rate
+        if not domain.walls[0 if side < 0 else 1]:
+            return rate
+        slope = self.phi.slope if isinstance(self.phi, Affine) else _slope_at(self.phi, middle)
+        # up to the end the map is a line with the panel's slope
+        straight = np.all(side * (self.kinks - middle) <= 0, axis=1, keepdims=True)
+        inward = max(-side * (float(self.phi(np.array(end))) - end), 0.0)
+        affine = inner + slope * inward / std**2
+        return np.where(straight & (slope >= 0), affine, rate)
 
     def _least_width(self, std: float, domain: _Domain) -> float:
         """Lower bound L on the integral over the maximum of the integrand."""
@@ -284,6 +293,14 @@ class _MapBounds:
         fall = fall + WINDOW * change / std + change**2 / (2 * std**2)
         # the integrand falls with t: at least its values at the right ends of intervals
         return float(np.sum(np.diff(t, prepend=0.0) * np.exp(-fall)))
+
+
+def _slope_at(phi: PiecewiseLinear, x: Array) -> Array:
+    """Return the slopes of the pieces that hold points."""
+    points, values = np.array(phi.points), np.array(phi.values)
+    inner = np.diff(values) / np.diff(points)
+    slopes = np.concatenate([phi.slopes[:1], inner, phi.slopes[1:]])
+    return np.asarray(slopes[np.searchsorted(points, x)])
 
 
 def _modulus(phi: UpdateMap, t: Array | float, steepest: float) -> Array:
