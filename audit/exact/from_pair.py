@@ -13,6 +13,7 @@ from audit.constructions.base import Construction
 from audit.constructions.explicit import ExplicitPair
 from audit.constructions.process import Process
 from audit.exact.cells import CellCurve
+from audit.exact.divergence_rates import divergence_rates
 from audit.exact.explicit_curves import RepeatedCurve, explicit_curve
 from audit.exact.law import Law
 from audit.exact.law_curve import LawCurve
@@ -205,7 +206,8 @@ def curves(
     if all(form is not None for form in closed_forms):
         return tuple(form for form in closed_forms if form is not None)
     first, second = computed_laws(processes, wanted, tail, threads, progress)
-    return tuple(LawCurve(x, y) for x, y in zip(first, second, strict=True))
+    rates = divergence_rates(*processes, wanted)
+    return tuple(LawCurve(x, y, rate) for x, y, rate in zip(first, second, rates, strict=True))
 
 
 def _closed_form(processes: tuple[Process, Process], steps: int) -> GaussianPairCurve | None:

@@ -16,9 +16,10 @@ Array = NDArray[np.float64]
 UNIT = 2.0**-53
 _SQRT_HALF_PI = math.sqrt(math.pi / 2)
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
-# Standard deviations beyond which a normal has less than 1e-330 of its mass.
+# Standard deviations of a line beyond the outermost normals: less than 1e-330 of their mass.
 WINDOW = 39.0
-LOG_BEYOND = -0.5 * WINDOW**2 - math.log(WINDOW) - _LOG_SQRT_TWO_PI
+# Normals farther from a point than this are left out, if they have less than e^-46 of the density.
+_NEAR, _NEGLIGIBLE = 20.0, -46.0
 _COLUMNS = ("log_density", "score", "top", "left", "right", "square")
 # Points that are evaluated together, in standard deviations and in number.
 _BLOCK_WIDTH, _BLOCK_SIZE = 8.0, 512
@@ -175,10 +176,9 @@ class Law:
         for points, side in ((low, -1), (high, 1)):
             found = np.empty(points.size)
             for block in self._blocks(points):
-                near = self._near(points[block][0], points[block][-1])
+                near, _, logs = self._logs(points[block])
                 means, variances = self.means[near], self.stds[near] ** 2
                 y = points[block, None]
-                logs = self.log_masses[near] - 0.5 * ((y - means) ** 2 / variances + np.log(variances))
                 # given y, centres are normal
                 pull = 1 - std**2 / variances
                 centres = means + (y - means) * pull + side * reach * std * np.sqrt(pull)
@@ -202,19 +202,41 @@ class Law:
             yield slice(start, stop)
             start = stop
 
-    def _near(self, low: float, high: float) -> slice:
-        """Normals that have mass between two points; the nearest one where none has."""
-        reach = WINDOW * float(self.stds.max())
-        first, last = np.searchsorted(self.means, [low - reach, high + reach])
-        if first == last:
-            first, last = max(first - 1, 0), min(last + 1, self.means.size)
+    def _near(self, points: Array, reach: float) -> slice:
+        """Return the normals within a reach of the points of a block."""
+        far = reach * float(self.stds.max())
+        first, last = np.searchsorted(self.means, [points[0] - far, points[-1] + far])
         return slice(int(first), int(last))
 
+    def _logs(self, points: Array) -> tuple[slice, Array, Array]:
+        """Return the normals that matter at points of a block, with distances and log densities.
+
+        All others together have no share of a density that rounding would leave.
+        """
+        reach = _NEAR
+        while True:
+            near = self._near(points, reach)
+            z = (points[:, None] - self.means[near]) / self.stds[near]
+            logs = self.log_masses[near] - np.log(self.stds[near]) - 0.5 * z * z
+            left, right = slice(0, near.start), slice(near.stop, None)
+            if near.start == 0 and near.stop == self.means.size:
+                return near, z, logs
+            # what is left out is largest at the ends of the block
+            left_out = max(self._log_at(points[0], left), self._log_at(points[-1], right))
+            if left_out < float(logs.max(axis=1, initial=-np.inf).min()) + _NEGLIGIBLE:
+                return near, z, logs
+            reach *= 2
+
+    def _log_at(self, point: float, normals: slice) -> float:
+        """Log density of some normals at a point, but for a constant."""
+        z = (point - self.means[normals]) / self.stds[normals]
+        logs = self.log_masses[normals] - np.log(self.stds[normals]) - 0.5 * z * z
+        top = float(logs.max(initial=-math.inf))
+        return top if top == -math.inf else top + math.log(float(np.exp(logs - top).sum()))
+
     def _block(self, points: Array, tails: bool) -> EdgeTable:
-        near = self._near(points[0], points[-1])
-        means, stds = self.means[near], self.stds[near]
-        z = (points[:, None] - means) / stds
-        logs = self.log_masses[near] - np.log(stds) - 0.5 * z * z
+        near, z, logs = self._logs(points)
+        stds = self.stds[near]
         top = logs.max(axis=1)
         terms = np.exp(logs - top[:, None])
         total = terms.sum(axis=1)

@@ -25,6 +25,8 @@ Array = NDArray[np.float64]
 _ROUNDS, _WIDTH = 6, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
+_EVEN = np.arange(9) / 9
+_MOST_CELLS = 20_000
 _ULP = 2.0**-50
 Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
@@ -42,12 +44,16 @@ class LawCurve(BracketedCurve):
     ----------
     first, second : Law
         Laws of X and X'.
+    rate : float, default: inf
+        Renyi divergences of order a are at most a times this: from composition, for what the laws
+        lose in their tails.
     """
 
     many_at_once = True
 
     first: Law
     second: Law
+    rate: float = math.inf
 
     @cached_property
     def _base(self) -> NormalCells:
@@ -124,7 +130,10 @@ class LawCurve(BracketedCurve):
             return low * (1 - _ULP), high * (1 + _ULP)
 
         def places(cells: Cells, low: Array, high: Array) -> Places:
-            return low, high, np.where(np.isfinite(high), 0.5 * (low + high), low)
+            # at either end, and where the truth may be
+            above = np.where(np.isfinite(high), high, low)
+            places = np.concatenate([low, above, 0.5 * (low + above)])
+            return places, places, places
 
         return self._refined("epsilon at delta", deltas, order, ends, places)
 
@@ -133,9 +142,9 @@ class LawCurve(BracketedCurve):
             merged, split = cells.merged(), cells.split()
             with np.errstate(over="ignore"):
                 lost = np.exp(epsilons + cells.log_lost_q)
-            slack = 1 + (np.abs(epsilons) + 4) * _ULP
-            low = merged.delta(epsilons * (1 + _ULP)) / (1 + merged.rounding) / slack - lost - TINY
-            high = split.delta(epsilons * (1 - _ULP)) * (1 + split.rounding) * slack
+            beside = np.abs(epsilons) * _ULP
+            low = merged.delta(epsilons + beside) / (1 + merged.rounding + 4 * _ULP) - lost - TINY
+            high = split.delta(epsilons - beside) * (1 + split.rounding + 4 * _ULP)
             high = np.where(high > 0, high + TINY, high)
             return np.maximum(low, 0.0), np.minimum(high, 1.0)
 
@@ -179,15 +188,14 @@ class LawCurve(BracketedCurve):
         return checked_all("Renyi divergence of order", alphas, (lows, highs), order)
 
     def _renyi_bracket(self, alpha: float, order: Order) -> Bracket:
-        cells, forward = self._base.cells(), order is Order.FORWARD
-        cells = cells if forward else cells.reversed
-        low, high = log_moment_bracket(self._base, cells, alpha, forward)
+        if self._estimated:
+            return 0.0, math.inf
+        forward = order is Order.FORWARD
+        cells = self._base.cells() if forward else self._base.cells().reversed
+        low, high = log_moment_bracket(self._base, cells, alpha, forward, self.rate)
         slack = 2.0**-50 * (1 + abs(low)) / (alpha - 1)
         low, high = low / (alpha - 1) - slack, high / (alpha - 1) + slack
-        lost = max(cells.log_lost_p, cells.log_lost_q)
-        # an order above 1 may gain without limit in what was lost
-        unbounded = lost > -math.inf or self._estimated
-        return 0.0 if self._estimated else max(low, 0.0), math.inf if unbounded else max(high, 0.0)
+        return max(low, 0.0), max(high, 0.0)
 
     def epsilon_may_exceed(self, epsilons: Array, deltas: Array, order: Order) -> NDArray[np.bool_]:
         """Return whether epsilon at each delta may exceed a number, without solving for a root."""
@@ -237,9 +245,10 @@ class LawCurve(BracketedCurve):
                 open_ &= ~(width > 0.7 * before)
             if not open_.any():
                 break
-            decisive = (part[open_] for part in places(cells, lows, highs))
+            found = places(cells, lows, highs)
+            decisive = (part[np.tile(open_, part.size // open_.size)] for part in found)
             finer = grid.refined(_cuts(grid, cells, sign, *decisive))
-            if finer is grid:
+            if finer is grid or finer.points.size > _MOST_CELLS:
                 break
             grid = finer
         return lows, highs
@@ -254,7 +263,7 @@ class LawCurve(BracketedCurve):
         return _middle(self._delta_brackets(epsilon, order))
 
     def _beta(self, alpha: Array, order: Order) -> Array:
-        return _middle(self._beta_brackets(alpha, order))
+        return np.where(alpha < 1, _middle(self._beta_brackets(alpha, order)), 0.0)
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return _middle(self.renyi_brackets(alpha, order))
@@ -282,12 +291,14 @@ def _cuts(
     if count < 1:
         return np.zeros(0)
     low, high = cells.low[:count], cells.high[:count]
+    # cutting does not help where the range is that of rounding
+    wide = high - low > 4 * (cells.error_p + cells.error_q)[:count]
     rank = np.argsort(low, kind="stable")
     ends = np.searchsorted(low[rank], greatest, side="right")
     found_cells, found_losses = [np.zeros(0, np.intp)], [np.zeros(0)]
     for at, end, goal in zip(least, ends, guess, strict=True):
         chosen = rank[:end]
-        chosen = chosen[(high[chosen] >= at) & (high[chosen] > low[chosen])]
+        chosen = chosen[(high[chosen] >= at) & wide[chosen]]
         found_cells.append(chosen)
         found_losses.append(np.full(chosen.size, goal))
     own = np.concatenate(found_cells)
@@ -303,8 +314,10 @@ def _cuts(
             value = f0 + at * (d0 + at * (c2 + at * c3))
             rate = d0 + at * (2 * c2 + at * 3 * c3)
             at = np.clip(at - np.nan_to_num(value / rate, posinf=0, neginf=0), 0.0, 1.0)
-    at = np.where((at <= 0) | (at >= 1), 0.5, at)
-    points = (left + width * at)[:, None] + width[:, None] * _AROUND
+    # cells that are met only because their ranges are wide are divided evenly
+    met = ((at > 0) & (at < 1))[:, None]
+    places = np.where(met, at[:, None] + _AROUND, _EVEN)
+    points = left[:, None] + width[:, None] * places
     inside = (points > left[:, None]) & (points < (left + width)[:, None])
     return np.unique(points[inside])
 

@@ -25,10 +25,10 @@ from numpy.typing import NDArray
 
 from audit.constructions.process import DependentStep, Path, Process, Step, split
 from audit.constructions.updates import UpdateMap
-from audit.exact.law import LOG_BEYOND, UNIT, Law
+from audit.exact.law import UNIT, Law
 from audit.exact.propagation import Counter, Progress, Reached, Runner, domain_ends
 from audit.exact.staircases import is_staircase, staircase_laws
-from audit.exact.step_panels import StepPanels, step_panels
+from audit.exact.step_panels import REACH, StepPanels, step_panels
 from audit.numerics.log_sums import log_sum
 from audit.numerics.transfer import EQUAL
 
@@ -39,7 +39,7 @@ Array = NDArray[np.float64]
 LARGEST_REACH = 83.0
 # Nodes times steps of long laws, with the reach at first and the log density from which on laws
 # matter, times a deviation: all that doubles hold where it costs little, else 1e-130.
-_LONG, _FIRST, _FIRST_LONG = 3e6, (39.0, -690.0), (27.0, -300.0)
+_LONG, _FIRST, _FIRST_LONG = 3e6, (40.0, -690.0), (27.0, -300.0)
 # What is lost is so much below the laws where they matter, in logarithms.
 _BELOW = 40.0
 _LOG_TINY = float(np.log(np.finfo(np.float64).tiny))
@@ -218,7 +218,7 @@ class _Laws:
         """Log of a bound on all mass that was left out; ``beyond`` is past the ends of a line."""
         parts = beyond.tolist()
         if steps > 1 and not any(self.runner.stuck):
-            parts.append(LOG_BEYOND + math.log(4 * steps))
+            parts.append(math.log(4 * steps) - 0.5 * REACH**2)
             if not self.runner.dense:
                 reach = self.runner.reach
                 parts.append(math.log(4 * steps) - 0.5 * reach**2 - math.log(reach))

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.curves.cells import Cells
-from audit.exact.law import LOG_BEYOND, WINDOW, EdgeTable, Law
+from audit.exact.law import WINDOW, EdgeTable, Law
 
 Array = NDArray[np.float64]
 
@@ -200,9 +200,6 @@ class NormalCells:
         if self.points.size == 0:
             return law.log_lost
         lost = law.log_lost
-        span = max(self.points[-1], law.means[-1]) - min(self.points[0], law.means[0])
-        if span > WINDOW * law.narrowest:
-            lost = float(np.logaddexp(lost, LOG_BEYOND))
         if math.isinf(law.lower) or math.isinf(law.upper):
             return lost
         bend = float(np.max(np.diff(self.points))) ** 2 / (2 * law.narrowest**2)

@@ -31,14 +31,19 @@ _SHARE = 1e-9  # of the normals that may have any score
 # What the bounds may grow by on the ellipse, in logarithms: leaves some 1e-15 of an integral.
 _GROWTH = 6.0
 _NEGLIGIBLE = 50.0
+_SEEN = 40.0  # how far above the lost mass laws are certain, in logarithms
 _MOST_POINTS = 4_000_000
 _LOG_SQRT_TWO_PI = 0.5 * math.log(2 * math.pi)
 
 
 def log_moment_bracket(
-    grid: NormalCells, cells: Cells, alpha: float, forward: bool
+    grid: NormalCells, cells: Cells, alpha: float, forward: bool, rate: float
 ) -> tuple[float, float]:
     """Return bounds on the log of the integral of p^alpha q^(1 - alpha), atoms included.
+
+    Where the laws lose mass, their far tails A may hold more of the integral than is computed. With
+    k > 1, Hoelder's inequality bounds that by the power 1/k of the whole integral of order k alpha,
+    which is at most e^((k alpha - 1) k alpha rate), times Q(A)^(1 - 1/k).
 
     Parameters
     ----------
@@ -50,24 +55,38 @@ def log_moment_bracket(
         Renyi order, above 1.
     forward
         Whether the first law of ``grid`` is that of P.
+    rate
+        Bound on D_a / a for every order a.
     """
     count = max(grid.points.size - 1, 0)
     p, q = (grid.first, grid.second) if forward else (grid.second, grid.first)
+    lost = cells.log_lost_p, cells.log_lost_q
     error = alpha * cells.error_p + (alpha - 1) * cells.error_q
     with np.errstate(invalid="ignore"):
         merged = alpha * cells.log_p - (alpha - 1) * cells.log_q
         upper = cells.log_p + cells.error_p + (alpha - 1) * cells.high
     merged = np.where(cells.log_p == -np.inf, -np.inf, merged)
     upper = np.where(cells.log_p == -np.inf, -np.inf, upper)
-    if count == 0:
-        return _log_sum(merged - error), _log_sum(upper)
-    top = _log_sum(merged)
-    inner = np.flatnonzero(upper[:count] > top - _NEGLIGIBLE - math.log(count))
-    rest = np.ones(merged.size, dtype=np.bool_)
-    rest[inner] = False
-    low, high, quadrature = _integrals(p, q, grid, inner, alpha)
-    lows = [_log_sum((merged - error)[rest]), low]
-    highs = [_log_sum(upper[rest]), high, quadrature]
+    certain = np.ones(merged.size, dtype=np.bool_)
+    if max(lost) > -np.inf:  # where laws are far above what is lost
+        certain = (cells.log_p > lost[0] + _SEEN) & (cells.log_q > lost[1] + _SEEN)
+        missing = np.exp(np.minimum(lost[0] - cells.log_p, 0.0)) * alpha
+        error = error + missing + (alpha - 1) * np.exp(np.minimum(lost[1] - cells.log_q, 0.0))
+    top = _log_sum(merged[certain])
+    kept = certain & (upper > top - _NEGLIGIBLE - math.log(max(merged.size, 1)))
+    rest = certain & ~kept
+    inner = np.flatnonzero(kept[:count])
+    ends = np.flatnonzero(kept[count:]) + count
+    low, high, quadrature = _integrals(p, q, grid, inner, alpha, lost)
+    lows = [_log_sum((merged - error)[ends]), low]
+    at_ends = np.where(np.isfinite(cells.high - cells.low), merged + error, upper)
+    highs = [_log_sum(np.minimum(at_ends, upper)[ends]), high, quadrature]
+    lows.append(_log_sum((merged - error)[rest]))
+    highs.append(_log_sum((upper + error)[rest]))
+    if max(lost) > -np.inf:
+        mass = _log_sum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
+        k = 1 + np.geomspace(1e-3, 10.0, 60)
+        highs.append(float(np.min((k * alpha - 1) * alpha * rate + (1 - 1 / k) * mass)))
     total = _log_sum(np.array(lows))
     share = math.exp(min(quadrature - total, 0.0))
     least = total + math.log1p(-share) if share < 1 else -math.inf
@@ -75,7 +94,12 @@ def log_moment_bracket(
 
 
 def _integrals(
-    p: Law, q: Law, grid: NormalCells, cells: NDArray[np.intp], alpha: float
+    p: Law,
+    q: Law,
+    grid: NormalCells,
+    cells: NDArray[np.intp],
+    alpha: float,
+    lost: tuple[float, float],
 ) -> tuple[float, float, float]:
     """Return logs of the least and the largest sum over cells, and of the quadrature's error."""
     if cells.size == 0:
@@ -105,6 +129,9 @@ def _integrals(
     logs = logs + np.log((0.5 * h[:, None] * weights).ravel())
     error = alpha * p.error_at(at_p.log_density, at_p.square)
     error = error + (alpha - 1) * q.error_at(at_q.log_density, at_q.square) + 2.0**-48
+    for law, values, log_lost, share in ((p, at_p, lost[0], alpha), (q, at_q, lost[1], alpha - 1)):
+        density = log_lost - math.log(law.narrowest) - _LOG_SQRT_TWO_PI
+        error = error + share * np.exp(np.minimum(density - values.log_density, 0.0))
     # the maximum on the ellipse
     a, b = h * (_RHO + 1 / _RHO) / 4, h * reach
     ends_p, ends_q = (
@@ -112,7 +139,9 @@ def _integrals(
     )
     ratio = largest_ratio(2 * a, ends_p, ends_q, std)
     largest = np.maximum(ends_p[0].log_density, ends_p[1].log_density) + (2 * a) ** 2 / (8 * std**2)
-    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * score, 1.5)) - _SHARE * np.exp(b**2 / (2 * std**2))
+    least_cos = (1 - _SHARE) * np.cos(np.minimum(b * score, 1.5)) - _SHARE * np.exp(
+        b**2 / (2 * std**2)
+    )
     growth = b**2 / (2 * std**2) - (alpha - 1) * np.log(least_cos)
     bound = largest + (alpha - 1) * ratio + growth + np.log(0.5 * h * 64 / 15)
     bound = bound - 2 * _NODES * math.log(_RHO) - math.log1p(-(_RHO**-2))

@@ -47,11 +47,12 @@ from audit.constructions.updates import (
     PowerUpdate,
     UpdateMap,
 )
-from audit.exact.law import WINDOW
 from audit.numerics.panels import Panels
 
 Array = NDArray[np.float64]
 
+# R of the theorem: far beyond the noise that is followed.
+REACH = 90.0
 # Nodes of a panel where maps are smooth, and where panels are graded towards kinks.
 _SMOOTH, _KINKED = 24, 16
 # Relative error of one step that panels are refined to, and nodes for each deviation at least.
@@ -208,8 +209,8 @@ class _MapBounds:
         inner = domain.narrowest
         with np.errstate(over="ignore", invalid="ignore"):
             growth = b**2 / (2 * inner**2) + (b * first) ** 2 / (2 * std**2)
-            growth = growth + WINDOW * b**2 * second / (2 * std)
-            growth = growth + WINDOW * self._deviations(edges, middle, a) / std
+            growth = growth + REACH * b**2 * second / (2 * std)
+            growth = growth + REACH * self._deviations(edges, middle, a) / std
             for side, end in ((-1, domain.lower), (1, domain.upper)):
                 over = np.maximum(a + side * (middle - end), 0.0)
                 growth = growth + over * self._end_rate(side, end, std, middle, first, domain)
@@ -272,7 +273,7 @@ class _MapBounds:
     ) -> Array:
         """Bound the slope of the log of the integrand beyond an end, outward, for each panel."""
         inner = domain.past / domain.narrowest**2
-        rate = inner + WINDOW * first / std
+        rate = inner + REACH * first / std
         if not isinstance(self.phi, Affine | PiecewiseLinear):
             return rate
         if not domain.walls[0 if side < 0 else 1]:
@@ -289,8 +290,8 @@ class _MapBounds:
         inner = domain.narrowest
         t = np.geomspace(1e-6 * inner, 0.5 * (domain.upper - domain.lower), 400)
         change = _modulus(self.phi, t, self.steepest)
-        fall = WINDOW * t / inner + t**2 / (2 * inner**2)
-        fall = fall + WINDOW * change / std + change**2 / (2 * std**2)
+        fall = REACH * t / inner + t**2 / (2 * inner**2)
+        fall = fall + REACH * change / std + change**2 / (2 * std**2)
         # the integrand falls with t: at least its values at the right ends of intervals
         return float(np.sum(np.diff(t, prepend=0.0) * np.exp(-fall)))
 
