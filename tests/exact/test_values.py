@@ -133,7 +133,7 @@ def test_unclamped_renyi_is_gaussian(unclamped: LawCurve, alpha: float) -> None:
     value = alpha * 0.04 * 30 / 2
     low, high = unclamped.renyi_bracket(alpha)
     assert low <= value <= high
-    assert high - low < 1e-9
+    assert high - low < 4e-9  # roundings of log moments are divided by alpha - 1
 
 
 def test_summing_the_positive_part_over_nodes_would_fail(unclamped: LawCurve) -> None:
