@@ -51,6 +51,8 @@ bench: $(DEV)
 calibrate: $(DEV)
 	$(BIN)/python results/calibration/make.py
 	$(BIN)/python results/planner/make.py
+	$(BIN)/python results/rare_events/make.py
+	$(BIN)/python results/family/make.py
 
 # The tightness map: some 750 searches; an interrupted run resumes.
 map: $(STAMP)
@@ -73,7 +75,7 @@ zoo: $(STAMP)
 
 # The documentation site in docs/_site; a warning, such as a broken link, is an error.
 docs: $(VENV)/.installed-docs
-	rm -rf docs/_site docs/reference/generated
+	rm -rf docs/_site docs/*/generated
 	$(BIN)/python -m sphinx -q -W --keep-going docs docs/_site
 
 # JSON Schemas of claims files, scenarios and stored results.

@@ -14,6 +14,8 @@ from . import simulation as simulation
 from . import testing as testing
 from . import training as training
 from .bounds import NotApplicable as NotApplicable
+from .bounds import epsilon as epsilon
+from .bounds import noise_multiplier as noise_multiplier
 from .curves import Order as Order
 from .mechanism import Batching as Batching
 from .mechanism import Composition as Composition

@@ -46,19 +46,20 @@ class ClaimsFile(pytest.File):
         """
         from audit.claims.checking import with_seed
         from audit.claims.claims_file import load
-        from audit.claims.judge import Shared, error_shares
+        from audit.claims.error_shares import error_shares
+        from audit.claims.judge import Shared
 
         loaded = load([_relative(self.path, self.config.rootpath)])
         error = _error(str(self.config.getini("claims_error")))
         seed = self.config.getoption("--claims-seed")
         claims = [c if seed is None else with_seed(c, seed) for c in loaded.claims]
-        # shares depend on the file alone, so that -k and the order of tests change nothing
+        # equal shares, so that -k and the order of tests change nothing
         shared = Shared(loaded.files)
         shared.expect(claims)
         self.config.add_cleanup(shared.close)
         for claim, share in zip(claims, error_shares(claims, error), strict=True):
             yield ClaimItem.from_parent(
-                self, name=claim.id, claim=claim, error=share, shared=shared
+                self, name=claim.id, claim=claim, error=share.spent, shared=shared
             )
         names: dict[str, int] = {}
         for complaint in loaded.complaints:

@@ -25,6 +25,7 @@ extensions = [
     "sphinx_design",
     "stored_results",
     "catalogue_page",
+    "notebook_page",
     "zoo_page",
     "command_help",
     "schema_tables",
@@ -60,6 +61,7 @@ html_theme = "pydata_sphinx_theme"
 html_title = "Noisy-SGD Audit"
 html_static_path = ["_static"]
 html_css_files = ["site.css"]
+html_search_scorer = str(HERE / "_static" / "scorer.js")
 html_show_sourcelink = False
 html_copy_source = False
 html_theme_options = {

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 _HERE = Path(__file__).resolve().parent
 _PACKAGE = _HERE.with_name("audit") / "__init__.py"
+_EXTRAS = {"audit_dimensions"}  # packages beside it that import it
 
 
 def _is_shadowed() -> bool:
@@ -88,7 +89,8 @@ class _Submodules(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        if not fullname.startswith(f"{__name__}."):
+        extra = self._loader is _Renaming and fullname.partition(".")[0] in _EXTRAS
+        if not extra and not fullname.startswith(f"{__name__}."):
             return None
         spec = PathFinder.find_spec(fullname, path)
         if spec is None or spec.origin is None:

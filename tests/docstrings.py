@@ -29,6 +29,8 @@ from numpydoc.docscrape import get_doc_object
 from numpydoc.validate import Validator, validate
 
 import audit
+import audit_dimensions
+import audit_dimensions.losses
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -67,7 +69,7 @@ def code(target: Any) -> Any:
 
 def public_modules() -> Iterator[types.ModuleType]:
     """Yield the modules whose ``__all__`` is public: packages, and adapters."""
-    yield audit
+    yield from (audit, audit_dimensions, audit_dimensions.losses)
     for info in pkgutil.walk_packages(audit.__path__, "audit."):
         if info.ispkg or info.name.startswith("audit.adapters.") or info.name in MODULES:
             yield importlib.import_module(info.name)

@@ -166,6 +166,20 @@ print(*nsa.exact.curve(TwoSidedWalk(m)).epsilon_bracket(1e-5))
     )
 
 
+def test_packages_beside_it_leave_another_audit_alone(shadowed: Path) -> None:
+    code = (
+        "import noisy_sgd_audit.simulation.dimensions as found\n"
+        "import audit, audit_dimensions, sys\n"
+        "from audit_dimensions.sampling import Stream\n"
+        "from noisy_sgd_audit import simulation\n"
+        "assert audit.claimed(None, 0.1) == 9.0\n"
+        "assert [name for name in sys.modules if name.startswith('audit.')] == []\n"
+        "assert found.Dataset is audit_dimensions.Dataset\n"
+        "assert Stream is simulation.Stream\n"
+    )
+    run_well(shadowed, "-c", code)
+
+
 def test_an_audit_that_is_imported_first_counts_too(tmp_path: Path) -> None:
     code = (
         "import sys, types\n"

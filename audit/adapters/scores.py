@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.adapters.optional import load
+from audit.numerics.display import ShortRepr
 
 __all__ = ["CanaryScores", "read_scores", "read_table"]
 
@@ -39,7 +40,7 @@ _MEMBERSHIP = MappingProxyType(
 
 
 @dataclass(frozen=True, eq=False)
-class CanaryScores:
+class CanaryScores(ShortRepr):
     """Scores of canaries, with their membership in the training data.
 
     Attributes

@@ -2,22 +2,43 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from fractions import Fraction
 
 from audit import validate
 from audit.mechanism import Batching, Composition, NoisySGD, Relation, Release
 
 # rate * dataset_size is whole up to the rounding of the rate
-_WHOLE = 1e-9
+_WHOLE = 1e-12
 _MOST_SHOWN = 3  # runs of a composition that are listed
+_MOST_SIMPLE = 10**6  # denominator of a simple fraction
+_LARGEST_SIZE = 10**9  # of a dataset that stands for any
+
+
+def any_dataset_size(*rates: float) -> int:
+    """Return a dataset size for which batches of each rate have a whole size, if it is small.
+
+    A rate stands for the simplest fraction that rounds to it: 0.004 for 1/250.
+
+    >>> any_dataset_size(0.004, 0.01)
+    500
+    """
+    return min(math.lcm(*(_fraction(rate).denominator for rate in rates)), _LARGEST_SIZE)
+
+
+def _fraction(rate: float) -> Fraction:
+    """Return the simplest fraction that rounds to a rate, or the decimal as written."""
+    simple = Fraction(rate).limit_denominator(_MOST_SIMPLE)
+    return simple if float(simple) == rate else Fraction(repr(float(rate)))
 
 
 def step(
     noise_multiplier: float,
     sampling_rate: float,
     *,
-    dataset_size: int,
+    dataset_size: int | None,
     relation: Relation,
     clip_norm: float,
     batching: Batching = Batching.POISSON,
@@ -33,8 +54,8 @@ def step(
     sampling_rate : float
         Rate q in (0, 1], kept exactly. If q n is not a whole number, as for rate 1/235 and 60,000
         records, it becomes ``poisson_rate``.
-    dataset_size : int
-        Number of records n.
+    dataset_size : int or None
+        Number of records n. None: one that suits the rate, where only the rate affects privacy.
     relation : Relation
         Adjacency.
     clip_norm : float
@@ -60,6 +81,8 @@ def step(
         noise_multiplier=noise_multiplier, sampling_rate=sampling_rate, clip_norm=clip_norm
     )
     validate.closed_unit(sampling_rate=sampling_rate)
+    if dataset_size is None:
+        dataset_size = any_dataset_size(sampling_rate)
     validate.integer(1, dataset_size=dataset_size)
     validate.instance(Relation, relation=relation)
     expected = sampling_rate * dataset_size
@@ -128,8 +151,15 @@ def noise_over_clip_norm(run: NoisySGD) -> float:
     return run.noise_multiplier * share
 
 
-def in_words(mechanism: NoisySGD | Composition) -> str:
+def in_words(mechanism: NoisySGD | Composition, sized: bool = True) -> str:
     """Return a one-line description: steps, batches, rate, noise multiplier and relation.
+
+    Parameters
+    ----------
+    mechanism : NoisySGD or Composition
+        The mechanism.
+    sized : bool, default: True
+        Whether the dataset has a size; else it stands for any with these rates.
 
     Examples
     --------
@@ -142,8 +172,9 @@ def in_words(mechanism: NoisySGD | Composition) -> str:
     done = ", then ".join(_run_in_words(run) for run in runs[:_MOST_SHOWN])
     if len(runs) > _MOST_SHOWN:
         done += f", then {len(runs) - _MOST_SHOWN} more runs"
+    records = f"{mechanism.dataset_size} records" if sized else "any number of records"
     return (
-        f"{done} (noise over clip norm); {mechanism.dataset_size} records, "
+        f"{done} (noise over clip norm); {records}, "
         f"relation {mechanism.relation.value!r}, all iterates released"
     )
 

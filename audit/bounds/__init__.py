@@ -5,42 +5,28 @@
 
 ``CATALOGUE`` maps ids to entries (source, statement, assumptions, status). `applicable` lists the
 entries that cover a mechanism, `best` returns the tightest sound bound, `table` evaluates every
-entry, and `calibrate` finds the noise or the number of steps that meets a budget. `bound` registers
+entry, and `calibrate` finds the noise or the number of steps that meets a budget. `epsilon` and
+`noise_multiplier` answer in the terms of trainings with DP-SGD, from both sides. `bound` registers
 a function as a bound.
 """
 
+from audit.bounds import accounting, all_iterates, at22, bsa24, cl25, fmtt18, own, recent, survey
+from audit.bounds import statements as _statements
 from audit.bounds.assumed_batches import BatchingGap, batching_gap
 from audit.bounds.assumptions import Assumption, NotApplicable
 from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import (
-    REGISTRY,
-    BestBound,
-    Catalogue,
-    Entry,
-    Row,
-    Status,
-    bound,
-    tightest,
-)
+from audit.bounds.registry import BestBound, Catalogue, Entry, Row, Status, tightest
 from audit.bounds.sources import Source
+from audit.bounds.trainings import TrainingEpsilon, TrainingNoise, epsilon, noise_multiplier
 
-# The order of these imports is the order of the catalogue.
-# isort: off
-from audit.bounds import accounting
-from audit.bounds import fmtt18
-from audit.bounds import at22
-from audit.bounds import cl25
-from audit.bounds import survey
-from audit.bounds import bsa24
-from audit.bounds import all_iterates
-from audit.bounds import recent
-from audit.bounds import own
-# isort: on
+REGISTRY = Catalogue(_statements.entries())
+"""Bounds of this package, and those that users register with `bound`."""
 
 CATALOGUE = REGISTRY.entries
 evaluate = REGISTRY.evaluate
 applicable = REGISTRY.applicable
 best = REGISTRY.best
+bound = REGISTRY.bound
 calibrate = REGISTRY.calibrate
 entry = REGISTRY.entry
 table = REGISTRY.table
@@ -57,6 +43,8 @@ __all__ = [
     "Row",
     "Source",
     "Status",
+    "TrainingEpsilon",
+    "TrainingNoise",
     "accounting",
     "all_iterates",
     "applicable",
@@ -68,8 +56,10 @@ __all__ = [
     "calibrate",
     "cl25",
     "entry",
+    "epsilon",
     "evaluate",
     "fmtt18",
+    "noise_multiplier",
     "own",
     "recent",
     "survey",

@@ -10,6 +10,8 @@ from audit import validate
 from audit.bounds.assumptions import NotApplicable
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Release
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 from audit.numerics.roots import bracketed_root
 
 _ACCURACY = 1e-4  # relative accuracy of the curves
@@ -18,7 +20,7 @@ _WIDEST = 1e3  # largest factor on the mechanism's noise that is tried
 
 
 @dataclass(frozen=True)
-class BatchingGap:
+class BatchingGap(ShortRepr):
     """Privacy of all iterates, compared with an accountant that assumes other batches.
 
     Attributes
@@ -52,15 +54,24 @@ class BatchingGap:
     needed: float | None
     enough: float | None
 
+    def _repr_html_(self) -> str:
+        told = self.assumed
+        assumed = (told if isinstance(told, Batching) else told.batching).value
+        marks = [
+            Marks(f"claimed for {assumed} batches", upper=self.claimed),
+            Marks(f"{self.mechanism.batching.value} batches", self.certified, upper=self.proven),
+        ]
+        return display.sandwich(str(self), marks)
+
     @property
     def refuted(self) -> bool:
-        """Whether some losses are certainly less private than claimed."""
+        """True if some losses are certainly less private than claimed."""
         return self.certified > self.claimed
 
     def __str__(self) -> str:
         name = self.mechanism.batching.value
-        told = self.assumed
-        assumed = (told if isinstance(told, Batching) else told.batching).value
+        run = self.assumed
+        assumed = (run if isinstance(run, Batching) else run.batching).value
         claim = f"epsilon {self.claimed:.6g} at delta {self.delta:g} for {assumed} batches"
         if self.refuted:
             verdict = f"false for {name} batches, where it is at least {self.certified:.6g}"
@@ -121,11 +132,11 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
     validate.instance(NoisySGD, mechanism=mechanism)
     validate.open_unit(delta=delta)
     if isinstance(assumed, NoisySGD):
-        told = assumed
+        assumed_run = assumed
     else:
         validate.instance(Batching, assumed=assumed)
-        told = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
-    for m in (mechanism, told):
+        assumed_run = replace(mechanism, batching=assumed, max_batch_size=None, participations=1)
+    for m in (mechanism, assumed_run):
         if m.release is not Release.ALL_ITERATES:
             raise NotApplicable(
                 "a comparison of batches needs release='all iterates', "
@@ -138,7 +149,7 @@ def batching_gap(mechanism: NoisySGD, *, assumed: Batching | NoisySGD, delta: fl
         except ValueError as reason:
             raise NotApplicable(str(reason)) from None
 
-    claimed = bracket(told)[1]
+    claimed = bracket(assumed_run)[1]
     certified, proven = bracket(mechanism)
 
     def gap(end: int) -> Callable[[float], float]:

@@ -1,14 +1,19 @@
-"""Assumptions of theorems, each checked separately against a mechanism."""
+"""Assumptions of theorems, each checked separately against a mechanism.
+
+The table of statements names the constants of this module in lower case, with spaces.
+"""
 
 from __future__ import annotations
 
+import enum
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from audit.mechanism import Batching, NoisySGD, Release
+from audit.mechanism import Batching, Divisor, NoisySGD, Relation, Release
 
 ROUNDING = 1e-12
 """Relative tolerance of comparisons, for parameters rounded to double precision."""
+_LEAST_NOISE = 0.06  # noise multiplier from which the tight accountants are computed
 
 
 class NotApplicable(ValueError):
@@ -83,17 +88,21 @@ class Assumption:
             raise NotApplicable(f"{who} {failure}")
 
 
-def _full_batches(m: NoisySGD) -> bool:
-    # a batch of all n records is the full batch for every scheme with fixed batch sizes
-    random = (Batching.POISSON, Batching.TRUNCATED_POISSON)
-    return m.batch_size == m.dataset_size and m.batching not in random
+def _values(*names: str) -> Callable[[NoisySGD], str]:
+    """Return a function that lists attributes of a mechanism: "a=1, b=2 and c=3"."""
 
+    def found(m: NoisySGD) -> str:
+        values = [getattr(m, name) for name in names]
+        plain = [v.value if isinstance(v, enum.Enum) else v for v in values]
+        texts = [f"{name}={value!r}" for name, value in zip(names, plain, strict=True)]
+        return " and ".join([", ".join(texts[:-1]), texts[-1]]) if texts[1:] else texts[0]
 
-def _batching(m: NoisySGD) -> str:
-    found = f"batching={m.batching.value!r}"
-    if m.batch_size < m.dataset_size:
-        found += f" with batch_size={m.batch_size} of dataset_size={m.dataset_size}"
     return found
+
+
+_BATCHING = _values("batching")
+_BATCHING_AND_RELATION = _values("batching", "relation")
+_RELEASE = _values("release")
 
 
 def constant_step_size(m: NoisySGD) -> bool:
@@ -105,25 +114,10 @@ def _largest_step(m: NoisySGD) -> float:
     return max(m.step_size) if isinstance(m.step_size, tuple) else float(m.step_size)
 
 
-def _contractive(m: NoisySGD) -> bool:
-    if m.smoothness is None:
-        return False
-    # no tolerance, as an expansion adds up over the steps; the product of eta and 2/eta rounds to 2
-    return _largest_step(m) * m.smoothness <= 2
-
-
-def _strictly_contractive(m: NoisySGD) -> bool:
-    if m.smoothness is None:
-        return False
-    return _largest_step(m) * m.smoothness < 2 * (1 - ROUNDING)
-
-
-def _unclipped(m: NoisySGD) -> bool:
-    return m.clip_norm is None or (m.lipschitz is not None and m.lipschitz <= m.clip_norm)
-
-
-def _whole_epochs(m: NoisySGD) -> bool:
-    return m.dataset_size % m.batch_size == 0 and m.steps % (m.dataset_size // m.batch_size) == 0
+def _step_size(m: NoisySGD) -> str:
+    if constant_step_size(m):
+        return repr(m.constant_step_size)
+    return f"a schedule from {min(m.step_sizes):g} to {max(m.step_sizes):g}"
 
 
 def _step_and_smoothness(m: NoisySGD) -> str:
@@ -132,78 +126,43 @@ def _step_and_smoothness(m: NoisySGD) -> str:
     return f"step_size={_step_size(m)} and smoothness={m.smoothness!r}"
 
 
-def _step_size(m: NoisySGD) -> str:
-    if constant_step_size(m):
-        return repr(m.constant_step_size)
-    return f"a schedule from {min(m.step_sizes):g} to {max(m.step_sizes):g}"
+def _full_batches(m: NoisySGD) -> bool:
+    # a batch of all n records is the full batch for every scheme with fixed batch sizes
+    random = (Batching.POISSON, Batching.TRUNCATED_POISSON)
+    return m.batch_size == m.dataset_size and m.batching not in random
 
+
+def _batching(m: NoisySGD) -> str:
+    text = f"batching={m.batching.value!r}"
+    if m.batch_size < m.dataset_size:
+        text += f" with batch_size={m.batch_size} of dataset_size={m.dataset_size}"
+    return text
+
+
+# ------------------------------------------------------------------------------------- batches
 
 FULL_BATCHES = Assumption("full batches", _full_batches, _batching)
 WITHOUT_REPLACEMENT = Assumption(
     "batches sampled without replacement",
     lambda m: m.batching is Batching.WITHOUT_REPLACEMENT,
-    lambda m: f"batching={m.batching.value!r}",
+    _BATCHING,
 )
-CONVEX = Assumption("convex losses", lambda m: m.convex, lambda m: f"convex={m.convex}")
-CONTRACTIVE_STEPS = Assumption(
-    "eta <= 2/M with M the smoothness", _contractive, _step_and_smoothness
+CYCLIC = Assumption("cyclic batches", lambda m: m.batching is Batching.CYCLIC, _BATCHING)
+SHUFFLED = Assumption(
+    "batches of records that are shuffled once",
+    lambda m: m.batching is Batching.SHUFFLED,
+    _BATCHING,
 )
-BOUNDED_DOMAIN = Assumption(
-    "a bounded domain", lambda m: m.diameter is not None, lambda m: f"diameter={m.diameter}"
+RESHUFFLED = Assumption(
+    "batches of records that are reshuffled in every epoch",
+    lambda m: m.batching is Batching.RESHUFFLED,
+    _BATCHING,
 )
-CONSTANT_STEP_SIZE = Assumption(
-    "one step size for all steps", constant_step_size, lambda m: f"step_size={_step_size(m)}"
-)
-LAST_ITERATE = Assumption(
-    "the release of the last iterate",
-    lambda m: m.release is Release.LAST_ITERATE,
-    lambda m: f"release={m.release.value!r}",
-)
-LAST_OR_ALL_ITERATES = Assumption(
-    "the release of the last iterate or of all",
-    lambda m: m.release in (Release.LAST_ITERATE, Release.ALL_ITERATES),
-    lambda m: f"release={m.release.value!r}",
-)
-UNCLIPPED = Assumption(
-    "unclipped gradients, because clipped ones need not be those of a convex loss",
-    _unclipped,
-    lambda m: f"clip_norm={m.clip_norm!r}",
-)
-STRONGLY_CONVEX = Assumption(
-    "strongly convex losses",
-    lambda m: m.convex and m.strong_convexity > 0,
-    lambda m: f"strong_convexity={m.strong_convexity!r}",
-)
-STRICTLY_CONTRACTIVE_STEPS = Assumption(
-    "eta < 2/M with M the smoothness", _strictly_contractive, _step_and_smoothness
-)
-SMOOTH = Assumption(
-    "smooth losses", lambda m: m.smoothness is not None, lambda m: f"smoothness={m.smoothness}"
-)
-CYCLIC = Assumption(
-    "cyclic batches",
-    lambda m: m.batching is Batching.CYCLIC,
-    lambda m: f"batching={m.batching.value!r}",
-)
-WHOLE_EPOCHS = Assumption(
-    "a whole number of epochs",
-    _whole_epochs,
-    lambda m: f"steps={m.steps} with dataset_size={m.dataset_size} and batch_size={m.batch_size}",
-)
-RANDOM_STOP = Assumption(
-    "the release of the iterate after a random number of steps",
-    lambda m: m.release is Release.RANDOM_STOP,
-    lambda m: f"release={m.release.value!r}",
-)
-RANDOM_SKIP = Assumption(
-    "a random number of first records to be skipped",
-    lambda m: m.release is Release.RANDOM_SKIP,
-    lambda m: f"release={m.release.value!r}",
-)
+POISSON = Assumption("Poisson batches", lambda m: m.batching is Batching.POISSON, _BATCHING)
 FIXED_SIZE = Assumption(
     "batches of a fixed size, because steps on larger ones need not contract",
     lambda m: m.batching is not Batching.POISSON,
-    lambda m: f"batching={m.batching.value!r}",
+    _BATCHING,
 )
 FIXED_ORDER = Assumption(
     "fixed batches in a fixed order",
@@ -213,28 +172,238 @@ FIXED_ORDER = Assumption(
 FIXED_BATCHES = Assumption(
     "batches that are fixed before the run",
     lambda m: m.batching in (Batching.CYCLIC, Batching.SHUFFLED) or _full_batches(m),
-    lambda m: f"batching={m.batching.value!r}",
+    _BATCHING,
+)
+SAMPLED_BATCHES = Assumption(
+    "batches sampled without replacement, or Poisson batches at a rate below 1",
+    lambda m: (
+        m.batching is Batching.WITHOUT_REPLACEMENT
+        or (m.batching is Batching.POISSON and m.batch_size < m.dataset_size)
+    ),
+    lambda m: f"batching={m.batching.value!r} and sampling_rate={m.sampling_rate:g}",
+)
+SAME_BATCHES = Assumption(
+    "full batches, or fixed batches in a fixed order with equally many records in both datasets",
+    lambda m: (
+        m.batching is Batching.FULL
+        or (m.batching is Batching.CYCLIC and m.relation is not Relation.ADD_REMOVE)
+    ),
+    _BATCHING_AND_RELATION,
+)
+SHUFFLED_OF_SAME_SIZE = Assumption(
+    "shuffled batches with equally many records in both datasets",
+    lambda m: (
+        m.batching in (Batching.SHUFFLED, Batching.RESHUFFLED)
+        and m.relation is not Relation.ADD_REMOVE
+    ),
+    _BATCHING_AND_RELATION,
+)
+SAME_SIZE_OR_POISSON = Assumption(
+    "equally many records in both datasets, or Poisson batches",
+    lambda m: m.relation is not Relation.ADD_REMOVE or m.batching is Batching.POISSON,
+    _values("relation", "batching"),
+)
+RANDOM_ALLOCATION = Assumption(
+    "random allocation, and a record that is removed or zeroed out",
+    lambda m: m.batching is Batching.RANDOM_ALLOCATION and m.relation is not Relation.REPLACE_ONE,
+    _BATCHING_AND_RELATION,
+)
+POISSON_ZERO_OUT = Assumption(
+    "Poisson batches and a record that is removed or zeroed out",
+    lambda m: m.batching is Batching.POISSON and m.relation is not Relation.REPLACE_ONE,
+    _BATCHING_AND_RELATION,
+)
+FULL_OR_POISSON = Assumption(
+    "full batches, or Poisson batches and a record that is removed or zeroed out",
+    lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
+    _BATCHING_AND_RELATION,
+)
+TRUNCATED_POISSON = Assumption(
+    "truncated Poisson batches, and a record that is added or removed",
+    lambda m: m.batching is Batching.TRUNCATED_POISSON and m.relation is Relation.ADD_REMOVE,
+    _BATCHING_AND_RELATION,
+)
+ACTUAL_DIVISOR = Assumption(
+    "division by the actual size of the batch, at a rate below 1",
+    lambda m: m.divisor is Divisor.ACTUAL and m.sampling_rate < 1,
+    lambda m: f"divisor={m.divisor.value!r} and sampling_rate={m.sampling_rate:g}",
+)
+
+# --------------------------------------------------------------------------------------- steps
+
+ONE_STEP = Assumption("one step", lambda m: m.steps == 1, _values("steps"))
+TWO_STEPS = Assumption(
+    "two steps or more, so that 1 <= tau <= t - 1", lambda m: m.steps >= 2, _values("steps")
+)
+WHOLE_EPOCHS = Assumption(
+    "a whole number of epochs",
+    lambda m: (
+        m.dataset_size % m.batch_size == 0 and m.steps % (m.dataset_size // m.batch_size) == 0
+    ),
+    lambda m: f"steps={m.steps} with dataset_size={m.dataset_size} and batch_size={m.batch_size}",
 )
 ONE_PASS = Assumption(
     "one pass over the records, one at a time in a fixed order",
     lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size,
     lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and {_batching(m)}",
 )
+N_PASSES = Assumption(
+    "n passes over the n records, one at a time in a fixed order",
+    lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size**2,
+    _values("steps", "dataset_size", "batch_size"),
+)
+CONSTANT_STEP_SIZE = Assumption(
+    "one step size for all steps", constant_step_size, lambda m: f"step_size={_step_size(m)}"
+)
+# no tolerance, as an expansion adds up over the steps; the product of eta and 2/eta rounds to 2
+CONTRACTIVE_STEPS = Assumption(
+    "eta <= 2/M with M the smoothness",
+    lambda m: m.smoothness is not None and _largest_step(m) * m.smoothness <= 2,
+    _step_and_smoothness,
+)
+STRICTLY_CONTRACTIVE_STEPS = Assumption(
+    "eta < 2/M with M the smoothness",
+    lambda m: m.smoothness is not None and _largest_step(m) * m.smoothness < 2 * (1 - ROUNDING),
+    _step_and_smoothness,
+)
 CONTRACTING_STEPS = Assumption(
     "steps that contract by c < 1", lambda m: m.contraction < 1, lambda m: f"c={m.contraction:g}"
+)
+CONTRACTIVE_BATCHES = Assumption(
+    "eta M n/b <= 2 for Poisson batches, which may hold all n records",
+    lambda m: (
+        m.batching is not Batching.POISSON
+        or m.smoothness is None
+        or _largest_step(m) * m.smoothness * m.dataset_size <= 2 * m.batch_size
+    ),
+    _values("step_size", "smoothness", "dataset_size", "batch_size"),
+)
+SMALL_STEPS = Assumption(
+    "eta <= 2/(M + m) with M the smoothness and m the strong convexity",
+    lambda m: (
+        m.smoothness is not None
+        and constant_step_size(m)
+        and m.constant_step_size * (m.smoothness + m.strong_convexity) <= 2 * (1 + ROUNDING)
+    ),
+    lambda m: (
+        f"step_size={m.step_sizes[0]:g}, smoothness={m.smoothness} and "
+        f"strong_convexity={m.strong_convexity:g}"
+    ),
+)
+SOME_NOISE = Assumption(
+    f"a noise multiplier of at least {_LEAST_NOISE:g}",
+    lambda m: m.noise_multiplier >= _LEAST_NOISE,
+    lambda m: f"noise_multiplier={m.noise_multiplier:g}",
+)
+
+# -------------------------------------------------------------------------- losses and domains
+
+CONVEX = Assumption("convex losses", lambda m: m.convex, _values("convex"))
+STRONGLY_CONVEX = Assumption(
+    "strongly convex losses",
+    lambda m: m.convex and m.strong_convexity > 0,
+    _values("strong_convexity"),
+)
+SMOOTH = Assumption("smooth losses", lambda m: m.smoothness is not None, _values("smoothness"))
+HOLDER = Assumption(
+    "Hoelder continuous gradients of an order above 0",
+    lambda m: m.holder is not None and m.holder[1] > 0,
+    _values("holder"),
+)
+SMOOTH_OR_HOLDER = Assumption(
+    "smooth losses, or Hoelder continuous gradients of an order above 0",
+    lambda m: SMOOTH.holds(m) or HOLDER.holds(m),
+    _values("smoothness", "holder"),
+)
+LIPSCHITZ = Assumption("Lipschitz losses", lambda m: m.lipschitz is not None, _values("lipschitz"))
+UNCLIPPED = Assumption(
+    "unclipped gradients, because clipped ones need not be those of a convex loss",
+    lambda m: m.clip_norm is None or (m.lipschitz is not None and m.lipschitz <= m.clip_norm),
+    _values("clip_norm"),
+)
+GRADIENT_BOUND = Assumption(
+    "a bound on each record's gradient",
+    lambda m: m.gradient_bound is not None,
+    _values("lipschitz", "clip_norm"),
+)
+LAST_STEP_BOUNDED = Assumption(
+    "a bound on the last update: smoothness, holder, lipschitz or clip_norm",
+    lambda m: m.smoothness is not None or HOLDER.holds(m) or m.gradient_bound is not None,
+    _values("smoothness", "holder", "lipschitz", "clip_norm"),
+)
+BOUNDED_DOMAIN = Assumption(
+    "a bounded domain", lambda m: m.diameter is not None, _values("diameter")
+)
+UNCONSTRAINED = Assumption(
+    "iterates without a domain", lambda m: m.diameter is None, _values("diameter")
+)
+BOUNDED_OR_CONTRACTING = Assumption(
+    "a bounded domain, or strongly convex losses with steps that contract by c < 1",
+    lambda m: m.diameter is not None or (m.contraction < 1 and m.batching is not Batching.POISSON),
+    lambda m: (
+        f"diameter={m.diameter} and c={1.0 if m.batching is Batching.POISSON else m.contraction:g}"
+    ),
+)
+
+
+def _sensitivity_from_bound(m: NoisySGD, share: float) -> bool:
+    bound = m.gradient_bound
+    return bound is not None and m.sensitivity >= share * bound * (1 - ROUNDING)
+
+
+def _gradient_bound_sets_sensitivity(m: NoisySGD) -> bool:
+    replaced = m.relation is Relation.REPLACE_ONE
+    if m.sampling_rate == 1 or (m.divisor is Divisor.NOMINAL and not replaced):
+        return True
+    return _sensitivity_from_bound(m, 2.0 if replaced else 1.0)
+
+
+GRADIENT_BOUND_SETS_SENSITIVITY = Assumption(
+    "gradients whose bound alone gives the sensitivity, for replace-one or an actual divisor",
+    _gradient_bound_sets_sensitivity,
+    _values("gradient_bound", "gradient_sensitivity"),
+)
+GRADIENT_BOUND_FOR_POISSON = Assumption(
+    "gradients whose bound alone gives the sensitivity, for Poisson batches and replace-one",
+    lambda m: (
+        m.batching is not Batching.POISSON
+        or m.relation is not Relation.REPLACE_ONE
+        or _sensitivity_from_bound(m, 2.0)
+    ),
+    _values("gradient_bound", "gradient_sensitivity"),
+)
+
+# ------------------------------------------------------------------------------------- releases
+
+
+def _releases(name: str, *released: Release) -> Assumption:
+    return Assumption(f"the release of {name}", lambda m: m.release in released, _RELEASE)
+
+
+LAST_ITERATE = _releases("the last iterate", Release.LAST_ITERATE)
+LAST_OR_ALL_ITERATES = _releases(
+    "the last iterate or of all", Release.LAST_ITERATE, Release.ALL_ITERATES
+)
+SOME_ITERATES = _releases(
+    "some or all iterates of the whole run",
+    Release.LAST_ITERATE,
+    Release.RANDOM_STOP,
+    Release.ALL_ITERATES,
 )
 AN_ITERATE = Assumption(
     "the release of an iterate",
     lambda m: m.release is not Release.EXPONENTIAL_MECHANISM,
-    lambda m: f"release={m.release.value!r}",
+    _RELEASE,
 )
-EXPONENTIAL_MECHANISM = Assumption(
-    "the release of the exponential mechanism",
-    lambda m: m.release is Release.EXPONENTIAL_MECHANISM,
-    lambda m: f"release={m.release.value!r}",
+RANDOM_STOP = _releases("the iterate after a random number of steps", Release.RANDOM_STOP)
+RANDOM_SKIP = Assumption(
+    "a random number of first records to be skipped",
+    lambda m: m.release is Release.RANDOM_SKIP,
+    _RELEASE,
 )
-LAST_ITERATE_OR_EXPONENTIAL = Assumption(
-    "the release of the last iterate or of the exponential mechanism",
-    lambda m: m.release in (Release.LAST_ITERATE, Release.EXPONENTIAL_MECHANISM),
-    lambda m: f"release={m.release.value!r}",
+EXPONENTIAL_MECHANISM = _releases("the exponential mechanism", Release.EXPONENTIAL_MECHANISM)
+LAST_ITERATE_OR_EXPONENTIAL = _releases(
+    "the last iterate or of the exponential mechanism",
+    Release.LAST_ITERATE,
+    Release.EXPONENTIAL_MECHANISM,
 )

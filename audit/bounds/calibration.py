@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 
+from audit.numerics.roots import last_integer
+
 RELATIVE_TOLERANCE = 1e-6
 LARGEST_STEPS = 10**9
 
@@ -45,7 +47,9 @@ class _Probe:
         )
 
 
-def least_noise(bound: Callable[[float], float], target: float, start: float) -> float:
+def least_noise(
+    bound: Callable[[float], float], target: float, start: float, name: str = "noise_std"
+) -> float:
     """Return a noise that meets the budget, at most 1e-6 (relative) above the least one.
 
     Parameters
@@ -56,6 +60,8 @@ def least_noise(bound: Callable[[float], float], target: float, start: float) ->
         The budget.
     start : float
         Initial value, of which only the scale matters.
+    name : str, default: "noise_std"
+        Name of the noise in messages.
 
     Raises
     ------
@@ -74,18 +80,51 @@ def least_noise(bound: Callable[[float], float], target: float, start: float) ->
             break
         if not start / _WIDEST < value < start * _WIDEST:
             if not met:
-                raise probe.refuse("noise_std")
+                raise probe.refuse(name)
             raise ValueError(
-                f"epsilon must be smaller for a least noise_std: every noise_std down to "
+                f"epsilon must be smaller for a least {name}: every {name} down to "
                 f"{value:.3g} meets it, got {target!r}"
             )
     if met:
-        return _narrow(probe, value, before, excess, excess_before)
-    return _narrow(probe, before, value, excess_before, excess)
+        return _narrow(probe, value, before, excess, excess_before)[1]
+    return _narrow(probe, before, value, excess_before, excess)[1]
 
 
-def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) -> float:
-    """Narrow the bracket of the crossing in logarithms; ``high`` always meets the budget."""
+def needed_noise(bound: Callable[[float], float], target: float, enough: float) -> float:
+    """Return a noise that misses the budget, nearly the largest one; 0 if none is found.
+
+    Parameters
+    ----------
+    bound : callable
+        Lower bound on epsilon, as a function of the noise; a ``ValueError`` counts as 0.
+    target : float
+        The budget.
+    enough : float
+        A noise that meets the budget.
+    """
+
+    def certified(value: float) -> float:
+        try:
+            return bound(value)
+        except ValueError:
+            return 0.0
+
+    probe = _Probe(certified, target)
+    high, meets = enough, probe.excess(enough)
+    width = RELATIVE_TOLERANCE
+    while width < math.log(_WIDEST):
+        low = enough * math.exp(-width)
+        fails = probe.excess(low)
+        if fails > 0:
+            return _narrow(probe, low, high, fails, meets)[0]
+        high, meets, width = low, fails, 4 * width
+    return 0.0
+
+
+def _narrow(
+    probe: _Probe, low: float, high: float, fails: float, meets: float
+) -> tuple[float, float]:
+    """Narrow a bracket in logarithms: ``low`` misses the budget, and ``high`` meets it."""
     x_low, x_high = math.log(low), math.log(high)
     width = 0.9 * RELATIVE_TOLERANCE
     side = 0
@@ -104,10 +143,10 @@ def _narrow(probe: _Probe, low: float, high: float, fails: float, meets: float) 
             fails = fails / 2 if side == -1 else fails
             side = -1
         else:
-            x_low, fails = x, value
+            x_low, low, fails = x, math.exp(x), value
             meets = meets / 2 if side == 1 else meets
             side = 1
-    return high
+    return low, high
 
 
 def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
@@ -143,8 +182,4 @@ def most_steps(bound: Callable[[int], float], target: float, unit: int) -> int:
                 )
             raise probe.refuse("steps")
         count *= 2
-    high = count
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if probe.excess(middle * unit) <= 0 else (low, middle)
-    return low * unit
+    return unit * last_integer(lambda middle: probe.excess(middle * unit) <= 0, low, count)

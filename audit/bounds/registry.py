@@ -9,7 +9,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from types import MappingProxyType
-from typing import SupportsInt, TypeVar, cast
+from typing import Any, SupportsInt, TypeVar, cast
 
 from audit import validate
 from audit.bounds import calibration
@@ -18,14 +18,17 @@ from audit.bounds.record_scope import RecordScope
 from audit.bounds.sources import Source
 from audit.curves.base import PrivacyCurve
 from audit.mechanism import Batching, Choice, NoisySGD
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 BoundFunction = TypeVar("BoundFunction", bound=Callable[..., PrivacyCurve])
 
+_MOST_DRAWN = 8  # bounds in the picture of a notebook
 _TIE = 1e-9  # relative; closer values count as equal
 
 
 class Status(enum.Enum):
-    """What is known about a statement."""
+    """Status of a statement."""
 
     AS_PRINTED = "as printed"
     CORRECTED = "corrected"
@@ -36,12 +39,12 @@ class Status(enum.Enum):
 
     @property
     def sound(self) -> bool:
-        """Whether the statement is proven and has no known violation; `best` uses only these."""
+        """True if proven and without a known violation; `best` uses only these."""
         return self in (Status.AS_PRINTED, Status.CORRECTED, Status.OWN)
 
 
 @dataclass(frozen=True)
-class Entry:
+class Entry(ShortRepr):
     """Catalogue entry: an upper bound on the privacy loss of every mechanism that it covers.
 
     Parameters
@@ -49,13 +52,13 @@ class Entry:
     id : str
         Paper and number, such as ``"bsa24.theorem_4_3"``.
     source : Source
-        Where it is published.
+        Publication, and place in it.
     statement : str
         The statement in one line, with its formula.
     assumptions : tuple of Assumption
         Conditions on the mechanism, in the order in which failures are reported.
     status : Status
-        What is known about the statement.
+        Status of the statement.
     function : callable
         Maps a mechanism that meets the assumptions to a curve. Its keyword-only parameters are the
         options.
@@ -108,40 +111,6 @@ class Entry:
         """Names of the free parameters."""
         parameters = inspect.signature(self.function).parameters.values()
         return tuple(p.name for p in parameters if p.kind is inspect.Parameter.KEYWORD_ONLY)
-
-    def differing_batches(self, mechanism: NoisySGD, options: Mapping[str, object]) -> range | None:
-        """Return the batches of the cycle that may hold the differing record.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run.
-        options : mapping of str to object
-            Options of the bound.
-
-        Returns
-        -------
-        range or None
-            Batches, counted from 0; None for any.
-        """
-        return self.record_scope.batches(mechanism, options)
-
-    def record_options(self, mechanism: NoisySGD, position: int) -> dict[str, int]:
-        """Return the options that select the first record of a batch.
-
-        Parameters
-        ----------
-        mechanism : NoisySGD
-            Public parameters of the run.
-        position : int
-            Position of the batch in the cycle, from 0.
-
-        Returns
-        -------
-        dict of str to int
-            Options; empty if the bound covers all records alike.
-        """
-        return self.record_scope.options_at(mechanism, position)
 
     def released_runs(self, options: Mapping[str, object]) -> int:
         """Return how many runs on one dataset the bound covers.
@@ -213,18 +182,13 @@ class Entry:
             if name not in self.options:
                 allowed = ", ".join(self.options) if self.options else "none"
                 raise ValueError(f"{self.id} has no option {name!r}; its options: {allowed}")
-        refusal = mechanism.uncovered(self.covers)
-        if refusal is not None:
-            raise NotApplicable(f"{self.id} {refusal}")
-        for assumption in self.assumptions:
-            failure = assumption.failure(mechanism)
-            if failure is not None:
-                raise NotApplicable(f"{self.id} {failure}")
+        for failure in self.failures(mechanism):
+            raise NotApplicable(f"{self.id} {failure}")
         return self.function(mechanism, **options)
 
 
 @dataclass(frozen=True)
-class BestBound:
+class BestBound(ShortRepr):
     """Tightest sound bound at one delta.
 
     Attributes
@@ -247,9 +211,14 @@ class BestBound:
     delta: float
     compared: Mapping[str, float]
 
+    def _repr_html_(self) -> str:
+        ranked = sorted(self.compared.items(), key=lambda item: item[1])
+        marks = [Marks(id, upper=epsilon) for id, epsilon in ranked[:_MOST_DRAWN]]
+        return display.sandwich(f"epsilon at delta {self.delta:g}", marks)
+
 
 @dataclass(frozen=True)
-class Row:
+class Row(ShortRepr):
     """Value of one statement for a mechanism at one delta.
 
     Attributes
@@ -353,22 +322,14 @@ class Catalogue:
         id : str
             Unique id.
         source : Source
-            Where it is published.
+            Publication, and place in it.
         statement : str
             The statement in one line, with its formula.
         assumes : tuple of Assumption
             Conditions on the mechanism, in the order in which failures are reported.
         status : Status
-            What is known about the statement.
-        slow : bool, default: False
-            As in `Entry`.
-        record_scope : RecordScope, default: RecordScope.ANY
-            As in `Entry`.
-        other_runs : tuple of str, optional
-            As in `Entry`.
-        runs_option : str, optional
-            As in `Entry`.
-        covers : tuple of Choice, optional
+            Status of the statement.
+        slow, record_scope, other_runs, runs_option, covers : optional
             As in `Entry`.
 
         Returns
@@ -452,8 +413,6 @@ class Catalogue:
             A key of ``CATALOGUE``.
         mechanism : NoisySGD
             Public parameters of the run.
-        **options : object
-            Free parameters of the bound; those not given are optimised.
         **options : object
             Free parameters of the bound; by default they are optimised.
 
@@ -589,8 +548,6 @@ class Catalogue:
         parameter : {"noise_std", "steps"}, default: "noise_std"
             Parameter to calibrate.
         **options : object
-            Free parameters of the bound; those not given are optimised.
-        **options : object
             Free parameters of the bound; by default they are optimised.
 
         Returns
@@ -621,21 +578,17 @@ class Catalogue:
         validate.open_unit(delta=delta)
         validate.one_of(("noise_std", "steps"), parameter=parameter)
 
-        def of_noise(value: float) -> float:
-            changed = replace(mechanism, noise_std=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
-
-        def of_steps(value: int) -> float:
-            changed = replace(mechanism, steps=value)
-            return float(entry.evaluate(changed, **options).epsilon(delta))
+        def at(value: float) -> float:
+            changed: dict[str, Any] = {parameter: value}
+            return float(entry.evaluate(replace(mechanism, **changed), **options).epsilon(delta))
 
         if parameter == "noise_std":
-            return calibration.least_noise(of_noise, float(epsilon), float(mechanism.noise_std))
+            return calibration.least_noise(at, float(epsilon), float(mechanism.noise_std))
         if isinstance(mechanism.step_size, tuple):
             raise ValueError("step_size must be one number to calibrate steps, got a schedule")
         cycles = mechanism.batching in (Batching.CYCLIC, Batching.SHUFFLED)
         unit = mechanism.dataset_size // mechanism.batch_size if cycles else 1
-        return calibration.most_steps(of_steps, float(epsilon), unit)
+        return calibration.most_steps(at, float(epsilon), unit)
 
     def table(self, mechanism: NoisySGD, delta: float, *, slow: bool = False) -> tuple[Row, ...]:
         """Return the value of every statement for a mechanism, one row each.
@@ -705,9 +658,3 @@ def _ratio(value: float, best: float) -> float:
     if value == best:
         return 1.0
     return value / best if best > 0 else math.inf
-
-
-REGISTRY = Catalogue()
-"""Bounds of this package, and those that users register with `bound`."""
-
-bound = REGISTRY.bound

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from audit.bounds.registry import REGISTRY
+from audit.bounds import CATALOGUE
 from audit.codec import one_of
 
 
 def of_ids() -> list[dict[str, Any]]:
     """Return the schemas of the registered ids, with their statements: members of an ``anyOf``."""
-    entries = REGISTRY.entries.values()
-    return one_of({e.id: f"{e.cite}: {e.statement} ({e.status.value})" for e in entries})
+    return one_of({e.id: f"{e.cite}: {e.statement} ({e.status.value})" for e in CATALOGUE.values()})

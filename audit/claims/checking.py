@@ -13,6 +13,8 @@ from audit import validate
 from audit.claims.claim import Claim, Search, Severity
 from audit.claims.claims_file import load
 from audit.claims.judgement import Judgement
+from audit.claims.verification import with_verification
+from audit.claims.work import in_threads
 from audit.claims.yaml_tree import Complaint
 from audit.results import Verdict
 
@@ -76,6 +78,7 @@ def check(
     exhaustive: bool = False,
     progress: Callable[[int, int], None] | None = None,
     begin: Callable[[Sequence[str]], None] | None = None,
+    verify: bool = False,
 ) -> Checked:
     """Judge every readable claim of several files.
 
@@ -99,6 +102,8 @@ def check(
         Called with (done, total) as claims are judged.
     begin : callable, optional
         Called with the ids of all claims before any of their code runs.
+    verify : bool, optional
+        Whether ``audit-verify`` verifies each exact refutation, a minute each at most.
 
     Returns
     -------
@@ -128,6 +133,8 @@ def check(
     if search is not None:
         claims = tuple(_with_search(claim, search) for claim in claims)
     judgements = _judged(claims, loaded.files, error, jobs, exhaustive, progress)
+    if verify:
+        judgements = tuple(in_threads(with_verification, judgements, jobs))
     return Checked(
         judgements,
         (*loaded.complaints, *(complaint(j) for j in judgements if j.verdict is Verdict.ERROR)),
@@ -167,6 +174,8 @@ def check_file(
         for judgement in check_file("claims.yaml"):
             print(judgement.claim.id, judgement.verdict.value, judgement.certified)
     """
+    if not isinstance(path, str | Path):
+        raise validate.fail("path", "a str or a Path", path)
     checked = check([path], error=error, jobs=jobs)
     if checked.complaints:
         raise ValueError("\n".join(str(wrong) for wrong in checked.complaints))

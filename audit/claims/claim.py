@@ -17,6 +17,7 @@ from audit.curves import Order
 from audit.estimation.columns import Columns
 from audit.estimation.score_source import ScoreSource, one_alternative
 from audit.mechanism import Composition, NoisySGD
+from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
     from audit.constructions import Construction
@@ -435,7 +436,7 @@ class UserPair:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Claim:
+class Claim(ShortRepr):
     """A statement about a mechanism, with its expected verdict.
 
     Parameters

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 
 from audit.claims.claim import Budget
 from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, Deadline, KnownPair, NoLaw, TooLong
 from audit.claims.sampled import judge_by_draws
@@ -100,7 +101,7 @@ def evidence(
     numbers: Sequence[ClaimedNumber],
     budget: Budget,
     *,
-    error: float,
+    error: ErrorShare,
     exhaustive: bool,
     search: Callable[[ClaimedNumber], KnownPair | None],
     always_search: bool,
@@ -202,12 +203,12 @@ def _sample(
     costly: Sequence[KnownPair],
     numbers: Sequence[ClaimedNumber],
     budget: Budget,
-    error: float,
+    error: ErrorShare,
     exhaustive: bool,
 ) -> None:
     # the choice of sampled pairs depends on their sizes only, before any sample is drawn
-    share = error / len(costly)
-    found.error = error
+    share = error.divided(len(costly))
+    found.error = error.spent
     for index, known in enumerate(costly):
         pair = known.pair
         assert isinstance(pair, Construction)  # explicit laws take no time

@@ -52,6 +52,8 @@ def mark(judgement: Judgement) -> str:
 def cells(judgement: Judgement) -> tuple[str, ...]:
     """Return the row of a judgement, one text for each of `COLUMNS`."""
     verdict = judgement.verdict.value
+    if judgement.verification and judgement.verdict is Verdict.REFUTED:
+        verdict += f", {judgement.verification}"
     if mark(judgement) in ("FAIL", "warn"):
         verdict += f" (expected {wording.expectation(judgement.claim.expected)})"
     claimed, certified = judgement.claimed, judgement.certified
@@ -188,6 +190,7 @@ def _entry(judgement: Judgement) -> dict[str, object]:
         "seed": claim.budget.seed,
         "search": encode(claim.search),
         "message": judgement.message,
+        "verification": judgement.verification or None,
         "seconds": round(judgement.seconds, 3),
     }
 

@@ -11,6 +11,7 @@ from typing import Self
 from audit import bounds, validate
 from audit.claims.claim import Budget, CatalogueBound, Claim, UserPair
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber, ClaimsNothing, claimed_numbers
+from audit.claims.error_shares import ErrorShare, error_shares, step_down
 from audit.claims.evidence import Finding, Found, evidence
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.known_pairs import Candidates, KnownPair, KnownPairs, Pair
@@ -70,7 +71,13 @@ class Shared:
         self.workers.close()
 
 
-def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) -> Judgement:
+def judge(
+    claim: Claim,
+    *,
+    error: float = 0.05,
+    planned_error: float | None = None,
+    shared: Shared | None = None,
+) -> Judgement:
     """Judge one claim.
 
     Pairs of neighbouring datasets that fit the mechanism are tried, the exact law of each first. If
@@ -84,6 +91,8 @@ def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) ->
     error : float, optional
         Bound, in (0, 1), on the probability that sampled evidence refutes a true claim. Exact
         evidence spends nothing.
+    planned_error : float, optional
+        Error, in (0, 1), for which tests of samples are planned; by default ``error``.
     shared : Shared, optional
         Resources shared with other claims; by default none.
 
@@ -100,17 +109,19 @@ def judge(claim: Claim, *, error: float = 0.05, shared: Shared | None = None) ->
     Raises
     ------
     ValueError
-        If ``error`` is not in (0, 1).
+        If an error is not in (0, 1).
     """
-    validate.open_unit(error=error)
+    planned = error if planned_error is None else planned_error
+    validate.open_unit(error=error, planned_error=planned)
+    share = ErrorShare(error, planned)
     if shared is not None:
-        return _judge(claim, error, shared)
+        return _judge(claim, share, shared)
     with Shared(() if claim.location is None else (claim.location.file,)) as own:
         own.expect([claim])
-        return _judge(claim, error, own)
+        return _judge(claim, share, own)
 
 
-def _judge(claim: Claim, error: float, shared: Shared) -> Judgement:
+def _judge(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
     began = time.perf_counter()
     try:
         judgement = _judged(claim, error, shared)
@@ -136,38 +147,34 @@ def judge_all(
 
     With probability at least 1 - ``error`` no true claim among them is refuted: the claims that may
     draw samples share the error equally (`error_shares`), which is decided before anything is
-    drawn. Exact evidence spends nothing. ``progress`` is called with each judgement when it is
-    made, possibly from another thread.
+    drawn. The shares of refuted claims go to the others (`step_down`), whose samples are drawn
+    again from the same seeds. Exact evidence spends nothing. ``progress`` is called with the first
+    judgement of each claim when it is made, possibly from another thread.
     """
     validate.integer(1, jobs=jobs)
     shares = error_shares(claims, error)
+    if not shares:
+        return ()
+    share = shares[0]
     if shared is None:
         files = dict.fromkeys(c.location.file for c in claims if c.location is not None)
         with Shared(files) as own:
             return judge_all(claims, error=error, jobs=jobs, progress=progress, shared=own)
 
     def one(number: int) -> Judgement:
-        judgement = _judge(claims[number], shares[number], shared)
+        judgement = _judge(claims[number], share, shared)
         if progress is not None:
             progress(judgement)
         return judgement
 
+    def again(numbers: Sequence[int], larger: float) -> Sequence[Judgement]:
+        more = ErrorShare(larger, share.planned)
+        return in_threads(lambda number: _judge(claims[number], more, shared), numbers, jobs)
+
     shared.expect(claims)
     order = work_order(claims)
     judged = dict(zip(order, in_threads(one, order, jobs), strict=True))
-    return tuple(judged[number] for number in range(len(claims)))
-
-
-def error_shares(claims: Sequence[Claim], error: float) -> tuple[float, ...]:
-    """Return the part of an error budget for each claim: equal parts for those with samples.
-
-    A union bound over the claims that may be sampled (Bonferroni). Their number follows from the
-    claims, so nothing depends on the samples. Claims without trials get the same number and cannot
-    spend it.
-    """
-    validate.open_unit(error=error)
-    sampled = sum(claim.budget.trials > 0 or claim.samples is not None for claim in claims)
-    return (error / max(sampled, 1),) * len(claims)
+    return step_down([judged[number] for number in range(len(claims))], error, again)
 
 
 def judge_numbers(
@@ -204,10 +211,12 @@ def judge_numbers(
     def search(number: ClaimedNumber) -> KnownPair | None:
         return _found(claim, number, batches, shared.pairs)
 
-    return _by_pairs(claim, tuple(numbers), candidates, search, error=0.5, shared=shared)
+    return _by_pairs(
+        claim, tuple(numbers), candidates, search, error=ErrorShare(0.5, 0.5), shared=shared
+    )
 
 
-def _judged(claim: Claim, error: float, shared: Shared) -> Judgement:
+def _judged(claim: Claim, error: ErrorShare, shared: Shared) -> Judgement:
     if isinstance(claim.pair, UserPair):
         return judge_apart(
             claim, claim.pair, error, exhaustive=shared.exhaustive, workers=shared.workers
@@ -229,7 +238,7 @@ def _by_pairs(
     candidates: Candidates,
     search: Callable[[ClaimedNumber], KnownPair | None],
     *,
-    error: float,
+    error: ErrorShare,
     shared: Shared,
 ) -> Judgement:
     """Return the verdict that the candidates and the search give."""
@@ -419,7 +428,7 @@ def _allowed_batches(claim: Claim) -> range | None:
     entry, options = _bound_of(claim)
     if entry is None or not isinstance(claim.mechanism, NoisySGD):
         return None
-    return entry.differing_batches(claim.mechanism, options)
+    return entry.record_scope.batches(claim.mechanism, options)
 
 
 def _checked_pair(claim: Claim, pair: Pair, batches: range | None, runs: int) -> Pair:
@@ -461,8 +470,10 @@ def _placed(pair: Pair, batches: range | None) -> Pair | None:
 
 def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
     quantity, order = finding.number.quantity, finding.order
-    exact = finding.evidence is Evidence.EXACT
-    at = finding.known.witness_at(quantity, order) if exact else quantity.witness_at(None, order)
+    law = finding.known.law() if finding.evidence is Evidence.EXACT else None
+    at = quantity.witness_at(None, order)
+    if law is not None:
+        at = finding.known.witness_at(quantity, order)
     try:
         witness = witness_of(
             claim,
@@ -472,6 +483,7 @@ def _witness(claim: Claim, finding: Finding) -> tuple[Witness | None, str]:
             order=finding.order,
             bracket=(finding.low, finding.high),
             evidence=finding.evidence,
+            law=law,
         )
     except ValueError as error:
         return None, f" (no witness: {error})"

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 from audit.claims.claim import Claim, Expected
 from audit.claims.quantities import Quantity
 from audit.curves import Order
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 from audit.results import Verdict as Verdict
 from audit.results import judge_interval as judge_interval
 from audit.results import judge_upper_bound as judge_upper_bound
@@ -26,7 +28,7 @@ class Evidence(enum.StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Judgement:
+class Judgement(ShortRepr):
     """The verdict on one claim, and its evidence.
 
     Attributes
@@ -53,7 +55,9 @@ class Judgement:
     numbers : tuple of ClaimedNumber
         All numbers of the claim; empty if nothing is claimed.
     witness : Witness or None
-        For a refutation, everything that is needed to recompute it.
+        For a refutation, everything that is needed to verify it.
+    verification : str
+        For a refutation, the answer of ``audit-verify``; empty if it was not asked.
     message : str
         One line that explains the verdict.
     seconds : float
@@ -73,8 +77,14 @@ class Judgement:
     error: float = 0.0
     numbers: tuple[ClaimedNumber, ...] = ()
     witness: Witness | None = None
+    verification: str = ""
     message: str = ""
     seconds: float = 0.0
+
+    def _repr_html_(self) -> str:
+        name = "claim" if self.quantity is None else self.quantity.name
+        label = f"{name} at {self.where}" if self.where else name
+        return display.sandwich(str(self), [Marks(label, self.certified, upper=self.claimed)])
 
     def __str__(self) -> str:
         from audit.claims.wording import line  # which describes judgements

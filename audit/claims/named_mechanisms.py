@@ -79,14 +79,14 @@ class EventMechanism:
 
 @dataclass(frozen=True, kw_only=True)
 class HistoryMechanism:
-    """``{history: [[1.1, 0.01, 1000]], dataset_size: 60000, relation: add remove}``.
+    """``{history: [[1.1, 0.01, 1000]], relation: add remove}``.
 
     The history of an Opacus accountant: noise multiplier, sample rate and steps, or a JSON file
     that contains it or the accountant's ``state_dict()``, relative to the claims file.
     """
 
     history: tuple[tuple[float, float, int], ...] | Path
-    dataset_size: int
+    dataset_size: int | None = None
     relation: Relation
     clip_norm: float = 1.0
 
@@ -124,7 +124,7 @@ class HistoryMechanism:
     @property
     def given(self) -> str:
         """The parameters that the user gave in addition."""
-        return _given(self.clip_norm)
+        return _given(self.clip_norm, sized=self.dataset_size is not None)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -157,15 +157,17 @@ class TrainingMechanism:
         return "given beside them: the relation; assumed: a public number of records"
 
 
-def _given(clip_norm: float) -> str:
+def _given(clip_norm: float, *, sized: bool = True) -> str:
+    records = "the records, " if sized else ""
     return (
-        f"given beside it: the records, the relation and the clip norm {clip_norm:g}; "
+        f"given beside it: {records}the relation and the clip norm {clip_norm:g}; "
         "assumed: a public divisor"
     )
 
 
 def _check_given(written: EventMechanism | HistoryMechanism) -> None:
-    validate.integer(1, dataset_size=written.dataset_size)
+    if written.dataset_size is not None:
+        validate.integer(1, dataset_size=written.dataset_size)
     validate.positive(clip_norm=written.clip_norm)
 
 
@@ -219,7 +221,8 @@ class Resolver:
             found = written.read(budget, workers)
         except (UserCodeError, ValueError) as error:
             return Resolved(None, unread=" ".join(str(error).split()))
-        return Resolved(found, f"{written.source}: {in_words(found)}; {written.given}")
+        sized = not (isinstance(written, HistoryMechanism) and written.dataset_size is None)
+        return Resolved(found, f"{written.source}: {in_words(found, sized)}; {written.given}")
 
 
 def read_named(

@@ -30,7 +30,7 @@ from audit.claims.panel_file import (
 )
 from audit.claims.panel_mechanisms import chosen, drawn, regime_of
 from audit.claims.quantities import EpsilonAtDelta, Quantity, RenyiAtOrder
-from audit.claims.recompute import recompute
+from audit.claims.verification import Outcome, verify
 from audit.claims.wording import apart
 from audit.codec import encode
 from audit.constructions.explicit import Repeated
@@ -51,7 +51,7 @@ Progress = Callable[[int, int], object]
 _FORMULA_ERROR = 1e-6
 _SECONDS = 1.0  # for the exact laws of one mechanism, as estimated
 _RUNS = 10_000  # released runs for statements about several
-_CONFIRMED = 3  # refutations that are recomputed, until one is confirmed
+_VERIFIED = 3  # refutations that are tried, until one is verified
 _CLEAR = 0.95  # a ratio that the first of them should not exceed
 _LEAST_ERROR = 1e-9  # of numbers near 0
 
@@ -180,7 +180,7 @@ def lines(verdict: PanelVerdict) -> tuple[str, ...]:
             f"  certified {point.quantity} {low} {sign} claimed {high} at {place} {point.at:g} "
             f"by {point.pair}"
         )
-    found += [f"  {line.strip()}" for line in verdict.recomputed[-1:]]
+    found += [f"  {verdict.verification}"] if verdict.verification else []
     reasons = Counter(point.message for point in verdict.points if math.isnan(point.ratio))
     found += [f"  {count} without a ratio: {text}" for text, count in reasons.most_common(3)]
     return tuple(found)
@@ -402,14 +402,20 @@ def _judged(
 
 
 def _confirmed(verdict: PanelVerdict) -> PanelVerdict:
-    """Recompute some refutations, clear and short ones first, until one is confirmed."""
-    lines: tuple[str, ...] = ()
+    """Verify some refutations, clear and short ones first, until one is verified.
+
+    Without the verifier the first one counts, and says so.
+    """
+    line, unverified = "", None
     witnessed = [point for point in verdict.refuted if point.witness is not None]
     witnessed.sort(key=lambda point: (point.ratio > _CLEAR, point.mechanism.steps))
-    for point in witnessed[:_CONFIRMED]:
-        found = recompute(point.witness)
-        lines = found.lines()
-        if found.stands:
-            place = next(i for i, one in enumerate(verdict.points) if one is point)
-            return replace(verdict, recomputed=lines, confirmed=place)
-    return replace(verdict, recomputed=lines)
+    for point in witnessed[:_VERIFIED]:
+        assert point.witness is not None
+        found = verify(point.witness)
+        place = next(i for i, one in enumerate(verdict.points) if one is point)
+        line = found.line
+        if found.outcome is Outcome.VERIFIED:
+            return replace(verdict, verification=line, confirmed=place)
+        if found.outcome is Outcome.NOT_VERIFIED and unverified is None:
+            unverified = replace(verdict, verification=line, confirmed=place)
+    return unverified or replace(verdict, verification=line)

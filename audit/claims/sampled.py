@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from audit.claims.claimed_numbers import ClaimedNumber
+from audit.claims.error_shares import ErrorShare
 from audit.constructions.base import Construction
 
 if TYPE_CHECKING:
@@ -13,11 +14,16 @@ if TYPE_CHECKING:
 
 
 def judge_by_draws(
-    pair: Construction, numbers: Sequence[ClaimedNumber], *, trials: int, error: float, seed: int
+    pair: Construction,
+    numbers: Sequence[ClaimedNumber],
+    *,
+    trials: int,
+    error: ErrorShare,
+    seed: int,
 ) -> JudgedScores:
     """Judge each number by samples of a pair; scores are the final iterates themselves.
 
-    With probability at least 1 - ``error`` no bound exceeds the pair's true number.
+    With probability at least 1 - ``error.spent`` no bound exceeds the pair's true number.
     """
     # these import Numba, so not before samples are needed
     from audit.estimation import judge_scores
@@ -25,4 +31,10 @@ def judge_by_draws(
 
     scores = final_iterates(pair, trials=trials, seed=seed)
     claims = [number.score_claim for number in numbers]
-    return judge_scores(scores, claims, confidence=1 - error, seed=seed + 1)
+    return judge_scores(
+        scores,
+        claims,
+        confidence=1 - error.spent,
+        planned_confidence=1 - error.planned,
+        seed=seed + 1,
+    )

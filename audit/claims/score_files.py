@@ -10,17 +10,18 @@ from numpy.typing import NDArray
 
 from audit.claims.claim import Claim, Samples
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
+from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement, Verdict
 
 Array = NDArray[np.float64]
 
 
 def judge_by_samples(
-    claim: Claim, samples: Samples, numbers: Sequence[ClaimedNumber], error: float
+    claim: Claim, samples: Samples, numbers: Sequence[ClaimedNumber], error: ErrorShare
 ) -> Judgement:
     """Return the judgement on a claim about samples.
 
-    A false refutation has probability at most ``error``.
+    A false refutation has probability at most ``error.spent``.
 
     Raises
     ------
@@ -34,7 +35,8 @@ def judge_by_samples(
         judged = judge_scores(
             given,
             [number.score_claim for number in numbers],
-            confidence=1 - error,
+            confidence=1 - error.spent,
+            planned_confidence=1 - error.planned,
             seed=claim.budget.seed,
             favours=samples.favours,
             columns=samples.columns,
@@ -78,10 +80,10 @@ def judge_by_samples(
         order=closest.order,
         pair=sizes,
         evidence=Evidence.SAMPLED,
-        error=error,
+        error=error.spent,
         numbers=tuple(numbers),
         message=(
-            f"{why}the samples {says} it at confidence {1 - error:g}: {name} "
+            f"{why}the samples {says} it at confidence {1 - error.spent:g}: {name} "
             f"at least {closest.certified:.6g}{place}, claimed {number.value:.6g}{how}; "
             f"scores {_digest(given[0])} and {_digest(given[1])}"
         ),

@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from audit.claims.claim import Budget, Search, decode_claim
+from audit.claims.error_shares import ErrorShare
 from audit.claims.judge import Shared, judge
 from audit.claims.user_pairs import Outcome, PlainNumber
 from audit.codec import decode, encode
@@ -18,7 +19,11 @@ from audit.validate import shown
 
 
 def judged(
-    cls: Any, reference: str, plain: Mapping[str, Any], error: float, exhaustive: bool
+    cls: Any,
+    reference: str,
+    plain: Mapping[str, Any],
+    error: Mapping[str, float],
+    exhaustive: bool,
 ) -> dict[str, Any]:
     """Judge a claim on a pair of a user-defined class, and return the judgement as plain data."""
     if cls not in all_kinds().values():
@@ -35,7 +40,8 @@ def judged(
         budget=decode(Budget, plain["budget"]),
         search=decode(Search | None, plain["search"]),
     )
-    found = judge(claim, error=error, shared=_shared(exhaustive))
+    share = decode(ErrorShare, error)
+    found = judge(claim, error=share.spent, planned_error=share.planned, shared=_shared(exhaustive))
     if found.verdict is Verdict.ERROR:
         raise UserCodeError(found.message)
     quantities = [number.quantity for number in found.numbers]

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from audit.claims.claim import Claim, UserPair, encode_claim
 from audit.claims.claimed_numbers import BadClaim, ClaimedNumber
+from audit.claims.error_shares import ErrorShare
 from audit.claims.judgement import Evidence, Judgement
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, Quantity, RenyiAtOrder
 from audit.claims.witness import Witness
@@ -54,7 +55,7 @@ class Outcome:
 
 
 def judge_apart(
-    claim: Claim, pair: UserPair, error: float, *, exhaustive: bool, workers: Workers
+    claim: Claim, pair: UserPair, error: ErrorShare, *, exhaustive: bool, workers: Workers
 ) -> Judgement:
     """Judge a claim in the worker of its pair's module.
 
@@ -83,7 +84,7 @@ def judge_apart(
             limits=Limits(seconds=seconds, gigabytes=budget.callable_gigabytes),
             name="pair.kind",
         ) as judged:
-            outcome: Outcome = decode(Outcome, judged(pair.kind, plain, error, exhaustive))
+            outcome: Outcome = decode(Outcome, judged(pair.kind, plain, encode(error), exhaustive))
     except UserCodeError as reason:
         raise BadClaim(str(reason)) from None
     numbers = tuple(_number(number) for number in outcome.numbers)

@@ -1,7 +1,8 @@
-"""A refutation in a file: everything that is needed to recompute it without this package."""
+"""A refutation in a file: everything that is needed to verify it without this package."""
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import itertools
 import json
@@ -18,6 +19,7 @@ from audit.bounds import entry
 from audit.claims.claim import CatalogueBound, Claim
 from audit.claims.claimed_numbers import ClaimedNumber
 from audit.claims.judgement import Evidence
+from audit.claims.partition import partition_of
 from audit.claims.quantities import EpsilonAtDelta, Mu, PowerAtAlpha, RenyiAtOrder
 from audit.claims.wording import described
 from audit.codec import decode, encode
@@ -33,11 +35,14 @@ from audit.constructions import (
 )
 from audit.constructions.explicit import ExplicitPair, NormalVectors
 from audit.curves import Order
+from audit.mechanism import NoisySGD
+from audit.numerics.display import ShortRepr
 
 if TYPE_CHECKING:
     from audit.claims.claim import Pair
+    from audit.exact import BracketedCurve
 
-_FORMAT = 1
+_FORMAT = 2
 _QUANTITIES = tuple(quantity.name for quantity in (EpsilonAtDelta, RenyiAtOrder, Mu, PowerAtAlpha))
 
 # Definitions of the laws of each kind of plain pair.
@@ -85,7 +90,7 @@ _LAWS: Mapping[str, tuple[str, ...]] = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class Witness:
+class Witness(ShortRepr):
     """A pair of neighbouring datasets that refutes a claimed number.
 
     Attributes
@@ -109,6 +114,11 @@ class Witness:
         The name of the pair.
     pair
         The pair as plain numbers.
+    partition
+        The cells whose probabilities exceed the claimed number (`audit.claims.partition`); None
+        for samples, and if none is known.
+    mechanism
+        The mechanism of the claim as plain data; None if it has none, or a composition.
     recipe
         How to compute the number, in words and formulas.
     version
@@ -126,6 +136,8 @@ class Witness:
     evidence: Evidence
     construction: str
     pair: Mapping[str, Any]
+    partition: Mapping[str, Any] | None
+    mechanism: Mapping[str, Any] | None
     recipe: tuple[str, ...]
     version: str
 
@@ -175,13 +187,27 @@ def witness_of(
     order: Order,
     bracket: tuple[float, float],
     evidence: Evidence,
+    law: BracketedCurve | None = None,
 ) -> Witness:
     """Return the witness of a refuted number.
 
-    ``at`` is the place of comparison, `Quantity.witness_at`. Raises ``ValueError`` if the pair
-    cannot be written as plain numbers.
+    ``at`` is the place of comparison, `Quantity.witness_at`; ``law`` is the exact curve of a
+    construction. Raises ``ValueError`` if the pair cannot be written as plain numbers.
     """
     plain = plain_pair(pair)
+    partition = None
+    if evidence is Evidence.EXACT:
+        with contextlib.suppress(ValueError):  # no partition is known
+            partition = partition_of(
+                plain,
+                law,
+                quantity=number.quantity.name,
+                at=at,
+                claimed=number.value + number.slack,
+                certified=bracket[0],
+                swap=order is Order.REVERSE,
+            )
+    mechanism = claim.mechanism
     names = ("first", "second") if order is Order.FORWARD else ("second", "first")
     head = f"Let P be the law called '{names[0]}' under 'pair', and Q the one called '{names[1]}'."
     low, high = bracket
@@ -197,6 +223,8 @@ def witness_of(
         evidence=evidence,
         construction=described(pair),
         pair=plain,
+        partition=partition,
+        mechanism=encode(mechanism) if isinstance(mechanism, NoisySGD) else None,
         recipe=(head, *_LAWS[plain["kind"]], *number.quantity.recipe(at, number.value)),
         version=_version(),
     )

@@ -156,7 +156,7 @@ def text(name: str, node: Node) -> str:
 
 def _shown(node: Node) -> str:
     if isinstance(node, ListNode):
-        return "a list"
+        return "a list" if node.items else "an empty list"
     if isinstance(node, MappingNode):
         return "a mapping"
     return "nothing" if node.value is None else shown(node.value)

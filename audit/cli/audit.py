@@ -305,7 +305,8 @@ def _run_into(
     from audit.scenario.sampling import Sampling, Unfinished
 
     command = command_line("audit")
-    unfinished = Unfinished(job.output.output, f"{job.scenario.name}-{_digest(job.config)}")
+    name = f"{job.scenario.name}-{_digest(job.config)}"
+    unfinished = Unfinished(job.output.output, name, command)
     with unfinished.kept():
         sampling = Sampling(workers, unfinished.folder)
         result = run(

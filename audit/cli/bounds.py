@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import csv
 import dataclasses
 import enum
@@ -14,14 +13,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from audit.cli import help
-from audit.cli.errors import guarded
+from audit.cli.errors import OneLineParser, guarded
 from audit.codec import decode, encode
-from audit.mechanism import Batching, NoisySGD, decode_mechanism
+from audit.mechanism import Batching, NoisySGD, Relation, decode_mechanism
 
 if TYPE_CHECKING:
-    from audit.bounds import Row
+    from audit.bounds import Row, TrainingEpsilon, TrainingNoise
 
 _NUMBERS = ("epsilon", "ratio")
+_TRAINING_KEYS = ("noise_multiplier=", "sampling_rate=", "epochs=")
 
 
 class Format(enum.Enum):
@@ -42,6 +42,42 @@ class Question:
     delta: float
     slow: bool = False
     assumed: Batching | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Training:
+    """A training with DP-SGD, and the goal if the noise multiplier is asked for."""
+
+    noise_multiplier: float | None = None
+    sampling_rate: float
+    steps: int | None = None
+    epochs: float | None = None
+    relation: Relation
+    batching: Batching = Batching.POISSON
+    delta: float | None = None
+    epsilon: float | None = None
+    advantage: float | None = None
+    tpr: float | None = None
+    fpr: float | None = None
+
+    def answer(self) -> TrainingEpsilon | TrainingNoise:
+        """Return epsilon, or the noise multiplier that the goal needs."""
+        from audit import bounds
+
+        values = {
+            field.name: getattr(self, field.name)
+            for field in dataclasses.fields(self)
+            if getattr(self, field.name) is not None
+        }
+        if self.noise_multiplier is None:
+            return bounds.noise_multiplier(**values)
+        goals = [name for name in ("epsilon", "advantage", "tpr", "fpr") if name in values]
+        if goals or self.delta is None:
+            raise ValueError(
+                "noise_multiplier must be given with delta and no other goal, or left out, "
+                f"got {' and '.join(goals) or 'no delta'} with it"
+            )
+        return bounds.epsilon(**values)
 
 
 @dataclass(frozen=True)
@@ -67,15 +103,30 @@ def _run() -> None:
         return
     from audit.cli.composition import composed, defaults_of  # Hydra is slow to import
 
-    parser = argparse.ArgumentParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog="audit-bounds", add_help=False, allow_abbrev=False)
     parser.add_argument("--all", action="store_true")
     parser.add_argument(
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
     options, sys.argv[1:] = parser.parse_known_args(sys.argv[1:])
+    if any(word.startswith(_TRAINING_KEYS) for word in sys.argv[1:]):
+        for values in composed("audit-bounds", Training):
+            _print_answer(decode(Training, values).answer(), Format(options.format))
+        return
     for values in composed("audit-bounds", NoisySGD, Question):
         question = decode(Question, {name: values.pop(name) for name in defaults_of(Question)})
         _show(decode_mechanism(values), question, Format(options.format), every=options.all)
+
+
+def _print_answer(answer: TrainingEpsilon | TrainingNoise, form: Format) -> None:
+    if form is Format.JSON:
+        print(json.dumps(encode(answer), indent=1))
+    elif form is Format.CSV:
+        writer = csv.DictWriter(sys.stdout, list(encode(answer)), lineterminator="\n")
+        writer.writeheader()
+        writer.writerow(encode(answer))
+    else:
+        print(answer)
 
 
 def _show(mechanism: NoisySGD, question: Question, form: Format, *, every: bool) -> None:

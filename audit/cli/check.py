@@ -15,7 +15,7 @@ from audit.claims import formats, lock
 from audit.claims.checking import DEFAULT_ERROR, Checked, check
 from audit.claims.formats import Format
 from audit.cli.child_process import status_apart
-from audit.cli.errors import exit_status
+from audit.cli.errors import OneLineParser, exit_status
 from audit.results import PanelVerdict, Verdict
 
 _OK, _UNEXPECTED, _BROKEN, _INTERRUPTED = 0, 1, 2, 130
@@ -25,6 +25,7 @@ _Begin = Callable[[Sequence[str]], None]  # takes the names of what will be judg
 
 _HELP = """Judge the claims of some files, and fail if a verdict is not the expected one.
 
+"audit-check verify FILE" asks audit-verify about a witness file, as is done with each refutation.
 With --panel, a FILE is a Python file that registers bounds, or the id of an entry of the catalogue.
 Each statement is judged on a standard panel of mechanisms, and gets a page.
 
@@ -56,8 +57,11 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     """Return the options; ``arguments`` are those of the process by default."""
     parser = _parser()
     options = parser.parse_args(arguments)
-    if (options.witness is None) == (not options.files):
-        parser.error("give claims files, or --witness with one file")
+    if options.files[:1] == ["verify"]:
+        options.witness = [Path(name) for name in options.files[1:]]
+        options.files = []
+    if (not options.witness) == (not options.files):
+        parser.error("give claims files, or verify with witness files")
     if options.mechanisms is not None and not options.panel:
         parser.error("--mechanisms needs --panel")
     if options.panel:
@@ -81,6 +85,7 @@ def _check_panel_options(parser: argparse.ArgumentParser, options: argparse.Name
         "exhaustive",
         "witnesses",
         "witness",
+        "no_verify",
         "lock",
     )
     for name in names:
@@ -106,7 +111,7 @@ def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]
     try:
         if options.panel:
             return _panel(options, begin)
-        return _witness(options.witness, begin) if options.witness else _check(options, begin)
+        return _verify(options.witness, begin) if options.witness else _check(options, begin)
     except ValueError as error:
         print(error, file=sys.stderr)
         return _BROKEN, ()
@@ -116,7 +121,7 @@ def _run(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[str]
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="audit-check", description=_HELP, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     add = parser.add_argument
@@ -160,11 +165,11 @@ def _parser() -> argparse.ArgumentParser:
         help="try all pairs, even after one has refuted a claim",
     )
     add("--witnesses", type=Path, metavar="FOLDER", help="write a witness file per refutation")
+    add("--witness", type=Path, nargs=1, metavar="FILE", help="the same as verify FILE")
     add(
-        "--witness",
-        type=Path,
-        metavar="FILE",
-        help="recompute a witness file in two independent ways",
+        "--no-verify",
+        action="store_true",
+        help="do not verify refutations with audit-verify (by default each, for up to a minute)",
     )
     add(
         "--panel",
@@ -214,6 +219,7 @@ def _check(options: argparse.Namespace, begin: _Begin) -> tuple[int, Sequence[st
             exhaustive=options.exhaustive,
             progress=bars.stage("claims"),
             begin=begin,
+            verify=not options.no_verify,
         )
     form = Format(options.format)
     _show(checked, form, options.output)
@@ -339,22 +345,27 @@ def _write_witnesses(checked: Checked, folder: Path) -> None:
                 file.write_text(judgement.witness.to_json(), encoding="utf-8")
 
 
-def _witness(file: Path, begin: _Begin) -> tuple[int, Sequence[str]]:
-    """Recompute a refutation in two ways and print both; 0 if one confirms and none denies it."""
-    from audit.claims.recompute import recompute
-    from audit.claims.witness import Witness
-
+def _verify(files: Sequence[Path], begin: _Begin) -> tuple[int, Sequence[str]]:
+    """Verify witness files and print the answers; 0 if all claims are refuted."""
     try:
-        witness = Witness.from_json(file.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ValueError(f"{file}: cannot be read: {error.strerror}") from None
-    except ValueError as error:
-        raise ValueError(f"{file}: not a witness file ({' '.join(str(error).split())})") from None
-    begin([str(file)])
-    found = recompute(witness)
-    for line in found.lines():
-        print(line)
-    return (_OK, [str(file)]) if found.stands else (_UNEXPECTED, ())
+        from audit_verify import Answer, NotAWitnessError, read, verify
+    except ImportError:
+        raise ValueError(
+            "audit-verify must be installed: pip install 'noisy-sgd-audit[verify]'"
+        ) from None
+    begin([str(file) for file in files])
+    status, good = _OK, []
+    for file in files:
+        try:
+            outcome = verify(read(file))
+        except NotAWitnessError as error:
+            raise ValueError(f"{file}: not a witness file ({error})") from None
+        print("\n".join((f"{file}: {outcome.lines()[0]}", *outcome.lines()[1:])))
+        if outcome.answer is Answer.REFUTED:
+            good.append(str(file))
+        else:
+            status = max(status, _BROKEN if outcome.answer is Answer.NOT_A_WITNESS else _UNEXPECTED)
+    return status, good
 
 
 def _keeps(locked: lock.Lock, checked: Checked, path: Path, reason: str | None) -> bool:

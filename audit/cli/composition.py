@@ -43,6 +43,9 @@ def read_options(command: str) -> argparse.Namespace:
             close = did_you_mean(word, known)
             raise ValueError(f"options must be those of {command} --help, got {word!r}{close}")
     options.overrides = [*options.overrides, *others]
+    for word in options.overrides:
+        if "=" not in word and not word.startswith("~"):
+            raise ValueError(f"words must be KEY=VALUE, see {command} --help, got {word!r}")
     flags = list(sys.argv[1:])
     for word in options.overrides:
         flags.remove(word)
@@ -121,11 +124,11 @@ def is_sweep() -> bool:
 
 
 def command_line(command: str) -> str:
-    """Return, inside a job, the command that repeats it."""
+    """Return, inside a job, the command that repeats it, quoted for a shell."""
     sources = HydraConfig.get().runtime.config_sources
     own = [source.path for source in sources if source.provider == "command-line"]
-    folder = [f"--config-dir {shlex.quote(path)}" for path in own]
-    return " ".join([command, *folder, *HydraConfig.get().overrides.task])
+    folders = [word for path in own for word in ("--config-dir", path)]
+    return shlex.join([command, *folders, *HydraConfig.get().overrides.task])
 
 
 def value_of(key: str, words: Sequence[str]) -> str | None:

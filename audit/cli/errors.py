@@ -5,11 +5,15 @@ Hydra is imported only if a command that uses it has failed.
 
 from __future__ import annotations
 
+import argparse
 import os
 import re
 import select
+import signal
 import sys
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, NoReturn
 
 from audit.codec import did_you_mean
@@ -18,14 +22,25 @@ if TYPE_CHECKING:
     from hydra.errors import MissingConfigException
     from omegaconf.errors import OmegaConfBaseException
 
-BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED = 1, 2, 130
+BROKEN_RUNS, BROKEN_INPUT, INTERRUPTED, TERMINATED = 1, 2, 130, 143
 _ADVICE_OF_HYDRA = re.compile(
     r"\s*(See https://hydra\.cc|To append to your config use).*", re.DOTALL
 )
 
 
+class OneLineParser(argparse.ArgumentParser):
+    """Parser whose errors are one line, without the usage."""
+
+    def error(self, message: str) -> NoReturn:
+        """Print the error and exit with the status of bad input."""
+        print(f"{self.prog}: error: {message}; see {self.prog} --help", file=sys.stderr)
+        sys.exit(BROKEN_INPUT)
+
+
 def guarded(command: Callable[[], None], name: str = "audit") -> None:
     """Run a command; bad input ends with one line and exit status 2, an interrupt with 130.
+
+    SIGTERM, with which batch systems end a job, is an interrupt with status 143.
 
     If the reader of standard output goes away (``| head``), the command ends quietly. With
     HYDRA_FULL_ERROR=1 in the environment the traceback is shown instead of the line.
@@ -36,9 +51,13 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
     os.environ["HYDRA_FULL_ERROR"] = "1"  # makes Hydra raise instead of printing several lines
     try:
         try:
-            command()
+            with _termination_as_interrupt():
+                command()
         finally:
             sys.stdout.flush()
+    except _Terminated as error:
+        print(f"{name}: terminated; {_left_behind(error)}", file=sys.stderr)
+        sys.exit(TERMINATED)
     except KeyboardInterrupt as error:
         print(f"{name}: interrupted; {_left_behind(error)}", file=sys.stderr)
         sys.exit(INTERRUPTED)
@@ -56,6 +75,27 @@ def guarded(command: Callable[[], None], name: str = "audit") -> None:
         if isinstance(error, OSError):
             _end_with(name, error)
         raise
+
+
+class _Terminated(KeyboardInterrupt):
+    """The process was asked to end by SIGTERM."""
+
+
+@contextmanager
+def _termination_as_interrupt() -> Iterator[None]:
+    """Raise `_Terminated` in the main thread at SIGTERM, so that open files are closed."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(number: int, frame: object) -> None:
+        raise _Terminated
+
+    former = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, former)
 
 
 def _end_with(name: str, error: OSError) -> NoReturn:

@@ -16,7 +16,7 @@ from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from audit.codec import encode
 from audit.constructions import kinds
-from audit.mechanism import NoisySGD
+from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenario_files
 
 _TITLE = re.compile(r"^title: *(.*?) *$", re.MULTILINE)
@@ -185,15 +185,24 @@ exit status: 0 done; 1 a run of a sweep failed; 2 bad input; 130 interrupted
 
 def of_bounds() -> str:
     """Return the help of ``audit-bounds``."""
-    return _BOUNDS.format(mechanism=mechanism_fields(), values=_VALUES)
+    return _BOUNDS.format(
+        mechanism=mechanism_fields(),
+        values=_VALUES,
+        relations=_described(Relation),
+        batchings=_described(Batching),
+    )
 
 
 _BOUNDS = """\
 usage: audit-bounds KEY=VALUE ... [--all] [--format text|json|csv]
 
-Print the epsilon at delta of every published bound for one Noisy-SGD mechanism.
+Print the epsilon at delta of every published bound for one Noisy-SGD mechanism; or the epsilon of a
+training with DP-SGD, or the noise multiplier that it needs, from both sides.
 
-example:
+examples:
+    audit-bounds noise_multiplier=1.1 sampling_rate=.004 steps=10000 delta=1e-5 relation=add_remove
+    audit-bounds epsilon=2 delta=1e-5 sampling_rate=.01 epochs=50 relation=add_remove
+    audit-bounds advantage=.1 sampling_rate=.01 epochs=50 relation=add_remove
     audit-bounds steps=1000 dataset_size=20 batch_size=20 step_size=0.1 noise_std=0.5 \\
         lipschitz=1 smoothness=1 diameter=1 batching=full relation=replace_one delta=1e-5
 
@@ -202,6 +211,17 @@ keys:
     slow              true | false: whether to compute bounds that take seconds (default: false)
     assumed           a value of batching: instead of the bounds, compare the mechanism (with
                       release=all_iterates) with an accountant that assumes these batches
+
+keys of a training with DP-SGD, all iterates released (audit.epsilon, audit.noise_multiplier):
+    noise_multiplier  noise of a batch's sum over the clipping norm; leave it out to ask for it
+    sampling_rate     batch size over dataset size (required)
+    steps, epochs     one of them
+    relation          {relations} (required)
+    batching          {batchings} (default: poisson)
+    delta             number in (0, 1)
+    epsilon           at most this at delta; or one of the goals of an attack:
+    advantage         true minus false positive rate
+    tpr, fpr          true positive rate at a false positive rate
 
 the fields of audit.NoisySGD:
 {mechanism}

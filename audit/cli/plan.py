@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import enum
 import json
 import sys
@@ -11,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from audit import validate
 from audit.cli import help
-from audit.cli.errors import guarded
+from audit.cli.errors import OneLineParser, guarded
 from audit.codec import decode, encode
 
 if TYPE_CHECKING:
@@ -106,7 +105,7 @@ def _run() -> None:
         return
     from audit.cli.composition import composed  # Hydra takes a while to import
 
-    parser = argparse.ArgumentParser(prog="audit-plan", add_help=False, allow_abbrev=False)
+    parser = OneLineParser(prog="audit-plan", add_help=False, allow_abbrev=False)
     parser.add_argument(
         "--format", choices=[form.value for form in Format], default=Format.TEXT.value
     )
@@ -136,7 +135,7 @@ def _planned(question: Question) -> TrialPlan:
 
 
 def _sentence(question: Question, plan: TrialPlan) -> str:
-    from audit.report.number_format import count, plain
+    from audit.numerics.number_format import count, plain
 
     claim = f'"epsilon <= {plain(plan.epsilon)} at delta {plain(plan.delta)}"'
     law = f"{question.described}, where epsilon is {plan.true_epsilon:.6g}"

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from audit import validate
-from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, exit_status
+from audit.cli.errors import BROKEN_INPUT, BROKEN_RUNS, OneLineParser, exit_status
 
 if TYPE_CHECKING:
     from audit.report import Run
@@ -39,7 +39,7 @@ def run(arguments: Sequence[str] | None = None) -> int:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = OneLineParser(
         prog="audit-report",
         description="Join stored runs and sweeps into one report, without running anything again.",
     )

@@ -13,6 +13,7 @@ from audit import validate
 from audit.constructions.batches import kinds_of_batch
 from audit.constructions.process import Process
 from audit.mechanism import Choice, Composition, Losses, NoisySGD
+from audit.numerics.display import ShortRepr
 
 _MOST_KINDS_OF_BATCH = 20_000  # of more, constructing a process takes too long
 _MOST_REFUSED = 30  # random members in a row, after which none is expected to be admissible
@@ -23,7 +24,7 @@ class Inadmissible(ValueError):
 
 
 @dataclass(frozen=True)
-class Construction(ABC):
+class Construction(ShortRepr, ABC):
     """Neighbouring pair of a mechanism, as one-dimensional processes (X, X').
 
     The constructor checks admissibility: convexity, Lipschitz constant, smoothness, sensitivity and

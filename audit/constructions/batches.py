@@ -230,8 +230,10 @@ def _cycles(
     b, length = mechanism.batch_size, len(updates)
 
     def step(update: BatchUpdate, holds: bool) -> StepMaker:
-        held = holds and present
-        return lambda eta: Step((update(eta, held, b - holds),), (1.0,), eta * mechanism.noise_std)
+        uses_record = holds and present
+        return lambda eta: Step(
+            (update(eta, uses_record, b - holds),), (1.0,), eta * mechanism.noise_std
+        )
 
     def path(at: int, probability: float) -> Path:
         cycle = [step(update, k == at) for k, update in enumerate(updates)]
@@ -246,13 +248,13 @@ def _repeated(mechanism: NoisySGD, cycle: list[Callable[[float], Step]]) -> tupl
     """Repeat a cycle of steps until the mechanism's number of steps is reached."""
     steps = mechanism.steps
     if isinstance(mechanism.step_size, tuple):
-        made: dict[tuple[int, float], Step] = {}
+        by_key: dict[tuple[int, float], Step] = {}
         sequence = []
         for k, eta in enumerate(mechanism.step_size):
             key = (k % len(cycle), eta)
-            if key not in made:
-                made[key] = cycle[key[0]](eta)
-            sequence.append(made[key])
+            if key not in by_key:
+                by_key[key] = cycle[key[0]](eta)
+            sequence.append(by_key[key])
         return (Segment(tuple(sequence)),)
     eta = mechanism.constant_step_size
     whole = tuple(make(eta) for make in cycle)

@@ -159,14 +159,14 @@ class ChangingPair(Construction):
 
     def _pairs(self) -> Iterator[GradientPair]:
         """Yield the pair of each phase, of a mechanism with fixed losses and fewer steps."""
-        m, begun = self.mechanism, 0
+        m, start = self.mechanism, 0
         for phase in self.phases:
             position = None
             if m.batching is Batching.CYCLIC:
                 holds = last_position(m) if self.position is None else self.position
-                position = (holds - begun) % cycle_length(m)
+                position = (holds - start) % cycle_length(m)
             pair = GradientPair(
-                _of_phase(m, begun, phase.steps),
+                _of_phase(m, start, phase.steps),
                 others=phase.others,
                 record=phase.record,
                 record_prime=phase.record_prime,
@@ -175,7 +175,7 @@ class ChangingPair(Construction):
                 position=position,
             )
             yield pair
-            begun += phase.steps
+            start += phase.steps
 
     def processes(self) -> tuple[Process, Process]:
         """Return the processes of the first and the second dataset."""
@@ -196,11 +196,11 @@ def refusal(m: NoisySGD) -> str | None:
     return None
 
 
-def _of_phase(m: NoisySGD, begun: int, steps: int) -> NoisySGD:
+def _of_phase(m: NoisySGD, start: int, steps: int) -> NoisySGD:
     """Return the mechanism of ``steps`` steps with fixed losses, after ``begun`` steps."""
     sizes = m.step_size
     if isinstance(sizes, tuple):
-        sizes = sizes[begun : begun + steps]
+        sizes = sizes[start : start + steps]
     return replace(m, steps=steps, step_size=sizes, losses=Losses.FIXED)
 
 

@@ -507,12 +507,12 @@ def _checked_numbers(name: str, values: object) -> tuple[float, ...]:
 def _checked_rows(name: str, rows: object) -> tuple[tuple[float, ...], ...]:
     if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
         raise validate.fail(name, "a list of lists of numbers", rows)
-    found = tuple(_checked_numbers(f"{name}_{i}", row) for i, row in enumerate(rows))
-    if len({len(row) for row in found}) > 1:
+    matrix = tuple(_checked_numbers(f"{name}_{i}", row) for i, row in enumerate(rows))
+    if len({len(row) for row in matrix}) > 1:
         raise ValueError(
-            f"{name} must be of one length, got {', '.join(str(len(row)) for row in found)}"
+            f"{name} must be of one length, got {', '.join(str(len(row)) for row in matrix)}"
         )
-    return found
+    return matrix
 
 
 def _check_probabilities(name: str, values: Sequence[float]) -> None:

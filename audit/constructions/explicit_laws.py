@@ -15,23 +15,9 @@ from typing import ClassVar
 import numpy as np
 
 from audit import validate
-from audit.constructions.explicit import (
-    ExplicitPair,
-    Finite,
-    LaplaceMixtures,
-    Mixture,
-    Mixtures,
-)
+from audit.constructions.explicit import ExplicitPair, Finite, LaplaceMixtures, Mixture, Mixtures
 from audit.constructions.registry import construction
-from audit.mechanism import (
-    Batching,
-    Choice,
-    Composition,
-    Divisor,
-    NoisySGD,
-    Relation,
-    Release,
-)
+from audit.mechanism import Batching, Choice, Composition, Divisor, NoisySGD, Relation, Release
 
 _MOST_OUTCOMES = 200_000  # of one run
 _MOST_LOSS = 650  # largest epsilon: e^-700 underflows
@@ -92,8 +78,8 @@ class Gaussian(TextbookMechanism):
         without = Mixture((1.0,), (0.0,), (std,))
         if q == 1:
             return Mixtures(Mixture((1.0,), (distance * math.sqrt(self.times),), (std,)), without)
-        held = Mixture((1 - q, q), (0.0, distance), (std, std))
-        return Mixtures(held, without, self.times)
+        with_record = Mixture((1 - q, q), (0.0, distance), (std, std))
+        return Mixtures(with_record, without, self.times)
 
 
 @construction
@@ -390,5 +376,5 @@ class AllIterates(ExplicitPair):
 def _subsampled(pair: Finite, rate: float) -> Finite:
     if rate == 1:
         return pair
-    held = tuple(rate * p + (1 - rate) * q for p, q in zip(pair.first, pair.second, strict=True))
-    return replace(pair, first=held)
+    mixture = tuple(rate * p + (1 - rate) * q for p, q in zip(pair.first, pair.second, strict=True))
+    return replace(pair, first=mixture)

@@ -8,7 +8,6 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec import REQUIRED
@@ -31,8 +30,7 @@ from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Affine, UpdateMap
 from audit.mechanism import Choice, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _GRADING = 8.0  # ratio of successive panel edges toward the singular point
 _EDGES = 11  # the innermost panel is 8^-11 of the domain; it contributes below 1e-12 to an integral

@@ -10,7 +10,6 @@ from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.codec import REQUIRED
@@ -21,8 +20,7 @@ from audit.constructions.process import Process
 from audit.constructions.registry import construction
 from audit.constructions.updates import Staircase
 from audit.mechanism import Batching, Choice, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _WIDEST = 1.0  # largest width of a stair, in standard deviations
 _MOST_CELLS = 400

@@ -12,11 +12,9 @@ from types import MappingProxyType
 from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _STEEPEST = 16.0  # largest exponent: |x|^16 is finite for every plausible state
 
@@ -255,7 +253,7 @@ class PiecewiseLinear(UpdateMap):
 
     @property
     def is_straight(self) -> bool:
-        """Whether the function is affine."""
+        """True for an affine function."""
         return len(self.points) == 1 and self.slopes[0] == self.slopes[1]
 
     def slope_range(self, low: float = -math.inf, high: float = math.inf) -> tuple[float, float]:

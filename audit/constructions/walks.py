@@ -64,7 +64,7 @@ def _random_drift(mechanism: NoisySGD, rng: np.random.Generator) -> float:
 
 
 def _may_stop_early(mechanism: NoisySGD) -> bool:
-    """Whether a run may be shorter than a cycle: only the first record is always used."""
+    """Return True if a run may be shorter than a cycle: only the first record is always used."""
     stops = mechanism.release is not Release.LAST_ITERATE
     return stops and mechanism.batching is Batching.CYCLIC
 

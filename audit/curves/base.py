@@ -6,12 +6,14 @@ import enum
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -31,7 +33,7 @@ class Order(enum.Enum):
         return Order.REVERSE if self is Order.FORWARD else Order.FORWARD
 
 
-class PrivacyCurve(ABC):
+class PrivacyCurve(ShortRepr, ABC):
     """Distinguishability of a pair of laws (X, X'), or an upper bound on it for every pair.
 
     Every method takes a float and returns a float, or takes an array and returns an array of the
@@ -162,6 +164,58 @@ class PrivacyCurve(ABC):
         """
         a = validate.array_in(1, np.inf, open_ends=True, alpha=alpha)
         return self._worst(self._renyi, a, order, np.maximum)
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw epsilon against delta; where brackets are known, the area between their ends too.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default those of pyplot.
+        **style : object
+            Options of ``Axes.plot``: ``label``, ``color``, ...
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+
+        Examples
+        --------
+        >>> from audit.curves import GaussianCurve
+        >>> ax = GaussianCurve(1.0).plot(label="1-GDP")
+        >>> ax.get_xlabel(), ax.get_xscale()
+        ('delta', 'log')
+        """
+        ax = display.epsilon_axes(ax)
+        brackets = [self._ends(delta) for delta in display.DELTAS]
+        low, high = np.transpose(brackets)
+        (line,) = ax.plot(display.DELTAS, high, **style)
+        ax.fill_between(display.DELTAS, low, high, color=line.get_color(), alpha=0.3, lw=0)
+        return ax
+
+    def _marks(self, delta: float) -> Marks:
+        """Return epsilon at ``delta`` for a picture: an exact bracket, or an upper bound."""
+        label = f"epsilon at delta {delta:g}"
+        try:
+            ends = self._ends(delta)
+        except ValueError as error:
+            return Marks(label, note=str(error))
+        return Marks(label, exact=ends) if self._bracketed else Marks(label, upper=ends[1])
+
+    def _repr_html_(self) -> str:
+        return display.sandwich(repr(self), [self._marks(delta) for delta in display.FEW_DELTAS])
+
+    @property
+    def _bracketed(self) -> bool:
+        return hasattr(self, "epsilon_bracket")
+
+    def _ends(self, delta: float) -> tuple[float, float]:
+        """Return a bracket of epsilon; the upper end twice if there is no lower one."""
+        if self._bracketed:
+            low, high = self.epsilon_bracket(delta)  # type: ignore[attr-defined]
+            return low, high
+        return (self.epsilon(delta),) * 2
 
     def _epsilon_or_pure(self, delta: Array, order: Order) -> Array:
         if np.all(delta > 0):

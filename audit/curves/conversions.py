@@ -155,7 +155,6 @@ def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.F
     """
     validate.above_one(alpha=alpha)
     validate.instance(PrivacyCurve, curve=curve)
-    other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
     gap = alpha - 1
     # A profile does not increase, so delta at the end gives a lower bound of the integral; a
     # profile with a floor, such as a computed bound, would be integrated up to the end in vain.
@@ -170,7 +169,7 @@ def renyi_from_profile(curve: PrivacyCurve, alpha: float, order: Order = Order.F
         with np.errstate(divide="ignore"):
             log_delta = np.log(np.asarray(curve.delta(epsilon, order)))
             forward = log_delta + gap * epsilon
-            backward = np.log(np.asarray(curve.delta(epsilon, other))) - alpha * epsilon
+            backward = np.log(np.asarray(curve.delta(epsilon, order.other))) - alpha * epsilon
         terms = np.logaddexp(forward, backward) + weights
         log_terms.append(terms)
         largest = float(np.max(terms))

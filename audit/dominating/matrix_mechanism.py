@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 
 from audit import validate
 from audit.curves import GaussianCurve
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -126,7 +127,7 @@ class Sensitivity:
 
 
 @dataclass(frozen=True, eq=False)
-class MatrixMechanism:
+class MatrixMechanism(ShortRepr):
     """Gaussian mechanism C G + Z over a run, with white noise Z.
 
     Parameters

@@ -1,3 +1,5 @@
+from .bounded_draws import BoundedDraws as BoundedDraws
+from .bounded_draws import Stakes as Stakes
 from .columns import BestColumn as BestColumn
 from .columns import Columns as Columns
 from .columns import CombinedColumns as CombinedColumns
@@ -17,13 +19,7 @@ from .group import Group as Group
 from .group import PerRecordEpsilon as PerRecordEpsilon
 from .group import group_claim as group_claim
 from .group import per_record_epsilon as per_record_epsilon
-from .independent_canaries import IndependentCanariesBound as IndependentCanariesBound
-from .independent_canaries import (
-    independent_canaries_curve_p_value as independent_canaries_curve_p_value,
-)
-from .independent_canaries import independent_canaries_epsilon as independent_canaries_epsilon
-from .independent_canaries import independent_canaries_mu as independent_canaries_mu
-from .independent_canaries import independent_canaries_p_value as independent_canaries_p_value
+from .guess_counts import GuessCounts as GuessCounts
 from .judge import JudgedClaim as JudgedClaim
 from .judge import JudgedScores as JudgedScores
 from .judge import ScoreClaim as ScoreClaim
@@ -33,11 +29,11 @@ from .learned_scores import Histogram as Histogram
 from .learned_scores import LearnedScore as LearnedScore
 from .learned_scores import Logistic as Logistic
 from .learned_scores import NearestNeighbours as NearestNeighbours
+from .multiple_tests import holm as holm
 from .one_run import Canaries as Canaries
 from .one_run import OneRunBound as OneRunBound
+from .one_run import one_run_bound as one_run_bound
 from .one_run import one_run_curve_p_value as one_run_curve_p_value
-from .one_run import one_run_epsilon as one_run_epsilon
-from .one_run import one_run_mu as one_run_mu
 from .one_run import one_run_p_value as one_run_p_value
 from .one_run_scores import CountedGuesses as CountedGuesses
 from .one_run_scores import FixedGuesses as FixedGuesses
@@ -50,12 +46,13 @@ from .order_statistics import OrderStatistics as OrderStatistics
 from .pilot_split import PilotSplit as PilotSplit
 from .planner import TrialPlan as TrialPlan
 from .planner import plan as plan
+from .rare_events import EventBound as EventBound
+from .rare_events import event_epsilon as event_epsilon
+from .rate_limits import clopper_pearson as clopper_pearson
+from .rate_limits import rate_lower as rate_lower
+from .rate_limits import rate_upper as rate_upper
 from .record import AuditRecord as AuditRecord
-from .record import Spent as Spent
 from .regions import Rates as Rates
-from .regions import clopper_pearson as clopper_pearson
-from .regions import rate_lower as rate_lower
-from .regions import rate_upper as rate_upper
 from .result import Audit as Audit
 from .samples import audit_counts as audit_counts
 from .samples import audit_samples as audit_samples
@@ -71,3 +68,7 @@ from .sequential import ClaimEvidence as ClaimEvidence
 from .sequential import SequentialAudit as SequentialAudit
 from .sequential import average_e_values as average_e_values
 from .simultaneous_band import SimultaneousBand as SimultaneousBand
+from .thresholds import Spent as Spent
+from .tilted_walk import AffineStep as AffineStep
+from .tilted_walk import AffineWalk as AffineWalk
+from .tilted_walk import Tilt as Tilt

@@ -88,8 +88,15 @@ class RegionCertificate:
         return evidence_of(counted, rates, value, counted.epsilon_limit(float(delta)))
 
     def mu_evidence(self) -> Evidence:
-        """Return the largest Phi^-1(p) - Phi^-1(q) that some region implies."""
-        return evidence_of(*self._best(Region.mus, None))
+        """Return the largest Phi^-1(p) - Phi^-1(q) that some region implies.
+
+        A test and its complement imply the same, so that tests are taken as they were made.
+        """
+        least = [region.mu() for region in self._regions]
+        best = int(np.argmax([value for value, _ in least]))
+        counted, region, (value, corner) = self._tests[best], self._regions[best], least[best]
+        rates = float(region.first[corner]), float(region.second[corner])
+        return evidence_of(counted, rates, float(value))
 
     def renyis(self, alphas: Array, order: Order | None) -> Array:
         """Return the larger of the bounds from one region and from all regions combined."""
@@ -105,6 +112,10 @@ class RegionCertificate:
     def beta_points(self, order: Order) -> tuple[Array, Array]:
         """Return the lower hull of all regions' points."""
         return self._hulls[order]
+
+    @cached_property
+    def _regions(self) -> list[Region]:
+        return [counted.region for counted in self._tests if counted.region is not None]
 
     @cached_property
     def _views(self) -> dict[Order, tuple[tuple[CountedTest, Region], ...]]:

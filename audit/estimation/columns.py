@@ -20,7 +20,7 @@ from audit.estimation.learned_scores import (
     Logistic,
     NearestNeighbours,
 )
-from audit.estimation.regions import lower_limit, upper_limit
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.scores import Training, checked_rows, split
 
 Array = NDArray[np.float64]

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit.estimation.sequential import SequentialAudit
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -16,7 +17,7 @@ Array = NDArray[np.float64]
 FARTHEST, _SPACING = 15.0, 0.1
 
 
-class EProcesses:
+class EProcesses(ShortRepr):
     """Anytime-valid tests of claims (epsilon, delta) at once; deltas share the error equally.
 
     At each delta a grid of claims is tested together with the given claims. The bound is the

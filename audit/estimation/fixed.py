@@ -13,6 +13,8 @@ from audit import validate
 from audit.curves import Order
 from audit.estimation.evidence import CountedTest, Tail, ThresholdTest, checked_orders, count_event
 from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
+from audit.estimation.thresholds import Certified, Question, Spent
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -50,6 +52,7 @@ class FixedThresholds:
     """
 
     kind: ClassVar[str] = "FixedThresholds"
+    title: ClassVar[str] = "thresholds fixed in advance"
 
     values: tuple[float, ...]
     favours: tuple[Order, ...] = (Order.FORWARD, Order.REVERSE)
@@ -60,7 +63,23 @@ class FixedThresholds:
         validate.instance(Rates, rates=self.rates)
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def tests(self, summary: Summary, error: float) -> tuple[CountedTest, ...]:
+    def certify(self, question: Question) -> Certified:
+        """Return every test with its share of the error.
+
+        Parameters
+        ----------
+        question : Question
+            The scores and the error.
+
+        Returns
+        -------
+        Certified
+            The tests.
+        """
+        summary = Summary.of(question.first, question.second, self.values)
+        return self.certify_counts(summary, question.error)
+
+    def certify_counts(self, summary: Summary, error: float) -> Certified:
         """Return every test with its share of the error.
 
         Parameters
@@ -72,7 +91,7 @@ class FixedThresholds:
 
         Returns
         -------
-        tuple of CountedTest
+        Certified
             The tests.
         """
         share = error / (len(self.values) * len(self.favours))
@@ -82,14 +101,20 @@ class FixedThresholds:
             regions = rectangles(counts, share)
         else:
             regions = [joint(c, share, _SHAPE) for c in counts]
-        return tuple(
+        counted = tuple(
             CountedTest(test, count, share, region, None)
             for test, count, region in zip(tests, counts, regions, strict=True)
+        )
+        return Certified(
+            tests=counted,
+            spent=(Spent(f"{len(counted)} tests fixed in advance, equal parts", error),),
+            certifying_sizes=(summary.first_total, summary.second_total),
+            sources=summary.sources,
         )
 
 
 @dataclass(frozen=True)
-class Summary:
+class Summary(ShortRepr):
     """Counts of the scores of both laws that reach thresholds fixed in advance.
 
     Summaries of independent blocks of samples add up with ``+`` (or ``sum(blocks, start)``). The

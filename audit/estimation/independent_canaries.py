@@ -32,8 +32,8 @@ clipped together, or are scored by the losses of a common model are not independ
 independent only given some variable V that does not depend on the coins, the claim must hold given
 V.
 
-`audit.estimation.one_run_epsilon` does not make this assumption, and unless delta is far below the
-error a = 1 - confidence little can be certified without it. Consider a mechanism that runs M with
+Bounds for `Canaries.ARBITRARY` do not make this assumption, and unless delta is far below the error
+a = 1 - confidence little can be certified without it. Consider a mechanism that runs M with
 probability 2a and releases nothing otherwise: its epsilon at delta is M's at delta / (2a). So a
 bound that is valid for every mechanism exceeds M's epsilon at delta / (2a) in at most half of M's
 runs.
@@ -44,22 +44,16 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import bdtr, betainc, betaincinv, betaln, expit, ndtr, xlog1py, xlogy
 
-from audit import validate
-from audit.estimation.one_run import (
+from audit.estimation.guess_counts import (
     LARGEST_EPSILON,
     LARGEST_MU,
-    Canaries,
-    Profile,
-    check_counts,
-    default_epsilons,
-    profile_deltas,
-    root_below,
+    GuessCounts,
+    largest_refuted,
 )
 from audit.numerics.roots import decreasing_root
 
@@ -67,258 +61,56 @@ Array = NDArray[np.float64]
 # Least share of wrong guesses when a share c of canaries is guessed, for an array of c in (0, 1].
 _WrongShare = Callable[[Array], Array]
 
+GRID_SIZE = 801  # epsilons at which a curve is used by default: the tail is sensitive to it
 # Probability of the tails of the cut or the count that are not integrated; added to the result.
 _LOST = 1e-18
 _PANELS = 64
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(12)
 
 
-@dataclass(frozen=True)
-class IndependentCanariesBound:
-    """A lower confidence bound from one run that holds if its canaries are independent.
+def epsilon_p_value(counts: GuessCounts, epsilon: float, delta: float) -> float:
+    """Return the bound of the theorem for an (epsilon, delta) claim, in closed form.
 
-    The class attribute ``assumption`` is `Canaries.INDEPENDENT`.
-
-    Attributes
-    ----------
-    value : float
-        The bound, at least 0. If the canaries are independent (module docstring), the mechanism's
-        true value is at least this with probability at least ``confidence``.
-    quantity : str
-        "epsilon" (at ``delta``) or "mu"; a mu refutes claims of mu-GDP below it and nothing else.
-    correct, guesses, canaries : int
-        Numbers of correct guesses, of guesses and of canaries.
-    delta : float or None
-        The delta; None for a mu.
-    confidence : float
-        The confidence level.
-    sampling_limit : float
-        The bound that only correct guesses would have given.
+    It is the mean of BinCDF(u; r - K, 1 / (1 + e^epsilon)) over K ~ Bin(n, delta) revealed coins,
+    all of which are guessed. Randomised response that reveals each coin with probability delta
+    attains it.
     """
-
-    value: float
-    quantity: str
-    correct: int
-    guesses: int
-    canaries: int
-    delta: float | None
-    confidence: float
-    sampling_limit: float
-
-    assumption: ClassVar[Canaries] = Canaries.INDEPENDENT
+    return _Revealed.of(counts.canaries, delta).p_value(counts, epsilon)
 
 
-def independent_canaries_p_value(
-    correct: int, guesses: int, *, canaries: int, epsilon: float, delta: float
-) -> float:
-    """Bound the probability of this many correct guesses under an (epsilon, delta) claim.
-
-    Assumes independent canaries; see the module `audit.estimation.independent_canaries`.
-
-    Parameters
-    ----------
-    correct, guesses : int
-        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
-    canaries : int
-        Number of canaries, at least 1.
-    epsilon, delta : float
-        The claim: a finite epsilon of at least 0, and a delta in [0, 1].
-
-    Returns
-    -------
-    float
-        The bound of the theorem in the module docstring, attained by randomised response that
-        reveals each coin with probability delta. In closed form it is the mean of BinCDF(u; r - K,
-        1 / (1 + e^epsilon)) over K ~ Bin(n, delta) revealed coins, all of which are guessed.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
-
-    References
-    ----------
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
-
-    Examples
-    --------
-    >>> independent_canaries_p_value(
-    ...     150, 200, canaries=1000, epsilon=1.0, delta=0.01
-    ... ).__round__(3)
-    0.467
-    """
-    check_counts(correct, guesses, canaries)
-    validate.nonnegative(epsilon=epsilon)
-    validate.closed_unit(delta=delta)
-    return _Revealed.of(int(canaries), float(delta)).p_value(
-        int(correct), int(guesses), float(epsilon)
-    )
-
-
-def independent_canaries_epsilon(
-    correct: int, guesses: int, *, canaries: int, delta: float, confidence: float
-) -> IndependentCanariesBound:
-    """Return a lower confidence bound on epsilon at ``delta`` if canaries are independent.
-
-    Parameters
-    ----------
-    correct, guesses : int
-        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
-    canaries : int
-        Number of canaries, at least 1.
-    delta : float
-        The delta, in [0, 1].
-    confidence : float
-        Confidence level of the bound, in (0, 1).
-
-    Returns
-    -------
-    IndependentCanariesBound
-        The bound: every claim of a smaller epsilon has `independent_canaries_p_value` below 1 -
-        confidence. It holds for every law of the mechanism, Gaussian or not.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
-
-    References
-    ----------
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
-
-    Examples
-    --------
-    >>> independent_canaries_epsilon(
-    ...     232, 250, canaries=5000, delta=0.01, confidence=0.95
-    ... ).value.__round__(3)
-    1.89
-    """
-    check_counts(correct, guesses, canaries)
-    validate.closed_unit(delta=delta)
-    validate.open_unit(confidence=confidence)
-    revealed, error = _Revealed.of(int(canaries), float(delta)), 1 - float(confidence)
-
-    def bound(right: int) -> float:
-        def excess(epsilon: float) -> float:
-            return revealed.p_value(right, int(guesses), epsilon) - error
-
-        return _largest_below(excess, LARGEST_EPSILON)
-
-    return _both(bound, "epsilon", (correct, guesses, canaries), float(delta), confidence)
-
-
-def independent_canaries_mu(
-    correct: int, guesses: int, *, canaries: int, confidence: float
-) -> IndependentCanariesBound:
-    """Return mu such that m-GDP is refuted for every m below it if canaries are independent.
-
-    The bound refutes Gaussian claims and nothing else, and must not be converted to an epsilon; the
-    epsilons that Xiang et al. (2025) report are those of this mu.
-
-    Parameters
-    ----------
-    correct, guesses : int
-        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
-    canaries : int
-        Number of canaries, at least 1.
-    confidence : float
-        Confidence level of the bound, in (0, 1).
-
-    Returns
-    -------
-    IndependentCanariesBound
-        The bound: every claim of a smaller mu has a p-value below 1 - confidence.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range.
-
-    References
-    ----------
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
-
-    Examples
-    --------
-    >>> independent_canaries_mu(60, 70, canaries=70, confidence=0.95).value.__round__(2)
-    1.48
-    """
-    check_counts(correct, guesses, canaries)
-    validate.open_unit(confidence=confidence)
-    error = 1 - float(confidence)
-
-    def bound(right: int) -> float:
-        def excess(mu: float) -> float:
-            return _p_value(right, guesses, canaries, lambda c: gaussian_wrong(c, mu)) - error
-
-        return _largest_below(excess, LARGEST_MU)
-
-    return _both(bound, "mu", (correct, guesses, canaries), None, confidence)
-
-
-def independent_canaries_curve_p_value(
-    correct: int,
-    guesses: int,
-    *,
-    canaries: int,
-    curve: Profile,
-    epsilons: Array | None = None,
-) -> float:
-    """Bound the probability of this many correct guesses under a claimed privacy curve.
-
-    Assumes independent canaries; see the module `audit.estimation.independent_canaries`.
-
-    Parameters
-    ----------
-    correct, guesses : int
-        Numbers of correct guesses and of guesses, ``0 <= correct <= guesses <= canaries``.
-    canaries : int
-        Number of canaries, at least 1.
-    curve : Profile
-        The claim: the mechanism is (epsilon, ``curve.delta(epsilon)``)-DP for every epsilon.
-    epsilons : numpy.ndarray, optional
-        The epsilons at which the claim is used; by default 801 values from 0 to 40, because the
-        tail is sensitive to the claim. Fewer values give a larger, still valid, bound.
-
-    Returns
-    -------
-    float
-        The bound of the theorem in the module docstring, with the maximum taken over ``epsilons``
-        only.
-
-    Raises
-    ------
-    ValueError
-        If a value is out of its range, or the curve returns a delta outside [0, 1].
-
-    References
-    ----------
-    Xiang, Wang, Xiao, Tian and Wang (2025). arXiv:2509.08704, Theorem 2.
-
-    Examples
-    --------
-    >>> from audit.curves import GaussianCurve
-    >>> independent_canaries_curve_p_value(
-    ...     180, 200, canaries=1000, curve=GaussianCurve(1.0)
-    ... ).__round__(3)
-    0.114
-    """
-    check_counts(correct, guesses, canaries)
-    grid = default_epsilons(epsilons, 801)
-    deltas = profile_deltas(curve, grid)
-    slope = expit(-grid)
+def curve_p_value(counts: GuessCounts, epsilons: Array, deltas: Array) -> float:
+    """Return the bound of the theorem with the maximum taken over ``epsilons`` only."""
+    slope = expit(-epsilons)
 
     def wrong(c: Array) -> Array:
         lines = slope * (1 - deltas / c[..., None])
         return np.asarray(np.maximum(np.max(lines, axis=-1), 0.0))
 
     # the maximum has kinks where the lines of neighbouring epsilons cross, and where it leaves 0
-    order = np.argsort(grid)
+    order = np.argsort(epsilons)
     s, d = slope[order], deltas[order]
     gap = s[:-1] - s[1:]
     cross = (s * d)[:-1] - (s * d)[1:]
     kinks = cross[gap > 0] / gap[gap > 0]
-    return _p_value(int(correct), int(guesses), int(canaries), wrong, np.append(kinks, d))
+    return _p_value(counts, wrong, np.append(kinks, d))
+
+
+def epsilon_lower(counts: GuessCounts, delta: float, error: float) -> float:
+    """Return the largest epsilon whose `epsilon_p_value` is below ``error``."""
+    revealed = _Revealed.of(counts.canaries, delta)
+    return largest_refuted(lambda e: revealed.p_value(counts, e) - error, LARGEST_EPSILON)
+
+
+def mu_lower(counts: GuessCounts, error: float) -> float:
+    """Return the largest mu whose bound is below ``error``.
+
+    The epsilons that Xiang et al. (2025) report are those of this mu.
+    """
+
+    def excess(mu: float) -> float:
+        return _p_value(counts, lambda share: gaussian_wrong(share, mu)) - error
+
+    return largest_refuted(excess, LARGEST_MU)
 
 
 def gaussian_wrong(share: Array, mu: float) -> Array:
@@ -351,9 +143,9 @@ class _Revealed:
         log_chances -= betaln(k + 1, canaries - k + 1) + math.log(canaries + 1)
         return _Revealed(k, np.exp(log_chances))
 
-    def p_value(self, correct: int, guesses: int, epsilon: float) -> float:
-        wrong = guesses - correct
-        hidden = np.maximum(guesses - self.counts, 0.0)
+    def p_value(self, counts: GuessCounts, epsilon: float) -> float:
+        wrong = counts.guesses - counts.correct
+        hidden = np.maximum(counts.guesses - self.counts, 0.0)
         # BinCDF(u; m, q) = I_{1-q}(m - u, u + 1), and 1 where m <= u
         few = hidden <= wrong
         tails = betainc(np.where(few, 1.0, hidden - wrong), wrong + 1.0, expit(epsilon))
@@ -361,10 +153,9 @@ class _Revealed:
         return min(1.0, float(self.chances @ tails) + _LOST)
 
 
-def _p_value(
-    correct: int, guesses: int, canaries: int, wrong: _WrongShare, kinks: Array | None = None
-) -> float:
+def _p_value(counts: GuessCounts, wrong: _WrongShare, kinks: Array | None = None) -> float:
     """Return E[BinCDF(guesses - correct; guesses, wrong(1 - W))], W ~ Beta as in the theorem."""
+    correct, guesses, canaries = counts.correct, counts.guesses, counts.canaries
     if correct == 0:
         return 1.0
     if guesses == canaries:
@@ -380,27 +171,3 @@ def _p_value(
     log_density = xlogy(shape[0] - 1, share) + xlog1py(shape[1] - 1, -share) - betaln(*shape)
     tails = bdtr(guesses - correct, guesses, wrong(share))
     return min(1.0, float(np.sum(half * _WEIGHTS * np.exp(log_density) * tails)) + 2 * _LOST)
-
-
-def _largest_below(excess: Callable[[float], float], most: float) -> float:
-    """Return the root in [0, most] of an increasing function, or an end if there is none."""
-    if excess(0.0) >= 0:
-        return 0.0
-    if excess(most) < 0:
-        return most
-    return root_below(excess, most)
-
-
-def _both(
-    bound: Callable[[int], float],
-    quantity: str,
-    counts: tuple[int, int, int],
-    delta: float | None,
-    confidence: float,
-) -> IndependentCanariesBound:
-    correct, guesses, canaries = (int(count) for count in counts)
-    limit = bound(guesses)
-    value = limit if correct == guesses else bound(correct)
-    return IndependentCanariesBound(
-        value, quantity, correct, guesses, canaries, delta, float(confidence), limit
-    )

@@ -38,6 +38,8 @@ from audit.estimation.result import Audit
 from audit.estimation.samples import audit_samples
 from audit.estimation.score_source import ScoreSource, sample
 from audit.estimation.verdicts import UserClaim, Verdict
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 Array = NDArray[np.float64]
 
@@ -118,7 +120,7 @@ class JudgedClaim:
 
 
 @dataclass(frozen=True, eq=False)
-class JudgedScores:
+class JudgedScores(ShortRepr):
     """The verdicts on claims, in their order, and the audit that they rest on.
 
     Attributes
@@ -141,6 +143,17 @@ class JudgedScores:
     x_prime: Array
     columns: CombinedColumns | None
     uninformative: str
+
+    def _repr_html_(self) -> str:
+        marks = [
+            Marks(
+                "claim" if one.claim.delta is None else f"epsilon at delta {one.claim.delta:g}",
+                one.certified,
+                upper=one.claim.value,
+            )
+            for one in self.claims
+        ]
+        return display.sandwich(", ".join(one.verdict.value for one in self.claims), marks)
 
     def __iter__(self) -> Iterator[JudgedClaim]:
         return iter(self.claims)
@@ -170,6 +183,7 @@ def judge_scores(
     anytime: bool = False,
     canaries: Canaries | None = None,
     planned_delta: float | None = None,
+    planned_confidence: float | None = None,
 ) -> JudgedScores:
     """Judge claims by scores: the rule behind claims files, scenarios and `audit.training`.
 
@@ -201,6 +215,8 @@ def judge_scores(
         The assumption about many canaries of one run; see `audit_one_run`.
     planned_delta : float, optional
         The delta for which the guesses about canaries are chosen; by default the first claim's.
+    planned_confidence : float, optional
+        Confidence for which a pilot chooses the tests; see `audit_samples`.
 
     Returns
     -------
@@ -260,6 +276,7 @@ def judge_scores(
             deltas=named,
             favours=favours,
             group_size=group_size,
+            planned_confidence=planned_confidence,
         )
 
     found = audited(x, x_prime, confidence)

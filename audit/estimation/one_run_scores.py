@@ -4,32 +4,24 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from audit import validate
-from audit.estimation.independent_canaries import (
-    IndependentCanariesBound,
-    independent_canaries_curve_p_value,
-    independent_canaries_epsilon,
-    independent_canaries_mu,
-)
+from audit.estimation.guess_counts import GuessCounts, Profile
 from audit.estimation.one_run import (
     Canaries,
     OneRunBound,
-    Profile,
+    one_run_bound,
     one_run_curve_p_value,
-    one_run_epsilon,
-    one_run_mu,
 )
 from audit.estimation.pilot_split import SmoothTail
-from audit.estimation.regions import upper_limit
+from audit.estimation.rate_limits import upper_limit
+from audit.numerics.display import ShortRepr
 
 Array = NDArray[np.float64]
-Bound = OneRunBound | IndependentCanariesBound
 
 _FEWEST_CANARIES = 4  # two to choose, two to certify
 _PILOT_PAYS = 2000  # canaries from which on a pilot gains more than it costs
@@ -185,7 +177,7 @@ class CountedGuesses:
 
 
 @dataclass(frozen=True)
-class OneRunAudit:
+class OneRunAudit(ShortRepr):
     """Lower bounds on privacy loss from one run, valid simultaneously.
 
     With probability at least ``confidence`` over coins, mechanism and pilot split, every number
@@ -236,7 +228,7 @@ class OneRunAudit:
         """
         return self.evidence(delta).value
 
-    def evidence(self, delta: float) -> Bound:
+    def evidence(self, delta: float) -> OneRunBound:
         """Return the bound of `epsilon_lower` with its counts.
 
         Parameters
@@ -246,10 +238,10 @@ class OneRunAudit:
 
         Returns
         -------
-        OneRunBound or IndependentCanariesBound
-            The bound; its type states the assumption.
+        OneRunBound
+            The bound and the assumption that it relies on.
         """
-        return max(self._epsilons(delta), key=lambda found: found.value)
+        return max(self._bounds(delta), key=lambda found: found.value)
 
     def epsilon_limit(self, delta: float) -> float:
         """Return the bound that only correct guesses would certify.
@@ -264,20 +256,7 @@ class OneRunAudit:
         float
             The largest of `epsilon_lower` over all scores with these numbers of guesses.
         """
-        return max(found.sampling_limit for found in self._epsilons(delta))
-
-    def _epsilons(self, delta: float) -> list[Bound]:
-        bound = one_run_epsilon if self._arbitrary else independent_canaries_epsilon
-        return [
-            bound(
-                one.correct,
-                one.guesses.number,
-                canaries=self.canaries,
-                delta=delta,
-                confidence=1 - one.error,
-            )
-            for one in self.counted
-        ]
+        return max(found.sampling_limit for found in self._bounds(delta))
 
     def mu_lower(self) -> float:
         """Return mu such that "the mechanism is m-GDP" is refuted for every m below it.
@@ -289,27 +268,15 @@ class OneRunAudit:
         """
         return self.mu_evidence().value
 
-    def mu_evidence(self) -> Bound:
+    def mu_evidence(self) -> OneRunBound:
         """Return the bound of `mu_lower` with its counts.
 
         Returns
         -------
-        OneRunBound or IndependentCanariesBound
-            The bound; its type states the assumption.
+        OneRunBound
+            The bound and the assumption that it relies on.
         """
-        bound = one_run_mu if self._arbitrary else independent_canaries_mu
-        return max(
-            (
-                bound(
-                    one.correct,
-                    one.guesses.number,
-                    canaries=self.canaries,
-                    confidence=1 - one.error,
-                )
-                for one in self.counted
-            ),
-            key=lambda found: found.value,
-        )
+        return max(self._bounds(None), key=lambda found: found.value)
 
     def refutes(self, curve: Profile) -> bool:
         """Return whether a claimed privacy curve is refuted.
@@ -324,16 +291,26 @@ class OneRunAudit:
         bool
             Whether the claim is refuted.
         """
-        p_value = one_run_curve_p_value if self._arbitrary else independent_canaries_curve_p_value
         return any(
-            p_value(one.correct, one.guesses.number, canaries=self.canaries, curve=curve)
+            one_run_curve_p_value(self._counts(one), canaries=self.assumption, curve=curve)
             < one.error
             for one in self.counted
         )
 
-    @cached_property
-    def _arbitrary(self) -> bool:
-        return self.assumption is Canaries.ARBITRARY
+    def _bounds(self, delta: float | None) -> list[OneRunBound]:
+        """Return the bound of each number of guesses, for mu if ``delta`` is None."""
+        return [
+            one_run_bound(
+                self._counts(one),
+                canaries=self.assumption,
+                delta=delta,
+                confidence=1 - one.error,
+            )
+            for one in self.counted
+        ]
+
+    def _counts(self, one: CountedGuesses) -> GuessCounts:
+        return GuessCounts(one.correct, one.guesses.number, self.canaries)
 
 
 def audit_one_run(

@@ -19,6 +19,7 @@ from audit.estimation.evidence import (
     opposite,
 )
 from audit.estimation.regions import Counts
+from audit.estimation.thresholds import Certified, Question, Spent
 
 Array = NDArray[np.float64]
 Ranks = NDArray[np.int64]
@@ -57,42 +58,45 @@ class OrderStatistics:
     """
 
     kind: ClassVar[str] = "OrderStatistics"
+    title: ClassVar[str] = "order statistics"
 
     favours: tuple[Order, ...] = BOTH
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def tests(
-        self, first: Array, second: Array, error: float, seed: int
-    ) -> tuple[CountedTest, ...]:
+    def certify(self, question: Question) -> Certified:
         """Return every test with its share of the error.
 
         Parameters
         ----------
-        first, second : numpy.ndarray
-            Scores of the two laws.
-        error : float
-            The error of all tests together.
-        seed : int
-            Seed of tie-breaking.
+        question : Question
+            The scores, the error, and the seed of tie-breaking.
 
         Returns
         -------
-        tuple of CountedTest
+        Certified
             The tests.
+
+        Raises
+        ------
+        ValueError
+            If there is no seed.
         """
-        streams = np.random.SeedSequence(seed).spawn(2)
+        scores, error = (question.first, question.second), question.error
+        streams = np.random.SeedSequence(question.seed_for(self.title)).spawn(2)
         laws = {
-            order: _in_order(scores, stream)
-            for order, scores, stream in zip(BOTH, (first, second), streams, strict=True)
+            order: _in_order(own, stream)
+            for order, own, stream in zip(BOTH, scores, streams, strict=True)
         }
-        return tuple(
+        tests = tuple(
             test
             for high in self.favours
             for upper in (True, False)
             for test in self._tests_of_tail(laws, high, upper, error)
         )
+        spent = Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error)
+        return Certified(tests=tests, spent=(spent,), certifying_sizes=question.sizes)
 
     def planned(self, size: int, upper: bool, error: float) -> tuple[Ranks, Array]:
         """Return the ranks at which one tail is cut, and the error of each test.

@@ -6,6 +6,7 @@ The pilot plans with smoothed tail probabilities. A poor plan costs power, never
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -15,16 +16,27 @@ from scipy.special import log_ndtr
 
 from audit import validate
 from audit.curves import Order
-from audit.estimation.evidence import BOTH, Tail, ThresholdTest, checked_orders, tails
+from audit.estimation.evidence import (
+    BOTH,
+    CountedTest,
+    Tail,
+    ThresholdTest,
+    checked_orders,
+    count_event,
+    opposite,
+    tails,
+)
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import (
     Counts,
     JointShape,
     Rates,
     Region,
+    joint,
     joint_edges,
-    lower_limit,
-    upper_limit,
+    rectangles,
 )
+from audit.estimation.thresholds import Certified, Question, Spent
 
 Array = NDArray[np.float64]
 
@@ -58,6 +70,7 @@ _SMALLEST_SCALE = 1e-290
 _SMALLEST_RATE = 1e-30
 # Fewest exceedances for a fit.
 _FEWEST = 20
+_FEWEST_SCORES = 4  # two to choose, two to certify
 
 
 @dataclass(frozen=True)
@@ -90,6 +103,7 @@ class PilotSplit:
     """
 
     kind: ClassVar[str] = "PilotSplit"
+    title: ClassVar[str] = "a pilot split"
 
     fraction: float = 0.1
     band_thresholds: int = 32
@@ -105,6 +119,71 @@ class PilotSplit:
         )
         validate.integer(2, band_thresholds=self.band_thresholds)
         validate.instance(Rates, rates=self.rates)
+
+    def certify(self, question: Question) -> Certified:
+        """Choose tests on a part of the scores, and count them on the rest.
+
+        Parameters
+        ----------
+        question : Question
+            The scores, the error, the named deltas, and the seed of the split.
+
+        Returns
+        -------
+        Certified
+            The tests.
+
+        Raises
+        ------
+        ValueError
+            If there is no seed, or a sample is too small to be split.
+        """
+        seed = question.seed_for(self.title)
+        for name, scores in (("samples", question.first), ("samples_prime", question.second)):
+            if scores.size < _FEWEST_SCORES:
+                at_least = f"at least {_FEWEST_SCORES} scores to be split"
+                raise ValueError(f"{name} must hold {at_least}, got {scores.size}")
+        streams = np.random.SeedSequence(seed).spawn(2)
+        first_pilot, first = self._split(question.first, streams[0])
+        second_pilot, second = self._split(question.second, streams[1])
+        pilot = Pilot(first_pilot, second_pilot, first.size, second.size, self.favours)
+        counter = _Counter(first, second)
+
+        error, named = question.error, question.deltas
+        band_error = error * self.band_share if named else error
+        counted = counter.separate(pilot.band_tests(self.band_thresholds), band_error)
+        spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
+        for delta in named:
+            delta_error = (error - band_error) / len(named)
+            scale = question.planned_error / error
+            counted += self._named_tests(pilot, counter, delta, delta_error, scale)
+            spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
+        return Certified(
+            tests=tuple(counted),
+            spent=tuple(spent),
+            certifying_sizes=(first.size, second.size),
+            pilot_sizes=(first_pilot.size, second_pilot.size),
+        )
+
+    def _named_tests(
+        self, pilot: Pilot, counter: _Counter, delta: float, error: float, scale: float
+    ) -> list[CountedTest]:
+        """Count one test per order; they are planned for ``scale`` times the error."""
+        planned = scale * error * self.lead_share
+        plans = [pilot.plan(delta, order, planned, self.rates) for order in Order]
+        lead = max(plans, key=lambda one: one.predicted)
+        shares = [self.lead_share if one is lead else 1 - self.lead_share for one in plans]
+        return [
+            counter.joint(one.test, error * share, one.shape, delta)
+            for one, share in zip(plans, shares, strict=True)
+        ]
+
+    def _split(self, scores: Array, stream: np.random.SeedSequence) -> tuple[Array, Array]:
+        chosen = np.zeros(scores.size, dtype=np.bool_)
+        size = self.pilot_size(scores.size)
+        generator = np.random.default_rng(stream)
+        chosen[generator.choice(scores.size, size, replace=False, shuffle=False)] = True
+        return scores[chosen], scores[~chosen]
 
     def pilot_size(self, size: int) -> int:
         """Return the number of scores used for the choice.
@@ -218,6 +297,38 @@ class Pilot:
         counts = Counts(float(p[best]) * p_total, p_total, float(q[best]) * q_total, q_total)
         test = ThresholdTest(order, tail, _unmirror(tail, float(threshold[best])))
         return float(value[best]), test, counts
+
+
+class _Counter:
+    """The certifying samples, sorted once; they are used for tests that are already fixed."""
+
+    def __init__(self, first: Array, second: Array) -> None:
+        self._sorted = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
+
+    def separate(self, tests: Sequence[ThresholdTest], error: float) -> list[CountedTest]:
+        """Count tests with Clopper-Pearson limits; the tests share the error equally."""
+        share = error / len(tests)
+        counts = [self._counts(test) for test in tests]
+        return [
+            CountedTest(test, count, share, region, None)
+            for test, count, region in zip(tests, counts, rectangles(counts, share), strict=True)
+        ]
+
+    def joint(
+        self, test: ThresholdTest, error: float, shape: JointShape, delta: float
+    ) -> CountedTest:
+        """Count one test with a joint region, planned for a named delta."""
+        counts = self._counts(test)
+        return CountedTest(test, counts, error, joint(counts, error, shape), delta)
+
+    def _counts(self, test: ThresholdTest) -> Counts:
+        first, second = self._sorted[test.order], self._sorted[opposite(test.order)]
+        return Counts(
+            int(count_event(first, test.tail, test.threshold)),
+            first.size,
+            int(count_event(second, test.tail, test.threshold)),
+            second.size,
+        )
 
 
 def _value(candidate: tuple[float, ThresholdTest, Counts]) -> float:

@@ -23,7 +23,7 @@ from audit.curves import Order, PrivacyCurve
 from audit.estimation.evidence import Tail, ThresholdTest, opposite
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import Pilot, PilotSplit, Plan
-from audit.estimation.record import Thresholds
+from audit.estimation.record import AnyThresholds
 from audit.estimation.regions import Counts, Region, joint_edges
 from audit.estimation.samples import default_thresholds
 from audit.estimation.two_rates import RankCounts, epsilon_hypothesis, p_values
@@ -92,7 +92,7 @@ def plan(
     confidence: float,
     power: float = 0.8,
     directed: bool = False,
-    thresholds: Thresholds | None = None,
+    thresholds: AnyThresholds | None = None,
     largest: int = 10**8,
 ) -> TrialPlan:
     """Return the number of trials that refutes "epsilon at delta" with a given power.
@@ -278,7 +278,7 @@ def _reached(
     claim: tuple[float, float],
     error: float,
     directed: bool,
-    thresholds: Thresholds | None,
+    thresholds: AnyThresholds | None,
 ) -> tuple[float, str]:
     """Return the power of an audit of this many trials per dataset, and its strategy."""
     choice = default_thresholds(trials) if thresholds is None else thresholds

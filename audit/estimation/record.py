@@ -12,24 +12,10 @@ from audit.estimation.group import PerRecordEpsilon
 from audit.estimation.order_statistics import OrderStatistics
 from audit.estimation.pilot_split import PilotSplit
 from audit.estimation.simultaneous_band import SimultaneousBand
+from audit.estimation.thresholds import Spent
+from audit.numerics.display import ShortRepr
 
-Thresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
-
-
-@dataclass(frozen=True)
-class Spent:
-    """A part of the error budget 1 - confidence.
-
-    Attributes
-    ----------
-    purpose : str
-        The tests that it was spent on, in words.
-    error : float
-        The part of the error.
-    """
-
-    purpose: str
-    error: float
+AnyThresholds = PilotSplit | OrderStatistics | FixedThresholds | SimultaneousBand
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +83,7 @@ class TradeoffUpper:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AuditRecord:
+class AuditRecord(ShortRepr):
     """An `Audit` without its confidence regions, which `audit.codec` writes and reads.
 
     Attributes
@@ -135,7 +121,7 @@ class AuditRecord:
     confidence: float
     seed: int | None
     sources: tuple[str, ...]
-    thresholds: Thresholds
+    thresholds: AnyThresholds
     pilot_sizes: tuple[int, int]
     certifying_sizes: tuple[int, int]
     error_spent: float

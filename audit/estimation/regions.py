@@ -1,6 +1,4 @@
-"""Confidence regions: exact limits for one rate from counts, and joint regions for two rates.
-
-Limits for one rate are those of Clopper and Pearson (1934).
+"""Joint confidence regions for the rates of an event under two laws.
 
 A region describes one event S and two laws: a high rate under the first law and a low rate under
 the second one. A function that increases in the first rate and decreases in the second attains its
@@ -16,14 +14,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
-from scipy.special import betainc, betaincc, betainccinv, betaincinv, betaln, ndtr, ndtri
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from audit import validate
+from audit.estimation.rate_limits import lower_limit, upper_limit
 
 Array = NDArray[np.float64]
-
-_TINY = float(np.finfo(np.float64).tiny)
 
 # Rates stay this far inside (0, 1) on the side where rounding could claim too much.
 _MARGIN = 2.0**-53
@@ -31,242 +28,10 @@ _MARGIN = 2.0**-53
 # so within ``_CLOSE`` of 1 the error is subtracted before 1 - limit is used.
 _LIMIT_ERROR = 2.0**-48
 _CLOSE = 2.0**-20
-# Parameters of beta laws that are large, and the logs of errors that are taken with them; a step of
-# so many standard deviations leaves the cube of it.
-_LARGE, _LARGEST_LOG = 1000.0, 20.0
-_SMALL_STEP, _MOST_STEPS = 1e-5, 20
-# A quantile is confirmed where its probability is the error to 8 digits; else it is bracketed by
-# so many halvings, which reach the next doubles.
-_AGREEMENT, _HALVINGS = 1e-8, 64
 # Normal scores below this have a tail probability that is 1 in double precision.
 _LOWEST_SCORE = -8.0
 # Corners with lower scores of the first rate rarely attain the minimum.
 _LEAST_USEFUL_SCORE = -0.5
-
-
-def rate_lower(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Return a lower confidence limit of a binomial rate.
-
-    Parameters
-    ----------
-    count, total : array_like
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
-        not be integers, because planning uses expected counts.
-    error : array_like
-        Probability, in (0, 1), with which the limit may exceed the true rate.
-
-    Returns
-    -------
-    numpy.ndarray
-        The largest rate r with P(Bin(total, r) >= count) <= error; 0 if ``count`` is 0. It exceeds
-        the true rate with probability at most ``error``.
-
-    Raises
-    ------
-    ValueError
-        If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
-
-    References
-    ----------
-    Clopper and Pearson (1934); the beta quantile of Brown, Cai and DasGupta (2001), Section 4.2.1.
-
-    Examples
-    --------
-    >>> float(rate_lower(8, 10, 0.05)).__round__(4)
-    0.4931
-    """
-    return lower_limit(*_checked(count, total, error))
-
-
-def rate_upper(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Return an upper confidence limit of a binomial rate.
-
-    Parameters
-    ----------
-    count, total : array_like
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast. Counts need
-        not be integers, because planning uses expected counts.
-    error : array_like
-        Probability, in (0, 1), with which the limit may fall below the true rate.
-
-    Returns
-    -------
-    numpy.ndarray
-        The smallest rate r with P(Bin(total, r) <= count) <= error; 1 if ``count`` is ``total``. It
-        falls below the true rate with probability at most ``error``.
-
-    Raises
-    ------
-    ValueError
-        If a count lies outside [0, total], a total is not positive, or an error not in (0, 1).
-
-    References
-    ----------
-    Clopper and Pearson (1934).
-
-    Examples
-    --------
-    >>> float(rate_upper(8, 10, 0.05)).__round__(4)
-    0.9632
-    """
-    return upper_limit(*_checked(count, total, error))
-
-
-def clopper_pearson(
-    count: ArrayLike, total: ArrayLike, *, confidence: ArrayLike
-) -> tuple[Array, Array]:
-    """Return a two-sided confidence interval of a binomial rate.
-
-    The error is shared equally between the ends, which are those of `rate_lower` and `rate_upper`
-    at half the error each.
-
-    Parameters
-    ----------
-    count, total : array_like
-        Successes and trials, ``0 <= count <= total``, ``total > 0``; arrays broadcast.
-    confidence : array_like
-        Confidence level, in (0, 1).
-
-    Returns
-    -------
-    low : numpy.ndarray
-        The lower end.
-    high : numpy.ndarray
-        The upper end.
-
-    Raises
-    ------
-    ValueError
-        If a count lies outside [0, total], a total is not positive, or a confidence not in (0, 1).
-
-    References
-    ----------
-    Clopper and Pearson (1934).
-
-    Examples
-    --------
-    >>> low, high = clopper_pearson(8, 10, confidence=0.95)
-    >>> round(float(low), 4), round(float(high), 4)
-    (0.4439, 0.9748)
-    """
-    error = 1 - validate.array_in(0, 1, open_ends=True, confidence=confidence)
-    k, n, a = _checked(count, total, error)
-    return lower_limit(k, n, a / 2), upper_limit(k, n, a / 2)
-
-
-def lower_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Return `rate_lower` for numbers that are known to be in range."""
-    k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    inside = np.where(k == 0, 1.0, k)  # the limit at 0 is known
-    return np.where(k == 0, 0.0, _lower_quantile(inside, n - k + 1, error))
-
-
-def upper_limit(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> Array:
-    """Return `rate_upper` for numbers that are known to be in range."""
-    k, n = np.asarray(count, dtype=np.float64), np.asarray(total, dtype=np.float64)
-    inside = np.where(k == n, 1.0, n - k)
-    return np.where(k == n, 1.0, _upper_quantile(k + 1, inside, error))
-
-
-def _lower_quantile(a: Array, b: Array, error: ArrayLike) -> Array:
-    """Return where the beta distribution function is ``error``, or a number just below."""
-    a, b, e = np.broadcast_arrays(a, b, np.asarray(error, dtype=np.float64))
-    large = (np.minimum(a, b) >= _LARGE) & (np.abs(np.log(e)) < _LARGEST_LOG)
-    result, wrong = np.empty(a.shape), np.zeros(a.shape, dtype=bool)
-    if large.any():
-        with np.errstate(divide="ignore", invalid="ignore"):
-            result[large], wrong[large] = _quantile_of_large(a[large], b[large], e[large])
-    a_small, b_small, e_small = a[~large], b[~large], e[~large]
-    result[~large] = betaincinv(a_small, b_small, e_small)
-    wrong[~large] = _disagrees(betainc(a_small, b_small, result[~large]), e_small)
-    if wrong.any():
-        result[wrong] = _around_quantile(a[wrong], b[wrong], e[wrong], upper=False)[0]
-    return result
-
-
-def _upper_quantile(a: Array, b: Array, error: ArrayLike) -> Array:
-    """Return where the beta law has ``error`` above, or a number just above."""
-    a, b, e = np.broadcast_arrays(a, b, np.asarray(error, dtype=np.float64))
-    # one less the quantile of the mirrored law loses digits where the quantile is close to 1
-    mirrored = 20 * a >= b
-    result = np.empty(a.shape)
-    other = _lower_quantile(b[mirrored], a[mirrored], e[mirrored])
-    rest = 1 - other
-    result[mirrored] = np.where(1 - rest > other, np.nextafter(rest, 2.0), rest)
-    a, b, e = a[~mirrored], b[~mirrored], e[~mirrored]
-    direct = betainccinv(a, b, e)
-    wrong = _disagrees(betaincc(a, b, direct), e)
-    if wrong.any():
-        direct[wrong] = _around_quantile(a[wrong], b[wrong], e[wrong], upper=True)[1]
-    result[~mirrored] = direct
-    return result
-
-
-def _disagrees(probability: ArrayLike, error: Array) -> NDArray[np.bool_]:
-    """Return where a probability is not ``error``; NaN is not."""
-    return np.asarray(~(np.abs(np.asarray(probability) / error - 1) <= _AGREEMENT))
-
-
-def _around_quantile(a: Array, b: Array, error: Array, *, upper: bool) -> tuple[Array, Array]:
-    """Bracket quantiles by bisection of their logarithms.
-
-    SciPy's inverses return 1.49e-8 for quantiles below it where one parameter is 1e3 and the other
-    above 1e10, and are off by 1e-7 beside 1, where doubles are too far apart.
-    """
-    low, high = np.zeros(a.shape), np.ones(a.shape)
-    for _ in range(_HALVINGS):
-        middle = np.sqrt(np.maximum(low, _TINY)) * np.sqrt(high)
-        # NaN moves the end that is not returned
-        below = ~(betaincc(a, b, middle) <= error) if upper else betainc(a, b, middle) <= error
-        low, high = np.where(below, middle, low), np.where(below, high, middle)
-    return low, high
-
-
-def _quantile_of_large(a: Array, b: Array, error: Array) -> tuple[Array, NDArray[np.bool_]]:
-    """Return beta quantiles for large parameters, and where the iteration did not converge.
-
-    Halley's method solves for the log probability, so a last step that is small against the
-    standard deviation means that the probability agrees with the error.
-
-    It begins at the expansion of Cornish and Fisher (1938), which is off by some 1e-5 standard
-    deviations: one step, rarely two, reaches the rounding of the distribution function. SciPy's
-    inverse takes five times as long, and stops at relative errors of up to 1e-10.
-    """
-    size, product = a + b, a * b
-    std = np.sqrt(product / (size + 1)) / size
-    skew = 2 * (b - a) * np.sqrt((size + 1) / product) / (size + 2)
-    excess = 6 * ((a - b) ** 2 * (size + 1) / product - (size + 2)) / ((size + 2) * (size + 3))
-    z = ndtri(error)
-    square = z * z
-    score = z + (square - 1) * skew / 6 + z * (square - 3) * excess / 24
-    x = a / size + std * (score - z * (2 * square - 5) * skew**2 / 36)
-    todo = np.arange(x.size)
-    log_beta = betaln(a, b)
-    for _ in range(_MOST_STEPS):
-        p, q, at = a[todo], b[todo], x[todo]
-        probability = betainc(p, q, at)
-        density = (p - 1) * np.log(at) + (q - 1) * np.log1p(-at) - log_beta[todo]
-        ratio = np.exp(density) / probability
-        step = -np.log(probability / error[todo]) / ratio
-        step /= 1 + step * ((p - 1) / at - (q - 1) / (1 - at) - ratio) / 2
-        x[todo] = at + step
-        todo = todo[~(np.abs(step) <= _SMALL_STEP * std[todo])]  # NaN stays
-        if todo.size == 0:
-            break
-    failed = np.zeros(x.shape, dtype=bool)
-    failed[todo] = True
-    return x, failed
-
-
-def _checked(count: ArrayLike, total: ArrayLike, error: ArrayLike) -> tuple[Array, Array, Array]:
-    n = validate.array_in(0, np.inf, open_ends=True, total=total)
-    k = validate.array_in(0, np.inf, open_ends=False, count=count)
-    a = validate.array_in(0, 1, open_ends=True, error=error)
-    k, n, a = np.broadcast_arrays(k, n, a)
-    if np.any(k > n):
-        first = int(np.flatnonzero(k > n)[0])
-        raise validate.fail("count", f"at most total ({n.flat[first]:g})", float(k.flat[first]))
-    return k, n, a
 
 
 class Rates(enum.Enum):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from typing import overload
+from typing import Any, overload
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -16,20 +16,22 @@ from audit.estimation.columns import CombinedColumns
 from audit.estimation.evidence import CountedTest, Evidence
 from audit.estimation.group import Group, PerRecordEpsilon, group_claim, per_record_epsilon
 from audit.estimation.record import (
+    AnyThresholds,
     AuditRecord,
     CountedEvent,
     EpsilonEvidence,
-    Spent,
-    Thresholds,
     TradeoffUpper,
     TradeoffVertices,
 )
+from audit.estimation.thresholds import Spent
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 
 Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(ShortRepr):
     """Lower bounds on privacy loss from two samples, certified simultaneously.
 
     With probability at least ``confidence`` over the samples and the pilot split, the regions of
@@ -71,7 +73,7 @@ class Audit:
     confidence: float
     deltas: tuple[float, ...]
     seed: int | None
-    thresholds: Thresholds
+    thresholds: AnyThresholds
     pilot_sizes: tuple[int, int]
     certifying_sizes: tuple[int, int]
     tests: tuple[CountedTest, ...]
@@ -79,6 +81,34 @@ class Audit:
     sources: tuple[str, ...] = ()
     columns: CombinedColumns | None = None
     group: Group | None = None
+
+    def plot(self, ax: Any = None, **style: Any) -> Any:
+        """Draw the lower bounds on epsilon against delta.
+
+        Parameters
+        ----------
+        ax : matplotlib.axes.Axes, optional
+            Axes to draw on; by default those of pyplot.
+        **style : object
+            Options of ``Axes.plot``: ``label``, ``color``, ...
+
+        Returns
+        -------
+        matplotlib.axes.Axes
+            The axes.
+        """
+        ax = display.epsilon_axes(ax)
+        deltas = sorted({*display.DELTAS, *(delta for delta in self.deltas if delta > 0)})
+        ax.plot(deltas, self.epsilon_lower(np.array(deltas)), **style)
+        return ax
+
+    def _repr_html_(self) -> str:
+        marks = [
+            Marks(f"epsilon at delta {delta:g}", lower=self.epsilon_lower(delta))
+            for delta in self.deltas or display.FEW_DELTAS
+        ]
+        title = f"certified at confidence {self.confidence:g} from {self.certifying_sizes} scores"
+        return display.sandwich(title, marks)
 
     @overload
     def epsilon_lower(self, delta: float, order: Order | None = None) -> float: ...

@@ -11,21 +11,19 @@ from numpy.typing import ArrayLike, NDArray
 from audit import validate
 from audit.curves import Order
 from audit.estimation.columns import Columns, LinearScore, combine
-from audit.estimation.evidence import CountedTest, ThresholdTest, count_event, opposite
 from audit.estimation.fixed import FixedThresholds, Summary
 from audit.estimation.group import Group
 from audit.estimation.order_statistics import OrderStatistics
-from audit.estimation.pilot_split import Pilot, PilotSplit
-from audit.estimation.record import Spent, Thresholds
-from audit.estimation.regions import Counts, JointShape, Rates, joint, rectangles
+from audit.estimation.pilot_split import PilotSplit
+from audit.estimation.record import AnyThresholds
+from audit.estimation.regions import Rates
 from audit.estimation.result import Audit
-from audit.estimation.simultaneous_band import SimultaneousBand
+from audit.estimation.thresholds import Certified, Question
 
 Array = NDArray[np.float64]
 
 # From this many scores on, a pilot split is at least as tight as fixed ranks.
 FEWEST_FOR_PILOT = 20_000
-_FEWEST_SCORES = 4  # two to choose, two to certify
 
 
 def audit_samples(
@@ -36,9 +34,10 @@ def audit_samples(
     seed: int | None = None,
     deltas: Sequence[float] = (),
     favours: Order | None = None,
-    thresholds: Thresholds | None = None,
+    thresholds: AnyThresholds | None = None,
     columns: Columns | None = None,
     group_size: int = 1,
+    planned_confidence: float | None = None,
 ) -> Audit:
     """Certify lower bounds on the privacy loss of a pair from independent samples of both laws.
 
@@ -88,6 +87,9 @@ def audit_samples(
         Number of records in which the two datasets differ. The bounds are for the pair;
         `Audit.per_record_epsilon_lower` gives the bound for one record, and ``deltas`` are those of
         one record.
+    planned_confidence : float, optional
+        Confidence for which a pilot chooses the tests; by default ``confidence``. Audits of the
+        same samples at several confidences make the same tests if this is the same.
 
     Returns
     -------
@@ -114,7 +116,7 @@ def audit_samples(
     >>> round(found.epsilon_lower(1e-5), 2), round(found.mu_lower(), 2)
     (3.31, 1.87)
     """
-    if thresholds is not None and not isinstance(thresholds, Thresholds):
+    if thresholds is not None and not isinstance(thresholds, AnyThresholds):
         requirement = "an OrderStatistics, PilotSplit, SimultaneousBand or FixedThresholds"
         raise validate.fail("thresholds", requirement, thresholds)
     validate.integer(1, group_size=group_size)
@@ -129,6 +131,7 @@ def audit_samples(
             thresholds=thresholds,
             columns=columns,
             favours=favours,
+            planned_confidence=planned_confidence,
         )
         return replace(found, group=group)
     if columns is not None or _several(samples):
@@ -145,6 +148,7 @@ def audit_samples(
             deltas=deltas,
             favours=favours,
             thresholds=thresholds,
+            planned_confidence=planned_confidence,
         )
         return replace(found, columns=combined)
     first, second = (
@@ -156,20 +160,20 @@ def audit_samples(
     if favours is not None:
         choice = _declared(choice, favours)
     validate.open_unit(confidence=confidence)
+    planned = confidence if planned_confidence is None else planned_confidence
+    validate.open_unit(planned_confidence=planned)
     if seed is not None:
         validate.integer(0, seed=seed)
     named = _named(deltas)
-    if isinstance(choice, FixedThresholds):
-        summary = Summary.of(first, second, choice.values)
-        return _fixed(summary, choice, float(confidence), named, seed)
-    if isinstance(choice, SimultaneousBand):
-        return _band(first, second, choice, float(confidence), named, seed)
-    if seed is None:
-        what = "a pilot split" if isinstance(choice, PilotSplit) else "order statistics"
-        raise validate.fail("seed", f"given for {what}, a whole number of at least 0", seed)
-    if isinstance(choice, OrderStatistics):
-        return _ranked(first, second, choice, float(confidence), named, int(seed))
-    return _piloted(first, second, choice, float(confidence), named, int(seed))
+    question = Question(
+        first=first,
+        second=second,
+        error=1 - float(confidence),
+        planned_error=1 - float(planned),
+        deltas=named,
+        seed=None if seed is None else int(seed),
+    )
+    return _audit(choice, choice.certify(question), float(confidence), named, question.seed)
 
 
 def audit_counts(
@@ -221,7 +225,8 @@ def audit_counts(
     validate.integer(1, first_total=summary.first_total, second_total=summary.second_total)
     validate.open_unit(confidence=confidence)
     choice = FixedThresholds(summary.thresholds, tuple(favours), rates)
-    return _fixed(summary, choice, float(confidence), _named(deltas), None)
+    found = choice.certify_counts(summary, 1 - float(confidence))
+    return _audit(choice, found, float(confidence), _named(deltas), None)
 
 
 def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
@@ -232,7 +237,7 @@ def default_thresholds(size: int) -> OrderStatistics | PilotSplit:
     return OrderStatistics() if size < FEWEST_FOR_PILOT else PilotSplit()
 
 
-def _declared(choice: Thresholds, favours: Order) -> Thresholds:
+def _declared(choice: AnyThresholds, favours: Order) -> AnyThresholds:
     validate.instance(Order, favours=favours)
     if favours not in choice.favours:
         named = ", ".join(order.value for order in choice.favours)
@@ -240,156 +245,24 @@ def _declared(choice: Thresholds, favours: Order) -> Thresholds:
     return replace(choice, favours=(favours,))
 
 
-def _ranked(
-    first: Array,
-    second: Array,
-    choice: OrderStatistics,
-    confidence: float,
-    named: tuple[float, ...],
-    seed: int,
-) -> Audit:
-    error = 1 - confidence
-    tests = choice.tests(first, second, error, seed)
-    return Audit(
-        confidence=confidence,
-        deltas=named,
-        seed=seed,
-        thresholds=choice,
-        pilot_sizes=(0, 0),
-        certifying_sizes=(first.size, second.size),
-        tests=tests,
-        spent=(Spent(f"{len(tests)} tests at ranks fixed in advance, outermost most", error),),
-    )
-
-
-def _fixed(
-    summary: Summary,
-    choice: FixedThresholds,
+def _audit(
+    choice: AnyThresholds,
+    found: Certified,
     confidence: float,
     named: tuple[float, ...],
     seed: int | None,
 ) -> Audit:
-    error = 1 - confidence
-    tests = choice.tests(summary, error)
     return Audit(
         confidence=confidence,
         deltas=named,
         seed=seed,
         thresholds=choice,
-        pilot_sizes=(0, 0),
-        certifying_sizes=(summary.first_total, summary.second_total),
-        tests=tests,
-        spent=(Spent(f"{len(tests)} tests fixed in advance, equal parts", error),),
-        sources=summary.sources,
+        pilot_sizes=found.pilot_sizes,
+        certifying_sizes=found.certifying_sizes,
+        tests=found.tests,
+        spent=found.spent,
+        sources=found.sources,
     )
-
-
-def _band(
-    first: Array,
-    second: Array,
-    choice: SimultaneousBand,
-    confidence: float,
-    named: tuple[float, ...],
-    seed: int | None,
-) -> Audit:
-    error = 1 - confidence
-    return Audit(
-        confidence=confidence,
-        deltas=named,
-        seed=seed,
-        thresholds=choice,
-        pilot_sizes=(0, 0),
-        certifying_sizes=(first.size, second.size),
-        tests=choice.tests(np.sort(first), np.sort(second), error),
-        spent=tuple(
-            Spent(f"band on the {law} distribution function", part)
-            for law, part in zip(("first", "second"), choice.shares(error), strict=True)
-        ),
-    )
-
-
-def _piloted(
-    first: Array,
-    second: Array,
-    plan: PilotSplit,
-    confidence: float,
-    named: tuple[float, ...],
-    seed: int,
-) -> Audit:
-    for name, scores in (("samples", first), ("samples_prime", second)):
-        if scores.size < _FEWEST_SCORES:
-            raise ValueError(
-                f"{name} must hold at least {_FEWEST_SCORES} scores to be split, got {scores.size}"
-            )
-    streams = np.random.SeedSequence(seed).spawn(2)
-    first_pilot, first_rest = _split(first, plan, streams[0])
-    second_pilot, second_rest = _split(second, plan, streams[1])
-    pilot = Pilot(first_pilot, second_pilot, first_rest.size, second_rest.size, plan.favours)
-    counter = _Counter(first_rest, second_rest)
-
-    error = 1 - confidence
-    band_error = error * plan.band_share if named else error
-    counted = counter.separate(pilot.band_tests(plan.band_thresholds), band_error)
-    spent = [Spent(f"{len(counted)} thresholds for every delta, equal parts", band_error)]
-    for delta in named:
-        delta_error = (error - band_error) / len(named)
-        counted += _named_tests(pilot, counter, delta, delta_error, plan)
-        spent.append(Spent(f"tests for delta {delta:g}, one per order", delta_error))
-    return Audit(
-        confidence=confidence,
-        deltas=named,
-        seed=seed,
-        thresholds=plan,
-        pilot_sizes=(first_pilot.size, second_pilot.size),
-        certifying_sizes=(first_rest.size, second_rest.size),
-        tests=tuple(counted),
-        spent=tuple(spent),
-    )
-
-
-class _Counter:
-    """The certifying samples, sorted once; they are used for tests that are already fixed."""
-
-    def __init__(self, first: Array, second: Array) -> None:
-        self._sorted = {Order.FORWARD: np.sort(first), Order.REVERSE: np.sort(second)}
-
-    def separate(self, tests: Sequence[ThresholdTest], error: float) -> list[CountedTest]:
-        """Count tests with Clopper-Pearson limits; the tests share the error equally."""
-        share = error / len(tests)
-        counts = [self._counts(test) for test in tests]
-        return [
-            CountedTest(test, count, share, region, None)
-            for test, count, region in zip(tests, counts, rectangles(counts, share), strict=True)
-        ]
-
-    def joint(
-        self, test: ThresholdTest, error: float, shape: JointShape, delta: float
-    ) -> CountedTest:
-        """Count one test with a joint region, planned for a named delta."""
-        counts = self._counts(test)
-        return CountedTest(test, counts, error, joint(counts, error, shape), delta)
-
-    def _counts(self, test: ThresholdTest) -> Counts:
-        first, second = self._sorted[test.order], self._sorted[opposite(test.order)]
-        return Counts(
-            int(count_event(first, test.tail, test.threshold)),
-            first.size,
-            int(count_event(second, test.tail, test.threshold)),
-            second.size,
-        )
-
-
-def _named_tests(
-    pilot: Pilot, counter: _Counter, delta: float, error: float, choice: PilotSplit
-) -> list[CountedTest]:
-    lead_share = choice.lead_share
-    plans = [pilot.plan(delta, order, error * lead_share, choice.rates) for order in Order]
-    lead = max(plans, key=lambda one: one.predicted)
-    shares = [lead_share if one is lead else 1 - lead_share for one in plans]
-    return [
-        counter.joint(one.test, error * share, one.shape, delta)
-        for one, share in zip(plans, shares, strict=True)
-    ]
 
 
 def _several(samples: ArrayLike) -> bool:
@@ -411,11 +284,3 @@ def _named(deltas: Sequence[float]) -> tuple[float, ...]:
     if len(set(named)) < len(named):
         raise validate.fail("deltas", "distinct", named)
     return named
-
-
-def _split(scores: Array, plan: PilotSplit, stream: np.random.SeedSequence) -> tuple[Array, Array]:
-    chosen = np.zeros(scores.size, dtype=np.bool_)
-    generator = np.random.default_rng(stream)
-    size = plan.pilot_size(scores.size)
-    chosen[generator.choice(scores.size, size, replace=False, shuffle=False)] = True
-    return scores[chosen], scores[~chosen]

@@ -32,7 +32,9 @@ from audit.estimation.evidence import (
     opposite,
     tails,
 )
-from audit.estimation.regions import Counts, Region, kept_inside, lower_limit, upper_limit
+from audit.estimation.rate_limits import lower_limit, upper_limit
+from audit.estimation.regions import Counts, Region, kept_inside
+from audit.estimation.thresholds import Certified, Question, Spent
 from audit.estimation.tradeoff_hull import hull_vertices
 
 Array = NDArray[np.float64]
@@ -78,62 +80,49 @@ class SimultaneousBand:
     """
 
     kind: ClassVar[str] = "SimultaneousBand"
+    title: ClassVar[str] = "a simultaneous band"
 
     favours: tuple[Order, ...] = BOTH
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "favours", checked_orders(self.favours))
 
-    def shares(self, error: float) -> tuple[float, float]:
-        """Return the parts of the error that the bands of the two laws spend.
-
-        Each band errs with probability 1 - sqrt(1 - error), and both at once with the square of it,
-        which is counted for the second one only.
-
-        Parameters
-        ----------
-        error : float
-            The error of both bands together.
-
-        Returns
-        -------
-        first : float
-            The part of the first law's band.
-        second : float
-            The part of the second law's band; the two add up to ``error``.
-        """
-        each = _each(error)
-        return each, error - each
-
-    def tests(self, first: Array, second: Array, error: float) -> tuple[CountedTest, ...]:
+    def certify(self, question: Question) -> Certified:
         """Return the tests at the vertices of the tradeoff bounds of both orders.
 
         Every bound is largest at a vertex of the lower convex hull, because {(p, q): log((p -
         delta)/q) > e}, {mu > m} and {Renyi divergence > d} each lie on one side of a convex curve
-        of (1 - p, q). Other thresholds need not be kept.
+        of (1 - p, q). Other thresholds need not be kept. Each band errs with probability 1 -
+        sqrt(1 - error), and both at once with the square of it, which is counted for the second one
+        only.
 
         Parameters
         ----------
-        first, second : numpy.ndarray
-            All scores of the two laws, ascending.
-        error : float
-            Upper bound on the probability that any limit of the band is wrong.
+        question : Question
+            The scores and the error.
 
         Returns
         -------
-        tuple of CountedTest
+        Certified
             The tests.
         """
+        first, second, error = np.sort(question.first), np.sort(question.second), question.error
         laws = {Order.FORWARD: first, Order.REVERSE: second}
         # `limits` divides its error between two sides
         sides = 1 if len(self.favours) == 2 else 2
         each = min(sides * _each(error), _MOST_ERROR)
         bounds = {order: limits(scores.size, each) for order, scores in laws.items()}
-        return tuple(
+        tests = tuple(
             test
             for order in Order
             for test in _vertices(order, laws, bounds, error, tails(self.favours, order))
         )
+        own = _each(error)
+        spent = tuple(
+            Spent(f"band on the {law} distribution function", part)
+            for law, part in (("first", own), ("second", error - own))
+        )
+        return Certified(tests=tests, spent=spent, certifying_sizes=question.sizes)
 
 
 def _each(error: float) -> float:

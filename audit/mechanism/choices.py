@@ -6,7 +6,7 @@ import enum
 
 
 class Batching(enum.Enum):
-    """How the batch of a step is chosen.
+    """Batch sampler: the scheme that chooses the batch of a step.
 
     The scheme, n, b and the number of steps are public. The contents of the batches are public for
     full and cyclic batches only. An epoch has n/b steps (k n/b for random allocation).
@@ -79,7 +79,7 @@ class Relation(enum.Enum):
 
 
 class Release(enum.Enum):
-    """What the adversary sees.
+    """Output that the adversary sees.
 
     Attributes
     ----------
@@ -109,7 +109,7 @@ class Release(enum.Enum):
 
 
 class Divisor(enum.Enum):
-    """What the noisy sum of a batch's gradients is divided by.
+    """Divisor of the noisy sum of a batch's gradients.
 
     A step moves by eta (sum_{i in B} grad f_i + N(0, b^2 sigma^2 I)) over the divisor, with b the
     nominal batch size. The two values agree for batches of a fixed size.
@@ -132,7 +132,7 @@ class Divisor(enum.Enum):
 
 
 class Losses(enum.Enum):
-    """Whether the loss of a record is the same in every step.
+    """Constancy of a record's loss over the steps.
 
     Attributes
     ----------

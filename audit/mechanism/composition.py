@@ -9,10 +9,11 @@ from typing import ClassVar
 from audit import validate
 from audit.mechanism.choices import Choice, Relation, Release
 from audit.mechanism.noisy_sgd import NoisySGD
+from audit.numerics.display import ShortRepr
 
 
 @dataclass(frozen=True)
-class Composition:
+class Composition(ShortRepr):
     """Runs of DP-SGD on one dataset, one after another, that release all their iterates.
 
     A run whose noise multiplier, sampling rate or batch size changes is a composition of its parts:
@@ -86,7 +87,7 @@ class Composition:
 
     @property
     def release(self) -> Release:
-        """What is released: all iterates."""
+        """Output that the adversary sees: all iterates."""
         return Release.ALL_ITERATES
 
     def uncovered(self, also: Collection[Choice] = ()) -> str:

@@ -36,6 +36,7 @@ from audit.mechanism.choices import (
     Relation,
     Release,
 )
+from audit.numerics.display import ShortRepr
 
 
 @dataclass(frozen=True)
@@ -47,7 +48,7 @@ class StepSchedule:
 
 
 @dataclass(frozen=True, kw_only=True)
-class NoisySGD:
+class NoisySGD(ShortRepr):
     """Noisy-SGD with public parameters, and what it releases.
 
     Parameters
@@ -81,7 +82,7 @@ class NoisySGD:
     relation : Relation, default: Relation.REPLACE_ONE
         Which datasets are neighbours.
     release : Release, default: Release.LAST_ITERATE
-        What the adversary sees.
+        Output that the adversary sees.
     holder : tuple of (float, float), optional
         ``(constant, order)`` of gradients that are Hoelder continuous on the whole space (Chien and
         Li 2025). None: not assumed.
@@ -89,7 +90,7 @@ class NoisySGD:
         Norm to which each record's gradient is clipped. Clipped gradients need not be gradients of
         any convex loss. None: no clipping.
     divisor : Divisor, default: Divisor.NOMINAL
-        What the noisy sum of a batch's gradients is divided by.
+        Divisor of the noisy sum of a batch's gradients.
     max_batch_size : int, optional
         Size to which the batches of ``Batching.TRUNCATED_POISSON`` are truncated; None for other
         batches.

@@ -12,14 +12,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled
 from audit.numerics.panels import Panels
 from audit.numerics.transfer import NoisyMap, State
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _EMPTY = -(2**40)  # exponent of a panel that holds nothing
 _LOG_2 = float(np.log(2.0))
@@ -240,7 +237,7 @@ def _band(step: NoisyMap, panels: Panels, reach: float) -> tuple[Integers, Integ
 
 
 def _same_everywhere(step: NoisyMap, panels: Panels) -> bool:
-    """Whether all maps are translations and all panels equally wide, but for rounding."""
+    """Return True if all maps are translations and all panels equally wide, but for rounding."""
     rounding = 4e-16 * float(np.max(np.abs(panels.edges)))
     shifts = [phi(panels.nodes) - panels.nodes for phi in step.maps]
     return all(bool(np.ptp(x) <= 4 * rounding) for x in [np.diff(panels.edges), *shifts])

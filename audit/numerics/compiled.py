@@ -1,4 +1,4 @@
-"""How kernels are compiled. Importing this module imports Numba.
+"""Compilation of kernels. Importing this module imports Numba.
 
 A process compiles the kernels that it calls, and keeps no machine code on disc: Numba's own cache
 notices changes of a kernel's file, but not those of a helper in another file. Many short processes

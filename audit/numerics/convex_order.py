@@ -13,12 +13,10 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from audit.numerics.arrays import Array
 from audit.numerics.panels import gauss_legendre
-
-Array = NDArray[np.float64]
 
 _UNIT_ROUNDOFF = 2.0**-53
 # Masses at both ends are normal floating-point numbers.

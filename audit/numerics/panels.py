@@ -9,7 +9,7 @@ from functools import cache
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 # Ratio of the last coefficients of an interpolant to those before, as far as it is believed.
 _FASTEST, _SLOWEST = 0.05, 0.9

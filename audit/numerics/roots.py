@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _UNIT = 2.0**-52
 _RTOL = 4 * _UNIT  # the least that SciPy accepts, and its default
@@ -51,6 +51,17 @@ def decreasing_root(
         side = np.where(above, 1.0, -1.0)
         low, high = np.where(above, point, low), np.where(above, high, point)
     return high
+
+
+def last_integer(holds: Callable[[int], bool], low: int, high: int) -> int:
+    """Return the last integer of a condition that holds at ``low`` and no longer at ``high``.
+
+    Neither end is tried. If the condition holds again further up, one of its last integers.
+    """
+    while high - low > 1:
+        middle = (low + high) // 2
+        low, high = (middle, high) if holds(middle) else (low, middle)
+    return low
 
 
 def bracketed_root(

@@ -17,14 +17,13 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr
 
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
 
-Array = NDArray[np.float64]
 Map = Callable[[Array], Array]
 
 # Relative; less than the rounding that two steps are counted with in the laws' error bounds.
@@ -182,7 +181,7 @@ class DenseOperator:
 
     @property
     def is_stationary(self) -> bool:
-        """Whether all columns are one but for rounding, so that no further step matters."""
+        """True if all columns are one but for rounding, so that no further step matters."""
         one, other = float(self.matrix[0, 0]), float(self.matrix[0, -1])
         if abs(other - one) > EQUAL * one:
             return False  # the farthest starts differ, as they do in most cases

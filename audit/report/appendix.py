@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from audit.curves import Order
+from audit.numerics.number_format import Rounding, count, duration, number, plain
 from audit.report import queries
 from audit.report.document import Cell, Column, Section, Table, Text
-from audit.report.number_format import Rounding, count, duration, number, plain
 from audit.report.queries import ComparedResult
 from audit.report.setting_tables import lower_cell, parameter_cell
 from audit.results import AtDelta, Result, SampledEvidence, SettingResult

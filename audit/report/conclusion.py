@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from audit.numerics.number_format import Rounding, bracket, number, plain, ratio, share
 from audit.report import queries
-from audit.report.number_format import Rounding, bracket, number, plain, ratio, share
 from audit.report.queries import Claim, ComparedResult, StudyStatement
 from audit.results import AtDelta, BoundRow, Result, SettingResult, Value, Verdict
 

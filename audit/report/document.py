@@ -11,7 +11,7 @@ import json
 from dataclasses import dataclass
 from typing import ClassVar
 
-from audit.report.number_format import MISSING
+from audit.numerics.number_format import MISSING
 from audit.results import Verdict
 
 _SHORT = 6  # sections that need no table of contents beside them

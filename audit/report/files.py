@@ -87,7 +87,7 @@ def write_panel(verdict: PanelVerdict, folder: Path) -> tuple[Path, ...]:
     """Write the page of a statement that was judged on the panel, and its data.
 
     The files are ``ID.html`` and ``ID.json``; and ``ID.witness.json`` if the statement is refuted,
-    which ``audit-check --witness`` recomputes. Each file is the old one or the new one if the
+    which ``audit-check verify`` verifies. Each file is the old one or the new one if the
     command is interrupted.
 
     Parameters

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import math
 import os
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from audit import validate
+from audit.numerics.number_format import MISSING, count, ratio
 from audit.report import joined_rows, queries
 from audit.report.conclusion import refuted_elsewhere, sentences
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import sweep
 from audit.report.joined_rows import EpsilonRow, FailedRun, epsilon_rows, failed_runs
-from audit.report.number_format import MISSING, count, ratio
 from audit.report.runs import Run
 from audit.report.setting_tables import claim_cells, exact_cell, lower_cell, parameter_cell
 from audit.report.study_section import worst
@@ -124,7 +125,7 @@ def shown(runs: Sequence[Run]) -> str:
 
 def labels(runs: Sequence[Run]) -> dict[str, str]:
     """Return what tells the runs apart: the words of its command that not all of them share."""
-    words = {run.name: [w.removesuffix("=null") for w in run.command.split()] for run in runs}
+    words = {run.name: [w.removesuffix("=null") for w in _words(run.command)] for run in runs}
     known = [set(one) for one in words.values() if one]
     shared = set.intersection(*known) if len(known) > 1 else set()
     found = {}
@@ -132,6 +133,13 @@ def labels(runs: Sequence[Run]) -> dict[str, str]:
         own = [w for w in one[1:] if w not in shared and not w.startswith(("output=", "sweep="))]
         found[name] = ", ".join(_last_name(word) for word in own) or name
     return found
+
+
+def _words(command: str) -> list[str]:
+    try:
+        return shlex.split(command)
+    except ValueError:  # of a former version, which did not quote words
+        return command.split()
 
 
 def _last_name(word: str) -> str:

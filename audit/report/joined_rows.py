@@ -10,8 +10,8 @@ from dataclasses import asdict, dataclass, fields
 from typing import ClassVar
 
 from audit.codec import encode
+from audit.numerics.number_format import Rounding, number, plain
 from audit.report import queries
-from audit.report.number_format import Rounding, number, plain
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import (

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from audit.mechanism import NoisySGD, encode_mechanism
-from audit.report.number_format import plain
+from audit.numerics.number_format import plain
 
 _SYMBOLS = {
     "steps": "T",

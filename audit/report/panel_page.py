@@ -6,10 +6,10 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 
+from audit.numerics.number_format import Rounding, number, plain, ratio
 from audit.report.document import Cell, Column, Document, Gallery, Section, Table, Text
 from audit.report.figures import panel
 from audit.report.mechanism_line import mechanism_line
-from audit.report.number_format import Rounding, number, plain, ratio
 from audit.results import TIGHT, PanelPoint, PanelVerdict, Verdict
 
 _MOST_ROWS = 12  # of a table of examples
@@ -51,7 +51,7 @@ def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
     if refuted and verdict.confirmed is None:
         found = [
             f"Not decided: {_times(len(refuted))} a certified number exceeds the claimed one, "
-            "and no recomputation confirms it."
+            "and it could not be verified."
         ]
     elif refuted:
         first = refuted[0]
@@ -59,7 +59,7 @@ def conclusion(verdict: PanelVerdict) -> tuple[str, ...]:
             f"Refuted on {len(refuted)} of {judged} mechanisms.",
             f"Most clearly, {_place(first)} is certified to be at least {_low(first)} and claimed "
             f"to be at most {_high(first)}.",
-            f"The witness was recomputed: {verdict.recomputed[-1].strip()}.",
+            f"The witness: {verdict.verification}.",
         ]
     else:
         found = [
@@ -112,10 +112,10 @@ def _sections(verdict: PanelVerdict, witness: str) -> tuple[Section, ...]:
     refuted: list[Table | Text] = []
     if verdict.refuted:
         refuted.append(_points("The clearest refutations", verdict.refuted[:_MOST_ROWS]))
-        refuted += [Text(line.strip()) for line in verdict.recomputed]
+        refuted.append(Text(verdict.verification))
     if verdict.confirmed is not None:
         refuted.append(
-            Text(f"{witness} holds the pair. To recompute it: audit-check --witness {witness}")
+            Text(f"{witness} holds the pair. To verify it: audit-check verify {witness}")
         )
     tight = verdict.tight[:_MOST_ROWS]
     unjudged = _reasons(verdict)

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from audit.estimation import BestColumn, CombinedColumns, LearnedColumns, WeightedColumns
 from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.numerics.number_format import Rounding, count, number, plain
 from audit.report import queries, setting_tables
 from audit.report.document import Gallery, Part, Picture, Section, Table, Text
 from audit.report.figures import laws, positions, renyi, scores, steps, tradeoff
 from audit.report.figures.style import Look
-from audit.report.number_format import Rounding, count, number, plain
 from audit.report.queries import ComparedResult
 from audit.results import Derived, PairResult
 

@@ -7,9 +7,9 @@ import enum
 from collections.abc import Sequence
 
 from audit.constructions import Construction, PiecewiseLinear
+from audit.numerics.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
 from audit.report import queries
 from audit.report.document import Cell, Column, Table
-from audit.report.number_format import MISSING, Rounding, bracket, count, number, plain, ratio
 from audit.report.queries import ComparedResult, shown_claims
 from audit.results import (
     AtDelta,

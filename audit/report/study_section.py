@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from audit.numerics.number_format import Rounding, number, plain
 from audit.report import queries
 from audit.report.document import Cell, Column, Gallery, Part, Picture, Section, Table, Text
 from audit.report.figures import charts
-from audit.report.number_format import Rounding, number, plain
 from audit.report.queries import StudyStatement
 from audit.results import FoundTable, Statement, StudyResult, Value, Verdict
 

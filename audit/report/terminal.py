@@ -6,9 +6,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from audit.numerics.number_format import plain
 from audit.report import queries
 from audit.report.conclusion import capitalized, refuted_elsewhere
-from audit.report.number_format import plain
 from audit.report.queries import ComparedResult
 from audit.results import AtDelta, Result, SettingResult, Value, Verdict
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from audit import validate
+from audit.numerics.display import ShortRepr
 from audit.results.verdicts import Verdict
 
 Value = bool | int | float | str
@@ -184,7 +185,7 @@ class Chart:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Findings:
+class Findings(ShortRepr):
     """All findings of a study.
 
     Parameters

@@ -101,10 +101,10 @@ class PanelVerdict:
         REFUTED if it is stored as a refuted statement, else CONSISTENT.
     points : tuple of PanelPoint
         One point or more for each mechanism.
-    recomputed : tuple of str
-        Lines on the recomputation of a refutation; empty if nothing is refuted.
+    verification : str
+        The answer of ``audit-verify`` to a refutation; empty if nothing is refuted.
     confirmed : int or None
-        Index of the point whose refutation was recomputed and confirmed.
+        Index of the point whose refutation was verified, or could not be for lack of the verifier.
     unreached : str
         Why there are no points.
     error : str
@@ -119,7 +119,7 @@ class PanelVerdict:
     assumptions: tuple[str, ...]
     expected: Verdict
     points: tuple[PanelPoint, ...] = ()
-    recomputed: tuple[str, ...] = ()
+    verification: str = ""
     confirmed: int | None = None
     unreached: str = ""
     error: str = ""
@@ -153,9 +153,9 @@ class PanelVerdict:
     def verdict(self) -> Verdict:
         """The verdict on the statement.
 
-        REFUTED only if a refutation was recomputed and confirmed. ERROR if nothing is refuted, and
-        the statement cannot be evaluated on some mechanism. INCONCLUSIVE if the panel has no
-        mechanism or no pair for the statement, or no refutation could be confirmed.
+        REFUTED only if a refutation is not contradicted by ``audit-verify``. ERROR if nothing is
+        refuted, and the statement cannot be evaluated on some mechanism. INCONCLUSIVE if the panel
+        has no mechanism or no pair for the statement, or no refutation could be verified.
         """
         if self.refuted:
             return Verdict.INCONCLUSIVE if self.confirmed is None else Verdict.REFUTED

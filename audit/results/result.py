@@ -11,6 +11,7 @@ from audit.codec import REQUIRED
 from audit.constructions import Construction
 from audit.estimation import AuditRecord
 from audit.mechanism import NoisySGD
+from audit.numerics.display import ShortRepr
 from audit.results.comparisons import AtDelta, AtOrder, AtPosition, OtherPair
 from audit.results.curves import EpsilonAgainstSteps, Laws, ScoreHistograms, TradeoffCurves
 from audit.results.findings import Findings, Value, stored_value
@@ -46,7 +47,7 @@ class Derived:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PairResult:
+class PairResult(ShortRepr):
     """A mechanism and a neighbouring pair: exact laws, samples and bounds.
 
     Parameters
@@ -124,7 +125,7 @@ class PairResult:
 
 
 @dataclass(frozen=True, kw_only=True)
-class UserMechanismResult:
+class UserMechanismResult(ShortRepr):
     """A user-defined mechanism: its scores, and the claims about it.
 
     Parameters
@@ -178,7 +179,7 @@ def _check_deltas(deltas: tuple[AtDelta, ...]) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class StudyResult:
+class StudyResult(ShortRepr):
     """A study: its function, its parameters and its findings.
 
     Parameters
@@ -311,7 +312,7 @@ class Provenance:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Result:
+class Result(ShortRepr):
     """The result of one run of a scenario.
 
     Parameters

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from audit import validate
+from audit.numerics.display import ShortRepr
 from audit.scenario.kinds import Setting
 from audit.simulation import Kind, Parallel
 
@@ -12,7 +13,7 @@ HERE = Parallel()  # threads of this process
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scenario:
+class Scenario(ShortRepr):
     """Named list of settings, with the confidence level and the seed of all its samples.
 
     Parameters

@@ -330,7 +330,7 @@ def _at_position(
     for name in context.bounds:
         entry = bounds.entry(name)
         try:
-            curve = entry.evaluate(mechanism, **entry.record_options(mechanism, position))
+            curve = entry.evaluate(mechanism, **entry.record_scope.options_at(mechanism, position))
         except bounds.NotApplicable:
             continue
         if entry.status is not bounds.Status.ASYMPTOTIC:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from audit.constructions import Construction
 from audit.progress import Report
 from audit.simulation import Parallel, Pool, final_iterates
-from audit.simulation.sealed_files import locked
+from audit.simulation.journal import held
 
 SECONDS = 5.0  # between checkpoints; a shorter run keeps none
 _UNFINISHED = ".unfinished"  # no run's name begins with a dot
@@ -55,10 +55,13 @@ class Unfinished:
         The folder of all runs.
     name
         One for each configuration.
+    command
+        What continues the run.
     """
 
     output: Path
     name: str
+    command: str
 
     @property
     def folder(self) -> Path:
@@ -73,13 +76,12 @@ class Unfinished:
         except BaseException as error:
             if self.folder.is_dir():
                 error.add_note(
-                    f"samples drawn so far are kept in {self.folder}, "
-                    "and the same command goes on from them"
+                    f"what is finished is kept in {self.folder}; to go on from it: {self.command}"
                 )
             raise
         for samples in self.folder.glob("*"):
             # another run of the same configuration may be at work in there
-            with contextlib.suppress(OSError, ValueError), locked(samples):
+            with contextlib.suppress(OSError, ValueError), held(samples):
                 shutil.rmtree(samples)
         with contextlib.suppress(OSError):  # others are unfinished, or none ever was
             self.folder.rmdir()

@@ -16,13 +16,14 @@ import audit
 from audit import codec, exact
 from audit.constructions import Construction, decode_pair, encode_pair
 from audit.mechanism import Composition, NoisySGD
+from audit.numerics.display import ShortRepr
 from audit.search.admissible import check_admissible
 from audit.search.objectives import Bracket, Epsilon, Objective, RenyiDivergence
 from audit.search.optimizer import Found
 
 
 @dataclass(frozen=True)
-class StoredPair:
+class StoredPair(ShortRepr):
     """A pair read from a file; it is admissible, but its laws were not recomputed.
 
     Attributes

@@ -12,9 +12,11 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import qmc
 
-from audit import validate
+from audit import bounds, validate
 from audit.constructions import Construction, GradientPair, Inadmissible, suggested_members
 from audit.mechanism import Losses, NoisySGD
+from audit.numerics import display
+from audit.numerics.display import Marks, ShortRepr
 from audit.search.admissible import check_admissible
 from audit.search.changing_families import all_families
 from audit.search.clock import Clock, OutOfTime
@@ -36,7 +38,7 @@ _REACHED = 1e-9  # relative; a pair this close to an upper bound cannot be impro
 
 
 @dataclass(frozen=True)
-class Found:
+class Found(ShortRepr):
     """The pair that a search found; the certificate is the construction and its law.
 
     Attributes
@@ -61,6 +63,19 @@ class Found:
     evaluations: int
     seconds: float
     seed: int
+
+    def _repr_html_(self) -> str:
+        marks = [self._marks(delta) for delta in display.FEW_DELTAS]
+        return display.sandwich(repr(self.construction), marks)
+
+    def _marks(self, delta: float) -> Marks:
+        """Return the pair's epsilon below the tightest sound bound of the catalogue."""
+        try:
+            upper = bounds.best(self.construction.mechanism, delta=delta).epsilon
+        except bounds.NotApplicable:
+            upper = None
+        exact = self.law.epsilon_bracket(delta)
+        return Marks(f"epsilon at delta {delta:g}", exact=exact, upper=upper)
 
 
 def worst_case(

@@ -1,4 +1,4 @@
-"""Numbered blocks of trials: their sizes, random streams and threads.
+"""Numbered blocks of trials: their sizes and random streams.
 
 A block is a pure function of (process, seed, stream, block number). It follows that a run gives the
 same bits for any number of threads, that a longer run starts with the blocks of a shorter one, and
@@ -9,10 +9,8 @@ from __future__ import annotations
 
 import enum
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,8 +21,6 @@ Counts = NDArray[np.int64]
 Floats = NDArray[np.float64]
 Ranges = tuple[range, ...]  # of block numbers: ascending, and never touching each other
 Progress = Callable[[int, int], object]
-Task = TypeVar("Task")
-Result = TypeVar("Result")
 
 _SMALLEST, _LARGEST = 256, 4096  # trials
 LARGEST_OF_WALKS = 2**16  # walks in one dimension are so fast that small blocks would cost time
@@ -146,44 +142,6 @@ def checked_run(trials: int, seed: int, threads: int | None) -> tuple[int, int, 
     return int(trials), int(seed), int(threads)
 
 
-class Blocks(Protocol):
-    """Work cut into numbered blocks, each a pure function of the job and its number."""
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Plain data (numbers, strings, lists, mappings) that fix every block, seed included.
-
-        Looked at where blocks are recorded; raises ``ValueError`` if there can be none.
-        """
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-
-    def work(self, number: int) -> int:
-        """How many walk steps block ``number`` takes, for the rate and the time left."""
-
-
-class Job(Blocks, Protocol):
-    """Blocks whose results add up.
-
-    Jobs are picklable. The sum over all blocks is the result, wherever and in whatever order the
-    blocks ran.
-    """
-
-    def counts(self, number: int) -> Counts:
-        """Run block ``number`` and return its counts, of one shape for all blocks."""
-
-
-class Samples(Blocks, Protocol):
-    """Blocks whose results are kept, each in its own place; picklable, too."""
-
-    def values(self, number: int) -> Floats:
-        """Run block ``number`` and return its samples, one-dimensional."""
-
-    def size(self, number: int) -> int:
-        """How many samples block ``number`` returns."""
-
-
 def union(finished: Ranges, blocks: range) -> Ranges:
     """Return the ranges with the given blocks added.
 
@@ -220,57 +178,3 @@ def missing(finished: Ranges, blocks: int) -> Iterator[range]:
 def block_count(finished: Iterable[range]) -> int:
     """Return how many blocks there are."""
     return sum(len(blocks) for blocks in finished)
-
-
-def run_in_threads(
-    tasks: Iterable[Task],
-    work: Callable[[Task], Result],
-    done: Callable[[Task, Result], object],
-    *,
-    threads: int,
-) -> None:
-    """Call ``done(task, work(task))`` for every task, ``work`` in up to ``threads`` threads.
-
-    ``done`` is called in the calling thread, in the order in which tasks end. Few tasks are
-    pending at a time, so their number costs no memory. An exception, or an interrupt, lets the
-    blocks that are running finish and drops the others.
-
-    Parameters
-    ----------
-    tasks : iterable of Task
-        Arguments of ``work``.
-    work : callable
-        Called in up to ``threads`` threads.
-    done : callable
-        Called with a task and its result, in the calling thread.
-    threads : int
-        Number of threads.
-
-    Examples
-    --------
-    >>> from audit.simulation import run_in_threads
-    >>> squares = {}
-    >>> run_in_threads(range(3), lambda x: x * x, squares.__setitem__, threads=2)
-    >>> sorted(squares.items())
-    [(0, 0), (1, 1), (2, 4)]
-    """
-    if threads == 1:
-        for task in tasks:
-            done(task, work(task))
-        return
-    pool = ThreadPoolExecutor(threads)
-    pending: dict[Future[Result], Task] = {}
-
-    def collect() -> None:
-        for future in wait(pending, return_when=FIRST_COMPLETED).done:
-            done(pending.pop(future), future.result())
-
-    try:
-        for task in tasks:
-            pending[pool.submit(work, task)] = task
-            if len(pending) >= 2 * threads:
-                collect()
-        while pending:
-            collect()
-    finally:
-        pool.shutdown(cancel_futures=True)

@@ -20,14 +20,19 @@ STREAM = 2  # version of the random numbers: it changes when a seed comes to mea
 
 def software() -> dict[str, str]:
     """Return the versions of what random numbers and counts depend on."""
-    from importlib import metadata  # half of the time that importing this module would take
-
     return {
         "noisy-sgd-audit": audit.__version__,
         "numpy": np.__version__,
-        "numba": metadata.version("numba"),  # without the second that its import takes
+        "numba": _numba_version(),
         "random numbers": f"stream {STREAM}",
     }
+
+
+@functools.cache
+def _numba_version() -> str:
+    from importlib import metadata  # half of the time that importing this module would take
+
+    return metadata.version("numba")  # without the second that its import takes
 
 
 def canonical(value: Any) -> str:

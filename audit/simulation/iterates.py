@@ -1,8 +1,7 @@
-"""Independent samples of final iterates, and their counts beyond thresholds."""
+"""Walks in one dimension as jobs: their final iterates, and counts beyond thresholds."""
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,22 +17,108 @@ from audit.simulation.backends import Kind, Parallel, Pool
 from audit.simulation.blocks import (
     LARGEST_OF_WALKS,
     Block,
-    Counts,
     Floats,
     Progress,
     Stream,
     block_size,
     checked_run,
-    run_in_threads,
 )
-from audit.simulation.checkpoint import sample_checkpoint
-from audit.simulation.device_work import DeviceWork
 from audit.simulation.fingerprint import described, digest_of
-from audit.simulation.samplers import DIVERGED, Walks, walk_side, walks
-from audit.simulation.scheduler import Drawn, spread
+from audit.simulation.runner import run_job
+from audit.simulation.samplers import Sampled, walks
+from audit.simulation.samples import CountsAbove, Iterates, Samples
 
-_SIDES = (Stream.X, Stream.X_PRIME)
-_MOST_THRESHOLDS = 10**6  # each takes 16 bytes in every result of a block
+
+@dataclass(frozen=True)
+class Walks:
+    """Processes in one dimension, as a program of `Samples`.
+
+    Parameters
+    ----------
+    processes
+        The processes.
+    streams
+        Random stream of each.
+    pair
+        What the processes are made of, for the description.
+    """
+
+    processes: tuple[Process, ...]
+    streams: tuple[Stream, ...] = (Stream.X, Stream.X_PRIME)
+    pair: Construction | None = None
+
+    point = ()
+
+    @cached_property
+    def steps(self) -> tuple[int, ...]:
+        """Number of steps of the longest path of each process."""
+        return tuple(len(process) for process in self.processes)
+
+    @cached_property
+    def block_size(self) -> int:
+        """Number of walks in a full block."""
+        return block_size(max(self.steps), LARGEST_OF_WALKS)
+
+    @property
+    def description(self) -> Mapping[str, object]:
+        """Plain data that fix every walk but for its seed."""
+        # a pair's fields say nothing of the code that makes its walks
+        walks = digest_of(tuple(zip(self.processes, self.streams, strict=True)))
+        return {"pair": described(self.pair), "walks": walks}
+
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        """Return the final iterates of a block of walks, shape (trials,)."""
+        return self._walks[side](block, seed, self.streams[side])
+
+    @cached_property
+    def _walks(self) -> tuple[Sampled, ...]:
+        return tuple(walks(process) for process in self.processes)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Pickle the fields alone: what they are made ready into may hold functions."""
+        return Walks, (self.processes, self.streams, self.pair)
+
+
+def walks_of(pair: Construction) -> Walks:
+    """Return both processes of a pair as a program."""
+    validate.instance(Construction, pair=pair)
+    return Walks(pair.processes(), pair=pair)
+
+
+def walk_counts(pair: Construction, *, thresholds: ArrayLike, trials: int, seed: int) -> Samples:
+    """Return the job that counts the final iterates of X and of X' at or above each threshold.
+
+    Its counts are those that `audit.estimation.Summary` holds, of ``trials`` walks a side, and of
+    the samples ``final_iterates(pair, trials=trials, seed=seed)``.
+
+    Parameters
+    ----------
+    pair : Construction
+        The neighbouring pair (X, X').
+    thresholds : array_like
+        Distinct finite numbers, ascending, in the unit of the state; at most a million.
+    trials : int
+        Number of walks of each process.
+    seed : int
+        Integer of at least 0.
+
+    Returns
+    -------
+    Samples
+        The job, for `run_job`.
+
+    Raises
+    ------
+    ValueError
+        If a parameter is out of range.
+
+    Examples
+    --------
+    >>> job = audit.simulation.walk_counts(  # doctest: +SKIP
+    ...     pair, thresholds=(0.0, 1.0), trials=10_000, seed=7
+    ... )
+    """
+    return Samples(walks_of(pair), CountsAbove(thresholds), trials, seed)
 
 
 def final_iterates(
@@ -100,19 +185,16 @@ def final_iterates(
     >>> x.shape  # doctest: +SKIP
     (10000,)
     """
-    validate.instance(Construction, pair=pair)
+    walks = walks_of(pair)
     trials, seed, threads = checked_run(trials, seed, threads)
-    first, second = pair.processes()
-    parts = ((first, Stream.X), (second, Stream.X_PRIME))
-    where = Parallel(Kind.THREADS, threads) if backend is None else backend
-    job = Iterates(parts, trials, seed, pair)
-    outputs = _empty(job)
-    if folder is None:
-        _fill(job, outputs, where, progress)
-    else:
-        validate.nonnegative(record_every=record_every)
-        _fill_recorded(job, outputs, where, progress, Path(folder), record_every)
-    return outputs[0], outputs[1]
+    x, x_prime = run_job(
+        Samples(walks, Iterates(), trials, seed),
+        backend=Parallel(Kind.THREADS, threads) if backend is None else backend,
+        folder=folder,
+        progress=progress,
+        record_every=record_every,
+    )
+    return x, x_prime
 
 
 def simulate(
@@ -163,357 +245,9 @@ def simulate(
     validate.instance(Process, process=process)
     validate.instance(Stream, stream=stream)
     trials, seed, threads = checked_run(trials, seed, threads)
-    job = Iterates(((process, stream),), trials, seed)
-    outputs = _empty(job)
-    _fill(job, outputs, Parallel(Kind.THREADS, threads), progress)
-    return outputs[0]
-
-
-@dataclass(frozen=True)
-class Iterates:
-    """Final iterates in numbered blocks, an `audit.simulation.blocks.Samples`.
-
-    The blocks of the parts take turns: of two parts, block 2k is block k of the first.
-    """
-
-    parts: tuple[tuple[Process, Stream], ...]
-    trials: int
-    seed: int
-    pair: Construction | None = None  # what the parts are made of, for the description
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Plain data that fix every sample, seed included."""
-        return {
-            "job": type(self).__name__,
-            "pair": described(self.pair),
-            "walks": self._walks_digest,
-            "trials": self.trials,
-            "block": self._size,
-            "seed": self.seed,
-        }
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-        return -(-self.trials // self._size) * len(self.parts)
-
-    def work(self, number: int) -> int:
-        """Return the number of walk steps of a block, as if every walk took the longest path.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-
-        Returns
-        -------
-        int
-            Number of steps.
-        """
-        part, block = self.place(number)
-        return len(block) * self._lengths[part]
-
-    def size(self, number: int) -> int:
-        """How many samples block ``number`` returns."""
-        return len(self.place(number)[1])
-
-    def values(self, number: int) -> Floats:
-        """Run block ``number``; shape (trials of the block,)."""
-        part, block = self.place(number)
-        return self._walks[part](block, self.seed, self.parts[part][1])
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws.
-
-        Returns
-        -------
-        DeviceWork
-            Programs, blocks and thresholds.
-        """
-        first = Block(0, 0, min(self._size, self.trials))
-        return DeviceWork(
-            sides=tuple(walk_side(process, first, self.seed, s) for process, s in self.parts),
-            seed=self.seed,
-            parts=lambda number: (self.place(number),),
-            thresholds=None,
-            direction=None,
-            diverged=DIVERGED,
-        )
-
-    def place(self, number: int) -> tuple[int, Block]:
-        """Return the part that block ``number`` is of, and its place there."""
-        inner, part = divmod(number, len(self.parts))
-        start = inner * self._size
-        return part, Block(inner, start, min(start + self._size, self.trials))
-
-    @cached_property
-    def _walks_digest(self) -> str:
-        # a pair's fields say nothing of the code that makes its walks
-        return digest_of(self.parts)
-
-    @cached_property
-    def _lengths(self) -> tuple[int, ...]:
-        return tuple(len(process) for process, _ in self.parts)
-
-    @cached_property
-    def _size(self) -> int:
-        return block_size(max(self._lengths), LARGEST_OF_WALKS)
-
-    @cached_property
-    def _walks(self) -> tuple[Walks, ...]:
-        return tuple(walks(process) for process, _ in self.parts)
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the fields alone: what they are made ready into may hold functions."""
-        return Iterates, (self.parts, self.trials, self.seed, self.pair)
-
-
-def _empty(job: Iterates) -> list[Floats]:
-    try:
-        return [np.empty(job.trials) for _ in job.parts]
-    except (MemoryError, ValueError) as error:
-        raise validate.fail(
-            "trials", "so few that their samples fit into memory", job.trials
-        ) from error
-
-
-def _fill(
-    job: Iterates, outputs: list[Floats], where: Parallel | Pool, progress: Progress | None
-) -> None:
-    spread(
-        job,
-        Drawn(job),
-        lambda blocks, values: _put(job, outputs, blocks, values),
-        finished=(),
-        backend=where,
-        progress=progress,
-    )
-
-
-def _fill_recorded(
-    job: Iterates,
-    outputs: list[Floats],
-    where: Parallel | Pool,
-    progress: Progress | None,
-    folder: Path,
-    seconds: float,
-) -> None:
-    with sample_checkpoint(folder, job, seconds=seconds) as records:
-        for blocks, values in records.found():
-            _put(job, outputs, blocks, values)
-
-        def take(blocks: range, values: Floats) -> None:
-            _put(job, outputs, blocks, values)
-            records.add(blocks, values)
-
-        spread(
-            job,
-            Drawn(job),
-            take,
-            finished=records.finished,
-            backend=where,
-            progress=progress,
-        )
-
-
-def _put(job: Iterates, outputs: list[Floats], blocks: range, values: Floats) -> None:
-    at = 0
-    for number in blocks:
-        part, block = job.place(number)
-        outputs[part][block.start : block.stop] = values[at : at + len(block)]
-        at += len(block)
-    if at != values.size:
-        raise RuntimeError(f"{at} samples must come from {blocks}, got {values.size}")
-
-
-@dataclass(frozen=True, kw_only=True)
-class WalkCounts:
-    """Counts of final iterates of X and of X' at or above each threshold.
-
-    An `audit.simulation.blocks.Job`: its counts, added up over all blocks, are those that
-    `audit.estimation.Summary` holds, of ``trials`` walks a side, and those of the samples
-    ``final_iterates(pair, trials=trials, seed=seed)``. Block k counts the same trials of both.
-
-    Parameters
-    ----------
-    pair : Construction
-        The neighbouring pair (X, X').
-    thresholds : tuple of float
-        Distinct finite numbers, ascending, in the unit of the state; at most a million.
-    trials : int
-        Number of walks of each process.
-    seed : int
-        Integer of at least 0.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-    """
-
-    pair: Construction
-    thresholds: tuple[float, ...]
-    trials: int
-    seed: int
-
-    def __post_init__(self) -> None:
-        validate.instance(Construction, pair=self.pair)
-        thresholds = _few(self.thresholds)
-        if np.any(np.diff(thresholds) <= 0):
-            raise validate.fail("thresholds", "distinct and ascending", thresholds.tolist())
-        object.__setattr__(self, "thresholds", tuple(thresholds.tolist()))
-        trials, seed, _ = checked_run(self.trials, self.seed, 1)
-        object.__setattr__(self, "trials", trials)
-        object.__setattr__(self, "seed", seed)
-
-    @property
-    def description(self) -> Mapping[str, object]:
-        """Return plain data that determine every count, including the seed."""
-        return {
-            "job": type(self).__name__,
-            "construction": self.pair.name,
-            "pair": described(self.pair),
-            "walks": self._walks_digest,
-            "thresholds": list(self.thresholds),
-            "trials": self.trials,
-            "block": self._size,
-            "seed": self.seed,
-        }
-
-    def __len__(self) -> int:
-        """How many blocks there are."""
-        return -(-self.trials // self._size)
-
-    def work(self, number: int) -> int:
-        """Return the number of walk steps of a block, as if every walk took the longest path.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-
-        Returns
-        -------
-        int
-            Number of steps.
-        """
-        return sum(self.side_work(number, side) for side in _SIDES)
-
-    def counts(self, number: int) -> Counts:
-        """Run a block and return its counts.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-
-        Returns
-        -------
-        ndarray of int
-            Row 0 counts X and row 1 X', shape ``(2, thresholds)``.
-        """
-        return np.stack([self.side_counts(number, side) for side in _SIDES])
-
-    def side_counts(self, number: int, side: Stream) -> Counts:
-        """Return the row of `counts` of one process.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-        side : Stream
-            ``Stream.X`` or ``Stream.X_PRIME``.
-
-        Returns
-        -------
-        ndarray of int
-            Counts, shape ``(thresholds,)``.
-        """
-        from audit.simulation import kernels  # imports Numba, so not before it is needed
-
-        thresholds = np.array(self.thresholds)
-        found = np.zeros(thresholds.size, dtype=np.int64)
-        x = self._walks[side](self._block(number), self.seed, side)
-        kernels.count_reached(x, thresholds, found)
-        return found
-
-    def side_work(self, number: int, side: Stream) -> int:
-        """Return the part of `work` of one process.
-
-        Parameters
-        ----------
-        number : int
-            Number of the block, from 0.
-        side : Stream
-            ``Stream.X`` or ``Stream.X_PRIME``.
-
-        Returns
-        -------
-        int
-            Number of steps.
-        """
-        return len(self._block(number)) * self._lengths[side]
-
-    def device_work(self) -> DeviceWork:
-        """Return what a device draws.
-
-        Returns
-        -------
-        DeviceWork
-            Programs, blocks and thresholds.
-        """
-        first = self._block(0)
-        sides = zip(self.pair.processes(), _SIDES, strict=True)
-        return DeviceWork(
-            sides=tuple(walk_side(process, first, self.seed, stream) for process, stream in sides),
-            seed=self.seed,
-            parts=lambda number: tuple((side, self._block(number)) for side in (0, 1)),
-            thresholds=np.array(self.thresholds),
-            direction=None,
-            diverged=DIVERGED,
-        )
-
-    @cached_property
-    def _walks_digest(self) -> str:
-        # a pair's fields say nothing of the code that makes its walks
-        return digest_of(self.pair.processes())
-
-    @cached_property
-    def _lengths(self) -> tuple[int, ...]:
-        return tuple(len(process) for process in self.pair.processes())
-
-    @cached_property
-    def _walks(self) -> tuple[Walks, ...]:
-        return tuple(walks(process) for process in self.pair.processes())
-
-    @property
-    def _size(self) -> int:
-        return block_size(max(self._lengths), LARGEST_OF_WALKS)
-
-    def _block(self, number: int) -> Block:
-        validate.integer(0, number=number)
-        if number >= len(self):
-            raise ValueError(f"number must be below the {len(self)} blocks, got {number!r}")
-        start = int(number) * self._size
-        return Block(int(number), start, min(start + self._size, self.trials))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        """Pickle the fields alone: what they are made ready into may hold functions."""
-        return _rebuilt, (self.pair, self.thresholds, self.trials, self.seed)
-
-
-def _few(thresholds: ArrayLike) -> NDArray[np.float64]:
-    if np.size(thresholds) > _MOST_THRESHOLDS:
-        raise ValueError(
-            f"thresholds must be at most {_MOST_THRESHOLDS:,}, got {np.size(thresholds):,}"
-        )
-    return validate.sample(thresholds=thresholds)
-
-
-def _rebuilt(
-    pair: Construction, thresholds: tuple[float, ...], trials: int, seed: int
-) -> WalkCounts:
-    return WalkCounts(pair=pair, thresholds=thresholds, trials=trials, seed=seed)
+    job = Samples(Walks((process,), (stream,)), Iterates(), trials, seed)
+    found: Floats = run_job(job, backend=Parallel(Kind.THREADS, threads), progress=progress)[0]
+    return found
 
 
 def count_thresholds(
@@ -554,7 +288,7 @@ def count_thresholds(
     Raises
     ------
     ValueError
-        As `final_iterates` and `WalkCounts`.
+        As `final_iterates` and `walk_counts`.
 
     Examples
     --------
@@ -562,22 +296,7 @@ def count_thresholds(
     ...     pair, thresholds=(0.0, 1.0), trials=10_000, seed=7
     ... )
     """
-    validate.instance(Construction, pair=pair)
-    trials, seed, threads = checked_run(trials, seed, threads)
-    values = tuple(_few(thresholds).tolist())
-    job = WalkCounts(pair=pair, thresholds=values, trials=trials, seed=seed)
-    total = np.zeros((2, len(job.thresholds)), dtype=np.int64)
-    steps = trials * sum(len(process) for process in pair.processes())
-    finished = 0
-
-    def done(task: tuple[int, Stream], found: Counts) -> None:
-        nonlocal finished
-        total[task[1]] += found
-        finished += job.side_work(*task)
-        if progress is not None:
-            progress(finished, steps)
-
-    # the sides of a block apart, as few blocks would leave a thread without work at the end
-    tasks = itertools.product(range(len(job)), _SIDES)
-    run_in_threads(tasks, lambda task: job.side_counts(*task), done, threads=threads)
-    return total[0], total[1]
+    job = walk_counts(pair, thresholds=thresholds, trials=trials, seed=seed)
+    _, _, threads = checked_run(trials, seed, threads)
+    first, second = run_job(job, backend=Parallel(Kind.THREADS, threads), progress=progress)
+    return first, second

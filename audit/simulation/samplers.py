@@ -1,14 +1,8 @@
-"""Samplers: how the walks of one block are drawn, and the registry of samplers.
-
-A sampler is registered with the decorator `sampler` in the file that defines it. `walks` takes the
-first one, in the order of registration, that can draw a process: compiled loops where all update
-maps are known to them, NumPy otherwise.
-"""
+"""The walks of a block: compiled loops where they know all update maps, NumPy otherwise."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +10,6 @@ from numpy.typing import NDArray
 from audit.constructions import DependentStep, Process, Step, UpdateMap, Wall
 from audit.constructions.process import Path
 from audit.simulation.blocks import Block, Stream
-from audit.simulation.device_work import Side
 from audit.simulation.program import (
     GENERAL,
     Floats,
@@ -24,92 +17,28 @@ from audit.simulation.program import (
     compiled,
     cumulative,
     is_compilable,
-    pieces,
 )
 
 DIVERGED = "update map must return finite numbers, got walks that grow beyond all doubles"
 
-Walks = Callable[[Block, int, Stream], Floats]
+Sampled = Callable[[Block, int, Stream], Floats]
 
 
-class Sampler(Protocol):
-    """A way to draw the walks of a block."""
+def walks(process: Process) -> Sampled:
+    """Return the function ``(block, seed, stream) -> final iterates``.
 
-    def can_draw(self, process: Process) -> bool:
-        """Whether every update map of the process is one that it knows."""
-
-    def prepare(self, process: Process) -> Walks:
-        """Return the function ``(block, seed, stream) -> final iterates``.
-
-        The function raises ``ValueError`` where an update map returns what is not a finite number.
-        """
-
-
-S = TypeVar("S", bound=type[Sampler])
-
-SAMPLERS: list[Sampler] = []  # filled by `sampler`, in the order of preference
-
-
-def sampler(cls: S) -> S:
-    """Register a class of samplers, which is made without arguments."""
-    SAMPLERS.append(cls())
-    return cls
-
-
-def walks(process: Process) -> Walks:
-    """Return the function ``(block, seed, stream) -> final iterates`` of the first fit sampler."""
-    return next(one for one in SAMPLERS if one.can_draw(process)).prepare(process)
-
-
-@sampler
-class CompiledLoops:
-    """Compiled loops, for processes whose update maps all have known `pieces`."""
-
-    def can_draw(self, process: Process) -> bool:
-        """Whether the pieces of every update map are known."""
-        return is_compilable(process)
-
-    def prepare(self, process: Process) -> Walks:
-        """Compile the process once, for any of its blocks."""
+    The function raises ``ValueError`` where an update map returns what is not a finite number.
+    """
+    if is_compilable(process):
         program = compiled(process)
         return lambda block, seed, stream: _walk(program, block, seed, stream)
 
+    def draw(block: Block, seed: int, stream: Stream) -> Floats:
+        x = np.empty(len(block))
+        _fill(block.generator(seed, stream), process, x)
+        return x
 
-@sampler
-class NumPyLoops:
-    """NumPy over the walks of a block, step by step, for any update map."""
-
-    def can_draw(self, process: Process) -> bool:
-        """Accept every process; what a map returns is checked when it is called."""
-        return True
-
-    def prepare(self, process: Process) -> Walks:
-        """Return a function that calls the update maps."""
-
-        def draw(block: Block, seed: int, stream: Stream) -> Floats:
-            x = np.empty(len(block))
-            _fill(block.generator(seed, stream), process, x)
-            return x
-
-        return draw
-
-
-def walk_side(process: Process, first: Block, seed: int, stream: Stream) -> Side:
-    """Return a process as what a device draws, from the first block of a job.
-
-    Raises
-    ------
-    ValueError
-        If an update map is not known to compiled loops.
-    """
-    unknown = [m for step in process.distinct_steps() for m in step.maps if not pieces(m)]
-    if unknown:
-        raise ValueError(
-            "update map must be known to compiled loops to run on a device, got "
-            f"{type(unknown[0]).__name__}: use parallel=threads"
-        )
-    program = compiled(process)
-    return Side(program, stream, first, lambda block: _walk(program, block, seed, stream))
+    return draw
 
 
 def _walk(program: Program, block: Block, seed: int, stream: Stream) -> Floats:

@@ -17,7 +17,7 @@ from audit import validate
 from audit.isolation import Limits, UserCodeError, Workers
 from audit.simulation.fingerprint import software
 from audit.training.design import Design, Scored, Trial, trials_of
-from audit.training.journal import Finished, Journal, journal
+from audit.training.journal import Finished, Trials, trials_in
 
 Report = Callable[[int, int], None]
 
@@ -194,14 +194,14 @@ def opened(
         **design.identity(),
     }
     with (
-        journal(folder, identity) as kept,
+        trials_in(folder, identity) as kept,
         closing(_in_order(training, seed, kept, progress)) as trials,
     ):
         yield trials
 
 
 def _in_order(
-    training: _Training, seed: int, kept: Journal, progress: Report
+    training: _Training, seed: int, kept: Trials, progress: Report
 ) -> Generator[Scored, None, None]:
     design, processes = training.design, training.processes
     began = time.monotonic() - kept.elapsed

@@ -17,8 +17,6 @@ from audit.estimation import (
     JudgedClaim,
     JudgedScores,
     OneRunAudit,
-    OrderStatistics,
-    PilotSplit,
     judge_scores,
 )
 from audit.estimation.e_processes import EProcesses
@@ -29,7 +27,6 @@ from audit.training.plan import fewest
 
 Array = NDArray[np.float64]
 
-_METHODS = {OrderStatistics: "order statistics", PilotSplit: "a pilot split"}
 _ASSUMED = {
     Canaries.ARBITRARY: "No assumption is made on the dependence between canaries.",
     Canaries.INDEPENDENT: (
@@ -138,9 +135,9 @@ def one_run_findings(
                     (
                         delta,
                         rounded_down(bound.value),
-                        bound.correct,
-                        bound.guesses,
-                        bound.canaries,
+                        bound.counts.correct,
+                        bound.counts.guesses,
+                        bound.counts.canaries,
                         1 - bound.confidence,
                         bound.sampling_limit,
                     )
@@ -258,7 +255,7 @@ def _notes(design: Design, judged: Judged, confidence: float) -> list[str]:
 def _method(judged: JudgedScores) -> str:
     if not isinstance(judged.audit, Audit):
         return "anytime-valid e-processes"
-    chosen = _METHODS[type(judged.audit.thresholds)]
+    chosen = judged.audit.thresholds.title
     return f"{chosen}, for a number of trainings fixed in advance"
 
 

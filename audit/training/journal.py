@@ -1,22 +1,16 @@
-"""Store finished trials on disk, one line each, written as they finish."""
+"""Finished trials, stored on disk as they finish."""
 
 from __future__ import annotations
 
 import contextlib
-import json
-import os
-import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-from audit.simulation import sealed_files as files
-from audit.simulation.checkpoint import belongs_to
-from audit.simulation.fingerprint import canonical, digest
+import numpy as np
 
-TRIALS = "trials.jsonl"
-_SYNCED_EVERY = 1.0  # seconds
+from audit.simulation.journal import Journal
 
 
 @dataclass(frozen=True)
@@ -28,20 +22,24 @@ class Finished:
     elapsed: float
 
 
-class Journal:
-    """The trials that have finished so far; kept in memory only if there is no folder.
+class Trials:
+    """The trials that have finished so far; kept in memory only if there is no journal.
 
-    Floats are written so that they are read back bit for bit. After a kill all complete lines
-    remain; an incomplete last line is dropped.
+    Scores are read back bit for bit.
+
+    Raises
+    ------
+    ValueError
+        If the journal is damaged.
     """
 
-    def __init__(self, job: str = "", path: Path | None = None) -> None:
-        self.finished: dict[int, Finished] = {}
-        self._job, self._path = job, path
-        self._file: BinaryIO | None = None
-        self._synced = 0.0
-        if path is not None and path.exists():
-            self._read(path)
+    def __init__(self, journal: Journal | None = None) -> None:
+        self._journal = journal
+        rows = () if journal is None else journal.read()
+        self.finished = {
+            trial: Finished(trial, tuple(scores), elapsed)
+            for trial, (elapsed, *scores) in ((trial, row.tolist()) for trial, row in rows)
+        }
 
     @property
     def elapsed(self) -> float:
@@ -49,7 +47,7 @@ class Journal:
         return max((one.elapsed for one in self.finished.values()), default=0.0)
 
     def add(self, one: Finished) -> None:
-        """Add a trial and write it to the file.
+        """Add a trial and write it to the journal.
 
         Raises
         ------
@@ -57,58 +55,12 @@ class Journal:
             If it cannot be written; earlier trials stay.
         """
         self.finished[one.trial] = one
-        if self._path is None:
-            return
-        if self._file is None:
-            self._file = open(self._path, "ab")  # noqa: SIM115 closed by `close`
-        self._file.write(self._line(one))
-        self._file.flush()  # survives a kill of this process
-        if time.monotonic() - self._synced > _SYNCED_EVERY:
-            os.fsync(self._file.fileno())  # survives a power cut
-            self._synced = time.monotonic()
-
-    def close(self) -> None:
-        """Close the file."""
-        if self._file is not None:
-            os.fsync(self._file.fileno())
-            self._file.close()
-
-    def _line(self, one: Finished) -> bytes:
-        body = {"job": self._job, "trial": one.trial, "scores": list(one.scores)}
-        body["elapsed"] = one.elapsed
-        return f"{digest(body)} {canonical(body)}\n".encode()
-
-    def _read(self, path: Path) -> None:
-        lines = path.read_bytes().split(b"\n")
-        at = 0
-        for number, line in enumerate(lines[:-1], start=1):
-            found = _unsealed(line)
-            if found is None and number == len(lines) - 1 and not lines[-1]:
-                break  # the process was killed while writing it
-            if found is None or found["job"] != self._job:
-                what = "damaged" if found is None else "of another audit"
-                raise ValueError(
-                    f"{path}, line {number} is {what}; remove the line to run its trial again"
-                )
-            one = Finished(found["trial"], tuple(found["scores"]), found["elapsed"])
-            self.finished[one.trial] = one
-            at += len(line) + 1
-        if at < path.stat().st_size:
-            os.truncate(path, at)
-
-
-def _unsealed(line: bytes) -> Any:
-    """Return the data of a line, or None if its digest does not match."""
-    seal, _, text = line.partition(b" ")
-    try:
-        body = json.loads(text)
-        return body if digest(body).encode() == seal else None
-    except (ValueError, TypeError, RecursionError):
-        return None
+        if self._journal is not None:
+            self._journal.write({one.trial: np.array([one.elapsed, *one.scores], dtype=np.float64)})
 
 
 @contextlib.contextmanager
-def journal(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Journal]:
+def trials_in(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Trials]:
     """Open the journal of an audit, with the trials of earlier starts.
 
     Parameters
@@ -121,23 +73,12 @@ def journal(folder: Path | None, identity: Mapping[str, Any]) -> Iterator[Journa
     Raises
     ------
     ValueError
-        If the folder is in use or belongs to another audit, or a line is damaged.
+        If the folder is in use or belongs to another audit, or the journal is damaged.
     OSError
         If the folder cannot be written to.
     """
     if folder is None:
-        yield Journal()
+        yield Trials()
         return
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        reason = error.strerror or str(error)
-        raise OSError(f"{os.fspath(folder)} cannot be written to: {reason}") from error
-    with files.locked(folder):
-        if not belongs_to(folder, identity):
-            files.write_sealed(folder / "job.json", identity)
-        found = Journal(digest(identity), folder / TRIALS)
-        try:
-            yield found
-        finally:
-            found.close()
+    with contextlib.closing(Journal(folder, identity)) as journal:
+        yield Trials(journal)

@@ -19,6 +19,7 @@ from audit.curves import Order
 from audit.estimation import Canaries, Columns, judge_scores
 from audit.estimation.judge import separated
 from audit.isolation import UserCodeError
+from audit.numerics.display import ShortRepr
 from audit.progress import Progress, on_terminal
 from audit.results import (
     Findings,
@@ -48,7 +49,7 @@ Array = NDArray[np.float64]
 
 
 @dataclass(frozen=True, eq=False)
-class TrainingAudit:
+class TrainingAudit(ShortRepr):
     """The scores of completed trainings and the bounds that they certify.
 
     Parameters

@@ -1,50 +1,50 @@
-"""The directive ``catalogue``: every statement, with its figure, witness and BibTeX entry.
+"""The directives ``catalogue``, a table of every statement, and ``statement``, with its evidence.
 
-The blocks hold their data themselves, so that the page works from the file system.
-``catalogue.js`` searches, filters, groups and orders them.
+Each statement has a page of its own, written before the site is read. The table holds its data
+itself, so that it works from the file system; ``catalogue.js`` searches, filters and orders it.
 """
 
 from __future__ import annotations
 
 import html
+import itertools
 import math
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
 from stored_results import REPORTS, RESULTS, Stored, raw, rows_of
 
+from audit import Batching, Divisor, NoisySGD, Relation, Release
 from audit.bounds import CATALOGUE
 
 Row = Mapping[str, str]
 
 KNOWN_VERDICTS = ("consistent", "refuted", "holds", "not applicable", "run", "documentation")
 COMMUNITY = "community"
-CONTROLS = """
-<form class="controls" id="catalogue-controls" onsubmit="return false">
-  <input type="search" name="text" placeholder="Search: id, paper, words of the statement"
-   aria-label="Search the catalogue">
-  <select name="kind" aria-label="Kind"><option value="">every kind</option></select>
-  <select name="paper" aria-label="Paper"><option value="">every paper</option></select>
-  <select name="status" aria-label="Status"><option value="">every status</option></select>
-  <select name="verdict" aria-label="Verdict"><option value="">every verdict</option></select>
-  <select name="panel" aria-label="On the panel">
-   <option value="">every panel verdict</option></select>
-  <select name="assumption" aria-label="Assumption">
-   <option value="">every assumption</option></select>
-  <select name="group" aria-label="Group"><option value="">not grouped</option>
-   <option value="paper">by paper</option>
-   <option value="status">by status</option>
-   <option value="verdict">by verdict</option></select>
-  <select name="order" aria-label="Order"><option value="">catalogue order</option>
-   <option value="loose">loosest first</option>
-   <option value="tight">tightest first</option></select>
-  <output></output>
-</form>
-"""
+PAGES = "results/generated"  # below docs/
+FILTERS = ("kind", "losses", "sampler", "paper", "status", "verdict", "panel", "assumption")
+COLUMNS = ("statement", "losses", "sampler", "paper", "status", "verdict", "ratio")
+
+
+def controls() -> str:
+    """Return the form that filters the table."""
+    menus = "".join(
+        f'<select name="{name}" aria-label="{name}"><option value="">any {name}</option></select>'
+        for name in FILTERS
+    )
+    return (
+        '<form class="controls" id="catalogue-controls" onsubmit="return false">'
+        '<input type="search" name="text" placeholder="Search: id, paper, words of the statement" '
+        f'aria-label="Search the catalogue">{menus}<output></output></form>'
+    )
+
 
 # the strip of an entry: one row of marks for each length of run
 _LEAST, _MOST = 0.1, 1000.0  # ratios beyond are drawn at the edges
@@ -58,11 +58,11 @@ _LENGTHS = {
 }
 
 
-class Catalogue(Stored):
-    """Every statement as a block that opens, with a table and filters above."""
+class _Evidence(Stored):
+    """What is stored of the statements."""
 
-    def run(self) -> list[nodes.Node]:
-        """Write the blocks."""
+    def stored(self) -> tuple[list[dict[str, str]], _Panel, dict[str, dict[str, str]]]:
+        """Return the rows of the catalogue, what the panel found, and the witnesses by claim."""
         rows = rows_of(self.read(RESULTS / "catalogue" / "catalogue.csv"))
         folder = RESULTS / "panel"
         panel = _Panel(
@@ -72,21 +72,47 @@ class Catalogue(Stored):
             witnesses={file.name for file in (folder / "witnesses").glob("*.json")},
             place=f"{self.top}{REPORTS}/panel/witnesses",
         )
-        table = self.rows(RESULTS / "catalogue" / "witnesses.csv")
-        witnesses = {row["claim"]: row for row in table}
-        files = f"{self.top}{REPORTS}/catalogue/witnesses"
         rows += [_community(row) for id, row in panel.verdicts.items() if id not in CATALOGUE]
-        shown: set[str] = set()
-        blocks = []
-        for row in rows:
-            told = _witness(witnesses.get(row["claim"]), files)
-            blocks.append(block(row, panel, first=row["id"] not in shown, witness=told))
-            shown.add(row["id"])
-        return [raw(overview(rows) + CONTROLS), raw(f'<div id="catalogue">{"".join(blocks)}</div>')]
+        table = self.rows(RESULTS / "catalogue" / "witnesses.csv")
+        return rows, panel, {row["claim"]: row for row in table}
 
     def rows(self, path: Path) -> list[dict[str, str]]:
         """Return the rows of a file; none where it does not exist yet."""
         return rows_of(self.read(path)) if path.exists() else []
+
+
+class Catalogue(_Evidence):
+    """A table of every statement, with filters above."""
+
+    def run(self) -> list[nodes.Node]:
+        """Write the table."""
+        rows, panel, _ = self.stored()
+        head = "".join(f'<th><button data-by="{name}">{name}</button></th>' for name in COLUMNS)
+        body = "".join(line(row, panel, f"{self.top}{PAGES}") for row in rows)
+        table = (
+            '<div class="catalogue-box"><table class="table" id="catalogue">'
+            f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table></div>"
+        )
+        counts = f"<details><summary>Counts by paper and status</summary>{overview(rows)}</details>"
+        return [raw(controls() + table + counts)]
+
+
+class Statement(_Evidence):
+    """One statement, with its figure, witness and BibTeX entry."""
+
+    required_arguments = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Write what every claim about the statement found."""
+        rows, panel, witnesses = self.stored()
+        files = f"{self.top}{REPORTS}/catalogue/witnesses"
+        own = [row for row in rows if row["id"] == self.arguments[0]]
+        blocks = [
+            block(row, panel, first=i == 0, witness=_witness(witnesses.get(row["claim"]), files))
+            for i, row in enumerate(own)
+        ]
+        back = f'<p><a href="{self.top}results/catalogue.html">The catalogue</a></p>'
+        return [raw("".join([*blocks, back]))]
 
 
 class _Panel:
@@ -124,22 +150,63 @@ def _community(row: Row) -> dict[str, str]:
     }
 
 
+def facets(row: Row, panel: _Panel) -> dict[str, str]:
+    """Return the values by which the table filters; several are separated by bars."""
+    id, verdict = row["id"], row["verdict"]
+    judged = panel.verdicts.get(id, {})
+    losses, samplers = scope(id)
+    return {
+        "kind": row["kind"],
+        "losses": "|".join(losses),
+        "sampler": "|".join(samplers),
+        "paper": paper_of(row),
+        "status": row["status"],
+        "verdict": verdict if verdict in KNOWN_VERDICTS else "remark",
+        "panel": judged.get("verdict", "not judged"),
+        "assumption": "|".join(map(_short_assumption, _assumptions(id, judged))),
+        "ratio": row["ratio"],
+    }
+
+
+def line(row: Row, panel: _Panel, pages: str) -> str:
+    """Return one statement as a row of the table."""
+    found = facets(row, panel)
+    data = "".join(f' data-{name}="{html.escape(text)}"' for name, text in found.items())
+    claim, ratio = html.escape(row["claim"]), f"{float(row['ratio']):.3g}" if row["ratio"] else ""
+    cells = [html.escape(found[name].replace("|", ", ")) for name in COLUMNS[1:4]]
+    if found["losses"] == "|".join(_LOSSES):
+        cells[0] = "any"
+    cells += [badges(row["status"]), badges(found["verdict"]), ratio]
+    return (
+        f'<tr id="{claim}"{data}><td><a href="{pages}/{html.escape(row["id"])}.html">'
+        f'<code>{claim}</code></a><span class="gist">{html.escape(row["statement"])}</span></td>'
+        f"{''.join(f'<td>{cell}</td>' for cell in cells)}</tr>"
+    )
+
+
+def badges(word: str) -> str:
+    """Return a word as a badge."""
+    return f'<span class="badge verdict-{word.replace(" ", "-")}">{html.escape(word)}</span>'
+
+
 def block(row: Row, panel: _Panel, *, first: bool, witness: str = "") -> str:
     """Return one statement; the panel stands with the ``first`` of several rows on it."""
     id, verdict = row["id"], row["verdict"]
-    short = verdict if verdict in KNOWN_VERDICTS else "remark"
-    ratio = f"ratio {float(row['ratio']):.4g}" if row["ratio"] else ""
+    remark = verdict not in KNOWN_VERDICTS
     judged = panel.verdicts.get(id, {})
-    assumptions = _assumptions(id, judged)
+    losses, samplers = scope(id)
     facts = {
         "Source": row["citation"],
+        "Losses": ", ".join(losses),
+        "Samplers": ", ".join(samplers),
         "Judged at": " ".join(x for x in (row.get("quantity"), row.get("at")) if x),
         "Mechanism": row.get("mechanism", ""),
         "Certified": row.get("certified", ""),
         "Claimed": row.get("claimed", ""),
+        "Ratio": row["ratio"],
         "Pair": ", ".join(x for x in (row.get("pair"), row.get("evidence")) if x),
-        "Found": verdict if short == "remark" else row.get("why", ""),
-        "Assumes": "; ".join(assumptions),
+        "Found": verdict if remark else row.get("why", ""),
+        "Assumes": "; ".join(_assumptions(id, judged)),
         "Tests": row.get("tests", ""),
         "Scenarios": row.get("scenarios", ""),
     }
@@ -147,36 +214,81 @@ def block(row: Row, panel: _Panel, *, first: bool, witness: str = "") -> str:
         f"<dt>{name}</dt><dd>{html.escape(text)}</dd>" for name, text in facts.items() if text
     )
     told = _panel_block(id, judged, panel) + _bibtex(id, judged) if first else ""
-    data = {
-        "kind": row["kind"],
-        "paper": paper_of(row),
-        "status": row["status"],
-        "verdict": short,
-        "panel": judged.get("verdict", "not judged"),
-        "assumption": "|".join(_short_assumption(name) for name in assumptions),
-        "ratio": row["ratio"],
-    }
-    attributes = " ".join(f'data-{name}="{html.escape(text)}"' for name, text in data.items())
     return (
-        f'<details class="entry" id="{html.escape(row["claim"])}" {attributes}>'
-        f"<summary><code>{html.escape(row['claim'])}</code> "
-        f'<span class="badge status">{html.escape(row["status"])}</span> '
-        f'<span class="badge verdict-{short.replace(" ", "-")}">{short}</span> '
-        f'<span class="factor">{ratio}</span>'
-        f'<span class="gist">{html.escape(row["statement"])}</span></summary>'
-        f"<dl>{listed}</dl>{witness}{told}</details>"
+        f'<section class="entry"><p><code>{html.escape(row["claim"])}</code> '
+        f"{badges(row['status'])} {badges('remark' if remark else verdict)} "
+        f'<span class="gist">{html.escape(row["statement"])}</span></p>'
+        f"<dl>{listed}</dl>{witness}{told}</section>"
     )
 
 
+@cache
+def scope(id: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the losses and the samplers that a statement of the catalogue covers."""
+    if id not in CATALOGUE:
+        return (), ()
+    covered = [key for key, m in _mechanisms() if not CATALOGUE[id].failures(m)]
+    losses = {name for name, _ in covered}
+    samplers = {batching for _, batching in covered}
+    return (
+        tuple(name for name in _LOSSES if name in losses),
+        tuple(batching.value for batching in Batching if batching in samplers),
+    )
+
+
+_LOSSES: Mapping[str, Mapping[str, Any]] = {
+    "convex": {"smoothness": 1.0},
+    "strongly convex": {"smoothness": 1.0, "strong_convexity": 0.5},
+    "clipped": {"convex": False, "clip_norm": 1.0},
+    "Hölder gradients": {"holder": (1.0, 0.5)},
+}
+_SIZES = ((20, 100, 10), (20, 100, 1), (100, 100, 1), (20, 20, 20), (1, 20, 20), (20_000, 100, 10))
+
+
+@cache
+def _mechanisms() -> tuple[tuple[tuple[str, Batching], NoisySGD], ...]:
+    """Return mechanisms of every kind, from which the scope of a statement is read."""
+    return tuple(_made())
+
+
+def _made() -> Iterator[tuple[tuple[str, Batching], NoisySGD]]:
+    for name, batching in itertools.product(_LOSSES, Batching):
+        sizes = [s for s in _SIZES if (s[1] == s[2]) == (batching is Batching.FULL)]
+        divisors = Divisor if batching is Batching.POISSON else (Divisor.NOMINAL,)
+        for size, relation, release, divisor, diameter in itertools.product(
+            sizes, Relation, Release, divisors, (None, 1.0)
+        ):
+            cut = {"max_batch_size": 20} if batching is Batching.TRUNCATED_POISSON else {}
+            with suppress(ValueError):  # some of these contradict each other
+                yield (
+                    (name, batching),
+                    NoisySGD(
+                        steps=size[0],
+                        dataset_size=size[1],
+                        batch_size=size[2],
+                        step_size=0.5,
+                        noise_std=1.0,
+                        lipschitz=1.0,
+                        batching=batching,
+                        relation=relation,
+                        release=release,
+                        divisor=divisor,
+                        diameter=diameter,
+                        **cut,
+                        **_LOSSES[name],
+                    ),
+                )
+
+
 def _witness(row: Row | None, files: str) -> str:
-    """Return a link to the witness of a claim, and what its recomputation found."""
+    """Return a link to the witness of a claim, and what the verifier found."""
     if row is None:
         return ""
     name = html.escape(row["claim"])
     return (
         f'<p class="witness"><a href="{files}/{name}.witness.json" download>Witness</a>: '
-        f"{html.escape(row['quantity'])}; claimed {row['claimed']}, by quadrature "
-        f"{row['quadrature']}, by draws {row['draws']}; {row['conclusion']}.</p>"
+        f"{html.escape(row['quantity'])}; claimed {row['claimed']}; "
+        f"{html.escape(row['verification'])}.</p>"
     )
 
 
@@ -213,7 +325,7 @@ def _panel_block(id: str, judged: Row, panel: _Panel) -> str:
     if witness in panel.witnesses:
         link = (
             f' <a href="{panel.place}/{html.escape(witness)}" download>Witness</a>, '
-            f"{html.escape(judged['recomputed'])}."
+            f"{html.escape(judged['verification'])}."
         )
     return (
         f'<p class="panel">On the panel: <strong>{judged["verdict"]}</strong>; {counts}, of which '
@@ -319,8 +431,23 @@ def paper_of(row: Row) -> str:
     return f"{short} ({year})" if year else short
 
 
+def write_pages(app: Sphinx) -> None:
+    """Write the source of every statement's page, before Sphinx lists the pages."""
+    stored = rows_of(RESULTS / "catalogue" / "catalogue.csv")
+    stored += rows_of(RESULTS / "panel" / "verdicts.csv")
+    folder = Path(app.srcdir) / PAGES
+    folder.mkdir(parents=True, exist_ok=True)
+    for id in dict.fromkeys(row["id"] for row in stored):
+        page = folder / f"{id}.md"
+        text = f"---\norphan: true\n---\n\n# {id}\n\n```{{statement}} {id}\n```\n"
+        if not page.exists() or page.read_text(encoding="utf-8") != text:
+            page.write_text(text, encoding="utf-8")
+
+
 def setup(app: Sphinx) -> dict[str, bool]:
-    """Register the directive."""
+    """Register the directives."""
+    app.connect("builder-inited", write_pages)
     app.add_directive("catalogue", Catalogue)
+    app.add_directive("statement", Statement)
     app.add_js_file("catalogue.js", loading_method="defer")
     return {"parallel_read_safe": True, "parallel_write_safe": True}

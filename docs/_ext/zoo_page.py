@@ -12,7 +12,7 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from stored_results import RESULTS, ROOT, Stored, raw, rows_of
 
-from audit.report.number_format import Rounding, number
+from audit.numerics.number_format import Rounding, number
 
 Row = Mapping[str, str]
 
@@ -64,8 +64,8 @@ def block(name: str, case: Mapping[str, Any], rows: Sequence[Row]) -> str:
 
 def _cells(row: Row) -> str:
     evidence = row["evidence"]
-    if row["recomputed"]:
-        evidence += f", {row['recomputed']}"
+    if row["verification"]:
+        evidence += f", {row['verification']}"
     texts = (
         row["version"],
         row["claim"],

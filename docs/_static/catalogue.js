@@ -1,75 +1,52 @@
-// Search, filters, groups and order of the catalogue's entries.
+// Search, filters and order of the catalogue's table.
 (() => {
   const form = document.getElementById("catalogue-controls");
   if (!form) return;
-  const parent = document.getElementById("catalogue");
-  const entries = [...parent.querySelectorAll("details.entry")];
-  const single = ["kind", "paper", "status", "verdict", "panel"];
-  const filters = [...single, "assumption"];
-  const assumptions = (e) => (e.dataset.assumption || "").split("|").filter(Boolean);
-  for (const name of filters) {
-    const of = name === "assumption" ? assumptions : (e) => [e.dataset[name]];
-    const values = [...new Set(entries.flatMap(of))];
-    if (name === "assumption") values.sort();
-    for (const value of values) form[name].add(new Option(value, value));
-  }
-  for (const e of entries) e.dataset.text = e.textContent.toLowerCase();
-  const factor = (e) => Number(e.dataset.ratio || NaN);
-  const wanted = (e, words) =>
-    single.every((n) => !form[n].value || e.dataset[n] === form[n].value) &&
-    (!form.assumption.value || assumptions(e).includes(form.assumption.value)) &&
-    words.every((w) => e.dataset.text.includes(w));
-  const ordered = () => {
-    if (!form.order.value) return entries;
-    const sign = form.order.value === "loose" ? -1 : 1;
-    return [...entries].sort((a, b) => {
-      const [p, q] = [factor(a), factor(b)];
-      if (Number.isNaN(p) || Number.isNaN(q)) return Number.isNaN(p) - Number.isNaN(q);
-      return sign * (p - q);
-    });
-  };
+  const table = document.getElementById("catalogue");
+  const rows = [...table.tBodies[0].rows];
+  const menus = [...form.querySelectorAll("select")];
+  const values = (row, name) => (row.dataset[name] || "").split("|").filter(Boolean);
+  for (const menu of menus)
+    for (const value of new Set(rows.flatMap((row) => values(row, menu.name)).sort()))
+      menu.add(new Option(value, value));
+  const texts = new Map(rows.map((row) => [row, row.textContent.toLowerCase()]));
   const apply = () => {
     const words = form.text.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
-    for (const e of entries) {
-      e.hidden = !wanted(e, words);
-      shown += !e.hidden;
+    for (const row of rows) {
+      row.hidden = !(
+        menus.every((menu) => !menu.value || values(row, menu.name).includes(menu.value)) &&
+        words.every((word) => texts.get(row).includes(word))
+      );
+      shown += !row.hidden;
     }
-    for (const heading of parent.querySelectorAll(".group")) heading.remove();
-    const groups = new Map();
-    for (const e of ordered()) {
-      const key = form.group.value ? e.dataset[form.group.value] : "";
-      if (!groups.has(key)) groups.set(key, []);
-      groups.get(key).push(e);
-    }
-    for (const [key, members] of groups) {
-      const visible = members.filter((e) => !e.hidden).length;
-      if (form.group.value && visible) {
-        const heading = document.createElement("p");
-        heading.className = "rubric group";
-        heading.textContent = `${key} (${visible})`;
-        parent.append(heading);
-      }
-      for (const e of members) parent.append(e);
-    }
-    form.querySelector("output").textContent = `${shown} of ${entries.length}`;
+    form.querySelector("output").textContent = `${shown} of ${rows.length}`;
   };
-  const open = () => {
-    const entry = location.hash && document.getElementById(decodeURIComponent(location.hash.slice(1)));
-    if (entry && entries.includes(entry)) entry.open = true;
+  // the first click sorts upwards, the next one downwards; empty cells are last
+  const order = (button) => {
+    const sign = button.dataset.sign === "1" ? -1 : 1;
+    button.dataset.sign = sign;
+    const by = button.dataset.by;
+    const key = (row) => (by === "statement" ? row.id : row.dataset[by] || "");
+    const compare = (a, b) => {
+      const [p, q] = [key(a), key(b)];
+      if (!p || !q) return Number(!p) - Number(!q);
+      return sign * (by === "ratio" ? p - q : p.localeCompare(q));
+    };
+    table.tBodies[0].append(...[...rows].sort(compare));
   };
   form.addEventListener("input", apply);
+  for (const button of table.querySelectorAll("button"))
+    button.addEventListener("click", () => order(button));
   for (const link of document.querySelectorAll("table.papers a"))
     link.addEventListener("click", () => {
-      for (const name of filters) form[name].value = "";
+      for (const menu of menus) menu.value = "";
       form.paper.value = link.dataset.paper;
       form.status.value = link.dataset.status;
       apply();
     });
   const asked = new URLSearchParams(location.search);
-  for (const name of ["text", "order", "group", ...filters])
+  for (const name of ["text", ...menus.map((menu) => menu.name)])
     if (asked.has(name)) form[name].value = asked.get(name);
   apply();
-  open();
-  window.addEventListener("hashchange", open);
 })();

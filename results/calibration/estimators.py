@@ -16,6 +16,7 @@ from audit.estimation import (
     Betting,
     Canaries,
     FixedThresholds,
+    GuessCounts,
     PilotSplit,
     Rates,
     SequentialAudit,
@@ -25,8 +26,7 @@ from audit.estimation import (
     audit_one_run,
     audit_samples,
     credible_epsilon,
-    independent_canaries_epsilon,
-    one_run_epsilon,
+    one_run_bound,
     rate_lower,
     rate_upper,
 )
@@ -326,8 +326,11 @@ def _wide(x: Array, y: Array, seed: int, noise: int) -> tuple[Array, Array]:
 def _independent(correct: int, guesses: int, canaries: int, confidence: float) -> Array:
     return np.array(
         [
-            independent_canaries_epsilon(
-                correct, guesses, canaries=canaries, delta=float(delta), confidence=confidence
+            one_run_bound(
+                GuessCounts(correct, guesses, canaries),
+                canaries=Canaries.INDEPENDENT,
+                delta=float(delta),
+                confidence=confidence,
             ).value
             for delta in DELTAS
         ]
@@ -336,7 +339,12 @@ def _independent(correct: int, guesses: int, canaries: int, confidence: float) -
 
 @cache
 def _one_run(correct: int, guesses: int, canaries: int, confidence: float) -> float:
-    bound = one_run_epsilon(correct, guesses, canaries=canaries, delta=1e-5, confidence=confidence)
+    bound = one_run_bound(
+        GuessCounts(correct, guesses, canaries),
+        canaries=Canaries.ARBITRARY,
+        delta=1e-5,
+        confidence=confidence,
+    )
     return bound.value
 
 

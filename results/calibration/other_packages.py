@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from audit.estimation.regions import lower_limit, upper_limit
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from results.calibration.estimators import Estimator
 from results.calibration.mechanisms import DELTAS, Mechanism
 

@@ -20,13 +20,12 @@ from scipy.stats import laplace, norm
 
 from audit.curves import GaussianCurve, LaplaceCurve, Order
 from audit.estimation import SimultaneousBand, audit_samples
+from audit.estimation.rate_limits import lower_limit, upper_limit
 from audit.estimation.regions import (
     Counts,
     JointShape,
     Region,
     joint_edges,
-    lower_limit,
-    upper_limit,
 )
 from audit.estimation.two_rates import (
     Hypothesis,

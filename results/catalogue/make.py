@@ -39,9 +39,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     known = {j.claim.id: j.witness for j in checked.judgements if j.witness is not None}
     known |= {one.id: one.witness for one in numbers if one.witness is not None}
     stored = stored_witnesses.write(known, options.out)
-    denied = [one for one in stored if not one.stands]
+    denied = [one for one in stored if not one.verified]
     for one in denied:
-        print(f"error: witness of {one.claim}: {one.conclusion}", file=sys.stderr)
+        print(f"error: witness of {one.claim}: {one.verification}", file=sys.stderr)
     (options.out / "catalogue.md").write_text(page.to_markdown(found, stored), encoding="utf-8")
     (options.out / "catalogue.csv").write_text(page.to_csv(found), encoding="utf-8")
     print(f"{len(found)} rows: {options.out / 'catalogue.md'}")

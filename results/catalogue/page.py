@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from audit.claims.wording import apart
-from audit.report.number_format import MISSING, ratio
+from audit.numerics.number_format import MISSING, ratio
 from results.catalogue.rows import Kind, Row
 from results.catalogue.stored_witnesses import Stored
 from results.scenarios.publish import SHOWN
@@ -53,8 +53,8 @@ bound is. The claims are those of
 which it is judged.
 
 Each claim and printed epsilon that a pair refutes has a witness: a file with the two laws in plain
-numbers, which `audit-check --witness FILE` recomputes in two ways without the judge's code. Their
-table is below.
+numbers and the partition that decides, which `audit-check verify FILE` verifies without the judge's
+code. Their table is below.
 
 `make results` writes this file. Numbers in columns of numbers are computed. The last two tables,
 including their column *found*, are written by hand in
@@ -62,8 +62,8 @@ including their column *found*, are written by hand in
 check them."""
 
 _WITNESSES = """\
-The number that is claimed, and what the two ways find: by quadrature, and at least, with an error
-probability of 2e-6, by draws of both laws. For mu the compared number is delta."""
+The number that is claimed, and the answer of `audit-verify`, with both sides of the inequality that
+refutes the claim."""
 
 
 def to_csv(rows: Sequence[Row]) -> str:
@@ -223,17 +223,15 @@ def _table(columns: Sequence[_Column], rows: Sequence[Row]) -> str:
 
 
 def _witness_table(witnesses: Sequence[Stored]) -> str:
-    names = ("statement", "what", "claimed", "by quadrature", "by draws", "conclusion")
+    names = ("statement", "what", "claimed", "verification")
     return _lines(
-        [(name, name.startswith(("claimed", "by"))) for name in names],
+        [(name, name == "claimed") for name in names],
         [
             [
                 f"`{one.claim}` ([file]({one.file}))",
                 one.quantity,
                 one.claimed,
-                one.quadrature,
-                one.draws,
-                one.conclusion,
+                one.verification,
             ]
             for one in witnesses
         ],

@@ -11,7 +11,6 @@ from scipy.special import ndtr
 
 from audit import exact
 from audit.bounds.accounting import SubsampledGaussian, sampled_gaussian_renyi
-from audit.bounds.bsa24 import threshold_5_4
 from audit.bounds.recent.evd26 import (
     chi_square,
     least_noise_multiplier,
@@ -30,6 +29,7 @@ from audit.dominating.random_allocation import random_allocation
 from audit.isolation import search_in
 from audit.mechanism import Batching, NoisySGD, Relation
 from audit.scenario.shipped import scenarios_folder
+from papers.bsa24_statements import threshold_5_4
 
 _AT22 = (
     "Altschuler, Talwar (2022), Privacy of Noisy Stochastic Gradient Descent: More Iterations "
@@ -117,6 +117,7 @@ def _of_pair(
         order=order,
         bracket=bracket,
         evidence=Evidence.EXACT,
+        law=exact.curve(pair) if isinstance(pair, Construction) else None,
     )
     return dataclasses.replace(one, witness=witness)
 

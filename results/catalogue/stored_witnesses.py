@@ -1,4 +1,4 @@
-"""Witnesses of refuted statements: stored, and recomputed in two ways."""
+"""Witnesses of refuted statements: stored, and verified."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from audit.claims.recompute import Way, recompute
+from audit.claims.verification import Outcome, verify
 from audit.claims.witness import Witness
+from audit.curves import Order
 
 FOLDER, TABLE = "witnesses", "witnesses.csv"
 _ENDING = ".witness.json"
@@ -25,21 +26,19 @@ class Stored:
         Id of the refuted claim, which names the file.
     quantity
         What is compared, between which laws.
-    claimed, quadrature, draws
-        The claimed number, and those of the two ways; empty where a way has none.
-    conclusion
-        The conclusion of the recomputation, in words.
-    stands
-        Whether one way confirms the refutation and the other one does not deny it.
+    claimed
+        The claimed number.
+    verification
+        The answer of ``audit-verify``, and its reason.
+    verified
+        Whether it confirms the refutation.
     """
 
     claim: str
     quantity: str
     claimed: str
-    quadrature: str
-    draws: str
-    conclusion: str
-    stands: bool
+    verification: str
+    verified: bool
 
     @property
     def file(self) -> str:
@@ -63,25 +62,24 @@ def write(witnesses: Mapping[str, Witness], folder: Path) -> tuple[Stored, ...]:
 
 
 def _stored(claim: str, witness: Witness) -> Stored:
-    result = recompute(witness)
+    found = verify(witness)
+    place = {"mu": "", "1 - beta": f" at alpha {witness.at:g}"}
+    place |= {"epsilon": f" at delta {witness.at:g}"}
+    place |= {"Renyi divergence": f" of order {witness.at:g}"}
+    forward = witness.order is Order.FORWARD
+    laws = "first against second law" if forward else "second against first law"
     return Stored(
         claim=claim,
-        quantity=result.title.partition(": ")[2],
-        claimed=f"{result.exact.claimed:.6g}",
-        quadrature=_shown(result.exact),
-        draws=_shown(result.sampled),
-        conclusion=result.lines()[-1].strip(),
-        stands=result.stands,
+        quantity=f"{witness.quantity}{place[witness.quantity]}, {witness.construction}, {laws}",
+        claimed=f"{witness.claimed:.6g}",
+        verification=found.line,
+        verified=found.outcome is Outcome.VERIFIED,
     )
-
-
-def _shown(way: Way) -> str:
-    return f"{way.value:.6g}" if way.confirms else way.outcome.value
 
 
 def _to_csv(rows: list[Stored]) -> str:
     text = io.StringIO()
-    columns = ("claim", "quantity", "claimed", "quadrature", "draws", "conclusion")
+    columns = ("claim", "quantity", "claimed", "verification")
     writer = csv.DictWriter(text, columns, extrasaction="ignore", lineterminator="\n")
     writer.writeheader()
     writer.writerows(asdict(row) for row in rows)

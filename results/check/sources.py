@@ -265,7 +265,7 @@ def _printed() -> Table:
 
 
 def witnesses() -> Iterator[Row]:
-    """Yield a row a witness of the catalogue: recomputed by quadrature and by draws."""
+    """Yield a row a witness of the catalogue: verified again."""
     for row in _csv("catalogue/witnesses.csv"):
         name = f"catalogue/witnesses.csv: {row['claim']}"
         yield Row(name, row, partial(_witness, row["claim"]), digits=6)

@@ -147,7 +147,7 @@ def upper(group: Sequence[Point], lowers: Sequence[float]) -> list[Upper]:
     if loose:
         mechanism = group[0].mechanism
         steps = [group[place].mechanism.steps for place in loose]
-        for place, curve in zip(loose, own.coupling_at(mechanism, steps), strict=True):
+        for place, curve in zip(loose, own.coupling.coupling_at(mechanism, steps), strict=True):
             compared[place][_COUPLING] = float(curve.epsilon(DELTA))
     return [_smallest(values) for values in compared]
 

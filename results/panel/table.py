@@ -17,7 +17,7 @@ from audit.results import PanelPoint, PanelVerdict, Verdict
 VERDICTS, POINTS, MECHANISMS = "verdicts.csv", "points.csv", "mechanisms.csv"
 VERDICT_COLUMNS = (
     "id", "status", "verdict", "expected", "mechanisms", "judged", "refuted", "tight",
-    "least_ratio", "median_ratio", "below_others", "unreached", "recomputed", "citation",
+    "least_ratio", "median_ratio", "below_others", "unreached", "verification", "citation",
     "statement", "assumptions", "bibtex",
 )  # fmt: skip
 POINT_COLUMNS = (
@@ -38,8 +38,8 @@ Every statement of the catalogue, and every file of `scenarios/claims/community`
 panel of up to {size} mechanisms that its assumptions admit. No pair, mechanism or option is
 chosen by hand: the mechanisms come from one fixed sequence (`audit/claims/panel_mechanisms.py`),
 and the pairs are those that `audit-check` tries. A ratio is claimed over certified; below 1 the
-statement is refuted, and a refutation counts if the recomputation of a witness confirms it in one
-of two independent ways and the other does not deny it. *Tight* counts mechanisms with a ratio of
+statement is refuted, and a refutation counts if `audit-verify` verifies a
+witness of it. *Tight* counts mechanisms with a ratio of
 at most 1.01. *Below others* counts mechanisms on which the statement is smaller than every other
 sound bound of the catalogue. Consistent means not refuted, which is no proof. Rates without
 constants are not judged. Epsilon is judged at delta = 1e-2, 1e-5 and 1e-10, and Renyi divergences
@@ -144,7 +144,7 @@ def _verdict_row(verdict: PanelVerdict) -> dict[str, str]:
         "median_ratio": _number(median(ratios) if ratios else None),
         "below_others": str(below),
         "unreached": verdict.unreached,
-        "recomputed": verdict.recomputed[-1].strip() if verdict.recomputed else "",
+        "verification": verdict.verification,
         "citation": verdict.citation,
         "statement": verdict.statement,
         "assumptions": "; ".join(verdict.assumptions),

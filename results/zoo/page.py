@@ -7,22 +7,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 
 from audit.claims import Expected, Judgement
-from audit.claims.recompute import recompute
+from audit.claims.verification import Outcome, verify
 from audit.claims.witness import Witness
 from results.zoo.cases import Case
 from results.zoo.judging import ERROR, witness_file
 
 SKIPPED = "skipped"
-_DENIED = "denied"
 _INTRODUCTION = f"""\
 # The zoo
 
 Releases of libraries for differential privacy with known privacy bugs, and releases without them.
 Each program drives the code of the installed release and writes down what it claims; the judge
 tries to refute it. A claim is *refuted* by an exact law or by samples, at confidence
-{1 - ERROR:g} for all claims of one release together. A witness of an exact refutation is recomputed
-in two ways that are independent of the judge, by quadrature and by draws; *one way* means that the
-other cannot decide. `make zoo` makes this page.
+{1 - ERROR:g} for all claims of one release together. A witness of an exact refutation is verified
+by `audit-verify`, which shares no code with the judge. `make zoo` makes this page.
 """
 
 
@@ -30,8 +28,7 @@ other cannot decide. `make zoo` makes this page.
 class Row:
     """One claim of one release; numbers are texts, empty if there is none.
 
-    ``recomputed`` says in how many of the two independent ways of ``audit-check --witness`` the
-    witness was confirmed.
+    ``verification`` is the answer of ``audit-verify`` to the witness.
     """
 
     case: str
@@ -46,12 +43,15 @@ class Row:
     evidence: str = ""
     witness: str = ""
     reason: str = ""
-    recomputed: str = ""
+    verification: str = ""
 
     @property
     def fails(self) -> bool:
-        """Whether the verdict is not the expected one, or its witness is denied."""
-        return self.verdict not in (self.expected, SKIPPED) or self.recomputed == _DENIED
+        """Whether the verdict is not the expected one, or its witness is contradicted."""
+        return (
+            self.verdict not in (self.expected, SKIPPED)
+            or self.verification == Outcome.CONTRADICTED
+        )
 
 
 COLUMNS = tuple(field.name for field in fields(Row))
@@ -73,13 +73,12 @@ def row(case: Case, version: str, claim: str, expected: Expected, judgement: Jud
         evidence="" if judgement.evidence is None else judgement.evidence.value,
         witness="" if judgement.witness is None else witness_file(case, version, claim),
         reason=" ".join(judgement.message.split()),
-        recomputed="" if judgement.witness is None else _recomputed(judgement.witness),
+        verification="" if judgement.witness is None else _verification(judgement.witness),
     )
 
 
-def _recomputed(witness: Witness) -> str:
-    found = recompute(witness)
-    return "two ways" if found.confirmed else "one way" if found.stands else _DENIED
+def _verification(witness: Witness) -> str:
+    return verify(witness).outcome.value
 
 
 def _number(value: float | None) -> str:
@@ -92,7 +91,7 @@ def line(row: Row) -> str:
     wrong = ""
     if row.fails:
         met = row.verdict == row.expected
-        wrong = " (witness denied)" if met else f" (expected {row.expected})"
+        wrong = " (witness contradicted)" if met else f" (expected {row.expected})"
     told = f"{mark} {row.case}: {row.package} {row.version}: {row.claim}: {row.verdict}{wrong}"
     return f"{told}: {row.reason}" if row.reason else told
 
@@ -137,8 +136,8 @@ def _section(case: Case, rows: Sequence[Row]) -> str:
         evidence = row.evidence
         if row.witness:
             evidence = f"[{evidence}]({row.case}/{row.witness})"
-        if row.recomputed:
-            evidence += f", recomputed: {row.recomputed}"
+        if row.verification:
+            evidence += f", {row.verification}"
         if row.verdict in (SKIPPED, "error"):
             evidence = row.reason
         cells = (release, row.claim, verdict, row.claimed, row.certified, row.quantity, evidence)

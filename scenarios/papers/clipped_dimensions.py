@@ -32,7 +32,7 @@ from audit.results import (
     judge_upper_bound,
 )
 from audit.scenario import Progress, study
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,

@@ -10,12 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from audit import bounds, exact, validate
-from audit.bounds.bsa24 import threshold_5_4
 from audit.constructions import TwoSidedWalk
 from audit.exact import LawCurve
 from audit.mechanism import NoisySGD
 from audit.results import Chart, Drawn, Findings, FoundTable, Series, Statement, Verdict
 from audit.scenario import Progress, study
+from papers.bsa24_statements import threshold_5_4
 from papers.checks import SAME, compared, computed, short, shown
 from papers.exponential_cones import MCSHERRY_TALWAR, mechanism
 from papers.exponential_targets import LinearPair, TruncatedExponential

@@ -12,14 +12,14 @@ from scipy.special import logsumexp
 
 from audit import bounds, exact, validate
 from audit.bounds.accounting import sampled_gaussian_renyi
-from audit.bounds.fmtt18 import TABLE_1, appendix_b_noise
-from audit.bounds.survey import TABLE_I, tail_bound
 from audit.constructions import GradientPair, PiecewiseLinear
 from audit.curves import GaussianCurve, Order, RenyiCurve
 from audit.mechanism import Batching, NoisySGD
 from audit.results import Findings, FoundTable, Statement, Verdict
 from audit.scenario import Progress, study
 from papers.checks import SAME, compared
+from papers.fmtt18_statements import TABLE_1, appendix_b_noise
+from papers.survey_statements import TABLE_I, tail_bound
 
 Array = NDArray[np.float64]
 Equation = Callable[[NoisySGD, float], float]

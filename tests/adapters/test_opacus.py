@@ -15,6 +15,7 @@ from scipy.stats import kstest
 
 from audit import bounds, exact
 from audit.adapters import opacus
+from audit.dominating import dominating_curve
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 RECORDED = json.loads((Path(__file__).parent / "recorded" / "opacus.json").read_text("utf-8"))
@@ -89,6 +90,16 @@ def test_the_rate_is_kept():
     assert isinstance(m, NoisySGD)
     assert m.sampling_rate == 1 / 235
     assert (m.dataset_size, m.batch_size) == (60_000, 255)  # Opacus' expected_batch_size
+
+
+def test_the_dataset_size_does_not_matter() -> None:
+    history = [(1.1, 0.01, 600), (0.9, 1 / 235, 400)]
+    m = opacus.from_history(history, relation=Relation.ADD_REMOVE)
+    assert m.dataset_size == 4700
+    assert [run[1:] for run in opacus.to_history(m)] == [run[1:] for run in history]
+    sized = opacus.from_history(history, dataset_size=60_000, relation=Relation.ADD_REMOVE)
+    ends = [dominating_curve(one).epsilon_bracket(1e-5) for one in (m, sized)]
+    assert ends[0] == pytest.approx(ends[1], rel=1e-9)
 
 
 @pytest.mark.parametrize(

@@ -108,25 +108,6 @@ def test_sampled_gaussians_ask_for_more_than_a_sensitivity():
             assert bounds.evaluate(id, m).renyi(2.0) >= divergence
 
 
-def test_tracking_lemmas_for_full_batches_ask_for_them():
-    from audit.bounds.cl25 import lemma_3_5, lemma_3_10
-
-    m = NoisySGD(
-        steps=5,
-        dataset_size=10,
-        batch_size=1,
-        step_size=0.1,
-        noise_std=1.0,
-        lipschitz=1.0,
-        smoothness=1.0,
-        holder=(1.0, 1.0),
-        batching=Batching.WITHOUT_REPLACEMENT,
-    )
-    for lemma in (lemma_3_5, lemma_3_10):
-        with pytest.raises(NotApplicable, match="full batches"):
-            lemma(m)
-
-
 def test_a_regulariser_is_not_bounded_by_the_lipschitz_constant():
     m = NoisySGD(
         steps=5,

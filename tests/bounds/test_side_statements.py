@@ -9,13 +9,18 @@ from scipy.optimize import brentq
 from scipy.stats import norm
 
 from audit import Batching, NoisySGD, Order, bounds, exact
-from audit.bounds import bsa24
 from audit.bounds.accounting import sampled_gaussian_renyi
-from audit.bounds.at22 import largest_order
-from audit.bounds.fmtt18 import TABLE_1, appendix_b_noise
-from audit.bounds.survey import TABLE_I, TABLE_II
+from audit.bounds.at22.small_batches import largest_order
 from audit.constructions import TwoSidedWalk
 from audit.curves import GaussianCurve
+from papers.bsa24_statements import (
+    lemma_3_1,
+    lemma_3_2,
+    threshold_4_3,
+    threshold_4_5,
+    threshold_4_6,
+)
+from papers.fmtt18_statements import TABLE_1, appendix_b_noise
 from papers.side_statements import (
     SMALL_BATCH,
     STRONGLY_CONVEX,
@@ -23,6 +28,7 @@ from papers.side_statements import (
     equation_5_3,
     forgetting_pair,
 )
+from papers.survey_statements import TABLE_I, TABLE_II
 
 # --- Altschuler and Talwar (2022) ---
 
@@ -182,7 +188,7 @@ def test_lemma_3_2_on_gaussians(interpolation, c, z):
     The left side has the distance of means |c g - lambda (c z + s)|... over sqrt(c^2 v + sigma^2).
     """
     s, sigma, v = 0.7, 0.6, 1.1
-    factor = bsa24.lemma_3_2(s, sigma, interpolation=interpolation, contraction=c, distance=z).mu
+    factor = lemma_3_2(s, sigma, interpolation=interpolation, contraction=c, distance=z).mu
     worst = interpolation * (c * z + s)
     assert factor == pytest.approx(worst / sigma, rel=1e-13)
     equal = v * c * worst / sigma**2  # the gap of X~ and X' where Cauchy and Schwarz meet
@@ -199,7 +205,7 @@ def test_lemma_3_2_on_gaussians(interpolation, c, z):
 
 
 def test_lemma_3_1_is_lemma_3_2_without_interpolation():
-    once = bsa24.lemma_3_1(0.7, 0.6)
+    once = lemma_3_1(0.7, 0.6)
     assert once.mu == pytest.approx(0.7 / 0.6, rel=1e-15)
     # one step of two linear losses is the lemma, with equality
     m = NoisySGD(
@@ -211,7 +217,7 @@ def test_lemma_3_1_is_lemma_3_2_without_interpolation():
         lipschitz=1.0,
     )
     step = exact.curve(TwoSidedWalk(m))
-    lemma = bsa24.lemma_3_1(0.1 * 2 / 4, m.step_std)
+    lemma = lemma_3_1(0.1 * 2 / 4, m.step_std)
     for delta in (1e-6, 1e-2):
         assert step.epsilon(delta) == pytest.approx(lemma.epsilon(delta), rel=1e-9)
 
@@ -254,16 +260,16 @@ def test_thresholds_after_theorems_4_3_4_5_and_4_6():
         smoothness=2.0,
         diameter=2.5,
     )
-    assert bsa24.threshold_4_3(full) == pytest.approx(4 * 2.5 * 4 / 0.1)
+    assert threshold_4_3(full) == pytest.approx(4 * 2.5 * 4 / 0.1)
     found = crossing("theorem_4_3", "theorem_4_1", full, range(100, 500))
-    assert found == math.floor(bsa24.threshold_4_3(full)) + 1
+    assert found == math.floor(threshold_4_3(full)) + 1
     wide = dataclasses.replace(CYCLIC, strong_convexity=0.0, diameter=2.5)
-    assert bsa24.threshold_4_6(wide) == pytest.approx(4 * 2.5 / (0.1 * 4))
+    assert threshold_4_6(wide) == pytest.approx(4 * 2.5 / (0.1 * 4))
     found = crossing("theorem_4_6", "theorem_4_4", wide, range(25, 60))
-    assert abs(found - bsa24.threshold_4_6(wide)) <= 2  # "roughly": E - 1 for E
+    assert abs(found - threshold_4_6(wide)) <= 2  # "roughly": E - 1 for E
     c, length = CYCLIC.contraction, 4
     printed = c ** (2 * length - 2) * (1 - c**2) / (1 - c**length) ** 2
-    assert bsa24.threshold_4_5(CYCLIC) == pytest.approx(printed, rel=1e-9)
+    assert threshold_4_5(CYCLIC) == pytest.approx(printed, rel=1e-9)
     # 4.5 stays below 1 + threshold, so that it wins from one epoch more on at the latest
     found = crossing("theorem_4_5", "theorem_4_4", CYCLIC, range(2, 400))
     assert found <= printed + 2

@@ -337,7 +337,7 @@ def test_what_is_bad_is_one_line_and_the_rest_is_read(
         ("", 1, "the file must be a mapping, got nothing"),
         ("- 1", 1, "the file must be a mapping, got a list"),
         ("defaults: {}", 1, "the file needs 'claims'"),
-        ("claims: []", 1, "claims must be a list with at least one entry, got a list"),
+        ("claims: []", 1, "claims must be a list with at least one entry, got an empty list"),
         ("claims:\n  x: 1", 2, "claims must be a list with at least one entry, got a mapping"),
         ("include: none.yaml", 1, "include must be a file that exists, got 'none.yaml'"),
         ("include: [3]", 1, "include must be a text, got 3"),

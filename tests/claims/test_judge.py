@@ -26,11 +26,11 @@ from audit.claims.claim import (
     Search,
     Tradeoff,
 )
-from audit.claims.judge import Shared, error_shares, judge, judge_all
+from audit.claims.error_shares import ErrorShare, error_shares
+from audit.claims.judge import Shared, judge, judge_all
 from audit.claims.judgement import Evidence
 from audit.claims.known_pairs import Candidates, KnownPairs
 from audit.claims.quantities import RenyiAtOrder
-from audit.claims.recompute import recompute
 from audit.claims.work import work_order
 from audit.constructions import (
     HolderForm,
@@ -48,6 +48,7 @@ from audit.exact.normal_laws import GaussianPairCurve
 from audit.results import Verdict
 from tests.bounds.fmtt18.one_pass import one_pass
 from tests.bounds.grid import random_mechanism
+from tests.verifying import is_refuted
 
 SAMPLED = Budget(trials=20_000, seconds=1e-9, seed=3)  # no time for an exact law
 FEW = Budget(trials=4_000, seconds=1e-9, seed=3)
@@ -328,7 +329,7 @@ def test_the_clearest_refutation_of_a_pair_is_reported():
     judged = judge(claimed(Renyi(((2.0, 0.9 * first),)), m, pair=pair))
     assert (judged.verdict, judged.order) == (Verdict.REFUTED, Order.REVERSE)
     assert judged.certified == pytest.approx(clearest, rel=1e-12)  # the same computation
-    assert recompute(judged.witness).confirmed
+    assert is_refuted(judged.witness)
 
 
 def test_a_number_out_of_range_is_wrong_for_its_own_claim_alone():
@@ -678,8 +679,8 @@ def test_many_claims_share_one_error():
     sampled = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED, budget=SAMPLED)
     exact = claimed(TRUE["epsilon"](3.0), m, pair=TWO_SIDED)
     claims = [sampled, exact, replace(sampled, budget=FEW)]
-    assert error_shares(claims, 0.1) == (0.05,) * 3
-    assert error_shares([exact], 0.1) == (0.1,)
+    assert error_shares(claims, 0.1) == (ErrorShare(0.05, 0.05),) * 3
+    assert error_shares([exact], 0.1) == (ErrorShare(0.1, 0.1),)
     seen = []
     judged = judge_all(claims, error=0.1, jobs=2, progress=seen.append)
     assert [j.error for j in judged] == [0.05, 0.0, 0.05]
@@ -688,6 +689,29 @@ def test_many_claims_share_one_error():
     assert [j.certified for j in judged] == [j.certified for j in alone]
     with pytest.raises(ValueError, match=r"error must be in \(0, 1\), got 0"):
         judge_all(claims, error=0)
+
+
+def test_the_error_of_refuted_claims_goes_to_the_others():
+    m = full(diameter=2.0)
+
+    def at(epsilon):
+        return claimed(EpsilonDelta(((epsilon, 0.1),)), m, pair=TWO_SIDED, budget=SAMPLED)
+
+    # with the same plan a larger error certifies more
+    equal = judge(at(9.0), error=0.02).certified
+    larger = judge(at(9.0), error=0.03, planned_error=0.02).certified
+    assert larger > equal
+    between, false, true = at((equal + larger) / 2), at(0.01), at(9.0)
+    assert judge(between, error=0.02).verdict is Verdict.CONSISTENT
+    seen = []
+    judged = judge_all([between, false, true], error=0.06, progress=seen.append)
+    assert [j.verdict for j in judged] == [Verdict.REFUTED, Verdict.REFUTED, judged[2].verdict]
+    assert [j.error for j in judged] == [0.03, 0.02, 0.02]
+    assert judged[0].certified == larger
+    assert judged[2].certified == equal  # bounds of an equal split hold simultaneously
+    assert len(seen) == 3
+    # without a false claim nothing is left over
+    assert judge_all([between, true, true], error=0.06)[0].verdict is Verdict.CONSISTENT
 
 
 def test_claims_that_share_the_most_come_together():

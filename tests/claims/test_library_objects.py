@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from audit.claims import AccountantBound, Claim, EpsilonDelta, NotPrivate
-from audit.claims.checking import Checked, check
+from audit.claims.checking import Checked, check, check_file
 from audit.claims.claim import decode_claim, encode_claim
 from audit.claims.claims_file import load
 from audit.claims.formats import Format, write
@@ -108,6 +108,21 @@ def test_claims_of_accountants_are_judged(checked: Checked) -> None:
     assert 1 <= (ratios["growing"] or 0) < 1.001
     # 2 % of noise is some 5 % of epsilon here
     assert 0.93 < (ratios["less"] or 0) < 0.98
+
+
+def test_a_history_needs_no_dataset_size(tmp_path: Path) -> None:
+    file = tmp_path / "x.claims.yaml"
+    file.write_text(
+        "claims:\n- {id: a, mechanism: {history: [[1.1, 0.01, 9]], relation: add remove}, "
+        "epsilon: 9, delta: 0.1}\n"
+    )
+    (judgement,) = check_file(file)
+    assert judgement.verdict is Verdict.CONSISTENT
+    assert judgement.claim.source == (
+        "history: 9 steps on poisson batches at rate 0.01 with noise multiplier 1.1 (noise over "
+        "clip norm); any number of records, relation 'add remove', all iterates released; "
+        "given beside it: the relation and the clip norm 1; assumed: a public divisor"
+    )
 
 
 def test_what_was_read(checked: Checked) -> None:

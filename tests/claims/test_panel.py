@@ -15,12 +15,12 @@ from audit.bounds import Assumption, Entry, Source, Status
 from audit.bounds.assumptions import CONVEX, FULL_BATCHES, LAST_ITERATE
 from audit.claims import panel, panel_file, panel_mechanisms
 from audit.claims.panel_mechanisms import Length, Push, chosen, drawn, regime_of
-from audit.claims.recompute import recompute
 from audit.cli import check as check_command
 from audit.curves import GaussianCurve
 from audit.isolation import UserCodeError
 from audit.mechanism import Batching, Losses, Relation
 from audit.results import Verdict
+from tests.verifying import is_refuted
 
 # a user's file: a misprint (the mean of the pushes for their sum), and the theorem
 OUTSIDE = '''\
@@ -75,7 +75,7 @@ def test_a_file_from_outside_appears_judged_on_a_page(
         assert "<svg" in page
     assert not Path("panel/outside.theorem_2.witness.json").exists()
     witness = json.loads(Path("panel/outside.misprint.witness.json").read_text(encoding="utf-8"))
-    assert recompute(witness).stands
+    assert is_refuted(witness)
     stored = json.loads(Path("panel/outside.theorem_2.json").read_text(encoding="utf-8"))
     assert len(stored["points"]) == 3
 
@@ -325,11 +325,11 @@ def test_what_is_not_a_number_is_an_error_of_its_mechanism() -> None:
     )
 
 
-def test_a_refutation_counts_when_it_is_recomputed() -> None:
+def test_a_refutation_counts_when_it_is_verified() -> None:
     [verdict] = panel.judge_entries(["fmtt18.theorem_1"], size=6)
     assert verdict.verdict is Verdict.REFUTED
     assert verdict.as_expected
-    assert verdict.recomputed[-1].strip().startswith("confirmed")
+    assert verdict.verification.startswith(("verified: refuted", "not verified: audit-verify"))
     assert replace(verdict, confirmed=None).verdict is Verdict.INCONCLUSIVE
     assert replace(verdict, points=()).verdict is Verdict.INCONCLUSIVE
     [first, *_] = verdict.points

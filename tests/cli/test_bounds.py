@@ -13,9 +13,10 @@ from typing import Any
 
 import pytest
 
-from audit import NoisySGD, bounds
+from audit import NoisySGD, Relation, bounds
 from audit.cli.bounds import main
 from audit.cli.search import main as search
+from audit.codec import encode
 from tests.ended import Ended
 
 Command = Callable[..., Ended]
@@ -200,3 +201,35 @@ def test_batches_that_an_accountant_assumes(ended: Command) -> None:
     assert told["claimed"] < told["certified"] <= told["proven"]
     done = ended(main, *CLIPPED, "batching=cyclic", "assumed=poisson")
     assert done.err.startswith("audit-bounds: error: a comparison of batches needs release='all it")
+
+
+TRAINING = ["sampling_rate=.01", "steps=100", "relation=add_remove"]
+
+
+def test_words_of_trainings(ended: Command) -> None:
+    done = ended(main, *TRAINING, "noise_multiplier=1.1", "delta=1e-5")
+    same = {"sampling_rate": 0.01, "steps": 100, "relation": Relation.ADD_REMOVE}
+    assert (done.status, done.err) == (0, "")
+    assert done.out == f"{bounds.epsilon(noise_multiplier=1.1, delta=1e-5, **same)}\n"
+    done = ended(main, *TRAINING, "epsilon=2", "delta=1e-5", "--format", "json")
+    noise = bounds.noise_multiplier(epsilon=2.0, delta=1e-5, **same)
+    assert json.loads(done.out) == encode(noise)
+    done = ended(main, *TRAINING, "advantage=.1", "--format", "csv")
+    (row,) = csv.DictReader(io.StringIO(done.out))
+    assert float(row["needed"]) <= float(row["enough"])
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["noise_multiplier=1", "delta=1e-5", "epsilon=2"], "got epsilon with it"),
+        (["noise_multiplier=1"], "or left out, got no delta with it"),
+        (["noise_multiplier=1", "delta=1e-5", "step_size=1"], "got 'step_size'; did you mean"),
+        (["delta=1e-5"], "the goal must be epsilon and delta, or advantage, or tpr and fpr, got"),
+    ],
+)
+def test_words_of_trainings_that_are_refused(ended: Command, words: list[str], line: str) -> None:
+    done = ended(main, *TRAINING, *words)
+    assert done.status == 2
+    assert line in done.err
+    assert done.err.count("\n") == 1

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 from audit import Order
-from audit.bounds.at22 import balle, bun_steinke, lemma_2_5
 from audit.curves import GaussianCurve, PureCurve, RenyiCurve
 from audit.curves.conversions import asoodeh_epsilon, best_epsilon, renyi_from_profile
+from papers.renyi_conversions import balle, bun_steinke, lemma_2_5
 
 
 def worst_two_point_delta(alpha, divergence, epsilon):

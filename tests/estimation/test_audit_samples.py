@@ -151,7 +151,7 @@ def test_tests_depend_on_the_pilot_alone(piloted: Audit, monkeypatch: pytest.Mon
             pilots.append(first)
             super().__init__(first, second, *totals)
 
-    monkeypatch.setattr("audit.estimation.samples.Pilot", Spy)
+    monkeypatch.setattr("audit.estimation.pilot_split.Pilot", Spy)
     audit_samples(FIRST, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=PILOT)
     changed = np.where(np.isin(FIRST, pilots[0]), FIRST, 10.0)  # the pilot's scores stay
     other = audit_samples(changed, SECOND, confidence=0.95, deltas=NAMED, seed=7, thresholds=PILOT)

@@ -17,19 +17,14 @@ from audit.curves import GaussianCurve
 from audit.estimation import (
     Canaries,
     FixedGuesses,
+    GuessCounts,
     Guesses,
     GuessesAtShares,
-    IndependentCanariesBound,
     OneRunAudit,
-    OneRunBound,
     PilotGuesses,
     audit_one_run,
-    independent_canaries_curve_p_value,
-    independent_canaries_epsilon,
-    independent_canaries_mu,
-    independent_canaries_p_value,
-    one_run_epsilon,
-    one_run_mu,
+    one_run_bound,
+    one_run_curve_p_value,
     one_run_p_value,
 )
 from audit.estimation.independent_canaries import gaussian_wrong
@@ -55,7 +50,12 @@ from .audited_laws import allowed
 def test_published_table(
     canaries: int, guesses: int, wrong: int, mu: float, printed: float
 ) -> None:
-    bound = independent_canaries_mu(guesses - wrong, guesses, canaries=canaries, confidence=0.95)
+    bound = one_run_bound(
+        GuessCounts(guesses - wrong, guesses, canaries),
+        canaries=Canaries.INDEPENDENT,
+        delta=None,
+        confidence=0.95,
+    )
     assert bound.assumption is Canaries.INDEPENDENT
     assert bound.value < mu
     assert GaussianCurve(bound.value).epsilon(1e-5) == pytest.approx(printed, abs=6e-5)
@@ -76,7 +76,9 @@ def test_p_value_is_attained() -> None:
     runs = 20_000
     wrong = simulated_wrong(60, 20, 1.0, 0.1, runs, 1)
     for u in (0, 2, 4, 6):
-        p = independent_canaries_p_value(20 - u, 20, canaries=60, epsilon=1.0, delta=0.1)
+        p = one_run_p_value(
+            GuessCounts(20 - u, 20, 60), canaries=Canaries.INDEPENDENT, epsilon=1.0, delta=0.1
+        )
         assert np.mean(wrong <= u) == pytest.approx(p, abs=4 * np.sqrt(p / runs) + 1e-9)
 
 
@@ -96,16 +98,18 @@ class Revealing:
 def test_integral_over_the_cut_agrees_with_the_sum(counts: tuple[int, int, int]) -> None:
     correct, guesses, canaries = counts
     for epsilon, delta in ((0.0, 0.0), (1.0, 0.01), (3.0, 0.2)):
-        by_sum = independent_canaries_p_value(
-            correct, guesses, canaries=canaries, epsilon=epsilon, delta=delta
+        by_sum = one_run_p_value(
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.INDEPENDENT,
+            epsilon=epsilon,
+            delta=delta,
         )
         k, rate = np.arange(canaries + 1), 1 / (1 + np.exp(epsilon))
         few = binom.cdf(guesses - correct, np.maximum(guesses - k, 0), rate)
         twin = np.sum(binom.pmf(k, canaries, delta) * few)
-        integral = independent_canaries_curve_p_value(
-            correct,
-            guesses,
-            canaries=canaries,
+        integral = one_run_curve_p_value(
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.INDEPENDENT,
             curve=Revealing(epsilon, delta),
             epsilons=np.array([epsilon]),
         )
@@ -150,8 +154,11 @@ def test_no_adaptive_guesser_does_better(guesses: int, wrong: int) -> None:
         for seen in itertools.product(range(3), repeat=4)
     )
     ratios = np.append(0.0, np.log(pair.first / pair.second)[3:])
-    bound = independent_canaries_curve_p_value(
-        guesses - wrong, guesses, canaries=4, curve=pair, epsilons=ratios
+    bound = one_run_curve_p_value(
+        GuessCounts(guesses - wrong, guesses, 4),
+        canaries=Canaries.INDEPENDENT,
+        curve=pair,
+        epsilons=ratios,
     )
     assert bound == pytest.approx(exact, rel=1e-9)
 
@@ -165,43 +172,54 @@ def test_supporting_lines_say_what_the_tradeoff_function_says() -> None:
         for c, value in zip(share, wrong, strict=True):
             lines = np.max((c - delta) / (c * (1 + np.exp(grid))))
             assert value == pytest.approx(max(lines, 0.0), rel=1e-6)
-    p = independent_canaries_curve_p_value(903, 1000, canaries=10_000, curve=GaussianCurve(0.92775))
+    p = one_run_curve_p_value(
+        GuessCounts(903, 1000, 10000), canaries=Canaries.INDEPENDENT, curve=GaussianCurve(0.92775)
+    )
     assert 0.05 <= p <= 0.0503
 
 
 def test_sharper_than_without_the_assumption_where_delta_is_large() -> None:
     # Expected counts of the Gaussian mechanism, mu = 1, n = 5,000; epsilon(0.01) is 2.3178.
     best = {}
-    for bound in (one_run_epsilon, independent_canaries_epsilon):
-        best[bound] = max(
-            bound(
-                guesses - round(guesses * float(gaussian_wrong(np.array(guesses / 5000), 1.0))),
-                guesses,
-                canaries=5000,
+    for canaries in Canaries:
+        best[canaries] = max(
+            one_run_bound(
+                GuessCounts(guesses - round(guesses * wrong), guesses, 5000),
+                canaries=canaries,
                 delta=0.01,
                 confidence=0.95,
             ).value
             for guesses in (250, 1000, 2500, 5000)
+            for wrong in [float(gaussian_wrong(np.array(guesses / 5000), 1.0))]
         )
-    assert 0.6 < best[one_run_epsilon] < 0.7
-    assert 1.88 < best[independent_canaries_epsilon] < 1.90
+    assert 0.6 < best[Canaries.ARBITRARY] < 0.7
+    assert 1.88 < best[Canaries.INDEPENDENT] < 1.90
     # No bound without the assumption can do much better: a mechanism that is this one with
     # probability 0.1, and else silent, has epsilon(0.01) = epsilon_gauss(0.1), and a valid bound
     # may exceed that only in half of the runs that are not silent.
-    assert best[one_run_epsilon] < GaussianCurve(1.0).epsilon(0.1) < 1.2
+    assert best[Canaries.ARBITRARY] < GaussianCurve(1.0).epsilon(0.1) < 1.2
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-5, 0.01, 0.3])
 def test_never_below_the_bound_for_every_mechanism(delta: float) -> None:
     for counts in ((60, 60, 60), (18, 20, 500), (70, 100, 100), (900, 1000, 10_000)):
-        general = one_run_epsilon(*counts[:2], canaries=counts[2], delta=delta, confidence=0.95)
-        sharp = independent_canaries_epsilon(
-            *counts[:2], canaries=counts[2], delta=delta, confidence=0.95
+        general = one_run_bound(
+            GuessCounts(*counts), canaries=Canaries.ARBITRARY, delta=delta, confidence=0.95
+        )
+        sharp = one_run_bound(
+            GuessCounts(*counts), canaries=Canaries.INDEPENDENT, delta=delta, confidence=0.95
         )
         assert sharp.value >= general.value - 1e-9
         assert sharp.sampling_limit >= sharp.value
-    mu = one_run_mu(18, 20, canaries=500, confidence=0.95)
-    assert independent_canaries_mu(18, 20, canaries=500, confidence=0.95).value >= mu.value - 1e-9
+    mu = one_run_bound(
+        GuessCounts(18, 20, 500), canaries=Canaries.ARBITRARY, delta=None, confidence=0.95
+    )
+    assert (
+        one_run_bound(
+            GuessCounts(18, 20, 500), canaries=Canaries.INDEPENDENT, delta=None, confidence=0.95
+        ).value
+        >= mu.value - 1e-9
+    )
 
 
 RUNS = 1500
@@ -247,13 +265,12 @@ def test_coverage_with_canaries_of_different_laws(choice: object) -> None:
 
 def refutes(found: OneRunAudit, epsilon: float, delta: float) -> bool:
     """Whether the audit's lower bound exceeds epsilon, without searching for it."""
-    p_value = {
-        Canaries.INDEPENDENT: independent_canaries_p_value,
-        Canaries.ARBITRARY: one_run_p_value,
-    }[found.assumption]
     return any(
-        p_value(
-            one.correct, one.guesses.number, canaries=found.canaries, epsilon=epsilon, delta=delta
+        one_run_p_value(
+            GuessCounts(one.correct, one.guesses.number, found.canaries),
+            canaries=found.assumption,
+            epsilon=epsilon,
+            delta=delta,
         )
         < one.error
         for one in found.counted
@@ -313,11 +330,15 @@ def test_planted_mistakes_are_caught() -> None:
     # canaries that were not guessed are forgotten
     wrong = simulated_wrong(80, 20, 1.0, 0.1, 2000, 14)
     forgotten = [
-        independent_canaries_epsilon(20 - u, 20, canaries=20, delta=0.1, confidence=0.9).value
+        one_run_bound(
+            GuessCounts(20 - u, 20, 20), canaries=Canaries.INDEPENDENT, delta=0.1, confidence=0.9
+        ).value
         for u in range(21)
     ]
     counted = [
-        independent_canaries_epsilon(20 - u, 20, canaries=80, delta=0.1, confidence=0.9).value
+        one_run_bound(
+            GuessCounts(20 - u, 20, 80), canaries=Canaries.INDEPENDENT, delta=0.1, confidence=0.9
+        ).value
         for u in range(21)
     ]
     assert np.sum(np.array(counted)[wrong] > 1) <= allowed(0.1, 2000)
@@ -339,16 +360,22 @@ def test_scores_and_coins() -> None:
     ranked = coins[np.argsort(scores)]
     correct = int(np.sum(ranked[:10] == 0) + np.sum(ranked[-20:] == 1))
     assert found.counted[0].correct == correct
-    assert isinstance(found.evidence(0.0), OneRunBound)
-    expected = one_run_epsilon(correct, 30, canaries=400, delta=0.01, confidence=0.95)
+    assert found.evidence(0.0).assumption is Canaries.ARBITRARY
+    expected = one_run_bound(
+        GuessCounts(correct, 30, 400), canaries=Canaries.ARBITRARY, delta=0.01, confidence=0.95
+    )
     assert found.evidence(0.01) == expected
-    assert found.mu_lower() == one_run_mu(correct, 30, canaries=400, confidence=0.95).value
+    assert (
+        found.mu_lower()
+        == one_run_bound(
+            GuessCounts(correct, 30, 400), canaries=Canaries.ARBITRARY, delta=None, confidence=0.95
+        ).value
+    )
 
     sharp = audit_one_run(
         scores, coins, delta=0.0, confidence=0.95, seed=3, canaries=Canaries.INDEPENDENT
     )
-    assert isinstance(sharp.evidence(0.0), IndependentCanariesBound)
-    assert sharp.assumption is Canaries.INDEPENDENT
+    assert sharp.evidence(0.0).assumption is sharp.assumption is Canaries.INDEPENDENT
     mu = sharp.mu_lower()
     assert 0 < mu < 1.5
     assert sharp.refutes(GaussianCurve(0.9 * mu))
@@ -417,8 +444,20 @@ def test_bad_choices() -> None:
     with pytest.raises(ValueError, match="choices must be one or more distinct Guesses"):
         FixedGuesses(())
     with pytest.raises(ValueError, match=r"correct must be at most guesses \(4\), got 5"):
-        independent_canaries_epsilon(5, 4, canaries=9, delta=0.1, confidence=0.9)
-    none = independent_canaries_epsilon(0, 0, canaries=5, delta=0.0, confidence=0.95)
+        one_run_bound(
+            GuessCounts(5, 4, 9), canaries=Canaries.INDEPENDENT, delta=0.1, confidence=0.9
+        )
+    none = one_run_bound(
+        GuessCounts(0, 0, 5), canaries=Canaries.INDEPENDENT, delta=0.0, confidence=0.95
+    )
     assert none.value == none.sampling_limit == 0.0
-    assert independent_canaries_mu(0, 0, canaries=5, confidence=0.95).value == 0.0
-    assert independent_canaries_p_value(0, 9, canaries=9, epsilon=1.0, delta=0.0) == 1.0
+    assert (
+        one_run_bound(
+            GuessCounts(0, 0, 5), canaries=Canaries.INDEPENDENT, delta=None, confidence=0.95
+        ).value
+        == 0.0
+    )
+    assert (
+        one_run_p_value(GuessCounts(0, 9, 9), canaries=Canaries.INDEPENDENT, epsilon=1.0, delta=0.0)
+        == 1.0
+    )

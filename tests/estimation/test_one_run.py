@@ -13,9 +13,10 @@ from scipy.stats import beta, binom, norm
 
 from audit.curves import GaussianCurve
 from audit.estimation import (
+    Canaries,
+    GuessCounts,
+    one_run_bound,
     one_run_curve_p_value,
-    one_run_epsilon,
-    one_run_mu,
     one_run_p_value,
 )
 
@@ -43,16 +44,33 @@ def twin_p_value(v: int, r: int, m: int, epsilon: float, delta: float) -> float:
 )
 def test_all_correct(counts: tuple[int, int, int], delta: float, expected: float) -> None:
     correct, guesses, canaries = counts
-    bound = one_run_epsilon(correct, guesses, canaries=canaries, delta=delta, confidence=0.95)
+    bound = one_run_bound(
+        GuessCounts(correct, guesses, canaries),
+        canaries=Canaries.ARBITRARY,
+        delta=delta,
+        confidence=0.95,
+    )
     assert bound.value == pytest.approx(expected, abs=5e-4)
     assert bound.sampling_limit == bound.value
 
 
 def test_published_value() -> None:
     # Steinke, Nasr and Jagielski 2023, Appendix D prints 0.673 for these numbers.
-    assert one_run_p_value(75, 100, canaries=1000, epsilon=0.6725, delta=1e-4) < 0.05
-    assert one_run_p_value(75, 100, canaries=1000, epsilon=0.6735, delta=1e-4) > 0.05
-    bound = one_run_epsilon(75, 100, canaries=1000, delta=1e-4, confidence=0.95)
+    assert (
+        one_run_p_value(
+            GuessCounts(75, 100, 1000), canaries=Canaries.ARBITRARY, epsilon=0.6725, delta=1e-4
+        )
+        < 0.05
+    )
+    assert (
+        one_run_p_value(
+            GuessCounts(75, 100, 1000), canaries=Canaries.ARBITRARY, epsilon=0.6735, delta=1e-4
+        )
+        > 0.05
+    )
+    bound = one_run_bound(
+        GuessCounts(75, 100, 1000), canaries=Canaries.ARBITRARY, delta=1e-4, confidence=0.95
+    )
     assert 0.673 < bound.value < 0.69  # the f-DP form gives a little more
 
 
@@ -61,7 +79,7 @@ def test_published_value() -> None:
 def test_p_value_agrees_with_its_twin(counts: tuple[int, int, int], delta: float) -> None:
     for epsilon in (0.0, 0.3, 2.0, 6.0):
         value = one_run_p_value(
-            counts[0], counts[1], canaries=counts[2], epsilon=epsilon, delta=delta
+            GuessCounts(*counts), canaries=Canaries.ARBITRARY, epsilon=epsilon, delta=delta
         )
         assert value == pytest.approx(twin_p_value(*counts, epsilon, delta), rel=1e-9)
 
@@ -69,21 +87,34 @@ def test_p_value_agrees_with_its_twin(counts: tuple[int, int, int], delta: float
 def test_pure_epsilon_is_clopper_pearson() -> None:
     for correct, guesses in ((60, 100), (99, 100), (700, 1000)):
         low = beta.ppf(0.05, correct, guesses - correct + 1)
-        bound = one_run_epsilon(correct, guesses, canaries=2000, delta=0.0, confidence=0.95)
+        bound = one_run_bound(
+            GuessCounts(correct, guesses, 2000),
+            canaries=Canaries.ARBITRARY,
+            delta=0.0,
+            confidence=0.95,
+        )
         assert bound.value == pytest.approx(np.log(low / (1 - low)), abs=1e-8)
 
 
 def test_monotone() -> None:
     def epsilon(correct: int, canaries: int, delta: float, confidence: float) -> float:
-        return one_run_epsilon(
-            correct, 100, canaries=canaries, delta=delta, confidence=confidence
+        return one_run_bound(
+            GuessCounts(correct, 100, canaries),
+            canaries=Canaries.ARBITRARY,
+            delta=delta,
+            confidence=confidence,
         ).value
 
     rising = [epsilon(k, 100, 1e-4, 0.95) for k in range(101)]
     assert np.all(np.diff(rising) >= -1e-9)
     assert rising[50] == 0.0
     assert rising[70] > 0
-    mus = [one_run_mu(k, 100, canaries=100, confidence=0.95).value for k in range(101)]
+    mus = [
+        one_run_bound(
+            GuessCounts(k, 100, 100), canaries=Canaries.ARBITRARY, delta=None, confidence=0.95
+        ).value
+        for k in range(101)
+    ]
     assert np.all(np.diff(mus) >= -1e-9)
     for values in (
         [epsilon(90, 100, delta, 0.95) for delta in (0.0, 1e-6, 1e-3, 0.1, 0.9, 1.0)],
@@ -105,7 +136,12 @@ def randomised_response(epsilon: float, delta: float, canaries: int, seed: int) 
 def test_coverage_of_epsilon(epsilon: float, delta: float) -> None:
     canaries = 80
     bounds = [
-        one_run_epsilon(k, canaries, canaries=canaries, delta=delta, confidence=0.9).value
+        one_run_bound(
+            GuessCounts(k, canaries, canaries),
+            canaries=Canaries.ARBITRARY,
+            delta=delta,
+            confidence=0.9,
+        ).value
         for k in range(canaries + 1)
     ]
     wrong = np.sum(np.array(bounds)[randomised_response(epsilon, delta, canaries, 1)] > epsilon)
@@ -125,7 +161,12 @@ def test_coverage_of_mu_with_abstentions() -> None:
     correct = np.take_along_axis(right, places, axis=1).sum(axis=1)
     bounds = np.array(
         [
-            one_run_mu(k, guesses, canaries=canaries, confidence=0.9).value
+            one_run_bound(
+                GuessCounts(k, guesses, canaries),
+                canaries=Canaries.ARBITRARY,
+                delta=None,
+                confidence=0.9,
+            ).value
             for k in range(guesses + 1)
         ]
     )
@@ -133,7 +174,15 @@ def test_coverage_of_mu_with_abstentions() -> None:
     assert np.median(bounds[correct]) > 0.25
     # The planted mistake: canaries that were not guessed are not counted.
     forgotten = np.array(
-        [one_run_mu(k, guesses, canaries=guesses, confidence=0.9).value for k in range(guesses + 1)]
+        [
+            one_run_bound(
+                GuessCounts(k, guesses, guesses),
+                canaries=Canaries.ARBITRARY,
+                delta=None,
+                confidence=0.9,
+            ).value
+            for k in range(guesses + 1)
+        ]
     )
     assert np.sum(forgotten[correct] > mu) > allowed(0.1, RUNS)
 
@@ -142,7 +191,12 @@ def test_harness_catches_a_forgotten_delta() -> None:
     epsilon, delta, canaries = 1.0, 0.1, 80
     bounds = np.array(
         [
-            one_run_epsilon(k, canaries, canaries=canaries, delta=0.0, confidence=0.9).value
+            one_run_bound(
+                GuessCounts(k, canaries, canaries),
+                canaries=Canaries.ARBITRARY,
+                delta=0.0,
+                confidence=0.9,
+            ).value
             for k in range(canaries + 1)
         ]
     )
@@ -152,13 +206,21 @@ def test_harness_catches_a_forgotten_delta() -> None:
 
 def test_curve_and_mu_say_the_same() -> None:
     for correct, guesses, canaries in ((75, 100, 100), (18, 20, 500), (100, 100, 100)):
-        mu = one_run_mu(correct, guesses, canaries=canaries, confidence=0.95).value
-        p = one_run_curve_p_value(correct, guesses, canaries=canaries, curve=GaussianCurve(mu))
+        mu = one_run_bound(
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.ARBITRARY,
+            delta=None,
+            confidence=0.95,
+        ).value
+        p = one_run_curve_p_value(
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.ARBITRARY,
+            curve=GaussianCurve(mu),
+        )
         assert 0.05 - 1e-6 <= p <= 0.0515  # supporting lines say a little less than the curve
         finer = one_run_curve_p_value(
-            correct,
-            guesses,
-            canaries=canaries,
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.ARBITRARY,
             curve=GaussianCurve(mu),
             epsilons=np.linspace(0, 12, 2001),
         )
@@ -167,7 +229,9 @@ def test_curve_and_mu_say_the_same() -> None:
 
 def test_one_canary_guessed_right_has_the_exact_probability() -> None:
     # One coin, f-DP with mu: the best guess is right with probability Phi(mu / 2).
-    p = one_run_curve_p_value(1, 1, canaries=1, curve=GaussianCurve(1.0))
+    p = one_run_curve_p_value(
+        GuessCounts(1, 1, 1), canaries=Canaries.ARBITRARY, curve=GaussianCurve(1.0)
+    )
     assert p == pytest.approx(norm.cdf(0.5), abs=2e-3)
     assert p >= norm.cdf(0.5)
 
@@ -176,16 +240,37 @@ def test_extremes_and_speed() -> None:
     for correct in (0, 1, 50, 100):
         for delta in (0.0, 1e-300, 0.5, 1.0):
             for confidence in (1e-9, 0.5, 1 - 1e-12):
-                value = one_run_epsilon(
-                    correct, 100, canaries=10**9, delta=delta, confidence=confidence
+                value = one_run_bound(
+                    GuessCounts(correct, 100, 10**9),
+                    canaries=Canaries.ARBITRARY,
+                    delta=delta,
+                    confidence=confidence,
                 ).value
                 assert 0 <= value < 1000
-    none = one_run_epsilon(0, 0, canaries=5, delta=0.0, confidence=0.95)
+    none = one_run_bound(
+        GuessCounts(0, 0, 5), canaries=Canaries.ARBITRARY, delta=0.0, confidence=0.95
+    )
     assert none.value == none.sampling_limit == 0.0
-    assert one_run_mu(0, 0, canaries=5, confidence=0.95).value == 0.0
-    assert one_run_p_value(0, 0, canaries=5, epsilon=1.0, delta=0.0) == 1.0
-    assert one_run_curve_p_value(0, 9, canaries=9, curve=GaussianCurve(1.0)) == 1.0
-    assert one_run_p_value(5, 5, canaries=5, epsilon=1e6, delta=0.0) == 1.0
+    assert (
+        one_run_bound(
+            GuessCounts(0, 0, 5), canaries=Canaries.ARBITRARY, delta=None, confidence=0.95
+        ).value
+        == 0.0
+    )
+    assert (
+        one_run_p_value(GuessCounts(0, 0, 5), canaries=Canaries.ARBITRARY, epsilon=1.0, delta=0.0)
+        == 1.0
+    )
+    assert (
+        one_run_curve_p_value(
+            GuessCounts(0, 9, 9), canaries=Canaries.ARBITRARY, curve=GaussianCurve(1.0)
+        )
+        == 1.0
+    )
+    assert (
+        one_run_p_value(GuessCounts(5, 5, 5), canaries=Canaries.ARBITRARY, epsilon=1e6, delta=0.0)
+        == 1.0
+    )
 
 
 @pytest.mark.parametrize(
@@ -203,11 +288,23 @@ def test_extremes_and_speed() -> None:
 def test_bad_input(arguments: tuple, message: str) -> None:
     correct, guesses, canaries, delta, confidence = arguments
     with pytest.raises(ValueError, match=message):
-        one_run_epsilon(correct, guesses, canaries=canaries, delta=delta, confidence=confidence)
+        one_run_bound(
+            GuessCounts(correct, guesses, canaries),
+            canaries=Canaries.ARBITRARY,
+            delta=delta,
+            confidence=confidence,
+        )
 
 
 def test_bad_claims() -> None:
     with pytest.raises(ValueError, match="epsilon must be a finite number of at least 0"):
-        one_run_p_value(1, 2, canaries=2, epsilon=np.inf, delta=0.0)
+        one_run_p_value(
+            GuessCounts(1, 2, 2), canaries=Canaries.ARBITRARY, epsilon=np.inf, delta=0.0
+        )
     with pytest.raises(ValueError, match=r"epsilons must be in \[0, 700\], got -1.0"):
-        one_run_curve_p_value(1, 2, canaries=2, curve=GaussianCurve(1.0), epsilons=np.array([-1.0]))
+        one_run_curve_p_value(
+            GuessCounts(1, 2, 2),
+            canaries=Canaries.ARBITRARY,
+            curve=GaussianCurve(1.0),
+            epsilons=np.array([-1.0]),
+        )

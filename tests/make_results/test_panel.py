@@ -18,12 +18,12 @@ from audit.bounds import CATALOGUE, Status, entry
 from audit.claims import panel
 from audit.claims.panel_file import PanelEntry, admits
 from audit.claims.panel_mechanisms import chosen, drawn
-from audit.claims.recompute import recompute
 from audit.codec import encode, json_text
 from audit.report import write_panel
 from audit.report.mechanism_line import mechanism_line
 from results.panel import make, table
 from tests.report.test_panel_page import REFUTED, VERDICT, WITNESS
+from tests.verifying import is_refuted
 
 ROOT = Path(__file__).resolve().parents[2]
 FOLDER = ROOT / "results" / "panel"
@@ -148,7 +148,7 @@ def test_committed_mechanisms_are_those_of_the_sequence() -> None:
 
 def test_a_committed_witness_stands() -> None:
     text = (FOLDER / "witnesses" / f"{KNOWN}.witness.json").read_text(encoding="utf-8")
-    assert recompute(json.loads(text)).stands
+    assert is_refuted(json.loads(text))
 
 
 def test_a_block_of_the_page_holds_figure_witness_and_bibtex(
@@ -167,9 +167,11 @@ def test_a_block_of_the_page_holds_figure_witness_and_bibtex(
     )
     row = catalogue_page._community(panel.verdicts[KNOWN])
     block = catalogue_page.block(row, panel, first=True)
-    assert 'data-panel="refuted"' in block
-    assert 'data-paper="Feldman et al. (2018)"' in block
-    assert "|convex losses|unclipped gradients|" in block
+    found = catalogue_page.line(row, panel, "generated")
+    assert 'data-panel="refuted"' in found
+    assert 'data-paper="Feldman et al. (2018)"' in found
+    assert "|convex losses|unclipped gradients|" in found
+    assert f'<a href="generated/{row["id"]}.html">' in found
     assert f'href="../reports/panel/witnesses/{KNOWN}.witness.json"' in block
     assert '<path class="wrong"' in block
     assert "<circle" in block

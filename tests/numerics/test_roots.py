@@ -5,7 +5,7 @@ import sys
 import numpy as np
 import pytest
 
-from audit.numerics.roots import bracketed_root, decreasing_root
+from audit.numerics.roots import bracketed_root, decreasing_root, last_integer
 
 
 def test_one_root_between_two_ends():
@@ -38,3 +38,16 @@ def test_exact_laws_load_without_scipys_optimizers():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("last", [3, 4, 17, 98])
+def test_last_integer_of_a_condition(last):
+    tried = []
+
+    def holds(number):
+        tried.append(number)
+        return number <= last
+
+    assert last_integer(holds, 3, 99) == last
+    assert len(tried) <= 7
+    assert not {3, 99} & set(tried)

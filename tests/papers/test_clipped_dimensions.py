@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import audit
+import audit_dimensions
 from audit.results import Verdict
 from papers.clipped_dimensions import ClippedInDimensions, Shape, agreement
 
@@ -76,9 +77,7 @@ def test_noise_off_by_five_percent_is_found() -> None:
     )
     wrong = dataclasses.replace(STUDY, mechanism=dataclasses.replace(MECHANISM, noise_std=1.05))
     for study, fits in ((STUDY, True), (wrong, False)):
-        x, _ = audit.simulation.dimensions.scores(
-            study.pair(1, Shape.BOX), np.ones(1), trials=200_000, seed=5
-        )
+        x, _ = audit_dimensions.scores(study.pair(1, Shape.BOX), np.ones(1), trials=200_000, seed=5)
         # false alarms: 1 in 1000
         assert (agreement(curve.first, x) >= 1e-3) is fits
 
@@ -88,9 +87,7 @@ def test_rounding_errors_of_a_total_are_no_bin() -> None:
     curve = audit.exact.curve(
         audit.constructions.DriftedWalk(MECHANISM, drift=-0.03, start=STUDY.start)
     )
-    x, _ = audit.simulation.dimensions.scores(
-        STUDY.pair(1, Shape.BOX), np.ones(1), trials=20_000, seed=5
-    )
+    x, _ = audit_dimensions.scores(STUDY.pair(1, Shape.BOX), np.ones(1), trials=20_000, seed=5)
     assert np.quantile(x, 0.995) == 0.5  # so that the last bin lies beyond the domain
 
     class Off:

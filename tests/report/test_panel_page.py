@@ -57,7 +57,7 @@ WITNESS = {"format": 1, "claim": "mine.theorem.7"}
 REFUTED = replace(
     VERDICT,
     points=(*VERDICT.points, point(2.0, 1.0, 3.0, witness=WITNESS)),
-    recomputed=("title", "  confirmed in both ways"),
+    verification="verified: refuted",
     confirmed=4,
 )
 
@@ -78,13 +78,13 @@ def test_the_conclusion_of_a_refuted_statement() -> None:
         "Refuted on 1 of 4 mechanisms.",
         "Most clearly, epsilon at delta 1e-5 is certified to be at least 2.0000 and claimed to be "
         "at most 1.0000.",
-        "The witness was recomputed: confirmed in both ways.",
+        "The witness: verified: refuted.",
     )
     unconfirmed = replace(REFUTED, confirmed=None)
     assert unconfirmed.verdict is Verdict.INCONCLUSIVE
     assert panel_page.conclusion(unconfirmed)[0] == (
-        "Not decided: once a certified number exceeds the claimed one, and no recomputation "
-        "confirms it."
+        "Not decided: once a certified number exceeds the claimed one, and it could not "
+        "be verified."
     )
 
 
@@ -108,7 +108,7 @@ def test_the_page_and_its_files(tmp_path: Path) -> None:
     ]
     page = written[0].read_text(encoding="utf-8")
     assert "<h1>mine.theorem</h1>" in page
-    assert "audit-check --witness mine.theorem.witness.json" in page
+    assert "audit-check verify mine.theorem.witness.json" in page
     assert "it &lt;raised&gt;" in page
     assert "<pre>@misc{me2030title,\n" in page
     assert not re.findall(r'(?:src|href)="(?!#)', page)  # nothing is loaded

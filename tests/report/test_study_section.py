@@ -13,10 +13,10 @@ import pytest
 import rich.console
 
 from audit import report
+from audit.numerics.number_format import plain
 from audit.report import joined_rows, queries, study_section, terminal
 from audit.report.conclusion import conclusion
 from audit.report.figures import sweep
-from audit.report.number_format import plain
 from audit.results import Findings, Result, Statement, StudyResult, Verdict
 
 from .example import mixed, pair_settings, result, study

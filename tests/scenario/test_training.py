@@ -15,6 +15,7 @@ from audit.scenario.config import read_setting
 from audit.scenario.kinds import RunContext
 from audit.scenario.sampling import Sampling, Unfinished
 from audit.simulation import Parallel
+from tests.simulation.runs.jobs import recorded
 from tests.training import trainings
 from tests.training.test_run import audited
 
@@ -51,7 +52,7 @@ def test_it_is_the_audit_of_the_library() -> None:
 
 
 def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-0123")
+    unfinished = Unfinished(tmp_path, "mine-0123", "audit scenario=mine")
     broken = setting(train=f"{trainings.__name__}:fails_at", arguments={"at": 0}, trials=20)
     seeds = [trial.seed for trial in audited_trials(broken)]
     # the last one fails, then the module is mended
@@ -60,9 +61,8 @@ def test_an_interrupted_scenario_goes_on(tmp_path: Path) -> None:
     )
     with pytest.raises(ValueError, match=r"^trial 20 ") as caught, unfinished.kept():
         failing.run(context(unfinished.folder))
-    assert any("the same command goes on from them" in note for note in caught.value.__notes__)
-    kept = unfinished.folder / "11" / "trials.jsonl"
-    assert kept.read_bytes().count(b"\n") >= 18
+    assert any("to go on from it: audit scenario=mine" in note for note in caught.value.__notes__)
+    assert len(recorded(unfinished.folder / "11")) >= 18
     with unfinished.kept():
         pass  # what a run that ended leaves
     assert not unfinished.folder.exists()

@@ -30,19 +30,19 @@ from audit.simulation import (
     Kind,
     Parallel,
     Pool,
-    WalkCounts,
     count_thresholds,
     final_iterates,
     pool,
     run_job,
+    walk_counts,
 )
-from audit.simulation.dimensions import (
+from audit_dimensions import (
     Ball,
     Dataset,
     Huber,
-    LinearScoreCounts,
     NoisySGDPair,
     final_points,
+    linear_score_counts,
 )
 
 STORED = Path(__file__).with_name("bits.json")
@@ -114,7 +114,7 @@ def digests(where: Parallel | Pool) -> dict[str, str]:
             for trials in SIZES:
                 place = f"{name}, seed {seed}, {trials} trials"
                 samples = final_iterates(pair, trials=trials, seed=seed, backend=where)
-                job = WalkCounts(pair=pair, thresholds=THRESHOLDS, trials=trials, seed=seed)
+                job = walk_counts(pair, thresholds=THRESHOLDS, trials=trials, seed=seed)
                 found[f"iterates: {place}"] = digest(*samples)
                 found[f"counts: {place}"] = digest(*run_job(job, backend=where))
         pair, direction = many_dimensions(), np.arange(1.0, 7.0)
@@ -122,7 +122,7 @@ def digests(where: Parallel | Pool) -> dict[str, str]:
             place = f"many dimensions, seed {seed}, {trials} trials"
             points = final_points(pair, trials=trials, seed=seed, backend=where)
             run = {"thresholds": THRESHOLDS, "trials": trials, "seed": seed}
-            scores = LinearScoreCounts(pair=pair, direction=direction, **run)
+            scores = linear_score_counts(pair, direction, **run)
             found[f"points: {place}"] = digest(*points)
             found[f"counts: {place}"] = digest(*run_job(scores, backend=where))
     return found

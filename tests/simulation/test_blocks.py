@@ -13,13 +13,13 @@ import pytest
 
 import audit.simulation as simulation
 from audit.constructions import BiasedWalk
+from audit.simulation.backends import run_in_threads
 from audit.simulation.blocks import (
     LARGEST_OF_WALKS,
     Stream,
     available_threads,
     block_size,
     cut_into_blocks,
-    run_in_threads,
 )
 
 from .cases import AFFINE, COMPILED, MAPPED, mechanism

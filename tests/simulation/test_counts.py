@@ -26,8 +26,7 @@ from audit.constructions import (
     Step,
     TwoSidedWalk,
 )
-from audit.simulation import WalkCounts, count_thresholds, final_iterates, run_job
-from audit.simulation.blocks import Job
+from audit.simulation import count_thresholds, final_iterates, run_job, walk_counts
 
 from . import twin
 from .cases import mechanism, process, two_lengths
@@ -69,17 +68,18 @@ def test_any_number_of_thresholds(size: int) -> None:
 
 @pytest.mark.parametrize("name", PAIRS)
 def test_job_keeps_its_contract(name: str) -> None:
-    job: Job = WalkCounts(pair=PAIRS[name], thresholds=ENDS, trials=9001, seed=3)
-    assert len(job) > 2
-    blocks = [job.counts(k) for k in range(len(job))]
+    job = walk_counts(PAIRS[name], thresholds=ENDS, trials=9001, seed=3)
+    assert len(job) > 4
+    blocks = [job.run(range(k, k + 1)) for k in range(len(job))]
     assert {b.shape for b in blocks} == {(2, len(ENDS))}
     whole = count_thresholds(PAIRS[name], thresholds=ENDS, trials=9001, seed=3)
     assert np.array_equal(sum(blocks), whole)
+    assert np.array_equal(job.run(range(len(job))), whole)
     lengths = sum(len(process) for process in PAIRS[name].processes())
-    assert sum(job.work(k) for k in range(len(job))) == 9001 * lengths
+    assert job.work(range(len(job))) == 9001 * lengths
     again = pickle.loads(pickle.dumps(job))
     assert again == job
-    assert np.array_equal(again.counts(1), blocks[1])
+    assert np.array_equal(again.run(range(1, 2)), blocks[1])
     assert json.loads(json.dumps(job.description)) == job.description
 
 
@@ -97,7 +97,7 @@ def test_description_tells_jobs_apart() -> None:
         {"trials": 9002},
         {"seed": 4},
     ]
-    jobs = [WalkCounts(**{**given, **change}) for change in changed]  # type: ignore[arg-type]
+    jobs = [walk_counts(**{**given, **change}) for change in changed]  # type: ignore[arg-type]
     assert len({json.dumps(job.description) for job in jobs}) == len(jobs)
 
 
@@ -116,18 +116,18 @@ class Moved(Construction):
 def test_a_function_is_described_by_its_code_or_not_at_all(tmp_path: Path) -> None:
     given = {"thresholds": (0.0,), "trials": 10, "seed": 3}
     first, second = (
-        WalkCounts(pair=Moved(mechanism(), function), **given)  # type: ignore[arg-type]
+        walk_counts(Moved(mechanism(), function), **given)  # type: ignore[arg-type]
         for function in (lambda x: x / 2, lambda x: x / 4)
     )
     run_job(first, folder=tmp_path / "first")
     with pytest.raises(ValueError, match=r"where pair\.function\.code is "):
         run_job(second, folder=tmp_path / "first")
-    job = WalkCounts(pair=Moved(mechanism(), np.vectorize(np.sin)), **given)  # type: ignore[arg-type]
+    job = walk_counts(Moved(mechanism(), np.vectorize(np.sin)), **given)  # type: ignore[arg-type]
     with pytest.raises(
         ValueError, match=r"^a recorded job must be described .*: it is no plain data$"
     ):
         run_job(job, folder=tmp_path / "second")
-    assert run_job(job).shape == (2, 1)  # without records nothing need be known
+    assert [row.shape for row in run_job(job)] == [(1,)] * 2  # nothing need be known
 
 
 def test_progress_ends_at_the_total() -> None:
@@ -192,16 +192,11 @@ def test_bad_jobs(changed: dict[str, object], message: str) -> None:
     given: dict[str, object] = {
         "pair": PAIRS["biased"], "thresholds": (0.0,), "trials": 10, "seed": 0, **changed,
     }  # fmt: skip
-    for call in (WalkCounts, count_thresholds):
+    for call in (walk_counts, count_thresholds):
         with pytest.raises(ValueError, match=f"^{re.escape(message)}$"):
             call(**given)  # type: ignore[operator]
 
 
-def test_bad_numbers() -> None:
-    job = WalkCounts(pair=PAIRS["biased"], thresholds=(0.0,), trials=10, seed=0)
-    with pytest.raises(ValueError, match="number must be below the 1 blocks, got 1"):
-        job.counts(1)
-    with pytest.raises(ValueError, match="number must be a whole number of at least 0, got -1"):
-        job.work(-1)
+def test_a_number_of_threads_out_of_range_is_refused() -> None:
     with pytest.raises(ValueError, match="threads must be a whole number of at least 1, got 0"):
         count_thresholds(PAIRS["biased"], thresholds=[0.0], trials=1, seed=0, threads=0)

@@ -19,7 +19,8 @@ from numba import njit
 from audit import Batching, simulation
 from audit.numerics.compiled import compiled_loop, fma
 from audit.simulation import fingerprint, kernels, rng
-from audit.simulation.dimensions import (
+from audit.simulation.rng import LANES
+from audit_dimensions import (
     Ball,
     Box,
     Clipped,
@@ -30,12 +31,11 @@ from audit.simulation.dimensions import (
     WholeSpace,
     final_points,
 )
-from audit.simulation.rng import LANES
 from tests import avx2
+from tests.dimensions.cases import pair
 
 from . import twin
 from .cases import COMPILED
-from .dimensions.cases import pair
 
 # Whoever changes one of them changes `audit.simulation.fingerprint.STREAM` and all.
 STREAM, DIGEST = 2, "24c3c2ebff4e35250ecfb0ceac5e328a611e2ac0ad9264f1434e996667cfadb3"

@@ -6,10 +6,12 @@ import json
 import os
 import re
 import signal
+import sqlite3
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +31,9 @@ from audit.estimation import (
 from audit.isolation import UserCodeError
 from audit.report import load
 from audit.results import UserClaim, Verdict, from_json, to_json
+from audit.simulation.journal import FILE
 from audit.training.design import Design, analysis_seed, trials_of
+from tests.simulation.runs.jobs import recorded
 from tests.training import trainings
 
 HERE = "tests.training.trainings"
@@ -208,20 +212,18 @@ def test_a_killed_audit_goes_on_with_the_same_bits(tmp_path: Path) -> None:
         f"audited('slow', folder={str(folder)!r}, **{design!r})"
     )
     child = subprocess.Popen([sys.executable, "-c", program], start_new_session=True)
-    journal = folder / "trials.jsonl"
+    log = folder / f"{FILE}-wal"
     until = time.monotonic() + 30
-    while not (journal.exists() and journal.read_bytes().count(b"\n") >= 10):
+    while not (log.exists() and log.stat().st_size > 20 * 4096):  # a page for each trial, and more
         assert time.monotonic() < until
         time.sleep(0.01)
     os.kill(child.pid, signal.SIGKILL)
     child.wait()
-    kept = journal.read_bytes()
-    assert 10 <= kept.count(b"\n") < 60
-    with journal.open("ab") as file:  # as if the kill had come while a line was written
-        file.write(kept.splitlines()[0][:40])
+    kept = recorded(folder)
+    assert 5 <= len(kept) < 60
     resumed = audited("slow", folder=folder, **design)
-    assert journal.read_bytes().startswith(kept)  # nothing ran twice
-    assert journal.read_bytes().count(b"\n") == 60
+    assert kept.items() <= recorded(folder).items()  # nothing ran twice
+    assert sorted(recorded(folder)) == list(range(1, 61))
     whole = audited("slow", arguments={"pause": 0.0}, **{**design, "processes": 1})
     assert resumed.scores.tobytes() == whole.scores.tobytes()
     assert resumed.scores_prime.tobytes() == whole.scores_prime.tobytes()
@@ -271,7 +273,7 @@ def test_a_training_that_fails_names_its_trial(tmp_path: Path, how: str, message
     assert error.__notes__ == [
         f"finished trainings are stored in {folder}; the same call resumes from them"
     ]
-    assert (folder / "trials.jsonl").read_bytes().count(b"\n") == 5
+    assert len(recorded(folder)) == 5
 
 
 def test_a_budget_in_minutes_ends_and_counts_all_starts(tmp_path: Path) -> None:
@@ -404,19 +406,13 @@ def test_a_training_of_the_script_itself(tmp_path: Path, guarded: bool) -> None:
         assert "an audit must not be started while its training module is imported" in done.stderr
 
 
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    audited("score", trials=8, folder=tmp_path)
-    journal = tmp_path / "trials.jsonl"
-    lines = journal.read_bytes().splitlines(keepends=True)
-    journal.write_bytes(
-        b"".join([*lines[:2], lines[2].replace(b'"scores":[', b'"scores":[1'), *lines[3:]])
-    )
-    with pytest.raises(
-        ValueError, match=r"trials\.jsonl, line 3 is damaged; remove the line to run"
-    ):
-        audited("score", trials=8, folder=tmp_path)
-    journal.write_bytes(b"".join([*lines[:2], *lines[3:]]))
-    audited("score", trials=8, folder=tmp_path)
-    written = journal.read_bytes().splitlines(keepends=True)
-    assert {*lines[:2], *lines[3:]} < set(written)
-    assert len(written) == 8
+def test_a_damaged_trial_runs_again(tmp_path: Path) -> None:
+    first = audited("score", trials=8, folder=tmp_path)
+    kept = recorded(tmp_path)
+    with closing(sqlite3.connect(tmp_path / FILE)) as database, database:
+        database.execute("UPDATE results SET data = zeroblob(16) WHERE number = 3")
+    with pytest.warns(RuntimeWarning, match=rf"{FILE} is damaged at number 3, which is computed"):
+        again = audited("score", trials=8, folder=tmp_path)
+    assert again.scores.tobytes() == first.scores.tobytes()
+    del kept[3]
+    assert kept.items() < recorded(tmp_path).items()

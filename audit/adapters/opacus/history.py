@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from audit import validate
-from audit.adapters.steps import composed, noise_over_clip_norm, runs_of, step
+from audit.adapters.steps import any_dataset_size, composed, noise_over_clip_norm, runs_of, step
 from audit.mechanism import Batching, Composition, Divisor, NoisySGD, Relation, Release
 
 History = tuple[tuple[float, float, int], ...]
@@ -67,7 +67,7 @@ def _entry(name: str, entry: Any) -> tuple[float, float, int]:
 
 
 def from_history(
-    history: Any, *, dataset_size: int, relation: Relation, clip_norm: float = 1.0
+    history: Any, *, dataset_size: int | None = None, relation: Relation, clip_norm: float = 1.0
 ) -> NoisySGD | Composition:
     """Return the mechanism that Opacus' accountants assume for a history.
 
@@ -79,8 +79,9 @@ def from_history(
     ----------
     history : object
         Anything that `read_history` reads.
-    dataset_size : int
+    dataset_size : int, optional
         Number of records n. The rate is kept exactly even if rate times n is not a whole number.
+        Privacy depends on the rate only: None takes a size that suits the rates.
     relation : Relation
         Opacus assumes ``Relation.ADD_REMOVE``. The noise multiplier is relative to the clipping
         norm in every relation.
@@ -99,19 +100,20 @@ def from_history(
 
     Examples
     --------
-    >>> m = from_history(
-    ...     [(1.1, 0.01, 600), (1.1, 0.01, 400)], dataset_size=60_000, relation=Relation.ADD_REMOVE
-    ... )
-    >>> m.steps, m.batch_size, m.batching.value, round(m.noise_multiplier, 12)
-    (1000, 600, 'poisson', 1.1)
+    >>> m = from_history([(1.1, 0.01, 600), (1.1, 0.01, 400)], relation=Relation.ADD_REMOVE)
+    >>> m.steps, m.sampling_rate, m.batching.value, round(m.noise_multiplier, 12)
+    (1000, 0.01, 'poisson', 1.1)
     """
+    entries = read_history(history)
+    if dataset_size is None:
+        dataset_size = any_dataset_size(*(rate for _, rate, _ in entries))
     validate.integer(1, dataset_size=dataset_size)
     return composed(
         (
             poisson_step(noise_multiplier, rate, dataset_size, relation, clip_norm),
             steps,
         )
-        for noise_multiplier, rate, steps in read_history(history)
+        for noise_multiplier, rate, steps in entries
     )
 
 

@@ -12,6 +12,7 @@ from audit.adapters.opacus.history import History, from_history, read_history
 from audit.adapters.opacus.loaders import Loader, named, read_loader
 from audit.adapters.optional import load
 from audit.mechanism import Composition, NoisySGD, Relation
+from audit.numerics.display import ShortRepr
 
 # A history stores Opacus' rate 1 / len(data_loader) exactly.
 _SAME_RATE = 1e-12
@@ -34,7 +35,7 @@ class Clipping(enum.Enum):
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateTraining:
+class PrivateTraining(ShortRepr):
     """Claimed and actual mechanism of a training with Opacus.
 
     Attributes

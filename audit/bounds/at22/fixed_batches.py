@@ -1,4 +1,4 @@
-"""Altschuler and Talwar (2022): full batches and batches in a fixed order.
+"""Altschuler and Talwar (2022): iteration for any shifts, full batches and a fixed order.
 
 The paper's update is the package's: ``noise_std`` is its sigma. Its 2L is the sensitivity of the
 differing record, `NoisySGD.sensitivity`, which is L for zero-out neighbours (Remark B.2).
@@ -7,54 +7,33 @@ differing record, `NoisySGD.sensitivity`, which is L for zero-out neighbours (Re
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+
+import numpy as np
 
 from audit import validate
-from audit.bounds.accounting.iteration import cycle_cost, record_place
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_ORDER,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    UNCLIPPED,
-    WHOLE_EPOCHS,
+from audit.bounds.accounting.iteration import (
+    cycle_cost,
+    diameter_amplification,
+    original_amplification,
+    record_place,
 )
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.curves.tails import TailCurve
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
-CONVEX_ITERATION = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS, LAST_ITERATE)
-"""Assumptions of a contractive noisy iteration that releases its last iterate."""
 
-
-@bound(
-    id="at22.b_1",
-    source=AT22.at("Appendix B.1, equation (B.1)"),
-    statement=(
-        "full batches, convex losses on a bounded domain, Renyi: D_alpha <= alpha/(2 eta^2 "
-        "sigma^2) min{T s^2, min over T~ <= T of T~ ((D + s)/T~ + s)^2}, s = 2 eta L/n"
-    ),
-    assumes=(FULL_BATCHES, *CONVEX_ITERATION, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.b_1")
 def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Full-batch Noisy-SGD with convex losses on a bounded domain (Appendix B.1, equation (B.1)).
 
-    With s = eta S/n the shift of one step (S the sensitivity: 2L, or L for zero-out) and
-    D~ = D + s, the Renyi divergence of order alpha is at most
-
-        alpha/(2 eta^2 sigma^2) min{ T s^2, min over T~ in 1..T of T~ (D~/T~ + s)^2 }.
-
-    The proof uses L through S only, so losses with a shared regulariser are covered. The inner
-    minimum is taken at the exact best integer: (D~ + s T~)^2/T~ decreases until T~ = D~/s and
-    increases after it. The first branch is composition, needs none of the assumptions, and has its
-    own entry, ``bsa24.theorem_4_1``.
+    The proof uses L only through the sensitivity S (2L, or L for zero-out), so that s = eta S/n and
+    losses with a shared regulariser are covered. The inner minimum is taken at the exact best
+    integer: (D~ + s T~)^2/T~, D~ = D + s, decreases until T~ = D~/s and increases after it. The
+    first branch is composition, needs none of the assumptions, and is ``bsa24.theorem_4_1``.
     """
     steps, eta = mechanism.steps, mechanism.constant_step_size
     assert mechanism.diameter is not None  # an assumption of the entry
@@ -67,80 +46,29 @@ def b_1(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(min(squares) / (2 * mechanism.step_std**2))
 
 
-@bound(
-    id="at22.eq_5_4",
-    source=AT22.at("section 5.2, equation (5.4)"),
-    statement=(
-        "fixed batches in a fixed order, convex losses, Renyi: D_alpha <= (2 alpha L^2/(b^2 "
-        "sigma^2)) ((V - 1) b/n + 1/r), V visits, r steps from the last one to the end"
-    ),
-    assumes=(FIXED_ORDER, *CONVEX_ITERATION, CONSTANT_STEP_SIZE),
-    status=Status.CORRECTED,
-    record_scope=RecordScope.INDEX,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.eq_5_4")
 def eq_5_4(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Batches in fixed order, any number of steps (equation (5.4), with its constant).
 
-    D_alpha <= alpha S^2/(2 b^2 sigma^2) ((V - 1) b/n + 1/r) for a record that is visited V times,
-    and r steps before the end (itself counted) for the last time: the proof of Theorem 35 of
-    Feldman et al. (2018) with a_t spread evenly from visit to visit.
+    The proof of Theorem 35 of Feldman et al. (2018) with a_t spread evenly from visit to visit.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the batch of the last step.
+    index: Record, counted from 1. Default: the worst, in the batch of the last step.
     """
     record_place(mechanism, index)  # the range of the index
     return RenyiCurve.linear(cycle_cost(mechanism, index) / 2)
 
 
-@bound(
-    id="at22.theorem_5_6",
-    source=AT22.at("Theorem 5.6, the sum before the simplification of (5.6)"),
-    statement=(
-        "fixed batches in a fixed order, convex losses on a bounded domain, Renyi: D_alpha <= "
-        "alpha/(2 eta^2 sigma^2) min over k of (D + s)^2/(k l) + 2 (D + s) s/l + (k - 1) s^2/l "
-        "+ s^2/(l - p + 1), s = 2 eta L/b, l = n/b, p the record's batch"
-    ),
-    assumes=(
-        FIXED_ORDER,
-        *CONVEX_ITERATION,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-        WHOLE_EPOCHS,
-    ),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.INDEX,
-    covers=(Losses.CHANGING,),
-)
+@bound("at22.theorem_5_6")
 def theorem_5_6(
     mechanism: NoisySGD, *, index: int | None = None, length: int | None = None
 ) -> PrivacyCurve:
     """Cyclic batches on a bounded domain (Theorem 5.6, the sum before (5.6) is simplified).
 
-    With s = eta S/b, D~ = D + s, l = n/b batches, the record in batch p and T~ = k l steps,
+    The smallest over T~ = k l <= T, or the bound of (5.4) if that is smaller. The best k is next to
+    (D + s)/s, s = eta S/b.
 
-        sum a_t^2 = D~^2/T~ + 2 D~ s/l + (k - 1) s^2/l + s^2/(l - p + 1),
-
-    and D_alpha <= alpha/(2 eta^2 sigma^2) times the smallest over T~ <= T, or times the sum of
-    (5.4), whichever is smaller. The best k is next to D~/s.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run; n/b must divide T.
-    index : int, optional
-        Record, counted from 1. Default: the worst, in the last batch.
-    length : int, optional
-        Length T~, a multiple of n/b. Default: the best.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
+    index: Record, counted from 1. Default: the worst, in the last batch.
+    length: Length T~, a multiple of n/b. Default: the best.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     rest, period = record_place(mechanism, index)
@@ -168,3 +96,71 @@ def theorem_5_6(
     if length is None:
         costs.append((mechanism.epochs - 1) * shift**2 / period + shift**2 / rest)
     return RenyiCurve.linear(min(costs) / (2 * mechanism.step_std**2))
+
+
+@bound("at22.conversion")
+def conversion(mechanism: NoisySGD) -> PrivacyCurve:
+    """Lemma 2.5 at the best order; never below ``at22.b_1``, which converts the same tightly."""
+    rho = float(b_1(mechanism).renyi(2.0)) / 2
+    if rho == 0:
+        return TailCurve.gaussian(0.0, rho=0.0)
+
+    def epsilon_at(delta: Array) -> Array:
+        return np.asarray(rho + 2 * np.sqrt(-rho * np.log(delta)))
+
+    def delta_at(epsilon: Array) -> Array:
+        over = np.minimum(np.maximum(epsilon - rho, 0.0) / (2 * math.sqrt(rho)), 1e100)
+        return np.asarray(np.exp(-np.square(over)))
+
+    return TailCurve(epsilon_at, delta_at, rho=rho)
+
+
+@bound("at22.proposition_2_17")
+def proposition_2_17(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+) -> PrivacyCurve:
+    """Privacy amplification by iteration, original form (Proposition 2.17).
+
+    shifts: Distances s_t of the maps of each step, in units of the iterate. Default: eta_t S/b at
+        every step that can hold the record, for its worst position.
+    allocations: Values a_t of each step. Default: the best ones.
+    """
+    return original_amplification(mechanism, shifts, allocations)
+
+
+@bound("at22.proposition_3_2")
+def proposition_3_2(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration that uses the diameter (Proposition 3.2).
+
+    Any tau < T is allowed. The states at tau are taken after their projection, so D is the
+    diameter, not widened.
+
+    tau: Time from which shifts are allocated, 0 to T - 1. Default: the best (the best of the last
+        10,000 steps if step sizes vary or shifts are given).
+    distance: Largest distance D of the states at ``tau``. Default: the diameter.
+    """
+    return diameter_amplification(mechanism, 1.0, shifts, allocations, tau, distance)
+
+
+@bound("at22.proposition_5_4")
+def proposition_5_4(
+    mechanism: NoisySGD,
+    *,
+    shifts: Sequence[float] | None = None,
+    allocations: Sequence[float] | None = None,
+    tau: int | None = None,
+    distance: float | None = None,
+) -> PrivacyCurve:
+    """Amplification by iteration for c-contractive steps (Proposition 5.4)."""
+    c = min(mechanism.contraction, 1.0)  # 1 + rounding at eta = 2/M
+    return diameter_amplification(mechanism, c, shifts, allocations, tau, distance)

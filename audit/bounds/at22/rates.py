@@ -1,4 +1,4 @@
-"""Altschuler and Talwar (2022): rates without constants, and the lower bound.
+"""Altschuler and Talwar (2022): rates without constants.
 
 A rate is plotted with the constant 1. It is not a bound and is never judged. Theorem 3.1 with
 constants follows from the form of Theorem 4.10 of Bok, Su and Altschuler (2024) for
@@ -8,29 +8,15 @@ sigma >= 16 sqrt(2) L/b; the printed range starts at half of that.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    FIXED_ORDER,
-    STRONGLY_CONVEX,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-    NotApplicable,
-)
-from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
+from audit.bounds.assumptions import Assumption
 from audit.bounds.at22.small_batches import largest_order
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22, Source
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
 
-BOUNDED_GRADIENTS = Assumption(
-    "Lipschitz losses", lambda m: m.lipschitz is not None, lambda m: f"lipschitz={m.lipschitz}"
-)
 _TWICE_EIGHT = 8 * math.sqrt(2)
 LARGE_NOISE = Assumption(
     "sigma > 8 sqrt(2) L/b",
@@ -76,42 +62,14 @@ def _highest(mechanism: NoisySGD) -> float:
     return max(largest_order(mechanism.sampling_rate, noise), 1 + 1e-9)
 
 
-_CONVEX = (*CONVEX_ITERATION, BOUNDED_GRADIENTS, BOUNDED_DOMAIN)
-
-
-@bound(
-    id="at22.theorem_3_1",
-    source=AT22.at("Theorem 3.1"),
-    statement=(
-        "batches without replacement, convex losses on a bounded domain: D_alpha of the order "
-        "of alpha L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))}"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_CONVEX, CONSTANT_STEP_SIZE, LARGE_NOISE),
-    status=Status.ASYMPTOTIC,
-)
+@bound("at22.theorem_3_1", large_noise=LARGE_NOISE)
 def theorem_3_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Rate for small batches: alpha L^2/(n^2 sigma^2) min{T, ceil(D n/(L eta))} (Theorem 3.1)."""
     crossing = _crossing(mechanism, mechanism.constant_step_size)
     return _rate(mechanism, min(mechanism.steps, crossing), _highest(mechanism))
 
 
-@bound(
-    id="at22.theorem_5_1",
-    source=AT22.at("Theorem 5.1"),
-    statement=(
-        "batches without replacement, strongly convex losses on a bounded domain: D_alpha of "
-        "the order of alpha L^2/(n^2 sigma^2) min{T, kappa log(D^2 n^2/(eta^2 L^2 kappa))}"
-    ),
-    assumes=(
-        WITHOUT_REPLACEMENT,
-        *_CONVEX,
-        STRONGLY_CONVEX,
-        CONSTANT_STEP_SIZE,
-        BALANCED_STEP_SIZE,
-        LARGE_NOISE,
-    ),
-    status=Status.ASYMPTOTIC,
-)
+@bound("at22.theorem_5_1", balanced_step_size=BALANCED_STEP_SIZE, large_noise=LARGE_NOISE)
 def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Rate for strongly convex losses: alpha L^2/(n^2 sigma^2) min{T, T-bar} (Theorem 5.1).
 
@@ -127,16 +85,7 @@ def theorem_5_1(mechanism: NoisySGD) -> PrivacyCurve:
     return _rate(mechanism, min(mechanism.steps, length), _highest(mechanism))
 
 
-@bound(
-    id="at22.eq_5_5",
-    source=AT22.at("Theorem 5.6, equation (5.5)"),
-    statement=(
-        "fixed batches in a fixed order, convex losses on a bounded domain: D_alpha of the order "
-        "of (alpha L^2/sigma^2) (1/b^2 + min{T, ceil(D n/(L eta))}/n^2)"
-    ),
-    assumes=(FIXED_ORDER, *_CONVEX, CONSTANT_STEP_SIZE),
-    status=Status.ASYMPTOTIC,
-)
+@bound("at22.eq_5_5")
 def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
     """Rate for cyclic batches: (alpha L^2/sigma^2) (1/b^2 + min{T, T-bar}/n^2) (equation (5.5))."""
     crossing = _crossing(mechanism, mechanism.constant_step_size)
@@ -144,124 +93,20 @@ def eq_5_5(mechanism: NoisySGD) -> PrivacyCurve:
     return _rate(mechanism, cycles + min(mechanism.steps, crossing))
 
 
-@bound(
-    id="at22.eq_1_3",
-    source=AT22.at("Remark 1.4, equation (1.3)"),
-    statement=(
-        "batches without replacement, convex losses on a bounded domain: epsilon of the order "
-        "of (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta)"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_CONVEX, CONSTANT_STEP_SIZE),
-    status=Status.ASYMPTOTIC,
-)
+@bound("at22.eq_1_3")
 def eq_1_3(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate in DP: (L/(n sigma)) sqrt(min{T, D n/(L eta)} log 1/delta) (Remark 1.4).
-
-    Stated for epsilon up to about 1; there is no Renyi part.
-    """
+    """Rate in DP (Remark 1.4), stated for epsilon up to about 1; there is no Renyi part."""
     steps = min(mechanism.steps, _crossing(mechanism, mechanism.constant_step_size))
     ratio = _lipschitz(mechanism) / mechanism.dataset_size / mechanism.noise_std
     return TailCurve.gaussian(ratio * math.sqrt(steps))
 
 
-@bound(
-    id="at22.example_5_8",
-    source=AT22.at("Example 5.8"),
-    statement=(
-        "batches without replacement, step sizes t^-c, convex losses on a bounded domain: "
-        "D_alpha of the order of alpha L^2/(n^2 sigma^2) min{T, (D n/L) T^c}"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_CONVEX),
-    status=Status.ASYMPTOTIC,
-)
+@bound("at22.example_5_8")
 def example_5_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Rate for eta_t = eta t^-c: alpha L^2/(n^2 sigma^2) min{T, (D n/L) T^c} (Example 5.8).
+    """Rate for eta_t = eta t^-c (Example 5.8).
 
     T^c is 1/eta_T: the bound of Theorem 3.1 "with eta replaced by eta_T". The last step size of the
     schedule is taken, whatever its form.
     """
     crossing = _crossing(mechanism, float(mechanism.step_sizes[-1]))
     return _rate(mechanism, min(mechanism.steps, crossing))
-
-
-@dataclass(frozen=True)
-class RenyiLowerBound:
-    """Claim that a mechanism is not (``order``, ``divergence``)-Renyi private.
-
-    Some neighbouring pair of the mechanism's class has a larger divergence of this order.
-
-    Attributes
-    ----------
-    id : str
-        Paper and number.
-    cite : Source
-        Where it is published.
-    statement : str
-        The statement in one line.
-    order : float
-        Renyi order.
-    divergence : float
-        Divergence in nats that some pair exceeds.
-    """
-
-    id: str
-    cite: Source
-    statement: str
-    order: float
-    divergence: float
-
-
-def theorem_4_1(mechanism: NoisySGD) -> RenyiLowerBound:
-    """Lower bound for linear losses in one dimension (Theorem 4.1).
-
-    Not (100, 1e-7 * 100 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private, with T-bar = 0.75 D n/(L
-    eta), if D >= 1000 eta L and sigma^2 <= 1e-3 D^2/(eta^2 T-bar), from any start (with the loss
-    mirrored for a start right of the middle).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    RenyiLowerBound
-        The claim with its numbers.
-
-    Raises
-    ------
-    NotApplicable
-        If the domain is too small or the noise too large; the message names the value.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=10_000, dataset_size=10, batch_size=10, step_size=1e-3,
-    ...                    noise_std=0.1, lipschitz=1.0, smoothness=1.0, diameter=1.0,
-    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
-    >>> claim = audit.bounds.at22.theorem_4_1(m)
-    >>> claim.order, round(claim.divergence, 12)
-    (100.0, 0.075)
-    """
-    name = "at22.theorem_4_1"
-    for assumption in (BOUNDED_GRADIENTS, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE, WITHOUT_REPLACEMENT):
-        assumption.require(mechanism, name)
-    assert mechanism.diameter is not None
-    lipschitz, diameter = _lipschitz(mechanism), mechanism.diameter
-    eta, n = mechanism.constant_step_size, mechanism.dataset_size
-    if diameter < 1e3 * eta * lipschitz * (1 - 1e-12):
-        raise NotApplicable(f"{name} needs D >= 1000 eta L, got diameter={diameter!r}")
-    crossing = 0.75 * diameter * n / (lipschitz * eta)
-    most = math.sqrt(1e-3 / crossing) * diameter / eta
-    if mechanism.noise_std > most * (1 + 1e-12):
-        raise NotApplicable(
-            f"{name} needs sigma^2 <= 1e-3 D^2/(eta^2 T-bar), got noise_std={mechanism.noise_std!r}"
-        )
-    ratio = lipschitz / n / mechanism.noise_std
-    return RenyiLowerBound(
-        id=name,
-        cite=AT22.at("Theorem 4.1, with the constants of footnote 9"),
-        statement="linear losses: not (100, 1e-5 L^2/(n^2 sigma^2) min{T, T-bar})-Renyi private",
-        order=100.0,
-        divergence=1e-5 * ratio**2 * min(mechanism.steps, crossing),
-    )

@@ -24,27 +24,14 @@ from scipy.special import expit
 
 from audit import validate
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTING_STEPS,
-    LAST_OR_ALL_ITERATES,
-    ROUNDING,
-    STRONGLY_CONVEX,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-    constant_step_size,
-)
-from audit.bounds.at22.fixed_batches import CONVEX_ITERATION
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import AT22
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import NoisySGD, Release
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 PRINTED = Order.REVERSE  # D(base || mixture), Definition 2.10
 LARGER = Order.FORWARD  # D(mixture || base), never smaller
@@ -74,17 +61,7 @@ def renyi_curve(divergence: Callable[[Array], Array]) -> RenyiCurve:
     return CostlyRenyiCurve(divergence, search=ORDERS, points=61, refinements=4)
 
 
-@bound(
-    id="at22.sampled_gaussian",
-    source=AT22.at("Definition 2.10 and Lemmas 2.8 and 2.11"),
-    statement=(
-        "batches without replacement, composition, Renyi: D_alpha <= T S_alpha(b/n, "
-        "b sigma/(2L)), the larger of both orders of S_alpha"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES, BALL),
-    status=Status.CORRECTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("at22.sampled_gaussian", ball=BALL)
 def sampled_gaussian(mechanism: NoisySGD) -> PrivacyCurve:
     """Composition of sampled Gaussians: T S_alpha(b/n, b sigma/(2L)), the larger of both orders.
 
@@ -110,29 +87,6 @@ def largest_order(rate: float, sigma: float) -> float:
     The largest alpha with alpha <= M sigma^2/2 - log sigma^2 and
     alpha <= (M^2 sigma^2/2 - log(5 sigma^2))/(M + log(q alpha) + 1/(2 sigma^2)), where
     M = log(1 + 1/(q (alpha - 1))).
-
-    Parameters
-    ----------
-    rate : float
-        Sampling rate q, in (0, 1).
-    sigma : float
-        Noise for sensitivity 1, above 0.
-
-    Returns
-    -------
-    float
-        The order.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> from audit.bounds.at22 import largest_order
-    >>> round(largest_order(0.01, 8.0), 2)
-    37.84
     """
     validate.open_unit(rate=rate)
     validate.positive(sigma=sigma)
@@ -170,22 +124,9 @@ LEMMA_RANGE = Assumption(
 )
 
 
-@bound(
-    id="at22.lemma_2_12",
-    source=AT22.at("Lemma 2.12"),
-    statement=(
-        "batches without replacement, composition, Renyi: D_alpha <= T 2 alpha (2L/(n sigma))^2"
-        " for orders up to alpha*(b/n, b sigma/(2L))"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES, LEMMA_RANGE),
-    status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("at22.lemma_2_12", lemma_range=LEMMA_RANGE)
 def lemma_2_12(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12).
-
-    T times the bound at q = b/n and b sigma/(2L), for orders up to alpha*; infinite above.
-    """
+    """Composition by the bound S_alpha(q, sigma) <= 2 alpha q^2/sigma^2 (Lemma 2.12)."""
     rho = 2 * (mechanism.sampling_rate / relative_noise(mechanism)) ** 2 * mechanism.steps
     return RenyiCurve(
         functools.partial(np.multiply, rho), highest=_largest_order_of(mechanism), points=301
@@ -200,23 +141,14 @@ class SplitNoise:
     sigma_1^2 + sigma_2^2 = sigma^2 and lengths R in 1..T - 1, K the cost of forgetting a distance D
     within R steps. Any split and length is valid, so the search needs no certificate.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    order : Order
-        Order of S_alpha.
-    best_length : callable
-        Maps S_alpha and alpha/(2 sigma_1^2), one per order, and T - 1 to candidate lengths: one row
-        per order, or one for all.
-    cost : callable
-        Returns K at an array of lengths.
-    composed : bool
-        Whether T S_alpha(q, sigma) is a branch.
-    split : float, optional
-        Given ratio sigma_1^2/sigma^2.
-    length : int, optional
-        Given length R.
+    mechanism: Public parameters of the run.
+    order: Order of S_alpha.
+    best_length: Maps S_alpha and alpha/(2 sigma_1^2), one per order, and T - 1 to candidate
+        lengths: one row per order, or one for all.
+    cost: Returns K at an array of lengths.
+    composed: Whether T S_alpha(q, sigma) is a branch.
+    split: Given ratio sigma_1^2/sigma^2.
+    length: Given length R.
     """
 
     mechanism: NoisySGD
@@ -381,54 +313,23 @@ def _strongly_convex(
     return renyi_curve(SplitNoise(mechanism, order, best_length, cost, split=split, length=length))
 
 
-_SMALL_BATCHES = (WITHOUT_REPLACEMENT, *CONVEX_ITERATION, BOUNDED_DOMAIN)
-_B_2 = (
-    "batches without replacement, convex losses on a bounded domain, Renyi: D_alpha <= min{T S, "
-    "min over splits and T~ of (T~ + 1) Q + alpha D^2/(2 eta^2 sigma_1^2 T~)}"
-)
-_B_3 = (
-    "batches without replacement, strongly convex losses on a bounded domain, Renyi: D_alpha <= "
-    "min{T S, min over splits and T~ of (T~ + 1) Q + alpha D^2 (1 - c^2)/(2 eta^2 sigma_1^2 "
-    "(c^(-2 T~) - 1))}"
-)
-_STRONG = (*_SMALL_BATCHES, CONSTANT_STEP_SIZE, STRONGLY_CONVEX, CONTRACTING_STEPS)
-
-
-@bound(
-    id="at22.b_2",
-    source=AT22.at("Appendix B.2, equation (B.2)"),
-    statement=f"{_B_2}, S = D(N || mixture)",
-    assumes=(*_SMALL_BATCHES, CONSTANT_STEP_SIZE),
-    status=Status.REFUTED,
-)
+@bound("at22.b_2")
 def b_2(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
     """Small batches, convex losses, as printed (Appendix B.2, equation (B.2)).
 
-    min{T S(b/n, b sigma/(2L)), min (T~ + 1) Q + alpha D^2/(2 eta^2 sigma_1^2 T~)} with
-    Q = S(b/n, b sigma_2/(2L)) and sigma_1^2 + sigma_2^2 = sigma^2, S in Definition 2.10's order.
+    S is S(b/n, b sigma/(2L)) in Definition 2.10's order, Q = S(b/n, b sigma_2/(2L)), and sigma_1^2
+    + sigma_2^2 = sigma^2.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    split : float, optional
-        Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
-    length : int, optional
-        Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the second
-        branch is returned.
+    split: Ratio sigma_1^2/sigma^2, in (0, 1). Default: the best.
+    length: Length T~, 1 to T - 1. Default: the best. If a split or a length is given, only the
+        second branch is returned.
     """
     return _convex(mechanism, PRINTED, split, length)
 
 
-@bound(
-    id="at22.b_2_both_orders",
-    source=AT22.at("Appendix B.2, equation (B.2), in both orders"),
-    statement=f"{_B_2}, S the larger of both orders",
-    assumes=(*_SMALL_BATCHES, CONSTANT_STEP_SIZE),
-    status=Status.UNPROVEN,
-)
+@bound("at22.b_2_both_orders")
 def b_2_both_orders(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
@@ -440,32 +341,19 @@ def b_2_both_orders(
     return _convex(mechanism, LARGER, split, length)
 
 
-@bound(
-    id="at22.b_3",
-    source=AT22.at("Appendix B.3, equation (B.3)"),
-    statement=f"{_B_3}, S = D(N || mixture)",
-    assumes=_STRONG,
-    status=Status.REFUTED,
-)
+@bound("at22.b_3")
 def b_3(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
     """Small batches, strongly convex losses, as printed (Appendix B.3, equation (B.3)).
 
-    As `b_2` with alpha D^2 (1 - c^2)/(2 eta^2 sigma_1^2 (c^(-2 T~) - 1)), c the contraction of a
-    step, (kappa - 1)/(kappa + 1) at the paper's step size 2/(M + m). The best T~ follows from
-    1 - c^2 where the paper's formula for it prints (1 - c)^2.
+    c is (kappa - 1)/(kappa + 1) at the paper's step size 2/(M + m). The best T~ follows from 1 -
+    c^2 where the paper's formula for it prints (1 - c)^2. Options as in `b_2`.
     """
     return _strongly_convex(mechanism, PRINTED, split, length)
 
 
-@bound(
-    id="at22.b_3_both_orders",
-    source=AT22.at("Appendix B.3, equation (B.3), in both orders"),
-    statement=f"{_B_3}, S the larger of both orders",
-    assumes=_STRONG,
-    status=Status.UNPROVEN,
-)
+@bound("at22.b_3_both_orders")
 def b_3_both_orders(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
@@ -517,46 +405,24 @@ def _schedule(
     )
 
 
-@bound(
-    id="at22.eq_5_7",
-    source=AT22.at("section 5.3, equation (5.7)"),
-    statement=(
-        "batches without replacement, step-size schedules, convex losses on a bounded domain, "
-        "Renyi: D_alpha <= min over splits and tau of (T - tau) Q + (T - tau - 1) alpha D^2/"
-        "(2 sigma_1^2 (sum over t > tau of eta_t)^2)"
-    ),
-    assumes=_SMALL_BATCHES,
-    status=Status.UNPROVEN,
-)
+@bound("at22.eq_5_7")
 def eq_5_7(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
     """Step-size schedules (equation (5.7)), with the larger order of S_alpha.
 
-    (R + 1) Q + R alpha D^2/(2 sigma_1^2 (sum of eta_t)^2) over the R = T - tau - 1 last steps, by
-    the paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
-    Options as in `b_2`, ``length`` being R.
+    The paper's "proper choice" of a_t proportional to eta_t. Unproven as `b_2_both_orders` is.
+    Options as in `b_2`, ``length`` being R = T - tau - 1.
     """
     return _schedule(mechanism, False, split, length)
 
 
-@bound(
-    id="at22.eq_5_7_corrected",
-    source=AT22.at("section 5.3, equation (5.7), with a_t proportional to eta_t^2"),
-    statement=(
-        "batches without replacement, step-size schedules, convex losses on a bounded domain, "
-        "Renyi: D_alpha <= min over splits and tau of (T - tau) Q + alpha D^2/"
-        "(2 sigma_1^2 sum over t > tau of eta_t^2)"
-    ),
-    assumes=_SMALL_BATCHES,
-    status=Status.UNPROVEN,
-)
+@bound("at22.eq_5_7_corrected")
 def eq_5_7_corrected(
     mechanism: NoisySGD, *, split: float | None = None, length: int | None = None
 ) -> PrivacyCurve:
     """Equation (5.7) with the best a_t, proportional to eta_t^2.
 
-    Its second term is alpha D^2/(2 sigma_1^2 sum of eta_t^2). By the inequality of Cauchy and
-    Schwarz it is never above `eq_5_7`, and unproven like it.
+    By the inequality of Cauchy and Schwarz never above `eq_5_7`, and unproven like it.
     """
     return _schedule(mechanism, True, split, length)

@@ -9,35 +9,15 @@ from __future__ import annotations
 import functools
 import math
 
-import numpy as np
-from numpy.typing import NDArray
-
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    CYCLIC,
-    LAST_ITERATE,
-    LAST_OR_ALL_ITERATES,
-    ROUNDING,
-    STRICTLY_CONTRACTIVE_STEPS,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    WHOLE_EPOCHS,
-    Assumption,
-    constant_step_size,
-)
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
 from audit.bounds.bsa24.full_batches import crossing_time, enough_shifts
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Losses, NoisySGD, Release
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 
 def power(gap: float, exponent: int) -> float:
@@ -77,30 +57,9 @@ def _batch_ratio(mechanism: NoisySGD) -> float:
     return mechanism.sensitivity / (mechanism.batch_size * mechanism.noise_std)
 
 
-_STRONGLY_CONVEX = (
-    LAST_ITERATE,
-    CYCLIC,
-    WHOLE_EPOCHS,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    STRICTLY_CONTRACTIVE_STEPS,
-    CONSTANT_STEP_SIZE,
-)
-
-
-@bound(
-    id="bsa24.theorem_4_4",
-    source=BSA24.at("Theorem 4.4"),
-    statement="cyclic batches, composition: mu-GDP with mu = (L/(b sigma)) sqrt(E)",
-    assumes=(LAST_OR_ALL_ITERATES, CYCLIC, WHOLE_EPOCHS),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING, Release.ALL_ITERATES),
-)
+@bound("bsa24.theorem_4_4")
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for cyclic batches (Theorem 4.4): G(S sqrt(E)/(b sigma)).
-
-    Neither convexity nor smoothness is used, and step-size schedules are covered.
-    """
+    """Composition (Theorem 4.4): no convexity, no smoothness, any schedule of step sizes."""
     return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(_counts(mechanism)[1]))
 
 
@@ -109,22 +68,9 @@ def _old_epochs(gap: float, length: int) -> float:
     return gap * (2 - gap) / one_minus_power(gap, length) ** 2
 
 
-@bound(
-    id="bsa24.theorem_4_5",
-    source=BSA24.at("Theorem 4.5"),
-    statement=(
-        "cyclic batches, strongly convex losses: mu-GDP with mu = (L/(b sigma)) sqrt(1 + "
-        "c^(2l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1)))/(1 + c^(l(E-1))))"
-    ),
-    assumes=_STRONGLY_CONVEX,
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_5")
 def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
-    """Strongly convex losses, cyclic batches (Theorem 4.5).
-
-    G(mu) with mu = S/(b sigma) sqrt(1 + c^(2l-2) (1-c^2)/(1-c^l)^2 (1-c^(l(E-1)))/(1+c^(l(E-1)))).
-    """
+    """Strongly convex losses, cyclic batches (Theorem 4.5)."""
     gap = contraction_gap(mechanism)
     length, epochs = _counts(mechanism)
     lost = one_minus_power(gap, length * (epochs - 1))
@@ -132,33 +78,9 @@ def theorem_4_5(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(_batch_ratio(mechanism) * math.sqrt(1 + fraction))
 
 
-@bound(
-    id="bsa24.theorem_4_6",
-    source=BSA24.at("Theorem 4.6"),
-    statement=(
-        "cyclic batches, convex losses on a bounded domain: mu-GDP with mu = (1/sigma) "
-        "sqrt((L/b)^2 + 3 L D/(eta b l) + L^2/(b^2 l) ceil(D b/(eta L)))"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        CYCLIC,
-        WHOLE_EPOCHS,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-        ENOUGH_EPOCHS,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_6", enough_epochs=ENOUGH_EPOCHS)
 def theorem_4_6(mechanism: NoisySGD) -> PrivacyCurve:
-    """Convex losses on a bounded domain, cyclic batches (Theorem 4.6).
-
-    G(mu) with mu = (1/sigma) sqrt((S/b)^2 + 3 S D/(eta b l) + S^2/(b^2 l) ceil(D b/(eta S))), for
-    at least D b/(eta S) epochs.
-    """
+    """Convex losses on a bounded domain, at least D b/(eta S) epochs (Theorem 4.6)."""
     assert mechanism.diameter is not None  # an assumption of the entry
     ratio = mechanism.sensitivity / mechanism.batch_size
     length, _ = _counts(mechanism)
@@ -172,22 +94,9 @@ def _linear(alpha: Array, rho: float) -> Array:
     return alpha * rho
 
 
-@bound(
-    id="bsa24.table_1_renyi",
-    source=BSA24.at("Table 1, column RDP, and Appendix D.2"),
-    statement=(
-        "cyclic batches, strongly convex losses, Renyi: D_alpha <= (alpha/2) (L/(b sigma))^2 "
-        "(1 + c^(l-2) (1 - c^2)/(1 - c^l)^2 (1 - c^(l(E-1))))"
-    ),
-    assumes=_STRONGLY_CONVEX,
-    status=Status.AS_PRINTED,
-)
+@bound("bsa24.table_1_renyi")
 def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the Renyi bound with which the paper's Table 1 compares (Appendix D.2).
-
-    D_alpha <= alpha rho with rho = (r^2/2) (1 + c^(l-2) (1-c^2)/(1-c^l)^2 (1 - c^(l(E-1)))) and
-    r = S/(b sigma); never below the Renyi divergence of Theorem 4.5.
-    """
+    """Bound of Table 1, column RDP (Appendix D.2); never below that of Theorem 4.5."""
     gap = contraction_gap(mechanism)
     length, epochs = _counts(mechanism)
     lost = one_minus_power(gap, length * (epochs - 1))
@@ -195,77 +104,3 @@ def table_1_renyi(mechanism: NoisySGD) -> PrivacyCurve:
     growth = before * _old_epochs(gap, length) * lost if lost else 0.0
     rho = _batch_ratio(mechanism) ** 2 / 2 * (1 + growth)
     return RenyiCurve(functools.partial(_linear, rho=rho))
-
-
-def _checked(mechanism: NoisySGD, name: str, *, convex: bool) -> None:
-    common = (CYCLIC, WHOLE_EPOCHS, CONSTANT_STEP_SIZE)
-    special = (BOUNDED_DOMAIN,) if convex else (STRONGLY_CONVEX, STRICTLY_CONTRACTIVE_STEPS)
-    for assumption in (*common, *special):
-        assumption.require(mechanism, name)
-
-
-def threshold_4_5(mechanism: NoisySGD) -> float:
-    """Return the number of epochs, about c^(2l-2) (1-c^2)/(1-c^l)^2, from which 4.5 beats 4.4.
-
-    Stated after Theorem 4.6 of the paper ("roughly").
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of epochs.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, strong_convexity=0.1,
-    ...                    batching=audit.Batching.CYCLIC)
-    >>> round(audit.bounds.bsa24.threshold_4_5(m), 3)
-    2.083
-    """
-    _checked(mechanism, "bsa24.threshold_4_5", convex=False)
-    gap, (length, _) = contraction_gap(mechanism), _counts(mechanism)
-    return power(gap, 2 * length - 2) * _old_epochs(gap, length)
-
-
-def threshold_4_6(mechanism: NoisySGD) -> float:
-    """Return the number of epochs, about 4 D b/(eta l S), from which Theorem 4.6 beats 4.4.
-
-    Stated after Theorem 4.6 of the paper ("roughly").
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of epochs.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.CYCLIC)
-    >>> audit.bounds.bsa24.threshold_4_6(m)
-    8.0
-    """
-    _checked(mechanism, "bsa24.threshold_4_6", convex=True)
-    return 4 * crossing_time(mechanism, mechanism.batch_size) / _counts(mechanism)[0]

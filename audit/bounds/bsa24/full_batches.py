@@ -11,26 +11,11 @@ from __future__ import annotations
 import math
 
 from audit.bounds.accounting.update import contraction_gap
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    LAST_OR_ALL_ITERATES,
-    ROUNDING,
-    STRICTLY_CONTRACTIVE_STEPS,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    Assumption,
-    constant_step_size,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.assumptions import ROUNDING, Assumption, constant_step_size
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD, Relation, Release
+from audit.mechanism import NoisySGD
 
 
 def crossing_time(mechanism: NoisySGD, batch: int) -> float:
@@ -69,16 +54,9 @@ ENOUGH_STEPS = Assumption(
 )
 
 
-@bound(
-    id="bsa24.theorem_4_1",
-    source=BSA24.at("Theorem 4.1"),
-    statement="full batches, composition: mu-GDP with mu = (L/(n sigma)) sqrt(t)",
-    assumes=(LAST_OR_ALL_ITERATES, FULL_BATCHES),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("bsa24.theorem_4_1")
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for full batches (Theorem 4.1): G(S sqrt(t)/(n sigma)).
+    """Composition for full batches (Theorem 4.1).
 
     The ratio of shift and noise of a step does not depend on the step size, so schedules are
     covered; neither convexity nor smoothness is used.
@@ -87,30 +65,13 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(ratio * math.sqrt(mechanism.steps))
 
 
-@bound(
-    id="bsa24.theorem_4_2",
-    source=BSA24.at("Theorem 4.2"),
-    statement=(
-        "full batches, strongly convex losses: mu-GDP with mu = (L/(n sigma)) "
-        "sqrt((1 - c^t)/(1 + c^t) (1 + c)/(1 - c)), c = max(|1 - eta m|, |1 - eta M|)"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        FULL_BATCHES,
-        STRONGLY_CONVEX,
-        UNCLIPPED,
-        STRICTLY_CONTRACTIVE_STEPS,
-        CONSTANT_STEP_SIZE,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_2")
 def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly convex losses, full batches (Theorem 4.2).
 
-    G(mu) with mu = sqrt((1 - c^t)/(1 + c^t) * (1 + c)/(1 - c)) S/(n sigma); the root covers both
-    fractions. For eta <= 2/(M + m) quadratics of curvature m reach it. Projections are
-    contractive and post-processing, so a bounded domain changes nothing in the proof.
+    The root covers both fractions. For eta <= 2/(M + m) quadratics of curvature m reach it.
+    Projections are contractive and post-processing, so a bounded domain changes nothing in the
+    proof.
     """
     gap = contraction_gap(mechanism)
     # (1 - c^t)/(1 + c^t) = tanh(t log(1/c)/2)
@@ -120,68 +81,11 @@ def theorem_4_2(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(ratio * math.sqrt(square))
 
 
-@bound(
-    id="bsa24.theorem_4_3",
-    source=BSA24.at("Theorem 4.3"),
-    statement=(
-        "full batches, convex losses on a bounded domain: mu-GDP with "
-        "mu = (1/sigma) sqrt(3 L D/(eta n) + (L/n)^2 ceil(D n/(eta L)))"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        FULL_BATCHES,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-        ENOUGH_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_3", enough_steps=ENOUGH_STEPS)
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
-    """Convex losses on a bounded domain, full batches (Theorem 4.3).
-
-    G(mu) with mu = (1/sigma) sqrt(3 S D/(eta n) + (S/n)^2 ceil(D n/(eta S))), for at least
-    D n/(eta S) steps.
-    """
+    """Convex losses on a bounded domain, at least D n/(eta S) steps (Theorem 4.3)."""
     assert mechanism.diameter is not None  # an assumption of the entry
     ratio = mechanism.sensitivity / mechanism.dataset_size
     ceiling = math.ceil(crossing_time(mechanism, mechanism.dataset_size))
     square = 3 * ratio * mechanism.diameter / mechanism.constant_step_size + ratio**2 * ceiling
     return GaussianCurve(math.sqrt(square) / mechanism.noise_std)
-
-
-def threshold_4_3(mechanism: NoisySGD) -> float:
-    """Return the number of steps, 4 D n/(eta S), after which Theorem 4.3 is below Theorem 4.1.
-
-    Stated after Theorem 4.3 of the paper. Exact if D n/(eta S) is an integer, otherwise up to the
-    ceiling.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Number of steps.
-
-    Raises
-    ------
-    NotApplicable
-        If the domain is unbounded or step sizes vary.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0)
-    >>> audit.bounds.bsa24.threshold_4_3(m)
-    128.0
-    """
-    for assumption in (BOUNDED_DOMAIN, CONSTANT_STEP_SIZE):
-        assumption.require(mechanism, "bsa24.threshold_4_3")
-    return 4 * crossing_time(mechanism, mechanism.dataset_size)

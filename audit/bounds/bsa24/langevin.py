@@ -12,53 +12,15 @@ from __future__ import annotations
 
 import math
 
-from scipy.special import ndtr
-
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    EXPONENTIAL_MECHANISM,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    LAST_ITERATE_OR_EXPONENTIAL,
-    ROUNDING,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    Assumption,
-    constant_step_size,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24, MCSHERRY_TALWAR_07
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.pure import PureCurve
 from audit.mechanism import NoisySGD, Release
-from audit.numerics.roots import bracketed_root
 
 
 def inverse_temperature(mechanism: NoisySGD) -> float:
-    """Return the inverse temperature, beta = 2/(eta sigma^2).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        Beta.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=8, batch_size=8, step_size=0.5, noise_std=2.0,
-    ...                    lipschitz=1.0)
-    >>> audit.bounds.bsa24.inverse_temperature(m)
-    1.0
-    """
+    """Return the inverse temperature, beta = 2/(eta sigma^2)."""
     return 2 / mechanism.constant_step_size / mechanism.noise_std / mechanism.noise_std
 
 
@@ -67,63 +29,20 @@ def _difference(mechanism: NoisySGD) -> float:
     return inverse_temperature(mechanism) * mechanism.sensitivity / mechanism.dataset_size
 
 
-def _below_half_way(m: NoisySGD) -> bool:
-    if m.smoothness is None or not constant_step_size(m):
-        return False
-    return m.constant_step_size * (m.smoothness + m.strong_convexity) <= 2 * (1 + ROUNDING)
-
-
-SMALL_STEPS = Assumption(
-    "eta <= 2/(M + m) with M the smoothness and m the strong convexity",
-    _below_half_way,
-    lambda m: (
-        f"step_size={m.step_sizes[0]:g}, smoothness={m.smoothness} and "
-        f"strong_convexity={m.strong_convexity:g}"
-    ),
-)
-
-
-@bound(
-    id="bsa24.proposition_5_1",
-    source=BSA24.at("Proposition 5.1"),
-    statement=(
-        "Langevin Monte Carlo, strongly convex potentials, any time: mu-GDP with "
-        "mu = sqrt((2 - eta m)/2) L/sqrt(m), L the Lipschitz constant of F - F'"
-    ),
-    assumes=(LAST_ITERATE, FULL_BATCHES, STRONGLY_CONVEX, UNCLIPPED, SMALL_STEPS),
-    status=Status.AS_PRINTED,
-)
+@bound("bsa24.proposition_5_1")
 def proposition_5_1(mechanism: NoisySGD) -> PrivacyCurve:
-    """Langevin Monte Carlo, strongly log-concave targets (Proposition 5.1), at any time.
-
-    G(sqrt((2 - eta m)/2) L/sqrt(m)), the limit of Theorem 4.2.
-    """
+    """Strongly log-concave targets, at any time (Proposition 5.1): the limit of Theorem 4.2."""
     m = inverse_temperature(mechanism) * mechanism.strong_convexity
     loss = mechanism.constant_step_size * mechanism.strong_convexity
     return GaussianCurve(math.sqrt((2 - loss) / 2 / m) * _difference(mechanism))
 
 
-@bound(
-    id="bsa24.corollary_5_2",
-    source=BSA24.at("Corollary 5.2"),
-    statement=(
-        "strongly convex potentials: mu-GDP with mu = sqrt((2 - eta m)/2) L/sqrt(m) for "
-        "stationary Langevin Monte Carlo, L/sqrt(m) for the exponential mechanism"
-    ),
-    assumes=(
-        LAST_ITERATE_OR_EXPONENTIAL,
-        FULL_BATCHES,
-        STRONGLY_CONVEX,
-        UNCLIPPED,
-        SMALL_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-)
+@bound("bsa24.corollary_5_2")
 def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Strongly log-concave targets in their limits (Corollary 5.2).
 
-    For the last iterate the first statement, on the stationary law of Langevin Monte Carlo:
-    G(sqrt((2 - eta m)/2) L/sqrt(m)). For the exponential mechanism the second: G(L/sqrt(m)).
+    The first statement, on the stationary law of Langevin Monte Carlo, for the last iterate, and
+    the second for the exponential mechanism.
     """
     if mechanism.release is Release.LAST_ITERATE:
         return proposition_5_1(mechanism)
@@ -131,32 +50,13 @@ def corollary_5_2(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(_difference(mechanism) / math.sqrt(m))
 
 
-@bound(
-    id="bsa24.corollary_5_4",
-    source=BSA24.at("Corollary 5.4"),
-    statement=(
-        "convex potentials on a bounded domain: mu-GDP with mu = sqrt(4 L D + 2 eta L^2) for "
-        "stationary Langevin Monte Carlo, 2 sqrt(L D) for the exponential mechanism"
-    ),
-    assumes=(
-        LAST_ITERATE_OR_EXPONENTIAL,
-        FULL_BATCHES,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-    ),
-    status=Status.AS_PRINTED,
-)
+@bound("bsa24.corollary_5_4")
 def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     """Log-concave targets on a bounded domain (Corollary 5.4).
 
-    For the exponential mechanism, the first statement: G(2 sqrt(L D)). For the last iterate, the
-    second statement, on the stationary law of projected Langevin Monte Carlo: G(sqrt(4 L D + 2 eta
-    L^2)). It also bounds every earlier iterate, because it is the limit of Theorem 4.3, and
-    composition is better below the threshold of that theorem. 2L stands for the sensitivity, L for
-    zero-out.
+    The first statement for the exponential mechanism. The second, on the stationary law of
+    projected Langevin Monte Carlo, also bounds every earlier iterate, because it is the limit of
+    Theorem 4.3, and composition is better below the threshold of that theorem.
 
     The paper requires K to contain the unit ball. This is no restriction: scaling space by r
     preserves L D and eta L^2, and with them both sides.
@@ -170,42 +70,8 @@ def corollary_5_4(mechanism: NoisySGD) -> PrivacyCurve:
     return GaussianCurve(math.sqrt(square))
 
 
-@bound(
-    id="bsa24.mcsherry_talwar",
-    source=MCSHERRY_TALWAR_07.at(
-        "Theorem 6, as Bok, Su and Altschuler (2024) state it in section 5.2"
-    ),
-    statement="exponential mechanism on a bounded domain: (2 L D, 0)-DP",
-    assumes=(EXPONENTIAL_MECHANISM, FULL_BATCHES, BOUNDED_DOMAIN, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-)
+@bound("bsa24.mcsherry_talwar")
 def mcsherry_talwar(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the curve of (2 L D, 0)-DP, which holds for every exponential mechanism (section 5.2).
-
-    beta (F - F') varies by at most beta S D/n over the domain; no convexity is used.
-    """
+    """Every exponential mechanism (section 5.2): beta (F - F') varies by at most beta S D/n."""
     assert mechanism.diameter is not None  # an assumption of the entry
     return PureCurve(_difference(mechanism) * mechanism.diameter)
-
-
-def threshold_5_4() -> float:
-    """Return the L D above which Corollary 5.4 improves on (2 L D, 0)-DP in total variation.
-
-    The root of 2 Phi(sqrt(x)) - 1 = tanh(x) (section 5.2, "L D > 0.677").
-
-    Returns
-    -------
-    float
-        The product L D.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.bsa24.threshold_5_4(), 4)
-    0.6764
-    """
-
-    def gap(x: float) -> float:
-        return float(2 * ndtr(math.sqrt(x)) - 1 - math.tanh(x))
-
-    return bracketed_root(gap, 0.1, 2.0, xtol=1e-14)

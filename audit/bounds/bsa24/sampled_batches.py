@@ -12,33 +12,18 @@ from abc import abstractmethod
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
 from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import checked_tau, contraction_gap, family_sensitivity
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    LAST_ITERATE,
-    LAST_OR_ALL_ITERATES,
-    STRICTLY_CONTRACTIVE_STEPS,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders
-from audit.mechanism import Losses, NoisySGD, Release
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
+from audit.numerics.roots import last_integer
 
 _COARSE_GRID = 1 << 14  # enough to compare lengths: the winner is computed on the full grid
 _FINEST = 1e-3  # relative accuracy of a length
@@ -57,12 +42,8 @@ class LengthFamilyCurve(PrivacyCurve):
     either side of the requested value, ``beta`` that of the members for delta = 1e-2 and 1e-5;
     ``renyi`` is exact in m.
 
-    Parameters
-    ----------
-    step : SubsampledGaussian
-        C_p(G(mu)) of one step.
-    longest : int
-        The largest m.
+    step: C_p(G(mu)) of one step.
+    longest: The largest m.
     """
 
     step: SubsampledGaussian
@@ -81,7 +62,7 @@ class LengthFamilyCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true for every member."""
+        """True: every member has the same values in both orders."""
         return True
 
     def member(self, length: int) -> PrivacyCurve:
@@ -165,8 +146,8 @@ class LengthFamilyCurve(PrivacyCurve):
         low, high = np.floor(place), np.ceil(place)
         for decade in np.union1d(low, high):
             here = (low == decade) | (high == decade)
-            found = self._at_decade(int(decade)).epsilon(delta[here])
-            result[here] = np.minimum(result[here], found)
+            epsilons = self._at_decade(int(decade)).epsilon(delta[here])
+            result[here] = np.minimum(result[here], epsilons)
         return result
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
@@ -178,14 +159,12 @@ class LengthFamilyCurve(PrivacyCurve):
 
     def _decades(self, epsilon: float) -> tuple[int, int]:
         """Return the neighbouring decades of delta between which ``epsilon`` lies."""
-        low, high = 0, _SMALLEST_DECADE + 1
-        while high - low > 1:
-            middle = (low + high) // 2
-            if self._at_decade(middle).epsilon(10.0**-middle) <= epsilon:
-                low = middle
-            else:
-                high = middle
-        return max(low, 1), min(high, _SMALLEST_DECADE)
+        low = last_integer(
+            lambda decade: self._at_decade(decade).epsilon(10.0**-decade) <= epsilon,
+            0,
+            _SMALLEST_DECADE + 1,
+        )
+        return max(low, 1), min(low + 1, _SMALLEST_DECADE)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
         betas = [np.asarray(self._at_decade(k).beta(alpha)) for k in _TRADEOFF_DECADES]
@@ -201,10 +180,7 @@ class LengthFamilyCurve(PrivacyCurve):
 class InterpolationCurve(LengthFamilyCurve):
     """The family of Theorem 4.10: gaussian(m) = crossing/sqrt(m), the domain crossed in m steps.
 
-    Parameters
-    ----------
-    crossing
-        The Gaussian parameter of m = 1.
+    crossing: The Gaussian parameter of m = 1.
     """
 
     crossing: float
@@ -218,14 +194,9 @@ class InterpolationCurve(LengthFamilyCurve):
 class ContractionCurve(LengthFamilyCurve):
     """The family of Theorem 4.9: gaussian(m) = scale c^(m+1) (1 - c^(longest-m))/(1 - c).
 
-    Parameters
-    ----------
-    once
-        The sampled step at the intermediate time.
-    scale
-        What the Gaussian parameter is in units of.
-    gap
-        1 - c, in (0, 1].
+    once: The sampled step at the intermediate time.
+    scale: What the Gaussian parameter is in units of.
+    gap: 1 - c, in (0, 1].
     """
 
     once: SubsampledGaussian
@@ -246,74 +217,26 @@ class ContractionCurve(LengthFamilyCurve):
         return np.asarray(self.scale * left / self.gap)
 
 
-TWO_STEPS = Assumption(
-    "two steps or more, so that 1 <= tau <= t - 1",
-    lambda m: m.steps >= 2,
-    lambda m: f"steps={m.steps}",
-)
-
-
-@bound(
-    id="bsa24.theorem_4_8",
-    source=BSA24.at("Theorem 4.8"),
-    statement=(
-        "batches drawn without replacement, composition: f-DP with "
-        "f = C_{b/n}(G(L/(b sigma))) composed t times"
-    ),
-    assumes=(LAST_OR_ALL_ITERATES, WITHOUT_REPLACEMENT),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING, Release.ALL_ITERATES),
-)
+@bound("bsa24.theorem_4_8")
 def theorem_4_8(mechanism: NoisySGD) -> PrivacyCurve:
-    """Composition for batches drawn without replacement (Theorem 4.8).
+    """Composition for batches drawn without replacement (Theorem 4.8), L the family sensitivity.
 
-    C_{b/n}(G(S/(b sigma))) composed t times, S the family sensitivity. Neither convexity nor
-    smoothness is used, and step-size schedules are covered.
+    Neither convexity nor smoothness is used, and step-size schedules are covered.
     """
     ratio = family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     return compose(SubsampledGaussian(mechanism.sampling_rate, ratio), mechanism.steps)
 
 
-@bound(
-    id="bsa24.theorem_4_9",
-    source=BSA24.at("Theorem 4.9"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses: f-DP with f = "
-        "G(r (c^(t-tau+1) - c^t)/(1 - c)) composed with C_{b/n}(G(r)) and C_{b/n}(G(r/sqrt(2)))"
-        " composed t - tau times, r = 2 sqrt(2) L/(b sigma), any tau from 1 to t - 1"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        WITHOUT_REPLACEMENT,
-        STRONGLY_CONVEX,
-        UNCLIPPED,
-        STRICTLY_CONTRACTIVE_STEPS,
-        CONSTANT_STEP_SIZE,
-        TWO_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_9")
 def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     """Strongly convex losses, batches drawn without replacement (Theorem 4.9).
 
-    With S the family sensitivity and r = 2 sqrt(2) S/(b sigma), G(r (c^(t-tau+1) - c^t)/(1 - c))
-    composed with C_{b/n}(G(r)) and with t - tau times C_{b/n}(G(r/sqrt(2))). Printed for
-    tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter would be negative. Projections are
-    contractive and post-processing, so bounded domains are covered.
+    L is the family sensitivity. Printed for tau = 0, ..., t - 1; for tau = 0 the Gaussian parameter
+    would be negative. Projections are contractive and post-processing, so bounded domains are
+    covered.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    tau : int, optional
-        Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 1 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     ratio = 2 * family_sensitivity(mechanism) / (mechanism.batch_size * mechanism.noise_std)
     rate = mechanism.sampling_rate
@@ -329,44 +252,12 @@ def theorem_4_9(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
     return family.member(mechanism.steps - checked_tau(mechanism.steps, tau, least=1))
 
 
-@bound(
-    id="bsa24.theorem_4_10",
-    source=BSA24.at("Theorem 4.10"),
-    statement=(
-        "batches drawn without replacement, convex losses on a bounded domain: f-DP with "
-        "f = G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with "
-        "C_{b/n}(G(2 sqrt(2) L/(b sigma))) composed t - tau times, any tau < t"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        WITHOUT_REPLACEMENT,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        BOUNDED_DOMAIN,
-        CONSTANT_STEP_SIZE,
-    ),
-    status=Status.AS_PRINTED,
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_4_10")
 def theorem_4_10(mechanism: NoisySGD, *, tau: int | None = None) -> PrivacyCurve:
-    """Convex losses on a bounded domain, batches drawn without replacement (Theorem 4.10).
+    """Convex losses, batches without replacement (Theorem 4.10), L the family sensitivity.
 
-    G(sqrt(2) D/(eta sigma sqrt(t - tau))) composed with t - tau times
-    C_{b/n}(G(2 sqrt(2) S/(b sigma))), S the family sensitivity.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    tau : int, optional
-        Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
+    tau: Intermediate time, 0 to t - 1; any choice gives a valid bound. Default: the best at each
         point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` is out of range.
     """
     assert mechanism.diameter is not None  # an assumption of the entry
     scale = 2 * math.sqrt(2) / (mechanism.batch_size * mechanism.noise_std)

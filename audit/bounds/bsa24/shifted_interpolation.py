@@ -13,82 +13,11 @@ import numpy as np
 
 from audit import validate
 from audit.bounds.accounting.update import checked_tau, contraction_gap
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    UNCLIPPED,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import BSA24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
-
-
-def lemma_3_1(shift: float, noise_std: float) -> GaussianCurve:
-    """Return the factor G(s/sigma) for one step with different updates (Lemma 3.1).
-
-    If ||phi - phi'|| <= s everywhere, the pair phi(X) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is
-    at least as hard to distinguish as (X, X') composed with the curve returned.
-
-    Parameters
-    ----------
-    shift, noise_std : float
-        Distance s of the updates, and noise sigma of the iterate.
-
-    Returns
-    -------
-    GaussianCurve
-        The factor.
-
-    Examples
-    --------
-    >>> import audit
-    >>> audit.bounds.bsa24.lemma_3_1(0.5, 2.0).mu
-    0.25
-    """
-    return lemma_3_2(shift, noise_std, interpolation=1.0, contraction=0.0, distance=0.0)
-
-
-def lemma_3_2(
-    shift: float, noise_std: float, *, interpolation: float, contraction: float, distance: float
-) -> GaussianCurve:
-    """Return the factor G(lambda (c z + s)/sigma) of one interpolated step (Lemma 3.2).
-
-    With phi, phi' c-Lipschitz, ||phi - phi'|| <= s and ||X - X~|| <= z, the pair
-    lambda phi(X) + (1 - lambda) phi'(X~) + N(0, sigma^2), phi'(X') + N(0, sigma^2) is at least as
-    hard to distinguish as (X~, X') composed with the curve returned.
-
-    Parameters
-    ----------
-    shift, noise_std : float
-        Distance s of the updates, and noise sigma of the iterate.
-    interpolation, contraction, distance : float
-        Lambda, c and z, each at least 0.
-
-    Returns
-    -------
-    GaussianCurve
-        The factor.
-
-    Raises
-    ------
-    ValueError
-        If a parameter is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> audit.bounds.bsa24.lemma_3_2(0.5, 2.0, interpolation=0.5, contraction=1.0, distance=0.5).mu
-    0.25
-    """
-    validate.positive(noise_std=noise_std)
-    validate.nonnegative(
-        shift=shift, interpolation=interpolation, contraction=contraction, distance=distance
-    )
-    return GaussianCurve(interpolation * (contraction * distance + shift) / noise_std)
+from audit.mechanism import NoisySGD
+from audit.numerics.roots import last_integer
 
 
 class _Crossing:
@@ -153,7 +82,7 @@ class _Crossing:
 
     def best(self, tau: int, steps: int, diameter: float | None) -> float:
         """Return the least sum of squares over interpolations that begin at ``tau`` or later."""
-        found = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
+        squares = [self.shift**2 * steps] if tau == 0 else []  # all lambda_k = 1: composition
         longest = steps - tau
         lengths = {longest}
         if diameter is not None:
@@ -162,18 +91,15 @@ class _Crossing:
         for length in lengths:
             distance = self.distance(steps - length, diameter)
             if math.isfinite(distance):
-                found.append(self._from(length, distance))
-        return min(found, default=math.inf)
+                squares.append(self._from(length, distance))
+        return min(squares, default=math.inf)
 
     def _from(self, length: int, distance: float) -> float:
         if self.feasible(length, distance):
             return self.square(length, distance)
         # c > 1: the a_k fall to s, and stay there (lambda_k = 1) once the processes have met
-        low, high = 1, length
-        while high - low > 1:
-            middle = (low + high) // 2
-            low, high = (middle, high) if self.feasible(middle, distance) else (low, middle)
-        return self.square(low, distance) + (length - low) * self.shift**2
+        last = last_integer(lambda count: self.feasible(count, distance), 1, length)
+        return self.square(last, distance) + (length - last) * self.shift**2
 
 
 def _given_shifts(
@@ -195,18 +121,7 @@ def _given_shifts(
     return total
 
 
-@bound(
-    id="bsa24.theorem_3_3",
-    source=BSA24.at("Theorem 3.3"),
-    statement=(
-        "full batches, any shifts lambda_k: mu-GDP with mu = (1/(eta sigma)) sqrt(sum a_k^2), "
-        "a_k = lambda_k (c z_(k-1) + eta L/n), z_k = (1 - lambda_k)(c z_(k-1) + eta L/n)"
-    ),
-    assumes=(LAST_ITERATE, FULL_BATCHES, SMOOTH, UNCLIPPED, CONSTANT_STEP_SIZE),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts",),
-    covers=(Losses.CHANGING,),
-)
+@bound("bsa24.theorem_3_3")
 def theorem_3_3(
     mechanism: NoisySGD, *, tau: int | None = None, shifts: Sequence[float] | None = None
 ) -> PrivacyCurve:
@@ -222,21 +137,10 @@ def theorem_3_3(
     c^(t-k). It is Theorem 4.2 for strongly convex losses on an unconstrained domain, and never
     above Theorem 4.3 on a bounded one.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    tau : int, optional
-        Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
+    tau: Intermediate time, 0 to t - 1. Shifts of 0 only postpone it, so without ``shifts`` the
         optimum over this and all later times is taken.
-    shifts : sequence of float, optional
-        Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
+    shifts: Values lambda_{tau+1}, ..., lambda_t, each in [0, 1], the last one 1. Their number
         determines tau.
-
-    Raises
-    ------
-    ValueError
-        If ``tau`` or ``shifts`` is out of range, or they disagree.
     """
     steps = mechanism.steps
     gap = contraction_gap(mechanism)

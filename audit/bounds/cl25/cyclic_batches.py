@@ -27,17 +27,8 @@ from audit.bounds.accounting.shift_allocation import (
     smallest,
 )
 from audit.bounds.accounting.update import checked_tau
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FIXED_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    Assumption,
-    NotApplicable,
-)
+from audit.bounds.assumptions import HOLDER, SMOOTH, Assumption
 from audit.bounds.cl25.distance_tracking import (
-    HOLDER,
-    SMOOTH_OR_HOLDER,
     Growth,
     Losses,
     clip_speed,
@@ -48,24 +39,15 @@ from audit.bounds.cl25.distance_tracking import (
     others_share,
     step_shift,
 )
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
-from audit.mechanism import Batching, NoisySGD
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 _POSITIONS = 128  # positions in the cycle that are computed separately
 _MOST_SEQUENCES = 4096
 _FEW_MEETINGS = 1000  # all of which are tried at once
-
-SHUFFLED = Assumption(
-    "batches of records that are shuffled once",
-    lambda m: m.batching is Batching.SHUFFLED,
-    lambda m: f"batching={m.batching.value!r}",
-)
 
 
 def _cycle(mechanism: NoisySGD, position: int | None) -> Meetings:
@@ -88,15 +70,15 @@ def _cyclic_square(
     shift, batch = step_shift(mechanism, mechanism.batch_size), mechanism.batch_size
     if meetings.total == 0:
         return 0.0
-    found = []
+    squares = []
     if HOLDER.holds(mechanism) and losses is None:
         growth = holder_growth(mechanism, batch, others_share(mechanism))
         distance = growth.after(meetings)
         modulus = holder_modulus(mechanism)
-        found.append(cheapest_holder(meetings, shift, modulus, distance, length))
+        squares.append(cheapest_holder(meetings, shift, modulus, distance, length))
     if SMOOTH.holds(mechanism) or losses is not None:
-        found.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
-    return min(found) / mechanism.step_std**2
+        squares.append(_smooth_cyclic_square(mechanism, meetings, losses, length))
+    return min(squares) / mechanism.step_std**2
 
 
 def _smooth_cyclic_square(
@@ -141,18 +123,7 @@ def _smooth_cyclic_square(
     return min(others, float(np.min(cost(ends))))
 
 
-@bound(
-    id="cl25.theorem_a_1",
-    source=CL25.at("Theorem A.1"),
-    statement=(
-        "fixed batches, Hoelder gradients, Renyi: D_alpha <= alpha/(2 sigma^2) min of "
-        "sum_j (2 eta K/b)^2/beta_{t_j} + sum_t a_t^2/(1 - beta_t), A_tau >= D_tau, "
-        "t_j the steps that meet the record"
-    ),
-    assumes=(FIXED_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.POSITION,
-)
+@bound("cl25.theorem_a_1")
 def theorem_a_1(
     mechanism: NoisySGD,
     *,
@@ -162,23 +133,16 @@ def theorem_a_1(
 ) -> PrivacyCurve:
     """Batches in a fixed, possibly shuffled, cycle (Theorem A.1): for any order of the records.
 
-    alpha/(2 sigma^2) times the minimum over tau, beta_t and a_t of the sum over t >= tau of
-    (2 eta K/b)^2/beta_t where the record is in the batch, and of a_t^2/(1 - beta_t), with
-    A_tau >= D_tau as in Theorem 3.7 and D_t of Lemma A.2. With smooth losses the shifts obey the
-    Lipschitz constant c of Theorem 3.1, as its proof allows, and are optimal; with Hoelder
-    continuous gradients they are those of Theorem 3.7. Where both are given the better one counts.
+    The minimum is over tau, beta_t and a_t, with A_tau >= D_tau as in Theorem 3.7 and D_t of Lemma
+    A.2. With smooth losses the shifts obey the Lipschitz constant c of Theorem 3.1, as its proof
+    allows, and are optimal; with Hoelder continuous gradients they are those of Theorem 3.7. Where
+    both are given the better one counts.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run. Its cycle is the same in every epoch.
-    position : int, optional
-        Position of the record's batch in the cycle, from 0. Default: the batch of the last step,
-        which is the worst, since its shifts, moved forward in time, serve every other position.
-    losses : Losses, optional
-        Branch of smooth losses. Default: the best that applies.
-    tau : int, optional
-        Start of the analysis, 0 to T - 1. Default: the best.
+    position: Position of the record's batch in the cycle, from 0. Default: the batch of the last
+        step, which is the worst, since its shifts, moved forward in time, serve every other
+        position.
+    losses: Branch of smooth losses. Default: the best that applies.
+    tau: Start of the analysis, 0 to T - 1. Default: the best.
     """
     length = None
     if tau is not None:
@@ -206,31 +170,16 @@ class MixedDivergence:
         return np.asarray(result / (alpha - 1))
 
 
-@bound(
-    id="cl25.corollary_a_3",
-    source=CL25.at("Corollary A.3"),
-    statement=(
-        "shuffled cyclic batches, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
-        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the position of the record"
-    ),
-    assumes=(SHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH_OR_HOLDER),
-    status=Status.AS_PRINTED,
-)
+@bound("cl25.corollary_a_3")
 def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over the position of the record in shuffled cyclic batches (A.3).
 
-    D_alpha <= log(E exp((alpha - 1) eps(alpha, position)))/(alpha - 1) over the n/b positions, by
-    joint convexity, on the logarithmic scale. The paper reshuffles in every epoch; these
-    batches are shuffled once, so the expectation is over one position. Beyond 128 positions,
-    neighbouring ones are grouped and each group counts as its worst member, the one that leaves the
-    fewest steps after the last meeting.
+    By joint convexity, on the logarithmic scale. The paper reshuffles in every epoch; these batches
+    are shuffled once, so the expectation is over one position. Beyond 128 positions, neighbouring
+    ones are grouped and each group counts as its worst member, the one that leaves the fewest steps
+    after the last meeting.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    losses : Losses, optional
-        Branch. Default: the applicable one with the smallest Lipschitz constant.
+    losses: Branch. Default: the applicable one with the smallest Lipschitz constant.
     """
     period = mechanism.dataset_size // mechanism.batch_size
     edges = np.unique(np.rint(np.linspace(0, period, min(period, _POSITIONS) + 1)).astype(int))
@@ -242,17 +191,11 @@ def corollary_a_3(mechanism: NoisySGD, *, losses: Losses | None = None) -> Priva
     return RenyiCurve(divergence, points=101)
 
 
-RESHUFFLED = Assumption(
-    "batches of records that are reshuffled in every epoch",
-    lambda m: m.batching is Batching.RESHUFFLED,
-    lambda m: f"batching={m.batching.value!r}",
-)
 FEW_SEQUENCES = Assumption(
     f"at most {_MOST_SEQUENCES} sequences of the record's positions",
     lambda m: _epochs(m)[1] * math.log(_epochs(m)[0]) <= math.log(_MOST_SEQUENCES) + 1e-9,
     lambda m: "(dataset_size/batch_size)^epochs={}^{}".format(*_epochs(m)),
 )
-_FRESH_SHUFFLES = (RESHUFFLED, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH)
 
 
 def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
@@ -261,7 +204,7 @@ def _epochs(mechanism: NoisySGD) -> tuple[int, int]:
     return period, -(-mechanism.steps // period)
 
 
-def _square(mechanism: NoisySGD, places: Sequence[int], losses: Losses | None) -> float:
+def sequence_square(mechanism: NoisySGD, places: Sequence[int], losses: Losses | None) -> float:
     """Return the minimum of equation (25) for one sequence, in units of the squared noise."""
     period, _ = _epochs(mechanism)
     steps, shift = mechanism.steps, step_shift(mechanism, mechanism.batch_size)
@@ -310,98 +253,17 @@ def _cheapest(met: NDArray[np.bool_], shift: float, contraction: float, distance
     return float(np.min(np.where(feasible, costs, np.inf)))
 
 
-def theorem_a_1_sequence(
-    mechanism: NoisySGD, places: Sequence[int], *, losses: Losses | None = None
-) -> PrivacyCurve:
-    """Return Theorem A.1 for one sequence of batches and smooth losses.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run. Has ``Batching.RESHUFFLED``.
-    places : sequence of int
-        Position of the record's batch in each epoch, including an incomplete last one, from 0.
-    losses : Losses, optional
-        Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
-
-    Returns
-    -------
-    PrivacyCurve
-        The bound.
-
-    Raises
-    ------
-    NotApplicable
-        If an assumption fails.
-    ValueError
-        If there is not one position per epoch, or a position is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.theorem_a_1_sequence(m, (0, 3)).renyi(2.0), 4)
-    1.1667
-    """
-    refusal = mechanism.uncovered((Batching.RESHUFFLED,))
-    if refusal is not None:
-        raise NotApplicable(f"cl25.theorem_a_1_sequence {refusal}")
-    for assumption in _FRESH_SHUFFLES:
-        assumption.require(mechanism, "cl25.theorem_a_1_sequence")
-    period, epochs = _epochs(mechanism)
-    if len(places) != epochs:
-        raise ValueError(f"places must be one for each of the {epochs} epochs, got {len(places)}")
-    for place in places:
-        validate.integer(0, places=place)
-        if place >= period:
-            raise ValueError(
-                f"places must be below dataset_size/batch_size ({period}), got {place}"
-            )
-    return RenyiCurve.linear(_square(mechanism, places, losses) / 2)
-
-
-@bound(
-    id="cl25.corollary_a_3_reshuffled",
-    source=CL25.at("Corollary A.3"),
-    statement=(
-        "independent shuffles per epoch, Renyi: D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))"
-        "/(alpha - 1), eps(alpha, B) of Theorem A.1, B the sequence of batches"
-    ),
-    assumes=(*_FRESH_SHUFFLES, FEW_SEQUENCES),
-    status=Status.AS_PRINTED,
-    covers=(Batching.RESHUFFLED,),
-)
+@bound("cl25.corollary_a_3_reshuffled", few_sequences=FEW_SEQUENCES)
 def corollary_a_3_reshuffled(mechanism: NoisySGD, *, losses: Losses | None = None) -> PrivacyCurve:
     """Average Theorem A.1 over all shuffles, independent per epoch (Corollary A.3).
 
-    D_alpha <= log(E exp((alpha - 1) eps(alpha, B)))/(alpha - 1), with B uniform over the (n/b)^E
-    sequences of positions of the record's batch in E epochs, by joint convexity.
+    B is uniform over the (n/b)^E sequences of positions of the record's batch in E epochs.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    losses : Losses, optional
-        Branch of the theorem; defaults to the applicable one with the smallest Lipschitz constant.
-
-    Returns
-    -------
-    PrivacyCurve
-        The bound.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=8, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0,
-    ...                    batching=audit.Batching.RESHUFFLED)
-    >>> round(audit.bounds.cl25.corollary_a_3_reshuffled(m).renyi(2.0), 4)
-    1.2395
+    losses: Branch of the theorem; defaults to the applicable one with the smallest Lipschitz
+        constant.
     """
     period, epochs = _epochs(mechanism)
-    squares = [_square(mechanism, places, losses) for places in sequences(period, epochs)]
+    squares = [sequence_square(mechanism, places, losses) for places in sequences(period, epochs)]
     weights = np.full(len(squares), 1 / len(squares))
     return RenyiCurve(MixedDivergence(np.array(squares) / 2, weights), points=101)
 

@@ -15,13 +15,12 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import HolderModulus, Meetings
 from audit.bounds.assumptions import (
     CONTRACTIVE_STEPS,
     CONVEX,
-    FULL_BATCHES,
     ROUNDING,
     SMOOTH,
     STRONGLY_CONVEX,
@@ -30,10 +29,15 @@ from audit.bounds.assumptions import (
     NotApplicable,
 )
 from audit.mechanism import NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 1 << 14  # steps that are tracked one by one
+
+SHORT_STEPS = Assumption(
+    "eta <= 1/M with M the smoothness",
+    lambda m: m.smoothness is not None and max(m.step_sizes) * m.smoothness <= 1 + ROUNDING,
+    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
+)
 
 
 class Losses(enum.Enum):
@@ -44,34 +48,6 @@ class Losses(enum.Enum):
     STRONGLY_CONVEX = "strongly convex"  # c = 1 - eta m
 
 
-def _short_steps(m: NoisySGD) -> bool:
-    if m.smoothness is None:
-        return False
-    largest = max(m.step_size) if isinstance(m.step_size, tuple) else m.step_size
-    return largest * m.smoothness <= 1 + ROUNDING
-
-
-SHORT_STEPS = Assumption(
-    "eta <= 1/M with M the smoothness",
-    _short_steps,
-    lambda m: f"step_size={m.step_size!r} and smoothness={m.smoothness!r}",
-)
-HOLDER = Assumption(
-    "Hoelder continuous gradients of an order above 0",
-    lambda m: m.holder is not None and m.holder[1] > 0,
-    lambda m: f"holder={m.holder!r}",
-)
-SMOOTH_OR_HOLDER = Assumption(
-    "smooth losses, or Hoelder continuous gradients of an order above 0",
-    lambda m: SMOOTH.holds(m) or HOLDER.holds(m),
-    lambda m: f"smoothness={m.smoothness!r} and holder={m.holder!r}",
-)
-GRADIENT_BOUND = Assumption(
-    "a bound on each record's gradient",
-    lambda m: m.gradient_bound is not None,
-    lambda m: f"lipschitz={m.lipschitz!r} and clip_norm={m.clip_norm!r}",
-)
-
 BRANCHES = {
     Losses.NON_CONVEX: (SMOOTH,),
     Losses.CONVEX: (SMOOTH, CONVEX, UNCLIPPED, CONTRACTIVE_STEPS),
@@ -81,13 +57,7 @@ BRANCHES = {
 
 
 def excess(mechanism: NoisySGD, losses: Losses | None = None) -> float:
-    """Return c - 1 of Lemma 3.4, for the given branch or the best one that applies.
-
-    Raises
-    ------
-    NotApplicable
-        If the branch does not apply, for example because clipping may be active.
-    """
+    """Return c - 1 of Lemma 3.4, for the given branch or the best one that applies."""
     if losses is not None and not isinstance(losses, Losses):
         raise ValueError(f"losses must be a Losses, got {losses!r}")
     for assumption in BRANCHES[losses] if losses is not None else (SMOOTH,):
@@ -217,128 +187,3 @@ def others_share(mechanism: NoisySGD) -> float:
     if bound is None or zeroed or mechanism.sensitivity < factor * bound * (1 - ROUNDING):
         return 1.0
     return (mechanism.batch_size - 1) / mechanism.batch_size
-
-
-def _array(growth: Growth, meetings: Meetings) -> Array:
-    tracked = growth.track(t % meetings.period == meetings.position for t in range(meetings.steps))
-    return np.array(tracked + [tracked[-1]] * (meetings.steps + 1 - len(tracked)))
-
-
-def _check_full(name: str, mechanism: NoisySGD) -> None:
-    failure = FULL_BATCHES.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"{name} {failure}")
-
-
-def lemma_3_5(mechanism: NoisySGD, *, losses: Losses | None = None) -> Array:
-    """Return bounds on the distance for full batches and smooth losses (Lemma 3.5).
-
-    W_inf(W_t, W'_t) <= min(D_t, D), D_t = min(c D_(t-1) + 2 eta K/n, D_(t-1) + 2 eta K), D_0 = 0.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    losses : Losses, optional
-        Branch of Theorem 3.1; defaults to the applicable one with the smallest Lipschitz constant.
-
-    Returns
-    -------
-    ndarray
-        Bounds for t = 0..T, shape ``(steps + 1,)``.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=4.0)
-    >>> audit.bounds.cl25.lemma_3_5(m)
-    array([0.   , 0.125, 0.25 , 0.375])
-    """
-    _check_full("cl25.lemma_3_5", mechanism)
-    growth = lipschitz_growth(mechanism, mechanism.dataset_size, excess(mechanism, losses))
-    return _array(growth, Meetings(mechanism.steps))
-
-
-def lemma_3_10(mechanism: NoisySGD) -> Array:
-    """Return bounds on the distance for full batches and Hoelder gradients (Lemma 3.10).
-
-    D_t = min(g(D_(t-1)) + 2 eta K/n, D_(t-1) + 2 eta K) with g(x) = x + eta L x^lambda, and D.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    ndarray
-        Bounds for t = 0..T, shape ``(steps + 1,)``.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=8, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, holder=(1.0, 0.5), diameter=4.0)
-    >>> audit.bounds.cl25.lemma_3_10(m).round(3)
-    array([0.   , 0.125, 0.427, 0.878])
-    """
-    _check_full("cl25.lemma_3_10", mechanism)
-    failure = HOLDER.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"cl25.lemma_3_10 {failure}")
-    return _array(holder_growth(mechanism, mechanism.dataset_size), Meetings(mechanism.steps))
-
-
-def lemma_a_2(mechanism: NoisySGD, *, position: int) -> Array:
-    """Return bounds on the distance for cyclic batches and Hoelder gradients (Lemma A.2).
-
-    The distance is 0 until the batch with the record, then grows by g(.; eta L (b-1)/b) + 2 eta K/b
-    in a step with the record and by g(.; eta L) in the others, by 2 eta K at most, up to D.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    position : int
-        Position of the record's batch in the cycle, from 0.
-
-    Returns
-    -------
-    ndarray
-        Bounds for t = 0..T, shape ``(steps + 1,)``.
-
-    Raises
-    ------
-    NotApplicable
-        If the mechanism fails an assumption.
-    ValueError
-        If ``position`` is not in the cycle.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=3, dataset_size=8, batch_size=2, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0, holder=(1.0, 0.5), diameter=4.0,
-    ...                    batching=audit.Batching.CYCLIC)
-    >>> audit.bounds.cl25.lemma_a_2(m, position=1).round(3)
-    array([0.   , 0.   , 0.5  , 0.854])
-    """
-    failure = HOLDER.failure(mechanism)
-    if failure is not None:
-        raise NotApplicable(f"cl25.lemma_a_2 {failure}")
-    growth = holder_growth(mechanism, mechanism.batch_size, others_share(mechanism))
-    period = mechanism.dataset_size // mechanism.batch_size
-    if not 0 <= position < period:
-        raise ValueError(f"position must be in 0..{period - 1}, got {position!r}")
-    return _array(growth, Meetings(mechanism.steps, period, position))

@@ -9,7 +9,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit import validate
 from audit.bounds.accounting.shift_allocation import (
@@ -18,16 +18,8 @@ from audit.bounds.accounting.shift_allocation import (
     LipschitzShifts,
     Meetings,
 )
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    LAST_ITERATE,
-    SMOOTH,
-    WITHOUT_REPLACEMENT,
-)
+from audit.bounds.assumptions import HOLDER, SMOOTH
 from audit.bounds.cl25.distance_tracking import (
-    GRADIENT_BOUND,
-    HOLDER,
-    SMOOTH_OR_HOLDER,
     Growth,
     clip_speed,
     domain,
@@ -35,43 +27,33 @@ from audit.bounds.cl25.distance_tracking import (
     holder_modulus,
     lipschitz_growth,
 )
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import CL25
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import CostlyRenyiCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SPLITS = (0.05, 0.15, 0.25, 0.35, 0.45, 0.55, 0.65, 0.75, 0.85, 0.92, 0.97, 1.0)
 _LONGEST = 4096
-
-_SAMPLED = (
-    WITHOUT_REPLACEMENT,
-    LAST_ITERATE,
-    CONSTANT_STEP_SIZE,
-    SMOOTH_OR_HOLDER,
-    GRADIENT_BOUND,
-)
 
 
 def _sampled_growth(mechanism: NoisySGD) -> list[tuple[Growth, HolderModulus | None, float]]:
     """Return (tracking, modulus or None, c - 1) for each condition that the mechanism meets."""
     b = mechanism.batch_size
     speed, widest = clip_speed(mechanism), domain(mechanism)
-    found: list[tuple[Growth, HolderModulus | None, float]] = []
+    branches: list[tuple[Growth, HolderModulus | None, float]] = []
     if HOLDER.holds(mechanism):
         met = holder_modulus(mechanism, (b - 1) / b)
         growth = Growth(lambda d: float(met(d)), lambda d: float(met(d)), speed / b, speed, widest)
-        found.append((growth, holder_modulus(mechanism), 0.0))
+        branches.append((growth, holder_modulus(mechanism), 0.0))
     if SMOOTH.holds(mechanism):
         surplus = excess(mechanism)
         base = lipschitz_growth(mechanism, b, surplus * ((b - 1) / b if surplus > 0 else 1.0))
         growth = Growth(base.free, base.met, speed / b, speed, widest)
-        found.append((growth, None, surplus))
-    return found
+        branches.append((growth, None, surplus))
+    return branches
 
 
 def _absorbing_costs(mechanism: NoisySGD) -> tuple[Array, Array]:
@@ -148,49 +130,22 @@ def _theorem_3_12(
     return CostlyRenyiCurve(divergence, search=(1e-2, 1e3), points=41, refinements=2)
 
 
-@bound(
-    id="cl25.theorem_3_12",
-    source=CL25.at("Theorem 3.12"),
-    statement=(
-        "batches drawn without replacement, Hoelder gradients, Renyi: D_alpha <= min of "
-        "sum S_alpha(b/n, beta_t sigma b/(2 eta K)) + alpha a_t^2/(2 sigma^2 (1 - beta_t)), "
-        "S_alpha = D(N || mixture)"
-    ),
-    assumes=_SAMPLED,
-    status=Status.REFUTED,
-)
+@bound("cl25.theorem_3_12")
 def theorem_3_12(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Batches drawn without replacement, Hoelder continuous gradients (Theorem 3.12, as printed).
 
-    The minimum over tau, beta_t and a_t of the sum over t >= tau of
+    The minimum is over tau, beta_t and a_t with A_tau >= D_tau as in Theorem 3.7 and D_t =
+    min(g(D_(t-1); eta L (b-1)/b) + 2 eta K/b, D_(t-1) + 2 eta K, D). S_alpha is one order of the
+    pair (Definition 3.11), and a mechanism is private only if both are bounded: one step of one of
+    two records with gradients +L, +L against +L, -L refutes it. The split is constant here, and one
+    of 12 values.
 
-        S_alpha(b/n, beta_t sigma b/(2 eta K)) + alpha a_t^2/(2 sigma^2 (1 - beta_t)),
-
-    with A_tau >= D_tau as in Theorem 3.7 and D_t = min(g(D_(t-1); eta L (b-1)/b) + 2 eta K/b,
-    D_(t-1) + 2 eta K, D). S_alpha is D(N || mixture) (Definition 3.11), one order of the pair, and
-    a mechanism is private only if both are bounded: one step of one of two records with gradients
-    +L, +L against +L, -L refutes it. The split is constant here, and one of 12 values.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    beta : float, optional
-        Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
+    beta: Noise split, in (0, 1]. Default: the best of 12 values for each order alpha.
     """
     return _theorem_3_12(mechanism, beta, Order.REVERSE, False)
 
 
-@bound(
-    id="cl25.theorem_3_12_both_orders",
-    source=CL25.at("Theorem 3.12, with both orders of Definition 3.11"),
-    statement=(
-        "batches drawn without replacement, Hoelder gradients, Renyi: Theorem 3.12 with "
-        "the larger order of S_alpha and sqrt(beta_t) sigma in it"
-    ),
-    assumes=_SAMPLED,
-    status=Status.UNPROVEN,
-)
+@bound("cl25.theorem_3_12_both_orders")
 def theorem_3_12_both_orders(mechanism: NoisySGD, *, beta: float | None = None) -> PrivacyCurve:
     """Theorem 3.12 with the larger of both orders of S_alpha, and sqrt(beta_t) in it.
 

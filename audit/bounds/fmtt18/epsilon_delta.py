@@ -11,37 +11,18 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.assumptions import AN_ITERATE, ONE_PASS, RANDOM_SKIP, RANDOM_STOP
-from audit.bounds.fmtt18.renyi import ONE_RECORD_A_STEP, harmonic, index_or_last, one_step
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import FMTT18
+from audit.bounds.fmtt18.renyi import harmonic, index_or_last, one_step
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.tails import TailCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
-
-
-_LOCAL = "one record a step, local privacy: "
-_PERSON = "one pass that skips a random number of first records, convex losses: "
-_STOPPED = "k tasks by one pass each that stops at random, convex losses: "
-_CLASSICAL = "epsilon = 2L sqrt(2 ln(1.25/delta))/sigma"
-_SKIP = (*ONE_RECORD_A_STEP, RANDOM_SKIP)
-_STOP = (*ONE_RECORD_A_STEP, RANDOM_STOP)
+from audit.numerics.arrays import Array
 
 
-@bound(
-    id="fmtt18.lemma_27",
-    source=FMTT18.at("Lemma 27"),
-    statement=f"{_LOCAL}D_alpha <= 2 alpha L^2/sigma^2, and {_CLASSICAL} for every delta",
-    assumes=(ONE_PASS, AN_ITERATE),
-    status=Status.REFUTED,
-)
+@bound("fmtt18.lemma_27")
 def lemma_27(mechanism: NoisySGD) -> PrivacyCurve:
     """Local privacy of one step as printed (Lemma 27): alpha S^2/(2 sigma^2), and a DP part.
 
@@ -57,74 +38,35 @@ def _classical(mu: float, limit: float = math.inf) -> TailCurve:
     return TailCurve.gaussian(mu * math.sqrt(2), factor=1.25, limit=limit, rho=mu**2 / 2)
 
 
-@bound(
-    id="fmtt18.lemma_27_corrected",
-    source=FMTT18.at("Lemma 27, converted exactly"),
-    statement=f"{_LOCAL}mu-GDP with mu = 2L/sigma",
-    assumes=(ONE_PASS, AN_ITERATE),
-    status=Status.CORRECTED,
-)
+@bound("fmtt18.lemma_27_corrected")
 def lemma_27_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """Local privacy of one step, converted exactly: two Gaussians at distance S/sigma."""
     return GaussianCurve(one_step(mechanism))
 
 
-@bound(
-    id="fmtt18.theorem_29",
-    source=FMTT18.at("Theorem 29"),
-    statement=f"one pass that stops at random, local privacy: {_CLASSICAL}",
-    assumes=(ONE_PASS, RANDOM_STOP),
-    status=Status.REFUTED,
-)
+@bound("fmtt18.theorem_29")
 def theorem_29(mechanism: NoisySGD) -> PrivacyCurve:
     """Local privacy of Stop-PNSGD as printed (Theorem 29): the DP part of `lemma_27`."""
     return _classical(one_step(mechanism))
 
 
-@bound(
-    id="fmtt18.theorem_29_corrected",
-    source=FMTT18.at("Theorem 29, converted exactly"),
-    statement="one pass that stops at random, local privacy: mu-GDP with mu = 2L/sigma",
-    assumes=(ONE_PASS, RANDOM_STOP),
-    status=Status.CORRECTED,
-)
+@bound("fmtt18.theorem_29_corrected")
 def theorem_29_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """Local privacy of Stop-PNSGD, converted exactly."""
     return GaussianCurve(one_step(mechanism))
 
 
-@bound(
-    id="fmtt18.theorem_30",
-    source=FMTT18.at("Theorem 30"),
-    statement=f"{_PERSON}{_CLASSICAL}/sqrt(n - t + 1) for record t",
-    assumes=_SKIP,
-    status=Status.REFUTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.theorem_30")
 def theorem_30(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD as printed (Theorem 30).
 
-    epsilon = S sqrt(2 ln(1.25/delta))/(sigma sqrt(n - t + 1)) for record t.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return _classical(one_step(mechanism) / math.sqrt(left))
 
 
-@bound(
-    id="fmtt18.theorem_30_corrected",
-    source=FMTT18.at("Theorem 30, converted exactly"),
-    statement=f"{_PERSON}mu-GDP with mu = 2L/(sigma sqrt(n - t + 1)) for record t",
-    assumes=_SKIP,
-    status=Status.CORRECTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.theorem_30_corrected")
 def theorem_30_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy of Skip-PNSGD, exactly: two Gaussians at S/(sigma sqrt(n - t + 1)).
 
@@ -145,50 +87,26 @@ def _public(mechanism: NoisySGD, public: int) -> int:
     return public
 
 
-@bound(
-    id="fmtt18.corollary_31",
-    source=FMTT18.at("Corollary 31"),
-    statement=(
-        f"{_PERSON}epsilon = 2L sqrt(ln(1.25/delta))/(m sigma) for records before the last m, "
-        "which are public"
-    ),
-    assumes=_SKIP,
-    status=Status.REFUTED,
-    record_scope=RecordScope.PRIVATE,
-)
+@bound("fmtt18.corollary_31")
 def corollary_31(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
     """Skip-PNSGD that ends with public records, as printed (Corollary 31).
 
-    epsilon = S sqrt(ln(1.25/delta))/(m sigma) for the private records: sigma is printed as
-    2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and a 2 is missing.
+    For sigma the paper has 2L sqrt(ln(1.25/delta))/m/epsilon, where m should be under the root and
+    a 2 is missing.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, whose last m records are public.
-    public : int, default: 0
-        Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is infinite.
+    public: Number m of public records, 0 to n - 1. For 0 nothing is claimed, and epsilon is
+        infinite.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) / m if m else math.inf
     return TailCurve.gaussian(scale, factor=1.25)
 
 
-@bound(
-    id="fmtt18.corollary_31_corrected",
-    source=FMTT18.at("Corollary 31, with the noise of Theorem 30"),
-    statement=(
-        f"{_PERSON}epsilon = 2L sqrt(2 ln(1.25/delta)/m)/sigma up to 1 for records before the "
-        "last m, which are public"
-    ),
-    assumes=_SKIP,
-    status=Status.CORRECTED,
-    record_scope=RecordScope.PRIVATE,
-)
+@bound("fmtt18.corollary_31_corrected")
 def corollary_31_corrected(mechanism: NoisySGD, *, public: int = 0) -> PrivacyCurve:
-    """Skip-PNSGD that ends with m public records: epsilon = S sqrt(2 ln(1.25/delta)/m)/sigma <= 1.
+    """Skip-PNSGD that ends with m public records; epsilons above 1 are not claimed.
 
-    Options as in `corollary_31`. Larger epsilons are not claimed and are infinite.
+    Options as in `corollary_31`.
     """
     m = _public(mechanism, public)
     scale = one_step(mechanism) * math.sqrt(2 / m) if m else math.inf
@@ -214,69 +132,30 @@ def _tasks(mechanism: NoisySGD, tasks: int, mean_steps: float) -> TailCurve:
     return TailCurve(epsilon_at, delta_at, limit=1.0)
 
 
-@bound(
-    id="fmtt18.theorem_32",
-    source=FMTT18.at("Theorem 32"),
-    statement=(
-        f"{_STOPPED}epsilon = 4L sqrt(q ln(1/delta))/sigma < 1, "
-        "q = max{2 k ln(n)/n, 2 ln(1/delta)}"
-    ),
-    assumes=_STOP,
-    status=Status.REFUTED,
-    runs_option="tasks",
-)
+@bound("fmtt18.theorem_32")
 def theorem_32(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
     """K tasks by Stop-PNSGD on one dataset, as printed (Theorem 32).
 
-    epsilon = 4 L sqrt(q ln(1/delta))/sigma with q = max{2 k ln n/n, 2 ln(1/delta)}, for epsilon up
-    to 1 and delta up to 1/2. Refuted through the ln n of Theorem 26.
+    For delta up to 1/2. Refuted through the ln n of Theorem 26.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of each task.
-    tasks : int, default: 1
-        Number k of tasks, all of whose outputs are released.
+    tasks: Number k of tasks, all of whose outputs are released.
     """
     return _tasks(mechanism, tasks, math.log(mechanism.dataset_size))
 
 
-@bound(
-    id="fmtt18.theorem_32_corrected",
-    source=FMTT18.at("Theorem 32, with H_n for ln n"),
-    statement=(
-        f"{_STOPPED}epsilon = 4L sqrt(q ln(1/delta))/sigma < 1, q = max{{2 k H_n/n, 2 ln(1/delta)}}"
-    ),
-    assumes=_STOP,
-    status=Status.CORRECTED,
-    runs_option="tasks",
-)
+@bound("fmtt18.theorem_32_corrected")
 def theorem_32_corrected(mechanism: NoisySGD, *, tasks: int = 1) -> PrivacyCurve:
     """K tasks by Stop-PNSGD with H_n for ln n; options as in `theorem_32`."""
     return _tasks(mechanism, tasks, harmonic(mechanism.dataset_size))
 
 
-@bound(
-    id="fmtt18.corollary_34",
-    source=FMTT18.at("Corollary 34"),
-    statement=f"{_PERSON}smoothed losses, {_CLASSICAL}/sqrt(n - t + 1) for record t",
-    assumes=_SKIP,
-    status=Status.REFUTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.corollary_34")
 def corollary_34(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy on smoothed losses as printed (Corollary 34): as `theorem_30`."""
     return theorem_30(mechanism, index=index)
 
 
-@bound(
-    id="fmtt18.corollary_34_corrected",
-    source=FMTT18.at("Corollary 34, converted exactly"),
-    statement=f"{_PERSON}smoothed losses, mu-GDP with mu = 2L/(sigma sqrt(n - t + 1))",
-    assumes=_SKIP,
-    status=Status.CORRECTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.corollary_34_corrected")
 def corollary_34_corrected(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Per-person privacy on smoothed losses, exactly: as `theorem_30_corrected`."""
     return theorem_30_corrected(mechanism, index=index)

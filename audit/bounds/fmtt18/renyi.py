@@ -14,38 +14,18 @@ import math
 from collections.abc import Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import digamma, expi
 
 from audit import validate
 from audit.bounds.accounting.iteration import original_amplification
 from audit.bounds.accounting.update import checked_index
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_ORDER,
-    FIXED_SIZE,
-    LAST_ITERATE,
-    ONE_PASS,
-    RANDOM_SKIP,
-    RANDOM_STOP,
-    UNCLIPPED,
-    Assumption,
-)
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import FMTT18
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SUMMED = 512  # leading terms of a sum over n that are added exactly
-
-CONTRACTIVE = (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)
-ONE_RECORD_A_STEP = (ONE_PASS, *CONTRACTIVE, CONSTANT_STEP_SIZE)
 
 
 def one_step(mechanism: NoisySGD) -> float:
@@ -58,55 +38,21 @@ def index_or_last(mechanism: NoisySGD, index: int | None) -> int:
     return mechanism.dataset_size if index is None else checked_index(mechanism, index)
 
 
-N_PASSES = Assumption(
-    "n passes over the n records, one at a time in a fixed order",
-    lambda m: FIXED_ORDER.holds(m) and m.batch_size == 1 and m.steps == m.dataset_size**2,
-    lambda m: f"steps={m.steps}, dataset_size={m.dataset_size} and batch_size={m.batch_size}",
-)
-
-
-@bound(
-    id="fmtt18.theorem_1",
-    source=FMTT18.at("Theorem 1 (informal)"),
-    statement=(
-        "one record a step, the first record, Renyi: D_alpha <= alpha d/(2 T step_std^2) for "
-        "starts at distance d"
-    ),
-    assumes=(*ONE_RECORD_A_STEP, LAST_ITERATE),
-    status=Status.REFUTED,
-    record_scope=RecordScope.FIRST,
-    other_runs=("distance",),
-)
+@bound("fmtt18.theorem_1")
 def theorem_1(mechanism: NoisySGD, *, distance: float | None = None) -> PrivacyCurve:
     """Return the claim of the introduction for two starts (Theorem 1, informal).
 
-    alpha d/(2 T step_std^2) for iterates that start at distance d and share their maps. The
-    distance should be squared, as in Theorem 22.
+    For iterates that share their maps. The distance should be squared, as in Theorem 22.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Provides steps and noise.
-    distance : float, optional
-        Distance d of the starts. Default: eta S, by which the first record's gradient can separate
-        the two runs, so that the claim covers the first record of one pass.
+    distance: Distance d of the starts. Default: eta S, by which the first record's gradient can
+        separate the two runs, so that the claim covers the first record of one pass.
     """
     apart = mechanism.constant_step_size * mechanism.sensitivity if distance is None else distance
     validate.nonnegative(distance=apart)
     return RenyiCurve.linear(apart / (2 * mechanism.steps * mechanism.step_std**2))
 
 
-@bound(
-    id="fmtt18.theorem_22",
-    source=FMTT18.at("Theorem 22"),
-    statement=(
-        "contractive noisy iterations, Renyi: D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 "
-        "for any a_t with z_t = sum (s_i - a_i) >= 0 and z_T = 0"
-    ),
-    assumes=(FIXED_SIZE, *CONTRACTIVE, LAST_ITERATE),
-    status=Status.AS_PRINTED,
-    other_runs=("shifts", "allocations"),
-)
+@bound("fmtt18.theorem_22")
 def theorem_22(
     mechanism: NoisySGD,
     *,
@@ -115,174 +61,41 @@ def theorem_22(
 ) -> PrivacyCurve:
     """Privacy amplification by iteration (Theorem 22), for Gaussian noise.
 
-    D_alpha <= (alpha/2) sum a_t^2/(eta_t sigma)^2 for any a_t with z_t = sum (s_i - a_i) >= 0 and
-    z_T = 0. With s_1 the distance of two starts it is Theorem 1 with the square that is missing
-    there. Equality for identity maps wherever z_t >= 0 does not bind.
+    With s_1 the distance of two starts it is Theorem 1 with the square that is missing there.
+    Equality for identity maps wherever z_t >= 0 does not bind.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        As for ``at22.proposition_2_17``.
-    shifts, allocations : sequence of float, optional
-        As for ``at22.proposition_2_17``.
+    shifts, allocations: As for ``at22.proposition_2_17``.
     """
     return original_amplification(mechanism, shifts, allocations)
 
 
-@bound(
-    id="fmtt18.theorem_23",
-    source=FMTT18.at("Theorem 23"),
-    statement=(
-        "one pass, one record a step, convex losses, Renyi: D_alpha <= "
-        "2 alpha L^2/(sigma^2 (n + 1 - t)) for record t"
-    ),
-    assumes=(*ONE_RECORD_A_STEP, LAST_ITERATE),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.theorem_23")
 def theorem_23(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
-    """One pass over the records (Theorem 23): alpha S^2/(2 sigma^2 (n + 1 - t)) for record t.
+    """One pass over the records (Theorem 23).
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    index : int, optional
-        Record t, counted from 1. Default: n, the least protected record.
+    index: Record t, counted from 1. Default: n, the least protected record.
     """
     left = mechanism.dataset_size + 1 - index_or_last(mechanism, index)
     return RenyiCurve.linear(one_step(mechanism) ** 2 / (2 * left))
 
 
-@bound(
-    id="fmtt18.theorem_24",
-    source=FMTT18.at("Theorem 24"),
-    statement=(
-        "one pass that skips a random number of first records, convex losses, Renyi: "
-        "D_alpha <= 2 alpha L^2/(sigma^2 (n + 1 - t)) for record t"
-    ),
-    assumes=(*ONE_RECORD_A_STEP, RANDOM_SKIP),
-    status=Status.AS_PRINTED,
-    record_scope=RecordScope.INDEX,
-)
+@bound("fmtt18.theorem_24")
 def theorem_24(mechanism: NoisySGD, *, index: int | None = None) -> PrivacyCurve:
     """Skip-PNSGD (Theorem 24): Theorem 23 with a random number of first records skipped."""
     return theorem_23(mechanism, index=index)
 
 
-@bound(
-    id="fmtt18.theorem_35",
-    source=FMTT18.at("Theorem 35 (Appendix B)"),
-    statement=(
-        "n passes over n records in a fixed order, convex losses, Renyi: "
-        "D_alpha <= 4 alpha L^2/sigma^2"
-    ),
-    assumes=(N_PASSES, *CONTRACTIVE, CONSTANT_STEP_SIZE, LAST_ITERATE),
-    status=Status.AS_PRINTED,
-)
+@bound("fmtt18.theorem_35")
 def theorem_35(mechanism: NoisySGD) -> PrivacyCurve:
-    """N passes over n records in fixed order (Theorem 35): alpha S^2/sigma^2, 4 alpha L^2/sigma^2.
+    """N passes over n records in fixed order (Theorem 35).
 
     ``at22.eq_5_4`` has any number of passes, any batch size, and the sum before it is rounded up.
     """
     return RenyiCurve.linear(one_step(mechanism) ** 2)
 
 
-def appendix_b_noise(lipschitz: float, *, epsilon: float, delta: float) -> float:
-    """Return the noise 5 L sqrt(ln(1/delta))/epsilon for (epsilon, delta)-DP of Theorem 35's runs.
-
-    Appendix B converts Theorem 35 at the order 2 ln(1/delta)/epsilon, which must be at least 5.
-
-    Parameters
-    ----------
-    lipschitz : float
-        Lipschitz constant L of the losses.
-    epsilon, delta : float
-        Target.
-
-    Returns
-    -------
-    float
-        Noise sigma.
-
-    Raises
-    ------
-    ValueError
-        If an argument is out of range, or epsilon is above 2 ln(1/delta)/5.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.appendix_b_noise(1.0, epsilon=1.0, delta=1e-5), 4)
-    16.9654
-    """
-    validate.positive(lipschitz=lipschitz, epsilon=epsilon)
-    validate.open_unit(delta=delta)
-    order = -2 * math.log(delta) / epsilon
-    if order < 5:
-        raise ValueError(f"epsilon must be at most 2 ln(1/delta)/5, got {epsilon!r}")
-    return 5 * lipschitz * math.sqrt(-math.log(delta)) / epsilon
-
-
-def weak_convexity(alpha: float, divergences: Sequence[float], weights: Sequence[float]) -> float:
-    """Return the bound of Lemma 25 on a mixture: (1 + c) times the mean divergence.
-
-    Parameters
-    ----------
-    alpha : float
-        Renyi order, above 1.
-    divergences : sequence of float
-        D_alpha(mu_i || nu_i) of the components, in nats.
-    weights : sequence of float
-        Probabilities of the components, equal on both sides.
-
-    Returns
-    -------
-    float
-        Bound on the divergence of the mixture.
-
-    Raises
-    ------
-    ValueError
-        If a divergence is above 1/(alpha - 1), where the lemma does not apply, or the weights are
-        not probabilities.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.weak_convexity(2.0, [0.1, 0.3], [0.5, 0.5]), 6)
-    0.26
-    """
-    validate.above_one(alpha=alpha)
-    d, w = validate.sample(divergences=divergences), validate.sample(weights=weights)
-    if d.size != w.size or np.any(w < 0) or abs(float(np.sum(w)) - 1) > 1e-9:
-        raise ValueError(f"weights must be {d.size} probabilities, got {w.tolist()!r}")
-    validate.nonnegative(divergences=float(np.min(d)))
-    c = float(np.max(d)) * (alpha - 1)
-    if c > 1 + 1e-12:
-        raise ValueError(f"divergences must be at most 1/(alpha - 1), got {float(np.max(d))!r}")
-    return (1 + c) * float(np.sum(w * d))
-
-
 def harmonic(n: int) -> float:
-    """Return the harmonic number H_n = 1 + 1/2 + ... + 1/n.
-
-    Parameters
-    ----------
-    n : int
-        Number of terms.
-
-    Returns
-    -------
-    float
-        The sum.
-
-    Examples
-    --------
-    >>> import audit
-    >>> round(audit.bounds.fmtt18.harmonic(4), 6)
-    2.083333
-    """
+    """Return the harmonic number H_n = 1 + 1/2 + ... + 1/n."""
     return float(digamma(n + 1) + np.euler_gamma)
 
 
@@ -296,26 +109,11 @@ def _stop_curve(mechanism: NoisySGD, mean_steps: float) -> RenyiCurve:
     return RenyiCurve(functools.partial(np.multiply, rho), highest=_largest_order(mechanism))
 
 
-_STOPPED = "one pass that stops at random, convex losses, Renyi: D_alpha <= "
-_RANGE = " for orders with sigma >= L sqrt(2 alpha (alpha - 1))"
-_ASSUMPTIONS = (*ONE_RECORD_A_STEP, RANDOM_STOP)
-
-
-@bound(
-    id="fmtt18.lemma_25",
-    source=FMTT18.at("Lemma 25, in the proof of Theorem 26"),
-    statement=(
-        f"{_STOPPED}(1 + c) 2 alpha L^2 H_n/(n sigma^2), c = 2 alpha (alpha - 1) L^2/sigma^2,"
-        f"{_RANGE}"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.AS_PRINTED,
-)
+@bound("fmtt18.lemma_25")
 def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
     """Weak convexity of Renyi divergences (Lemma 25), applied to Stop-PNSGD.
 
-    (1 + c) alpha S^2 H_n/(2 n sigma^2) with c = (alpha - 1) alpha S^2/(2 sigma^2) at most 1: the
-    proof of Theorem 26 with the c that there is rounded up to 1. `weak_convexity` is the lemma.
+    The proof of Theorem 26 with the c that there is rounded up to 1.
     """
     half = one_step(mechanism) ** 2 / 2
     mean = half * harmonic(mechanism.dataset_size) / mechanism.dataset_size
@@ -326,49 +124,26 @@ def lemma_25(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve(divergence, highest=_largest_order(mechanism))
 
 
-@bound(
-    id="fmtt18.theorem_26",
-    source=FMTT18.at("Theorem 26"),
-    statement=f"{_STOPPED}4 alpha L^2 ln(n)/(n sigma^2){_RANGE}",
-    assumes=_ASSUMPTIONS,
-    status=Status.REFUTED,
-)
+@bound("fmtt18.theorem_26")
 def theorem_26(mechanism: NoisySGD) -> PrivacyCurve:
-    """Return the printed bound for Stop-PNSGD (Theorem 26): alpha S^2 ln n/(n sigma^2).
+    """Return the printed bound for Stop-PNSGD (Theorem 26).
 
-    For orders with sigma >= S sqrt(alpha (alpha - 1)/2); infinite above. The sum of 1/k that its
-    proof bounds by ln n is the harmonic number H_n.
+    The sum of 1/k that its proof bounds by ln n is the harmonic number H_n.
     """
     return _stop_curve(mechanism, math.log(mechanism.dataset_size))
 
 
-@bound(
-    id="fmtt18.theorem_26_corrected",
-    source=FMTT18.at("Theorem 26, with H_n for ln n"),
-    statement=f"{_STOPPED}4 alpha L^2 H_n/(n sigma^2){_RANGE}",
-    assumes=_ASSUMPTIONS,
-    status=Status.CORRECTED,
-)
+@bound("fmtt18.theorem_26_corrected")
 def theorem_26_corrected(mechanism: NoisySGD) -> PrivacyCurve:
     """Stop-PNSGD with H_n in place of ln n: alpha S^2 H_n/(n sigma^2), orders as printed."""
     return _stop_curve(mechanism, harmonic(mechanism.dataset_size))
 
 
-@bound(
-    id="fmtt18.theorem_26_sharper",
-    source=FMTT18.at("Theorem 26, without Lemma 25"),
-    statement=(
-        f"{_STOPPED}(1/(alpha - 1)) ln[(1/n) sum over j <= n of "
-        "e^(2 alpha (alpha - 1) L^2/(j sigma^2))]"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.CORRECTED,
-)
+@bound("fmtt18.theorem_26_sharper")
 def theorem_26_sharper(mechanism: NoisySGD) -> PrivacyCurve:
     """Stop-PNSGD without Lemma 25, for every sigma and order.
 
-    D_alpha <= (1/(alpha - 1)) ln[(1/n) sum over j <= n of e^(alpha (alpha - 1) S^2/(2 j sigma^2))]:
-    the stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
+    The stopping time is revealed, and every run is bounded by Theorem 23. Terms beyond 512 are
     summed by an integral that is not below them (the summand is convex in j).
     """
     n, half = mechanism.dataset_size, one_step(mechanism) ** 2 / 2

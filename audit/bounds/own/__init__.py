@@ -11,19 +11,18 @@ but `own.modulus` for convex losses whose updates are contractions. `own.forgett
 `own.relative_entropy` a bounded domain.
 """
 
-# The order of these imports is the order of the catalogue.
-# isort: off
-from audit.bounds.own import forgetting
-from audit.bounds.own import parallel_moves
-from audit.bounds.own import modulus
-from audit.bounds.own import adaptive_shifts
-from audit.bounds.own import relative_entropy
-from audit.bounds.own.coupling import coupling_at
-# isort: on
+from audit.bounds.own import (
+    adaptive_shifts,
+    coupling,
+    forgetting,
+    modulus,
+    parallel_moves,
+    relative_entropy,
+)
 
 __all__ = [
     "adaptive_shifts",
-    "coupling_at",
+    "coupling",
     "forgetting",
     "modulus",
     "parallel_moves",

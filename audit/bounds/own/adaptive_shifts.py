@@ -86,33 +86,19 @@ from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
-from audit.bounds.assumptions import Assumption
 from audit.bounds.own.meetings import meetings
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import Orders, RenyiCurve
 from audit.dominating.mixture import MixturePair
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Batching, Losses, NoisySGD, Relation
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
-
-SAMPLED = Assumption(
-    "batches sampled without replacement, or Poisson batches at a rate below 1",
-    lambda m: (
-        m.batching is Batching.WITHOUT_REPLACEMENT
-        or (m.batching is Batching.POISSON and m.batch_size < m.dataset_size)
-    ),
-    lambda m: f"batching={m.batching.value!r} and sampling_rate={m.sampling_rate:g}",
-)
+from audit.mechanism import NoisySGD, Relation
+from audit.numerics.arrays import Array, Integers
 
 _GAPS = np.geomspace(1e-3, 300.0, 32)  # alpha - 1
 _ORDERS = Orders.at(np.log(_GAPS))
@@ -134,10 +120,7 @@ _DEFLATION = 1 - 4e-9  # of chances of meetings, which are rounded up by less
 class AdaptiveShifts:
     """The recursion for U_k on a grid of distances, for several orders at once.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
+    run: The run.
     """
 
     run: Run
@@ -217,7 +200,7 @@ class AdaptiveShifts:
 
     @property
     def _apart(self) -> bool:
-        """Whether u < v, so that the runs may draw the record independently."""
+        """True if u < v, so that the runs may draw the record independently."""
         return self.run.alone < self.run.shift
 
     def _mean(self, without: Array, drawn: Array, power: float) -> Array:
@@ -336,10 +319,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
     For a few values of epsilon or delta, some orders say where the best one is, and those beside it
     are computed. Fewer orders give larger bounds.
 
-    Parameters
-    ----------
-    run : Run
-        The run.
+    run: The run.
     """
 
     run: Run
@@ -347,7 +327,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; the bound holds in both."""
+        """True: the bound holds in both orders."""
         return True
 
     @cached_property
@@ -358,8 +338,8 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         """Return the log-moments of some orders."""
         missing = [place for place in places.tolist() if place not in self._moments]
         if missing:
-            found = self._shifts.moments(_GAPS[missing])
-            self._moments.update(zip(missing, found.tolist(), strict=True))
+            moments = self._shifts.moments(_GAPS[missing])
+            self._moments.update(zip(missing, moments.tolist(), strict=True))
         return np.array([self._moments[place] for place in places.tolist()])
 
     def _of(self, places: Integers) -> RenyiCurve:
@@ -417,18 +397,7 @@ class AdaptiveShiftsCurve(PrivacyCurve):
         return np.asarray(self._whole.renyi(alpha))
 
 
-@bound(
-    id="own.adaptive_shifts",
-    source=OWN.at("shifts that follow the batches"),
-    statement=(
-        "convex losses, sampled batches, bounded domain or contracting steps: D_alpha "
-        "<= alpha/(alpha - 1) log U_T(0), U_(k+1)(r) = (1 - p) A(c r) + p A(c r + v), A(rho) = "
-        "min over z of exp((alpha - 1) (rho - z)_+^2/(2 s^2)) U_k(min(z, D))"
-    ),
-    assumes=(SAMPLED, *ASSUMPTIONS),
-    status=Status.OWN,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE),
-)
+@bound("own.adaptive_shifts")
 def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     """Return D_alpha <= alpha/(alpha - 1) log U_T(0), from the best shifts knowing the batches.
 
@@ -437,19 +406,5 @@ def adaptive_shifts(mechanism: NoisySGD) -> PrivacyCurve:
     grid of distances that are rounded up; s = eta sigma, v = eta S/b with S the sensitivity of the
     whole family (of the differing record for Poisson batches), and p = b/n. Poisson batches have a
     smaller U_(k+1) if a record is replaced: see `audit.bounds.own.adaptive_shifts`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=400, dataset_size=1000, batch_size=100, step_size=1.0,
-    ...                    noise_std=0.05, lipschitz=12.5, smoothness=1.0, diameter=1.0,
-    ...                    batching=audit.Batching.WITHOUT_REPLACEMENT)
-    >>> bool(audit.bounds.evaluate("own.adaptive_shifts", m).epsilon(1e-5) < 140)
-    True
     """
     return AdaptiveShiftsCurve(Run.of(mechanism))

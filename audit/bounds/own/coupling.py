@@ -13,24 +13,12 @@ from dataclasses import replace
 from audit import validate
 from audit.bounds.assumptions import NotApplicable
 from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
-from audit.mechanism import Losses, NoisySGD, Relation
+from audit.mechanism import NoisySGD
 
 
-@bound(
-    id="own.coupling",
-    source=OWN.at("couplings"),
-    statement=(
-        "convex losses, bounded domain or contracting steps: delta(eps) <= H_T(0, e^eps), "
-        "H_(k+1) from H_k by the best of parallel moves and reflections of weighted pairs"
-    ),
-    assumes=ASSUMPTIONS,
-    status=Status.OWN,
-    slow=True,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE),
-)
+@bound("own.coupling")
 def coupling(
     mechanism: NoisySGD, *, distances: int | None = None, weights: int | None = None
 ) -> PrivacyCurve:
@@ -40,20 +28,10 @@ def coupling(
     epsilon above 300 at delta = 1e-9, nor for sampled batches if the noise of a step is below the
     spacing of the distances.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    distances : int, optional
-        Number of distances of the grid besides 0, at least 8; 64 by default.
-    weights : int, optional
-        Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200, depending
-        on the privacy loss of a step. Every grid gives a bound; finer grids give tighter ones.
-
-    Raises
-    ------
-    ValueError
-        If an option is out of range.
+    distances: Number of distances of the grid besides 0, at least 8; 64 by default.
+    weights: Number of log-weights of the grid besides 0, at least 32; by default 240 to 1200,
+        depending on the privacy loss of a step. Every grid gives a bound; finer grids give tighter
+        ones.
     """
     _check_grid(distances, weights)
     from audit.bounds.own.coupling_curve import coupling_curve  # compiled loops are slow to import
@@ -68,38 +46,7 @@ def coupling_at(
     distances: int | None = None,
     weights: int | None = None,
 ) -> tuple[PrivacyCurve, ...]:
-    """Return `coupling` for several numbers of steps, from one recursion.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        All parameters except the number of steps.
-    steps : sequence of int
-        Numbers of steps.
-    distances, weights : int, optional
-        As in `coupling`.
-
-    Returns
-    -------
-    tuple of PrivacyCurve
-        One curve per number of steps.
-
-    Raises
-    ------
-    NotApplicable
-        If a mechanism fails an assumption.
-    ValueError
-        If an argument is out of range.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=100, dataset_size=20, batch_size=20, step_size=0.1, noise_std=2.0,
-    ...                    lipschitz=1.0, smoothness=1.0, diameter=1.0)
-    >>> short, long = audit.bounds.own.coupling_at(m, (10, 100))
-    >>> short.epsilon(1e-5) < long.epsilon(1e-5)  # doctest: +SKIP
-    True
-    """
+    """Return `coupling` for several numbers of steps, from one recursion."""
     if not steps:
         raise validate.fail("steps", "one or more whole numbers", steps)
     validate.integer(1, **{f"steps[{i}]": count for i, count in enumerate(steps)})

@@ -92,7 +92,6 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.own.adaptive_shifts import AdaptiveShiftsCurve
 from audit.bounds.own.forgetting import forgetting_curve
@@ -100,6 +99,7 @@ from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
 from audit.bounds.own.merged_batches import step_of
 from audit.bounds.own.options import Grid
 from audit.bounds.own.parallel_moves import cyclic_squares, least_mu
+from audit.bounds.own.profiles import SymmetricProfileCurve
 from audit.bounds.own.recursion import coupling_profiles
 from audit.bounds.own.run import Run
 from audit.bounds.own.stretches import Stretch, layouts, steps_to_merge
@@ -108,9 +108,8 @@ from audit.curves.base import PrivacyCurve
 from audit.curves.duality import tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.minimum import MinimumCurve
+from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
-
-Array = NDArray[np.float64]
 
 _FORGOTTEN = 1e-12  # survival probability below which longer lengths are never better
 _FINER = 16  # finer distances per distance of the grid
@@ -136,12 +135,8 @@ _SLACK = 1e-9  # of log weights, for the rounding of budgets
 class ClosedForms:
     """Bounds on H_k(r, g) at the distances and weights of a grid.
 
-    Parameters
-    ----------
-    run : Run
-        The run, whose number of steps is the longest k.
-    grid : Grid
-        Distances and weights.
+    run: The run, whose number of steps is the longest k.
+    grid: Distances and weights.
     """
 
     run: Run
@@ -175,14 +170,14 @@ class ClosedForms:
 
     def _normal(self, mus: Array) -> Array:
         """Return delta of G(mu) at each weight, computed once for each mu of consecutive calls."""
-        kept = {float(mu): self._rows[float(mu)] for mu in mus if float(mu) in self._rows}
-        fresh = np.array(sorted({float(mu) for mu in mus} - set(kept)))
+        by_mu = {float(mu): self._rows[float(mu)] for mu in mus if float(mu) in self._rows}
+        fresh = np.array(sorted({float(mu) for mu in mus} - set(by_mu)))
         if fresh.size:
-            found = gaussian_delta(self.grid.log_weights, fresh[:, None])
-            kept.update(zip(fresh.tolist(), found, strict=True))
+            profiles = gaussian_delta(self.grid.log_weights, fresh[:, None])
+            by_mu.update(zip(fresh.tolist(), profiles, strict=True))
         self._rows.clear()
-        self._rows.update(kept)
-        return np.stack([kept[float(mu)] for mu in mus])
+        self._rows.update(by_mu)
+        return np.stack([by_mu[float(mu)] for mu in mus])
 
     @cached_property
     def _rows(self) -> dict[float, Array]:
@@ -191,9 +186,9 @@ class ClosedForms:
 
     def _grown(self, steps: int) -> Array:
         """Return the largest distance after ``steps`` steps of shared noise, from each distance."""
-        kept = math.exp(math.log1p(-self.run.gap) * steps) if self.run.gap < 1 else 0.0
-        kept = 1.0 if steps == 0 else kept
-        grown = kept * self.grid.rows + float(self.run.tracked(steps))
+        contraction = math.exp(math.log1p(-self.run.gap) * steps) if self.run.gap < 1 else 0.0
+        contraction = 1.0 if steps == 0 else contraction
+        grown = contraction * self.grid.rows + float(self.run.tracked(steps))
         return np.asarray(np.minimum(grown, self.run.diameter))
 
     def _parallel(self, covered: int) -> Array:
@@ -242,16 +237,10 @@ class ClosedForms:
 class Table:
     """Recursion for runs of several lengths.
 
-    Parameters
-    ----------
-    run : Run
-        Run of the largest length.
-    grid : Grid
-        Distances and weights.
-    merged : int
-        Number of steps merged into one.
-    lengths : tuple of int
-        Numbers of steps.
+    run: Run of the largest length.
+    grid: Distances and weights.
+    merged: Number of steps merged into one.
+    lengths: Numbers of steps.
     """
 
     run: Run
@@ -264,64 +253,53 @@ class Table:
         """Bound on delta at each weight of the grid, by length."""
         grid = self.grid
         chosen = layouts(self.run, self.merged, _WIDEST_CYCLE * grid.top)
-        made = {stretch: step_of(grid, stretch) for choice in chosen for stretch in choice}
-        found = coupling_profiles(
+        layers = {stretch: step_of(grid, stretch) for choice in chosen for stretch in choice}
+        profiles = coupling_profiles(
             self.run,
             self.lengths,
             grid,
-            [[made[stretch] for stretch in choice] for choice in chosen],
+            [[layers[stretch] for stretch in choice] for choice in chosen],
             _MOST_ROUNDS,
             ClosedForms(self.run, grid).before,
         )
-        return dict(zip(self.lengths, found, strict=True))
+        return dict(zip(self.lengths, profiles, strict=True))
 
 
 @dataclass(frozen=True, eq=False)
-class TableCurve(PrivacyCurve):
+class TableCurve(SymmetricProfileCurve):
     """Curve H_T(0, e^epsilon) of the recursion, with chords in e^epsilon between weights.
 
-    Parameters
-    ----------
-    table : Table
-        The recursion, which runs on first use.
-    steps : int
-        Number of steps T, one of the table's lengths.
+    table: The recursion, which runs on first use.
+    steps: Number of steps T, one of the table's lengths.
     """
 
     table: Table
     steps: int
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
-        return True
 
     @cached_property
     def profile(self) -> tuple[Array, Array]:
         """Epsilons from 0, and the bound on delta at each."""
         return self.table.grid.log_weights + _SLACK, self.table.profiles[self.steps]
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
+    def _profile(self, epsilon: Array) -> Array:
         points, values = self.profile
-        size = np.abs(epsilon)
-        place = np.clip(np.searchsorted(points, size, side="right") - 1, 0, points.size - 1)
+        place = np.clip(np.searchsorted(points, epsilon, side="right") - 1, 0, points.size - 1)
         after = np.minimum(place + 1, points.size - 1)
         with np.errstate(over="ignore", invalid="ignore", divide="ignore"):
-            share = np.expm1(size - points[place]) / np.expm1(points[after] - points[place])
+            share = np.expm1(epsilon - points[place]) / np.expm1(points[after] - points[place])
         share = np.where(after > place, np.clip(share, 0.0, 1.0), 0.0)
         delta = values[place] + share * (values[after] - values[place])
-        delta = np.where(size < points[0], 1.0, delta)
-        return np.where(epsilon >= 0, delta, 1 - np.exp(-size) * (1 - delta))
+        return np.where(epsilon < points[0], 1.0, delta)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         points, values = self.profile
         place = np.searchsorted(-values, -delta)  # the first that is no larger
-        found = np.clip(place, 0, points.size - 1)
-        before = np.maximum(found - 1, 0)
+        upper = np.clip(place, 0, points.size - 1)
+        before = np.maximum(upper - 1, 0)
         with np.errstate(divide="ignore", invalid="ignore"):
-            share = (values[before] - delta) / (values[before] - values[found])
-        share = np.where(found > before, np.clip(share, 0.0, 1.0), 1.0)
-        root = points[before] + np.log1p(share * np.expm1(points[found] - points[before]))
+            share = (values[before] - delta) / (values[before] - values[upper])
+        share = np.where(upper > before, np.clip(share, 0.0, 1.0), 1.0)
+        root = points[before] + np.log1p(share * np.expm1(points[upper] - points[before]))
         return np.where(place < points.size, root, np.inf)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -353,11 +331,11 @@ def _merged(run: Run) -> int:
 
 
 def grid_of(
-    run: Run, known: PrivacyCurve, merged: int, distances: int | None, weights: int | None
+    run: Run, fallback: PrivacyCurve, merged: int, distances: int | None, weights: int | None
 ) -> Grid:
     """Return the grid of a run whose steps are merged by ``merged``."""
     top, open_end = reach(run)
-    largest = 1.1 * float(known.epsilon(_RANGE_DELTA)) + 1e-6
+    largest = 1.1 * float(fallback.epsilon(_RANGE_DELTA)) + 1e-6
     if weights is None:
         wanted = largest / max(_spacing(s) for s in layouts(run, merged, 0.0)[0])
         weights = int(min(max(wanted, _FEWEST), _MOST))
@@ -388,36 +366,31 @@ def coupling_curves(
 
     Lengths with the same number of merged steps share one recursion, on the grid of the longest.
 
-    Parameters
-    ----------
-    run : Run
-        All parameters except the number of steps.
-    lengths : sequence of int
-        Numbers of steps.
-    distances, weights : int, optional
-        Size of the grid; defaults as in `audit.bounds.own.coupling`.
+    run: All parameters except the number of steps.
+    lengths: Numbers of steps.
+    distances, weights: Size of the grid; defaults as in `audit.bounds.own.coupling`.
     """
     runs = {length: replace(run, steps=length) for length in lengths}
-    known = {length: _without_recursion(own) for length, own in runs.items()}
+    fallbacks = {length: _without_recursion(own) for length, own in runs.items()}
     shared: dict[int, list[int]] = {}
     for length, own in runs.items():
-        if float(known[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
+        if float(fallbacks[length].epsilon(_RANGE_DELTA)) <= _LARGEST_RANGE:  # or weights overflow
             shared.setdefault(_merged(own), []).append(length)
     tables: dict[int, Table] = {}
     for merged, members in shared.items():
         longest = max(members)
-        grid = grid_of(runs[longest], known[longest], merged, distances, weights)
+        grid = grid_of(runs[longest], fallbacks[longest], merged, distances, weights)
         if run.rate < 1 and merged == 1 and run.noise < grid.width:
             continue  # distances are too far apart for the gain of a step
         table = Table(runs[longest], grid, merged, tuple(sorted(members)))
         tables.update(dict.fromkeys(members, table))
     return tuple(
         MinimumCurve(
-            (TableCurve(tables[length], length), *known[length].curves),
-            ("couplings", *known[length].labels),
+            (TableCurve(tables[length], length), *fallbacks[length].curves),
+            ("couplings", *fallbacks[length].labels),
         )
         if length in tables
-        else known[length]
+        else fallbacks[length]
         for length in lengths
     )
 

@@ -21,35 +21,29 @@ every event S and m <= T, and the same with the datasets exchanged:
 from __future__ import annotations
 
 import math
-from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from audit import validate
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.profiles import SymmetricProfileCurve
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD, Relation
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.normal import gaussian_delta
 from audit.numerics.roots import decreasing_root
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 _FORGOTTEN = 1e-16  # longer lengths are never better
 _FIRST, _EACH = 96, 16  # lengths compared in the first round of a search, and in each later one
 _NEAR = 4  # ratio of lengths that are compared on one grid
 _FINEST = 5000  # relative accuracy of a length, inverse
-_SMALLEST_DELTA = 1e-13
 _SMALLEST_DECADE = 12
 _DECADES = (2, 5, 8)  # decades used for a whole profile
 
@@ -86,49 +80,19 @@ class Lengths:
         return Lengths(np.array([count]), np.array([beta]))
 
 
-def beta_bound(run: Run, count: int) -> float:
-    """Return an upper bound on beta_m, m = ``count`` below T; 0 for m = T."""
-    return float(Lengths.of(run).only(count).betas[0])
-
-
 @dataclass(frozen=True, eq=False)
-class ForgettingCurve(PrivacyCurve):
+class ForgettingCurve(SymmetricProfileCurve):
     """Smallest delta_(f_m) + beta_m over m, at each point.
 
-    Every m gives a bound, so a search that misses the best m is looser and still valid. ``beta`` is
-    the largest tradeoff function consistent with the profile (`tradeoff_from_profile`). ``renyi``
-    is that of composition, since a profile with a positive limit bounds no divergence.
+    Every m gives a bound, so a search that misses the best m is looser and still valid.
+    ``renyi`` is that of composition, since a profile with a positive limit bounds no divergence.
 
-    Parameters
-    ----------
-    lengths : Lengths
-        Candidate lengths.
-    composition : PrivacyCurve
-        Composition of all T steps.
+    lengths: Candidate lengths.
+    composition: Composition of all T steps.
     """
 
     lengths: Lengths
     composition: PrivacyCurve
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
-        return True
-
-    @abstractmethod
-    def _profile(self, epsilon: Array) -> Array:
-        """Return the bound on delta at each ``epsilon >= 0``."""
-
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size = np.abs(epsilon)
-        profile = np.minimum(self._profile(size), 1.0)
-        # both orders have the profile, and each is the other's at -epsilon
-        return np.where(epsilon >= 0, profile, 1 - np.exp(-size) * (1 - profile))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
-        points = profile_points(largest)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.composition.renyi(alpha))
@@ -138,10 +102,7 @@ class ForgettingCurve(PrivacyCurve):
 class GaussianForgettingCurve(ForgettingCurve):
     """Curve for fixed batches: f_m = G(mu_m).
 
-    Parameters
-    ----------
-    mus : ndarray
-        Parameters mu_m of each length.
+    mus: Parameters mu_m of each length.
     """
 
     mus: Array
@@ -167,10 +128,7 @@ class SampledForgettingCurve(ForgettingCurve):
     The best m is searched for on first use, at four values of delta a decade and with coarse
     compositions.
 
-    Parameters
-    ----------
-    run : Run
-        The run, on sampled batches.
+    run: The run, on sampled batches.
     """
 
     run: Run
@@ -251,20 +209,7 @@ class SampledForgettingCurve(ForgettingCurve):
 
 
 def forgetting_curve(run: Run, count: int | None = None) -> ForgettingCurve:
-    """Return the bound of a run, at the best length or at ``count``.
-
-    Parameters
-    ----------
-    run : Run
-        The run.
-    count : int, optional
-        Length m. Default: the best at each point.
-
-    Raises
-    ------
-    ValueError
-        If ``count`` is not an integer from 1 to T.
-    """
+    """Return the bound of a run, at the best length or at ``count``."""
     if count is not None:
         validate.integer(1, m=count)
         if count > run.steps:
@@ -324,18 +269,7 @@ def smallest_by_row(cost: Callable[[Integers], Array], rows: int, count: int) ->
     return np.asarray(np.minimum(result, last.min(axis=1)))
 
 
-@bound(
-    id="own.forgetting",
-    source=OWN.at("forgetting"),
-    statement=(
-        "convex losses, bounded domain or contracting steps: delta(eps) <= "
-        "delta_(f_m)(eps) + beta_m, f_m the composition of the last m steps and beta_m the "
-        "probability that a walk from D, of steps 2 s Z, held at D, is not killed at 0 in m steps"
-    ),
-    assumes=ASSUMPTIONS,
-    status=Status.OWN,
-    covers=(Losses.CHANGING, Relation.ADD_REMOVE),
-)
+@bound("own.forgetting")
 def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     """Return delta(eps) <= delta_(f_m)(eps) + beta_m, at the best m.
 
@@ -346,16 +280,6 @@ def forgetting(mechanism: NoisySGD, *, m: int | None = None) -> PrivacyCurve:
     sigma; v = eta S/b with S the sensitivity of the differing record, or of the whole family for
     batches drawn without replacement.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    m : int, optional
-        Length, 1 to T. Default: the best at each point of the curve.
-
-    Raises
-    ------
-    ValueError
-        If ``m`` is out of range.
+    m: Length, 1 to T. Default: the best at each point of the curve.
     """
     return forgetting_curve(Run.of(mechanism), m)

@@ -11,12 +11,9 @@ logarithms.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
+from audit.numerics.arrays import Array, Integers
 from audit.numerics.compiled import compiled, compiled_inline
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
 
 PADDING = 4
 """Ratio of ``middle`` to the largest j of the grid."""
@@ -107,15 +104,10 @@ def reflection_terms(
     ``left_low`` are the integrals of (1 - x)(1 - k) over p, from below, and over q, from above
     (`audit.bounds.own.landing`); x of a pair is the mean of those of its two points.
 
-    Returns
-    -------
-    begins : ndarray
-        First term of each bin, and the number of terms.
-    shifts : ndarray
-        Shifts along the grid of the near and of the far weights, per term.
-    masses : ndarray
-        Masses at the near distance; at the upper far one and both weights around that of the rest;
-        and at the lower far one, likewise.
+    Returns begins: First term of each bin, and the number of terms.
+    Returns shifts: Shifts along the grid of the near and of the far weights, per term.
+    Returns masses: Masses at the near distance; at the upper far one and both weights around that
+        of the rest; and at the lower far one, likewise.
     """
     bins = right.shape[0]
     begins = np.zeros(bins + 1, np.int64)

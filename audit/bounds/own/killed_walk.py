@@ -28,14 +28,12 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import log_ndtr, ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
+from audit.numerics.arrays import Array
 from audit.numerics.normal import log_density
 from audit.numerics.panels import Panels
-
-Array = NDArray[np.float64]
 
 _WIDTH = 3.0  # width of a panel, in deviations of the walk
 _ORDERS = (12, 11)  # nodes of a panel; four per deviation leave only rounding errors
@@ -49,16 +47,10 @@ _SMALLEST = 1e-290
 class KilledWalk:
     """Walk of the distance: multiplied by c, plus 2 s Z, killed at 0.
 
-    Parameters
-    ----------
-    contraction : float
-        Contraction c of one step, in [0, 1].
-    deviation : float
-        Standard deviation 2 s.
-    top : float
-        Distance at which the walk is held.
-    absorbed : bool
-        Whether chains at that distance count as never meeting.
+    contraction: Contraction c of one step, in [0, 1].
+    deviation: Standard deviation 2 s.
+    top: Distance at which the walk is held.
+    absorbed: Whether chains at that distance count as never meeting.
     """
 
     contraction: float

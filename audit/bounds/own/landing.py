@@ -25,10 +25,10 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import ndtr
 
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _SQUARE = 1.2  # 4 l^2/w^2 where the noise allows; a larger one wastes noise
 _MOST = 0.5  # share of the noise
@@ -39,12 +39,8 @@ _ROUNDING = 1e-14  # of a bin's first moment, in units of its terms
 class Landing:
     """Division of the noise of a step.
 
-    Parameters
-    ----------
-    first : float
-        Standard deviation s_1 of the first part.
-    reached : float
-        Lower bound 1 - k on the probability of reaching the lower row, in units of 1 - x.
+    first: Standard deviation s_1 of the first part.
+    reached: Lower bound 1 - k on the probability of reaching the lower row, in units of 1 - x.
     """
 
     first: float
@@ -69,21 +65,12 @@ def landing(width: float, noise: float) -> Landing:
 def bin_masses(edges: Array, mean: ArrayLike, std: float) -> tuple[Array, Array, Array]:
     """Return normal probabilities of bins, and bounds on their means of 1 - x.
 
-    Parameters
-    ----------
-    edges : ndarray
-        Equally spaced edges, n + 1 of them; x rises from 0 to 1 in each bin.
-    mean : array_like
-        Means of the normal laws.
-    std : float
-        Their standard deviation.
+    edges: Equally spaced edges, n + 1 of them; x rises from 0 to 1 in each bin.
+    mean: Means of the normal laws.
+    std: Their standard deviation.
 
-    Returns
-    -------
-    mass : ndarray
-        Probabilities, shape (..., n); accurate on either side of the mean.
-    least, most : ndarray
-        Lower and upper bounds on the integral of 1 - x over each bin.
+    Returns mass: Probabilities, shape (..., n); accurate on either side of the mean.
+    Returns least, most: Lower and upper bounds on the integral of 1 - x over each bin.
     """
     z = (edges - np.asarray(mean)[..., None]) / std
     below, above = ndtr(z), ndtr(-z)
@@ -100,21 +87,12 @@ def bin_masses(edges: Array, mean: ArrayLike, std: float) -> tuple[Array, Array,
 def landed(distances: Array, rows: Array, last: int, reached: float) -> Array:
     """Return bounds on the law of the row after landing from each distance.
 
-    Parameters
-    ----------
-    distances : ndarray
-        Distances before the second part of the noise, shape (...).
-    rows : ndarray
-        Equally spaced rows from 0.
-    last : int
-        Row of all distances above those of ``rows``.
-    reached : float
-        As in `Landing`.
+    distances: Distances before the second part of the noise, shape (...).
+    rows: Equally spaced rows from 0.
+    last: Row of all distances above those of ``rows``.
+    reached: As in `Landing`.
 
-    Returns
-    -------
-    ndarray
-        Masses at each row, shape (..., last + 1).
+    Returns: Masses at each row, shape (..., last + 1).
     """
     upper = np.minimum(np.searchsorted(rows, distances), last)
     inside = np.minimum(upper, rows.size - 1)
@@ -123,6 +101,6 @@ def landed(distances: Array, rows: Array, last: int, reached: float) -> Array:
     result = np.zeros((*np.shape(distances), last + 1))
     np.put_along_axis(result, upper[..., None], (1 - share)[..., None], axis=-1)
     lower = np.maximum(upper - 1, 0)[..., None]
-    held = np.take_along_axis(result, lower, axis=-1)
-    np.put_along_axis(result, lower, held + share[..., None], axis=-1)
+    lower_mass = np.take_along_axis(result, lower, axis=-1)
+    np.put_along_axis(result, lower, lower_mass + share[..., None], axis=-1)
     return result

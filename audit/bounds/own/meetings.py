@@ -5,11 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import betainc, betaincc
 
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from audit.numerics.arrays import Array, Integers
 
 _DEVIATIONS = np.concatenate(
     [[-8.0, -4.0], np.linspace(-3, 3, 13), [4.0, 5.0, 6.0, 8.0, 11.0, 16.0, 24.0]]
@@ -23,14 +21,9 @@ def meetings(count: int, rate: float, most: int) -> tuple[Integers, Array]:
     A number that is not listed counts as the next one. The last is ``most``, which stands for all
     larger ones, or ``count``.
 
-    Parameters
-    ----------
-    count : int
-        Number of steps.
-    rate : float
-        Chance of a meeting in a step.
-    most : int
-        From here on numbers need not be told apart.
+    count: Number of steps.
+    rate: Chance of a meeting in a step.
+    most: From here on numbers need not be told apart.
     """
     last = min(count, most)
     middle, spread = count * rate, math.sqrt(count * rate * (1 - rate))

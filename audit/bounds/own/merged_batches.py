@@ -33,7 +33,6 @@ import math
 from dataclasses import dataclass, replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.composition import compose
 from audit.bounds.accounting.grids import pessimistic_grid
@@ -56,8 +55,7 @@ from audit.bounds.own.recursion import Step, round_up
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.stretches import Stretch
 from audit.curves.base import PrivacyCurve
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE = 1 << 14  # grid points of a composition
 _WIDEST = 2.5  # parameter of parallel moves that are tried
@@ -78,12 +76,8 @@ class _Divided:
 class MergedBatches:
     """A stretch of several steps on sampled batches.
 
-    Parameters
-    ----------
-    grid : Grid
-        Distances and weights.
-    stretch : Stretch
-        Steps with ``count`` above 1 and ``rate`` below 1; ``shift`` is that of one step.
+    grid: Distances and weights.
+    stretch: Steps with ``count`` above 1 and ``rate`` below 1; ``shift`` is that of one step.
     """
 
     def __init__(self, grid: Grid, stretch: Stretch) -> None:
@@ -111,8 +105,8 @@ class MergedBatches:
         self.reflections = merged_reflections(grid, stretch, self.nears, pushes, chances)
         self.growth = np.exp(grid.log_weights)
         self.rounds = Rounds()
-        found = [self._divided(share) for share in _SHARES]
-        self.divided = [one for one in found if one is not None]
+        divisions = [self._divided(share) for share in _SHARES]
+        self.divided = [one for one in divisions if one is not None]
 
     def _divided(self, share: float) -> _Divided | None:
         """Return composition with a share of the noise, and the walk with the rest."""
@@ -138,12 +132,12 @@ class MergedBatches:
         """List the rows to move to from a distance, and the loss of each move."""
         rows = self.grid.rows
         ends = np.flatnonzero((rows < start) & (rows >= start - _WIDEST * noise))
-        found = []
+        moves = []
         for end in ends[:: max(-(-ends.size // _MOST_MOVES), 1)]:
             loss = gaussian_loss((start - rows[end]) / noise, self.grid)
             if loss is not None:
-                found.append((int(end), loss))
-        return Options(found)
+                moves.append((int(end), loss))
+        return Options(moves)
 
     def last(self) -> Array:
         """Return the bound if this stretch is the last one: composition from distance 0."""

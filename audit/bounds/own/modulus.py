@@ -73,11 +73,8 @@ import math
 from dataclasses import dataclass
 
 from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
     CONTRACTIVE_STEPS,
     CONVEX,
-    FIXED_BATCHES,
-    LAST_ITERATE,
     ROUNDING,
     UNCLIPPED,
     Assumption,
@@ -85,11 +82,10 @@ from audit.bounds.assumptions import (
 )
 from audit.bounds.own.parallel_moves import least_mu
 from audit.bounds.own.run import Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
+from audit.mechanism import NoisySGD
 
 _HUGE = 300.0  # logarithm
 
@@ -98,12 +94,8 @@ _HUGE = 300.0  # logarithm
 class Modulus:
     """Modulus w(z) = min(factor z, z + jump, z + scale z^order, sqrt(z^2 + square)), w(0) = 0.
 
-    Parameters
-    ----------
-    factor, jump, scale, square : float, default: inf
-        Nonnegative numbers; infinite where a part is not known.
-    order : float, default: 1.0
-        Hoelder order, in (0, 1].
+    factor, jump, scale, square: Nonnegative numbers; infinite where a part is not known.
+    order: Hoelder order, in (0, 1].
 
     Examples
     --------
@@ -126,7 +118,7 @@ class Modulus:
 
     @property
     def known(self) -> bool:
-        """Whether w is finite."""
+        """True if w is finite."""
         return min(self.factor, self.jump, self.scale, self.square) < math.inf
 
     def __call__(self, z: float) -> float:
@@ -149,28 +141,7 @@ def whole_gradient(mechanism: NoisySGD) -> float:
 
 
 def modulus_of(mechanism: NoisySGD, share: float = 1.0) -> Modulus:
-    """Return the modulus of the update that a share of a batch makes.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with one step size for all steps.
-    share : float, default: 1.0
-        Factor of the step size.
-
-    Returns
-    -------
-    Modulus
-        The least of the moduli that the losses allow; infinite if there is none.
-
-    Examples
-    --------
-    >>> import audit
-    >>> m = audit.NoisySGD(steps=5, dataset_size=4, batch_size=4, step_size=0.5, noise_std=1.0,
-    ...                    lipschitz=1.0)
-    >>> round(modulus_of(m)(0.75), 9)
-    1.25
-    """
+    """Return the modulus of the update that a share of a batch makes."""
     m = mechanism
     if share == 0:
         return Modulus(1.0)
@@ -227,28 +198,12 @@ MODULUS = Assumption(
 )
 
 
-@bound(
-    id="own.modulus",
-    source=OWN.at("updates with any modulus of continuity"),
-    statement=(
-        "fixed batches, |phi(x) - phi(y)| <= w(|x - y|): mu-GDP with mu^2 = sum of x_i^2/s^2 for "
-        "shifts x_i with z_i = min(w(z_(i-1)) + v_i - x_i, D), z_k = 0; "
-        "w(z) = sqrt(z^2 + 4 eta^2 L^2) for convex losses that are not smooth"
-    ),
-    assumes=(LAST_ITERATE, FIXED_BATCHES, CONSTANT_STEP_SIZE, MODULUS),
-    status=Status.OWN,
-    covers=(Losses.CHANGING,),
-)
+@bound("own.modulus", modulus=MODULUS)
 def modulus(mechanism: NoisySGD) -> PrivacyCurve:
     """Return G(mu) with a small mu of shifts for the modulus of the mechanism's updates.
 
     Losses may be non-smooth, have Hoelder gradients, be smooth with any step size, or have clipped
     gradients, convex or not. For convex smooth losses and eta <= 2/M it is `own.parallel_moves`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     if all(one.holds(mechanism) for one in (CONVEX, UNCLIPPED, CONTRACTIVE_STEPS)):
         return GaussianCurve(least_mu(Run.of(mechanism)))

@@ -9,16 +9,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.own.modulus import Modulus, modulus_of, whole_gradient
 from audit.bounds.own.parallel_moves import least_mu
 from audit.bounds.own.run import Run
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import Batching, NoisySGD, Relation
+from audit.numerics.arrays import Array
 from audit.numerics.compiled import compiled_loop
-
-Array = NDArray[np.float64]
 
 _UP = 1 + 1e-14  # a few roundings
 _COST_UP = 1 + 1e-9  # of sums of up to _LONGEST squares
@@ -65,11 +63,11 @@ def _before(step: _Step, reach: float) -> float:
     """Return the largest distance from which a step reaches at most ``reach``, up to rounding."""
     factor, jump, scale, square, order, push, speed = step
     y = reach - push
-    found = max(y - jump, reach - speed)
+    distance = max(y - jump, reach - speed)
     if factor < math.inf:
-        found = max(found, y / factor)
+        distance = max(distance, y / factor)
     if y > 0 and y * y > square:
-        found = max(found, math.sqrt(y * y - square))
+        distance = max(distance, math.sqrt(y * y - square))
     if scale < math.inf and y > 0:
         z = min(y / 2, (y / (2 * scale)) ** (1 / order)) if scale > 0 else y
         for _ in range(60):  # from the left, where tangents of the concave function end below y
@@ -79,8 +77,8 @@ def _before(step: _Step, reach: float) -> float:
             z += max(gain, 0.0)
             if gain <= 1e-14 * z:
                 break
-        found = max(found, z)
-    return max(found, 0.0)
+        distance = max(distance, z)
+    return max(distance, 0.0)
 
 
 @compiled_loop
@@ -153,20 +151,12 @@ def _paid(
 class Coupling:
     """Runs of a mechanism, as shifts see them.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps T.
-    period : int
-        The record is used in the last step, and once in every ``period`` steps before.
-    shift : float
-        Distance v by which a step that uses the record separates the iterates.
-    diameter : float
-        Diameter D; infinite if the domain is unbounded.
-    free, met : Modulus
-        Modulus of a step without and with the record.
-    speed : float, default: inf
-        The most by which any step separates two iterates.
+    steps: Number of steps T.
+    period: The record is used in the last step, and once in every ``period`` steps before.
+    shift: Distance v by which a step that uses the record separates the iterates.
+    diameter: Diameter D; infinite if the domain is unbounded.
+    free, met: Modulus of a step without and with the record.
+    speed: The most by which any step separates two iterates.
     """
 
     steps: int
@@ -199,7 +189,7 @@ class Coupling:
 
     @property
     def keeps_distances(self) -> bool:
-        """Whether no update increases a distance, but for what the record adds."""
+        """True if updates increase no distance, but for what the record adds."""
         return self.met.factor <= 1 and (self.period == 1 or self.free.factor <= 1)
 
     @property
@@ -209,9 +199,9 @@ class Coupling:
 
     def distances(self) -> Array:
         """Return bounds on the distance before the last k steps, k = 0, 1, ...."""
-        found = np.zeros(min(self.steps, _LONGEST) + 1)
-        _track(*self._steps, self.steps, self.period, self.diameter, found)
-        return found
+        distances = np.zeros(min(self.steps, _LONGEST) + 1)
+        _track(*self._steps, self.steps, self.period, self.diameter, distances)
+        return distances
 
     def least_square(self) -> float:
         """Return a small sum of squared shifts."""

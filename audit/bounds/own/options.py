@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.bounds.accounting.grids import HalfGrid, pessimistic_grid
@@ -20,9 +19,7 @@ from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, reflect, reflection_terms, weigh
 from audit.bounds.own.landing import Landing, bin_masses
 from audit.bounds.own.stretches import Stretch
-
-Array = NDArray[np.float64]
-Integers = NDArray[np.int64]
+from audit.numerics.arrays import Array, Integers
 
 _FINE = 0.12  # spacing of a loss, in units of its deviation
 _NEGLIGIBLE = 1e-13
@@ -142,14 +139,9 @@ class Options:
     Any subset of options gives a bound. Which of them is the best at a weight changes slowly from
     round to round.
 
-    Parameters
-    ----------
-    moves : sequence of tuple
-        Rows to move to in parallel, each with the loss of the move.
-    reflections : sequence of Reflection
-        Reflections of one step.
-    longest : int, default: 0
-        Weights that may share the choice of a local weight; 0 if each has its own.
+    moves: Rows to move to in parallel, each with the loss of the move.
+    reflections: Reflections of one step.
+    longest: Weights that may share the choice of a local weight; 0 if each has its own.
     """
 
     def __init__(
@@ -163,18 +155,7 @@ class Options:
         self.used: list[tuple[int, int, int]] = []
 
     def lower(self, table: Array, result: Array, every: bool) -> None:
-        """Lower ``result`` to the cost of the options.
-
-        Parameters
-        ----------
-        table : ndarray
-            The table of `audit.bounds.own.kernels` after the options.
-        result : ndarray
-            Bounds at the weights of the grid.
-        every : bool
-            Whether to compute all options at all weights, and to note where each is the best.
-            Otherwise each is computed near those weights only.
-        """
+        """Lower ``result`` to the cost of the options."""
         if not every:
             cost = np.empty_like(result)
             for option, low, high in self.used:
@@ -266,14 +247,9 @@ def reflection_of(
 class MergedReflection:
     """Reflection over a stretch beyond a local distance, from all rows from ``near`` on.
 
-    Parameters
-    ----------
-    near : int
-        Row of the local distance.
-    met : ndarray
-        Probability of coming to the local distance, shape (rows,).
-    apart : ndarray
-        Probabilities of the others' rows, shape (rows, all rows).
+    near: Row of the local distance.
+    met: Probability of coming to the local distance, shape (rows,).
+    apart: Probabilities of the others' rows, shape (rows, all rows).
     """
 
     near: int

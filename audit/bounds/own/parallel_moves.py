@@ -56,48 +56,20 @@ import math
 from collections.abc import Iterable, Sequence
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.shift_allocation import geometric, smallest
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_BATCHES,
-    LAST_ITERATE,
-    UNCLIPPED,
-)
 from audit.bounds.own.run import Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 _ERROR = 1e-13
 
 
-@bound(
-    id="own.parallel_moves",
-    source=OWN.at("parallel moves"),
-    statement=(
-        "convex losses, fixed batches: mu-GDP with mu^2 = (1/(eta sigma)^2) min over k of the sum "
-        "of rise^2/run over the lower convex hull of (tau_i, V_i), i <= k, "
-        "tau_i = sum over j <= i of c^(2 (k - j)), V_i = c^k d_k + sum over j <= i of c^(k - j) v_j"
-    ),
-    assumes=(
-        LAST_ITERATE,
-        FIXED_BATCHES,
-        CONVEX,
-        UNCLIPPED,
-        CONTRACTIVE_STEPS,
-        CONSTANT_STEP_SIZE,
-    ),
-    status=Status.OWN,
-    covers=(Losses.CHANGING,),
-)
+@bound("own.parallel_moves")
 def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     """Return G(mu) with the least mu of shifts that couple the last k steps, at the best k.
 
@@ -106,11 +78,6 @@ def parallel_moves(mechanism: NoisySGD) -> PrivacyCurve:
     cyclic batches mu is never above that of Theorems 4.4 to 4.6 of Bok, Su and Altschuler (2024),
     nor above that of Chien and Li (2025, Theorem A.1), and needs no whole number of epochs. On full
     batches it is that of Theorem 3.3 of Bok, Su and Altschuler.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     return GaussianCurve(least_mu(Run.of(mechanism)))
 
@@ -140,17 +107,10 @@ def least_square(
 ) -> float:
     """Return the least mu^2 of parallel moves from a distance, for any schedule.
 
-    Parameters
-    ----------
-    start : float
-        Distance d at the start.
-    contractions, shifts, noises : sequence of float
-        c_i > 0, v_i and s_i of each step, in the order of time.
+    start: Distance d at the start.
+    contractions, shifts, noises: c_i > 0, v_i and s_i of each step, in the order of time.
 
-    Returns
-    -------
-    float
-        The sum of x_i^2/s_i^2, raised by what rounding can do for c_i <= 1.
+    Returns: The sum of x_i^2/s_i^2, raised by what rounding can do for c_i <= 1.
 
     Examples
     --------
@@ -169,19 +129,11 @@ def least_square(
 def cyclic_squares(run: Run, lengths: ArrayLike, starts: ArrayLike) -> Array:
     """Return the least mu^2 of parallel moves over the last steps of a run, in closed form.
 
-    Parameters
-    ----------
-    run : Run
-        The run. Its record is used in the last step, and every ``period`` steps before.
-    lengths : array_like
-        Numbers k of steps, at least 1.
-    starts : array_like
-        Distances d before them, of a shape that broadcasts with ``lengths``.
+    run: The run. Its record is used in the last step, and every ``period`` steps before.
+    lengths: Numbers k of steps, at least 1.
+    starts: Distances d before them, of a shape that broadcasts with ``lengths``.
 
-    Returns
-    -------
-    ndarray
-        Values of mu^2, raised by what rounding can do.
+    Returns: Values of mu^2, raised by what rounding can do.
 
     Examples
     --------

@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.own.kernels import PADDING, mirror, split, weigh
@@ -26,9 +25,8 @@ from audit.bounds.own.options import (
 from audit.bounds.own.reflected_steps import lower, reflected_steps
 from audit.bounds.own.run import Run
 from audit.bounds.own.stretches import Stretch
+from audit.numerics.arrays import Array
 from audit.numerics.normal import gaussian_delta
-
-Array = NDArray[np.float64]
 
 _LOCAL = (0.0, 0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 12.0, 16.0)  # logs of g/g_0 that are tried
 _HALVINGS = 9  # of the range of weights, likewise
@@ -191,13 +189,13 @@ def coupling_profiles(
     values: Array | None = None
     covered, rounds = 0, 0
     while True:
-        begun, done = values, covered
+        first_values, done = values, covered
         for number, step in enumerate(first, 1):
             values = _after(values, covered, [step], known)
             covered += step.stretch.count
             if number == len(first):  # equal stretches of a round are one object
                 values = np.minimum.reduce(
-                    [values, *(_after(begun, done, o, known) for o in others)]
+                    [values, *(_after(first_values, done, o, known) for o in others)]
                 )
                 rounds += 1
             for length in sorted(left):

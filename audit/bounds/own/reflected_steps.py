@@ -20,15 +20,13 @@ import math
 from collections.abc import Iterable
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr
 
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.own.landing import bin_masses, landing, rising
 from audit.bounds.own.options import Grid
 from audit.bounds.own.stretches import Stretch
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _PER_DEVIATION = 5  # rows of the fine grid per deviation of a step
 _FINEST = 8  # fine rows per row of the grid
@@ -41,13 +39,6 @@ def reflected_steps(grid: Grid, stretch: Stretch) -> Array:
 
     The rows are those of the distances, and the one above all others if there is one. A function
     that increases with the row has at most the mean under these masses.
-
-    Parameters
-    ----------
-    grid : Grid
-        Distances.
-    stretch : Stretch
-        Steps with ``count`` above 1.
     """
     log_c = math.log(stretch.contraction) / stretch.count
     noise = stretch.step_noise
@@ -118,18 +109,11 @@ def lower(
 ) -> None:
     """Lower ``result`` to the cost of reflection through a stretch beyond each local distance.
 
-    Parameters
-    ----------
-    values : ndarray
-        Bounds after the stretch, shape (rows, weights).
-    result : ndarray
-        Bounds before it, of the same shape.
-    masses : ndarray
-        Those of `reflected_steps`.
-    nears : iterable of int
-        Rows of the local distances.
-    open_end : bool
-        Whether the last row stands for all larger distances; its bound is 1.
+    values: Bounds after the stretch, shape (rows, weights).
+    result: Bounds before it, of the same shape.
+    masses: Those of `reflected_steps`.
+    nears: Rows of the local distances.
+    open_end: Whether the last row stands for all larger distances; its bound is 1.
     """
     last = values.shape[0] - 1
     count = values.shape[0] - int(open_end)

@@ -50,27 +50,22 @@ import math
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
 from audit.bounds.accounting.shift_allocation import geometric
-from audit.bounds.assumptions import BOUNDED_DOMAIN, FIXED_BATCHES
 from audit.bounds.own.killed_walk import forgotten_after, merge_count, walk_of
-from audit.bounds.own.run import ASSUMPTIONS, Run
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import OWN
+from audit.bounds.own.profiles import SymmetricProfileCurve
+from audit.bounds.own.run import Run
+from audit.bounds.statements import bound
 from audit.curves import Order
 from audit.curves.base import PrivacyCurve
-from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Losses, NoisySGD
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 _FORGOTTEN = 1e-16  # of the walk; longer lags are left out
 _LAGS = 64
 _INFLATION = 1 + 1e-9  # for the rounding of F and of the curve
-_SMALLEST_DELTA = 1e-13
 _UNITS = 2.0**-50  # roundings of a sum, or of the difference of two exponentials
 _TIME_UNITS = 2.0**-44  # roundings of the times at which the solution passes the grid
 # log-probabilities, coarse where only tiny deltas look; the last cell ends at probability 1
@@ -80,15 +75,7 @@ _LOG_P = np.concatenate(
 
 
 def rates(run: Run, log_p: Array) -> Array:
-    """Return F, a bound on the derivative of the log-probability of an event, at each of ``log_p``.
-
-    Parameters
-    ----------
-    run : Run
-        A run with fixed batches on a bounded domain.
-    log_p : ndarray
-        Logarithms of probabilities below 1.
-    """
+    """Return F, a bound on the derivative of an event's log-probability, at ``log_p``."""
     lags, ranges = _ranges(run, np.exp(log_p))
     p = np.exp(log_p)[:, None]
     relative = ranges / p
@@ -106,16 +93,16 @@ def _ranges(run: Run, p: Array) -> tuple[Array, Array]:
     walk = walk_of(run.contraction, run.noise, run.diameter, run.diameter)
     merged = merge_count(walk)
     walk = walk.merged(merged)
-    known = min(forgotten_after(walk, _FORGOTTEN), (run.steps - 1) // merged)
-    survival = np.ones(known + 1)
-    if known:
-        survival[1:] = walk.bounds(np.full(known, run.diameter))
-    cycles = min((known + 1) * merged, run.steps - 1) // run.period
+    longest = min(forgotten_after(walk, _FORGOTTEN), (run.steps - 1) // merged)
+    survival = np.ones(longest + 1)
+    if longest:
+        survival[1:] = walk.bounds(np.full(longest, run.diameter))
+    cycles = min((longest + 1) * merged, run.steps - 1) // run.period
     if cycles == 0:
         return np.zeros(0), np.zeros((p.size, 0))
     lags = run.period * np.unique(np.rint(np.geomspace(1, cycles, _LAGS)))
     splits = np.concatenate([[0.0], lags])
-    chances = survival[np.minimum(splits // merged, known).astype(int)]
+    chances = survival[np.minimum(splits // merged, longest).astype(int)]
     log_c = math.log1p(-run.gap) if run.gap < 1 else -700.0
     x = ndtri(p)
     ranges = np.empty((p.size, lags.size))
@@ -144,19 +131,14 @@ def _largest_sum(uses: Array, heights: Array) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class RelativeEntropyCurve(PrivacyCurve):
+class RelativeEntropyCurve(SymmetricProfileCurve):
     """Profile of P(S) <= G(P'(S)), log G piecewise linear in log P'.
 
     ``renyi`` is that of composition, since the profile at the smallest deltas is not known.
 
-    Parameters
-    ----------
-    start, end : ndarray
-        log q at both ends of each cell.
-    value, value_end : ndarray
-        log G there.
-    composition : PrivacyCurve
-        Composition of all steps.
+    start, end: log q at both ends of each cell.
+    value, value_end: log G there.
+    composition: Composition of all steps.
     """
 
     start: Array = field(repr=False)
@@ -176,19 +158,14 @@ class RelativeEntropyCurve(PrivacyCurve):
         # cells of log q and of log G together
         back = np.interp(times[times >= 1] - 1, times, grid)
         ends = np.unique(np.concatenate([grid, back]))
-        begun = np.interp(ends, grid, times)
-        reached = np.interp(begun + 1, times, grid)
+        start_times = np.interp(ends, grid, times)
+        reached = np.interp(start_times + 1, times, grid)
         # the rate where it begins bounds the growth; of small ones the times show nothing
         own = rate[np.clip(np.searchsorted(grid, ends, side="right") - 1, 0, rate.size - 1)]
-        slack = _TIME_UNITS * (np.abs(ends) + own * begun)
+        slack = _TIME_UNITS * (np.abs(ends) + own * start_times)
         growth = np.minimum(reached - ends + slack, own)
         reached = np.minimum(ends + growth + _UNITS * np.abs(ends), 0.0)
         return cls(ends[:-1], ends[1:], reached[:-1], reached[1:], GaussianCurve(whole))
-
-    @property
-    def symmetric(self) -> bool:
-        """Whether both orders have the same bound; true."""
-        return True
 
     @property
     def _slopes(self) -> Array:
@@ -197,8 +174,8 @@ class RelativeEntropyCurve(PrivacyCurve):
         slopes = (self.value_end - self.value) / (self.end - self.start)
         return np.asarray(np.minimum(slopes, 1.0))
 
-    def _delta(self, epsilon: Array, order: Order) -> Array:
-        size, slopes = np.abs(epsilon)[:, None], self._slopes
+    def _profile(self, epsilon: Array) -> Array:
+        size, slopes = epsilon[:, None], self._slopes
         with np.errstate(divide="ignore", invalid="ignore"):
             best = self.value - slopes * self.start + np.log(slopes) - size
             best = np.where(slopes < 1, best / (1 - slopes), self.end)
@@ -211,10 +188,7 @@ class RelativeEntropyCurve(PrivacyCurve):
             for q in ends
         ]
         below = math.exp(float(self.value[0]))  # smaller probabilities than those of the grid
-        profile = np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION
-        profile = np.minimum(profile, 1.0)
-        # both orders have the profile, and each is the other's at -epsilon
-        return np.asarray(np.where(epsilon >= 0, profile, 1 - np.exp(-size[:, 0]) * (1 - profile)))
+        return np.asarray(np.maximum(np.max(gains, axis=(0, 2)), below) * _INFLATION)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         slopes, left = self._slopes, delta[:, None] / _INFLATION
@@ -222,47 +196,26 @@ class RelativeEntropyCurve(PrivacyCurve):
             best = np.where(slopes < 1, np.log(left) - np.log1p(-slopes), np.inf)
         best = np.clip(best, self.value, self.value_end)
         values = (np.broadcast_to(self.value, best.shape), best, self.value_end + 0 * best)
-        found = np.zeros(delta.size)
+        epsilon = np.zeros(delta.size)
         for value in values:
             share = (value - self.value) / np.maximum(self.value_end - self.value, 1e-300)
             q = self.start + np.clip(share, 0, 1) * (self.end - self.start)
             with np.errstate(divide="ignore", invalid="ignore"):
                 gain = value + np.log1p(-left * np.exp(-value)) - q + _UNITS * (1 + np.abs(q))
-            found = np.maximum(found, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
+            epsilon = np.maximum(epsilon, np.max(np.nan_to_num(gain, nan=-np.inf), axis=1))
         below = math.exp(float(self.value[0])) * _INFLATION
-        return np.asarray(np.where(delta > below, found * _INFLATION, np.inf))
-
-    def _beta(self, alpha: Array, order: Order) -> Array:
-        largest = float(self._epsilon(np.array([_SMALLEST_DELTA]), order)[0])
-        points = profile_points(largest)
-        return tradeoff_from_profile(alpha, points, self._delta(points, order))
+        return np.asarray(np.where(delta > below, epsilon * _INFLATION, np.inf))
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         return np.asarray(self.composition.renyi(alpha))
 
 
-@bound(
-    id="own.relative_entropy",
-    source=OWN.at("relative entropy"),
-    statement=(
-        "convex losses, fixed batches, bounded domain: delta(eps) <= sup_q G(q) - e^eps q, where "
-        "log G grows at the rate (v/s) W(q) and W bounds how relative entropy to a conditioned "
-        "run builds up; eps grows like (v D/s^2) sqrt(log(1/delta))"
-    ),
-    assumes=(*ASSUMPTIONS, BOUNDED_DOMAIN, FIXED_BATCHES),
-    status=Status.OWN,
-    covers=(Losses.CHANGING,),
-)
+@bound("own.relative_entropy")
 def relative_entropy(mechanism: NoisySGD) -> PrivacyCurve:
     """Return the bound by the relative entropy of conditioned runs.
 
     No event's log-probability rises faster than F between the datasets, with F from the relative
     entropy that conditioning on the event leaves in earlier iterates. It is best for weak pushes,
     long runs and small delta. The proof is in `audit.bounds.own.relative_entropy`.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
     """
     return RelativeEntropyCurve.of(Run.of(mechanism))

@@ -19,27 +19,28 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from audit.bounds.accounting.composition import coarse_epsilons, compose
 from audit.bounds.accounting.shift_allocation import geometric
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import contraction_gap, family_sensitivity
 from audit.bounds.assumptions import (
+    BOUNDED_OR_CONTRACTING,
     CONSTANT_STEP_SIZE,
+    CONTRACTIVE_BATCHES,
     CONTRACTIVE_STEPS,
     CONVEX,
+    GRADIENT_BOUND_FOR_POISSON,
     LAST_ITERATE,
-    ROUNDING,
+    SAME_SIZE_OR_POISSON,
     UNCLIPPED,
-    Assumption,
 )
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.dominating.poisson import poisson_curve
 from audit.mechanism import Batching, NoisySGD, Relation
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _COARSE_GRID = 1 << 14  # points of a composition; every grid gives a bound
 _ACCURACY, _COARSE_ACCURACY = 3e-5, 1e-2  # of compositions of Poisson steps
@@ -50,54 +51,16 @@ def _poisson(m: NoisySGD) -> bool:
     return m.batching is Batching.POISSON
 
 
-def _largest_batch_contracts(m: NoisySGD) -> bool:
-    if not _poisson(m) or m.smoothness is None:
-        return True
-    eta = max(m.step_size) if isinstance(m.step_size, tuple) else m.step_size
-    return eta * m.smoothness * m.dataset_size <= 2 * m.batch_size
-
-
-def _bounded_gradients(m: NoisySGD) -> bool:
-    if not _poisson(m) or m.relation is not Relation.REPLACE_ONE:
-        return True
-    return m.gradient_bound is not None and m.sensitivity >= 2 * m.gradient_bound * (1 - ROUNDING)
-
-
-CONTRACTIVE_BATCHES = Assumption(
-    "eta M n/b <= 2 for Poisson batches, which may hold all n records",
-    _largest_batch_contracts,
-    lambda m: (
-        f"step_size={m.step_size!r}, smoothness={m.smoothness!r}, dataset_size={m.dataset_size} "
-        f"and batch_size={m.batch_size}"
-    ),
-)
-BOUNDED_GRADIENTS = Assumption(
-    "gradients whose bound alone gives the sensitivity, for Poisson batches and replace-one",
-    _bounded_gradients,
-    lambda m: (
-        f"gradient_bound={m.gradient_bound!r} and gradient_sensitivity={m.gradient_sensitivity!r}"
-    ),
-)
-SAME_OTHERS = Assumption(
-    "equally many records in both datasets, or Poisson batches",
-    lambda m: m.relation is not Relation.ADD_REMOVE or _poisson(m),
-    lambda m: f"relation={m.relation.value!r} and batching={m.batching.value!r}",
-)
-FORGETS = Assumption(
-    "a bounded domain, or strongly convex losses with steps that contract by c < 1",
-    lambda m: m.diameter is not None or (m.contraction < 1 and not _poisson(m)),
-    lambda m: f"diameter={m.diameter} and c={1.0 if _poisson(m) else m.contraction:g}",
-)
 ASSUMPTIONS = (
     LAST_ITERATE,
     CONVEX,
     UNCLIPPED,
     CONTRACTIVE_STEPS,
     CONTRACTIVE_BATCHES,
-    BOUNDED_GRADIENTS,
-    SAME_OTHERS,
+    GRADIENT_BOUND_FOR_POISSON,
+    SAME_SIZE_OR_POISSON,
     CONSTANT_STEP_SIZE,
-    FORGETS,
+    BOUNDED_OR_CONTRACTING,
 )
 
 
@@ -110,24 +73,14 @@ class Run:
     run is among those of T steps (updates may be constant, which discards the first j steps).
     Shuffled batches are a mixture over positions, which both datasets share.
 
-    Parameters
-    ----------
-    steps : int
-        Number of steps T.
-    noise : float
-        Standard deviation s of a step's noise.
-    shift : float
-        Distance v by which a step that uses the record separates the iterates.
-    gap : float
-        Value of 1 - c, in [0, 1].
-    diameter : float
-        Diameter D; infinite if the domain is unbounded.
-    period : int
-        The record is used in the last step, and once in every ``period`` steps before.
-    rate : float
-        Probability of its use in these steps: below 1 for sampled batches, whose period is 1.
-    poisson : Relation, optional
-        Relation of the datasets, for Poisson batches; None for others.
+    steps: Number of steps T.
+    noise: Standard deviation s of a step's noise.
+    shift: Distance v by which a step that uses the record separates the iterates.
+    gap: Value of 1 - c, in [0, 1].
+    diameter: Diameter D; infinite if the domain is unbounded.
+    period: The record is used in the last step, and once in every ``period`` steps before.
+    rate: Probability of its use in these steps: below 1 for sampled batches, whose period is 1.
+    poisson: Relation of the datasets, for Poisson batches; None for others.
     """
 
     steps: int
@@ -174,15 +127,7 @@ class Run:
         return self.shift / 2 if self.poisson is Relation.REPLACE_ONE else self.shift
 
     def composition(self, steps: int, *, coarse: bool = False) -> PrivacyCurve:
-        """Return an upper bound on the composition of steps on sampled batches.
-
-        Parameters
-        ----------
-        steps : int
-            Number of steps.
-        coarse : bool, optional
-            Whether a coarse grid will do.
-        """
+        """Return an upper bound on the composition of steps on sampled batches."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             if coarse:
@@ -194,13 +139,7 @@ class Run:
         return poisson_curve(1 / self.ratio, self.rate, steps, self.poisson, accuracy=accuracy)
 
     def coarse_epsilons(self, shortest: int, longest: int) -> Callable[[int, float], float]:
-        """Return approximate epsilons of compositions, by number of steps and delta.
-
-        Parameters
-        ----------
-        shortest, longest : int
-            Numbers of steps.
-        """
+        """Return approximate epsilons of compositions, by number of steps and delta."""
         if self.poisson is None:
             step = SubsampledGaussian(self.rate, self.ratio)
             return coarse_epsilons(step, shortest, longest, _COARSE_GRID)

@@ -48,19 +48,13 @@ _FEWEST_MERGED = 4  # fewer gain little for moderate pushes, and are taken one a
 class Stretch:
     """Parameters of a stretch.
 
-    Parameters
-    ----------
-    count : int
-        Number q of steps.
-    contraction, shift, noise : float
-        Parameters c', v' and s'.
-    meetings, period : int, default: 1
-        Number of uses of the record, and steps per use; period 1 for every step or none.
-    rate : float, default: 1.0
-        Probability that the record is in the batch; 1 for fixed batches. If it is below 1, the
+    count: Number q of steps.
+    contraction, shift, noise: Parameters c', v' and s'.
+    meetings, period: Number of uses of the record, and steps per use; period 1 for every step or
+        none.
+    rate: Probability that the record is in the batch; 1 for fixed batches. If it is below 1, the
         shift is that of one meeting, and ``meetings`` does not count.
-    ratio : float, default: 0.0
-        Parameter v/s of one step on sampled batches.
+    ratio: Parameter v/s of one step on sampled batches.
     """
 
     count: int
@@ -74,7 +68,7 @@ class Stretch:
 
     @property
     def merged(self) -> bool:
-        """Whether the stretch has more than one step."""
+        """True for a stretch of more than one step."""
         return self.count > 1
 
     @property

@@ -11,36 +11,27 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.all_iterates import RANDOM_ALLOCATION, SOME_ITERATES
 from audit.bounds.assumptions import Assumption
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import EVD26
+from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
-from audit.mechanism import Batching, NoisySGD, Relation, Release
-
-Array = NDArray[np.float64]
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 
 WHOLE_EPOCHS_OF_ONE = Assumption(
     "one participation in each of a whole number of epochs",
     lambda m: m.participations == 1 and m.steps % m.steps_per_epoch == 0,
     lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
 )
-_ASSUMPTIONS = (RANDOM_ALLOCATION, WHOLE_EPOCHS_OF_ONE, SOME_ITERATES)
-_COVERS = (Batching.RANDOM_ALLOCATION, Relation.ADD_REMOVE, Release.ALL_ITERATES)
 
 
 @dataclass(frozen=True)
 class TotalVariationCurve(PrivacyCurve):
     """Bound on the total variation of a pair, and nothing else: (0, distance)-DP.
 
-    Parameters
-    ----------
-    distance : float
-        The bound, in [0, 1].
+    distance: The bound, in [0, 1].
 
     Examples
     --------
@@ -53,7 +44,7 @@ class TotalVariationCurve(PrivacyCurve):
 
     @property
     def symmetric(self) -> bool:
-        """Whether both orders have the same values; true of total variation."""
+        """True: total variation is the same in both orders."""
         return True
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
@@ -71,20 +62,7 @@ class TotalVariationCurve(PrivacyCurve):
 
 
 def chi_square(noise_multiplier: float, steps_per_epoch: int, epochs: int) -> float:
-    """Return the chi-square divergence of E epochs: equation (9).
-
-    Parameters
-    ----------
-    noise_multiplier : float
-        Noise multiplier sigma.
-    steps_per_epoch, epochs : int
-        Number M of steps of an epoch, and number E of epochs.
-
-    Returns
-    -------
-    float
-        (1 + (e^(1/sigma^2) - 1)/M)^E - 1; infinite where it overflows.
-    """
+    """Return the chi-square divergence of E epochs: equation (9)."""
     exponent = noise_multiplier**-2.0
     if exponent > 700:
         return math.inf
@@ -93,18 +71,7 @@ def chi_square(noise_multiplier: float, steps_per_epoch: int, epochs: int) -> fl
 
 
 def total_variation_bound(chi_square: float) -> float:
-    """Return the largest total variation of pairs with a given chi-square divergence.
-
-    Parameters
-    ----------
-    chi_square : float
-        The divergence c, at least 0.
-
-    Returns
-    -------
-    float
-        sqrt(c)/2 for c <= 1, else c/(1 + c): equation (10).
-    """
+    """Return the largest total variation of pairs with a given chi-square divergence."""
     if chi_square == math.inf:
         return 1.0
     validate.nonnegative(chi_square=chi_square)
@@ -114,30 +81,7 @@ def total_variation_bound(chi_square: float) -> float:
 
 
 def least_noise_multiplier(steps_per_epoch: int, epochs: int, total_variation: float) -> float:
-    """Return the noise for which Theorem 3.3 gives a total variation: Corollary 3.4.
-
-    Parameters
-    ----------
-    steps_per_epoch, epochs : int
-        Number M of steps of an epoch, and number E of epochs.
-    total_variation : float
-        The target lambda, in (0, 1).
-
-    Returns
-    -------
-    float
-        The noise multiplier of equation (12).
-
-    Raises
-    ------
-    ValueError
-        If the target is outside (0, 1) or a number is below 1.
-
-    Examples
-    --------
-    >>> round(least_noise_multiplier(100, 10, 0.1), 4)
-    1.737
-    """
+    """Return the noise for which Theorem 3.3 gives a total variation: Corollary 3.4."""
     validate.open_unit(total_variation=total_variation)
     validate.integer(1, steps_per_epoch=steps_per_epoch, epochs=epochs)
     target = total_variation
@@ -151,46 +95,25 @@ def _numbers(mechanism: NoisySGD) -> tuple[float, int, int]:
     return mechanism.noise_multiplier, length, mechanism.steps // length
 
 
-@bound(
-    id="evd26.theorem_3_3",
-    source=EVD26.at("Theorem 3.3"),
-    statement=(
-        "random allocation to 1 of M steps, E epochs: total variation <= sqrt(c)/2 for c <= 1, "
-        "else c/(1+c), c = (1 + (e^(1/z^2) - 1)/M)^E - 1"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("evd26.theorem_3_3", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_3(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
+    """Bound total variation by the chi-square divergence of the dominating pair (Theorem 3.3).
 
-    :math:`c = (1 + (e^{1/z^2} - 1)/M)^E - 1` is exactly the chi-square divergence of the uniform
-    mixture of N(e_j/z, I) from N(0, I), composed over the epochs; total variation is at most
-    :math:`\sqrt c/2`, or c/(1+c) from c = 1 on. The bound is larger than the exact value by a
-    factor that tends to sqrt(pi/2) = 1.2533 as E/M falls.
+    c is exactly the chi-square divergence of the uniform mixture of N(e_j/z, I) from N(0, I),
+    composed over the epochs. The bound is larger than the exact value by a factor that tends to
+    sqrt(pi/2) = 1.2533 as E/M falls.
     """
     distance = total_variation_bound(chi_square(*_numbers(mechanism)))
     return TotalVariationCurve(min(distance * (1 + 1e-12), 1.0))
 
 
-@bound(
-    id="evd26.theorem_3_5",
-    source=EVD26.at("Theorem 3.5"),
-    statement=(
-        "random allocation to 1 of M steps, E epochs, as M and E grow at a fixed ratio: "
-        "mu-GDP with mu = sqrt((E/M) (e^(1/z^2) - 1))"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.ASYMPTOTIC,
-    covers=_COVERS,
-)
+@bound("evd26.theorem_3_5", whole_epochs_of_one=WHOLE_EPOCHS_OF_ONE)
 def theorem_3_5(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Return the Gaussian limit of random allocation (Theorem 3.5).
+    """Return the Gaussian limit of random allocation (Theorem 3.5).
 
-    :math:`\mu = \sqrt{(E/M)(e^{1/z^2} - 1)}`, the limit that Bu et al. (2019) found for Poisson
-    batches; van Dijk and Ertan (2026, Theorem 4.2) prove one half of it. It is no bound at finite
-    M: z = 1, M = 64 and one epoch have epsilon .833 at delta = 1e-5, where the limit has .584.
+    The limit that Bu et al. (2019) found for Poisson batches; van Dijk and Ertan (2026, Theorem
+    4.2) prove one half of it. It is no bound at finite M: z = 1, M = 64 and one epoch have epsilon
+    .833 at delta = 1e-5, where the limit has .584.
     """
     noise, length, epochs = _numbers(mechanism)
     exponent = noise**-2.0

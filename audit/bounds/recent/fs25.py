@@ -16,18 +16,11 @@ from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import gammaln, logsumexp
 
-from audit.bounds.all_iterates import (
-    ACCURACY,
-    RANDOM_ALLOCATION,
-    SOME_ITERATES,
-    SOME_NOISE,
-)
+from audit.bounds.all_iterates import ACCURACY
 from audit.bounds.assumptions import Assumption
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import FS25
+from audit.bounds.statements import bound
 from audit.curves.base import Order, PrivacyCurve
 from audit.curves.duality import profile_points, tradeoff_from_profile
 from audit.curves.gaussian import GaussianCurve
@@ -35,15 +28,14 @@ from audit.curves.renyi import CostlyRenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating import dominating_curve
 from audit.mechanism import Batching, NoisySGD, Relation, Release
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
+from audit.numerics.roots import decreasing_root
 
 HIGHEST_ORDER = 64
 """Largest Renyi order that is computed."""
 
 _ROUNDING = 1e-10
 _GRID = 400
-_HALVINGS = 30
 
 ONE_ALLOCATION = Assumption(
     "one allocation of each record to one of at least two steps",
@@ -55,7 +47,6 @@ WHOLE_ALLOCATIONS = Assumption(
     lambda m: m.steps % m.steps_per_epoch == 0 and m.steps_per_epoch % m.participations == 0,
     lambda m: f"participations={m.participations}, steps={m.steps}, {m.steps_per_epoch} an epoch",
 )
-_COVERS = (Batching.RANDOM_ALLOCATION, Relation.ADD_REMOVE, Release.ALL_ITERATES)
 
 
 def _rounds(mechanism: NoisySGD) -> tuple[int, int]:
@@ -91,8 +82,7 @@ class _Directed(PrivacyCurve):
 
     def _delta(self, epsilon: Array, order: Order) -> Array:
         size = np.abs(epsilon)
-        other = Order.REVERSE if order is Order.FORWARD else Order.FORWARD
-        mirrored = 1 - np.exp(-size) * (1 - self._nonnegative(size, other))
+        mirrored = 1 - np.exp(-size) * (1 - self._nonnegative(size, order.other))
         return np.where(epsilon >= 0, self._nonnegative(size, order), mirrored)
 
     def _beta(self, alpha: Array, order: Order) -> Array:
@@ -105,12 +95,8 @@ class _Directed(PrivacyCurve):
 class AllocatedOnce(_Directed):
     """Profile of one allocation, from that of Poisson batches which use the record at all.
 
-    Parameters
-    ----------
-    poisson : PrivacyCurve
-        All iterates of t steps with Poisson batches of rate 1/t; ``FORWARD`` is removal.
-    share : float
-        Probability 1 - (1 - 1/t)^t that some batch holds the record.
+    poisson: All iterates of t steps with Poisson batches of rate 1/t; ``FORWARD`` is removal.
+    share: Probability 1 - (1 - 1/t)^t that some batch holds the record.
     """
 
     poisson: PrivacyCurve
@@ -123,8 +109,8 @@ class AllocatedOnce(_Directed):
         kept = 1 + self.share * np.expm1(-epsilon)
         inner, mixed = -np.log(kept), self.share * np.exp(-epsilon) / kept
         with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.asarray(self.poisson.delta(inner, order)) / mixed
-        return np.where(mixed > 0, np.minimum(found, 1.0), 1.0)
+            profile = np.asarray(self.poisson.delta(inner, order)) / mixed
+        return np.where(mixed > 0, np.minimum(profile, 1.0), 1.0)
 
     def _epsilon(self, delta: Array, order: Order) -> Array:
         if order is Order.FORWARD:
@@ -141,30 +127,17 @@ class AllocatedOnce(_Directed):
             return math.inf
         if met[0] == 0:
             return 0.0
-        low, high = points[met[0] - 1], points[met[0]]
-        for _ in range(_HALVINGS):
-            middle = (low + high) / 2
-            below = self._nonnegative(np.array([middle]), order)[0] <= delta
-            low, high = (low, middle) if below else (middle, high)
-        return float(high)
+        ends = points[met[0] - 1 : met[0] + 1]
+        return float(
+            decreasing_root(lambda e: self._nonnegative(e, order) - delta, ends[:1], ends[1:])[0]
+        )
 
     def _renyi(self, alpha: Array, order: Order) -> Array:
         # the computed profile does not fall below an error, so it bounds no divergence
         return np.full(alpha.shape, np.inf)
 
 
-@bound(
-    id="fs25.theorem_4_3",
-    source=FS25.at("Theorem 4.3, as in the authors' code (decomposition)"),
-    statement=(
-        "one allocation to 1 of t steps, all iterates: removal has delta(eps) <= "
-        "delta_P(log(1 + r (e^eps - 1)))/r with r = 1 - (1 - 1/t)^t and P Poisson batches of rate "
-        "1/t; addition likewise"
-    ),
-    assumes=(RANDOM_ALLOCATION, ONE_ALLOCATION, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_3", one_allocation=ONE_ALLOCATION)
 def theorem_4_3(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Bound one allocation by Poisson batches (Theorem 4.3).
 
@@ -208,14 +181,9 @@ class _Moments:
 class DirectAllocation(_Directed):
     """Removal by the moments of the likelihood ratio, addition by that of a Gaussian mechanism.
 
-    Parameters
-    ----------
-    removal : PrivacyCurve
-        Bound on removal, in both orders of it.
-    means : GaussianCurve
-        The Gaussian mechanism that releases the mean of the steps of each allocation.
-    shift : float
-        What the loss of addition is above that of ``means``, at most.
+    removal: Bound on removal, in both orders of it.
+    means: The Gaussian mechanism that releases the mean of the steps of each allocation.
+    shift: What the loss of addition is above that of ``means``, at most.
     """
 
     removal: PrivacyCurve
@@ -257,19 +225,7 @@ def _log_product(first: Array, second: Array) -> Array:
     )
 
 
-@bound(
-    id="fs25.theorem_4_4",
-    source=FS25.at("Theorem 4.4, as in the authors' code (direct), both directions"),
-    statement=(
-        "random allocation to k of t steps, all iterates, Renyi: removal of integer order alpha "
-        "log((alpha!/L^alpha) e^(-alpha/(2 z^2)) [x^alpha] (sum_j e^(j^2/(2 z^2)) x^j/j!)^L)"
-        "/(alpha-1) per allocation of one in L = t/k steps; addition the Gaussian mechanism of "
-        "noise z sqrt(L) plus (1 - 1/L)/(2 z^2) in epsilon, per allocation"
-    ),
-    assumes=(RANDOM_ALLOCATION, WHOLE_ALLOCATIONS, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_4", whole_allocations=WHOLE_ALLOCATIONS)
 def theorem_4_4(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Expand the moments of the likelihood ratio (Theorem 4.4), and bound addition by a Gaussian.
 
@@ -303,19 +259,7 @@ def _inflated_rate(noise: float, length: int, delta: float, local: float) -> flo
     return 1 / (length * -math.expm1(log_gamma))
 
 
-@bound(
-    id="fs25.theorem_4_1",
-    source=FS25.at("Theorem 4.1, as in the authors' code (analytic)"),
-    statement=(
-        "random allocation to k of t steps, all iterates: epsilon of Poisson batches of rate "
-        "1/(L (1-g)) at .005 delta, g = cosh(e) sqrt(2 ln(k E/(.005 delta))/L), e the epsilon of "
-        "one Gaussian step at .99 delta/(t E), L = t/k, E epochs"
-    ),
-    assumes=(RANDOM_ALLOCATION, WHOLE_ALLOCATIONS, SOME_NOISE, SOME_ITERATES),
-    status=Status.AS_PRINTED,
-    slow=True,
-    covers=_COVERS,
-)
+@bound("fs25.theorem_4_1", whole_allocations=WHOLE_ALLOCATIONS)
 def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound random allocation by Poisson batches of a slightly larger rate (Theorem 4.1).
 
@@ -342,11 +286,10 @@ def theorem_4_1(mechanism: NoisySGD) -> PrivacyCurve:
 
 def _inverse(epsilon_at: Callable[[Array], Array]) -> Callable[[Array], Array]:
     def delta_at(epsilon: Array) -> Array:
+        def excess(log_delta: Array) -> Array:
+            return epsilon_at(np.exp(log_delta)) - epsilon
+
         low, high = np.full(epsilon.shape, -40.0), np.zeros(epsilon.shape)
-        for _ in range(20):
-            middle = (low + high) / 2
-            met = epsilon_at(np.exp(middle)) <= epsilon
-            low, high = np.where(met, low, middle), np.where(met, middle, high)
-        return np.exp(high)
+        return np.exp(decreasing_root(excess, low, high, xtol=4e-5))
 
     return delta_at

@@ -4,36 +4,15 @@ from __future__ import annotations
 
 import math
 
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    FIXED_ORDER,
-    LAST_ITERATE,
-    ROUNDING,
-    SMOOTH,
-    UNCLIPPED,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import KONG24
+from audit.bounds.assumptions import ROUNDING, Assumption
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
 
 def weak_convexity(mechanism: NoisySGD) -> float:
-    """Return the m for which the losses plus (m/2) |x|^2 are convex.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness M.
-
-    Returns
-    -------
-    float
-        0 for convex losses, else M: every M-smooth loss is M-weakly convex.
-    """
+    """Return the m for which the losses plus (m/2) |x|^2 are convex."""
     assert mechanism.smoothness is not None  # an assumption of the entry
     return 0.0 if mechanism.convex else mechanism.smoothness
 
@@ -51,39 +30,15 @@ SHORT_STEPS = Assumption(
 )
 
 
-@bound(
-    id="kong24.theorem_2_2",
-    source=KONG24.at(
-        "Theorem 2.2, as restated by Chien and Li (2025, Appendix A.15) and, with its constants, "
-        "by the code of Liang et al. (2026) for their Figure 1"
-    ),
-    statement=(
-        "fixed batches, smooth losses on a bounded domain, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "(D sqrt(1 + 2 eta m (1 + m/(2(M+m)))) + eta S/b)^2/eta^2, m the weak convexity"
-    ),
-    assumes=(
-        FIXED_ORDER,
-        LAST_ITERATE,
-        UNCLIPPED,
-        CONSTANT_STEP_SIZE,
-        BOUNDED_DOMAIN,
-        SMOOTH,
-        SHORT_STEPS,
-    ),
-    status=Status.AS_PRINTED,
-)
+@bound("kong24.theorem_2_2", short_steps=SHORT_STEPS)
 def theorem_2_2(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Compare the noise of the last step with the domain (Theorem 2.2).
+    """Compare the noise of the last step with the domain (Theorem 2.2).
 
-    :math:`D_\alpha \le \alpha (C_1 D + C_2)^2/(2 \eta^2 \sigma^2)` with
-    :math:`C_1^2 = 1 + 2\eta m (1 + m/(2(M+m)))` and :math:`C_2 = \eta S/b`, for m-weakly convex,
-    M-smooth losses.
-
-    It holds for steps of at most 1/(M+m). The Hessian of a batch's loss has eigenvalues h in
-    [-m, M], and max((1 + eta m)^2, (1 - eta M)^2) <= 1 + 2 eta m + eta m^2/(M+m) = C_1^2. So two
-    iterates of the domain are at most C_1 D + C_2 apart after the last noiseless update, and the
-    normal noise of that step hides such a distance, given any values of the two iterates. The
-    Renyi divergence of mixtures with shared weights is at most the largest of the components'.
+    It holds for steps of at most 1/(M+m). The Hessian of a batch's loss has eigenvalues h in [-m,
+    M], and max((1 + eta m)^2, (1 - eta M)^2) <= 1 + 2 eta m + eta m^2/(M+m) = C^2. So two iterates
+    of the domain are at most C D + eta S/b apart after the last noiseless update, and the normal
+    noise of that step hides such a distance, given any values of the two iterates. The Renyi
+    divergence of mixtures with shared weights is at most the largest of the components'.
 
     Only the abstract and two restatements of the paper could be read. Both restatements give this
     formula; the range of the step sizes is that of the proof above.

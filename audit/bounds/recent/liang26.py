@@ -10,36 +10,15 @@ from __future__ import annotations
 
 import math
 
-from audit.bounds.assumptions import (
-    BOUNDED_DOMAIN,
-    CONSTANT_STEP_SIZE,
-    LAST_ITERATE,
-    SMOOTH,
-    WITHOUT_REPLACEMENT,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import LIANG26
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
 
-_PLACE = "Theorem 3.4, as in the authors' code for Figure 1"
-
 
 def composed_rate(mechanism: NoisySGD) -> float:
-    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2).
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
-    """
+    """Return the first term of Theorem 3.4 over alpha: 2 C^2 T/(n b sigma^2)."""
     return mechanism.steps * mechanism.sampling_rate / (2 * mechanism.noise_multiplier**2)
 
 
@@ -47,16 +26,6 @@ def saturated_rate(mechanism: NoisySGD) -> float:
     """Return the second term of Theorem 3.4 over alpha, at the best split of the noise.
 
     The least value of p/x + q/(1 - x) over x in (0, 1) is (sqrt(p) + sqrt(q))^2.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run, with a smoothness and a domain.
-
-    Returns
-    -------
-    float
-        The claimed Renyi divergence divided by its order.
     """
     assert mechanism.smoothness is not None  # an assumption of the entries
     assert mechanism.diameter is not None
@@ -66,47 +35,19 @@ def saturated_rate(mechanism: NoisySGD) -> float:
     return (apart + record) ** 2 / 2
 
 
-_ASSUMPTIONS = (WITHOUT_REPLACEMENT, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH, BOUNDED_DOMAIN)
-
-
-@bound(
-    id="liang26.theorem_3_4",
-    source=LIANG26.at(_PLACE),
-    statement=(
-        "batches without replacement, smooth losses on a bounded domain, Renyi: D_alpha <= "
-        "min{2 alpha C^2 T/(n b sigma^2), min over beta of 2 alpha C^2/(beta n b sigma^2) + "
-        "alpha (1 + eta M)^2 D^2/(2 (1-beta) eta^2 sigma^2)}"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.REFUTED,
-)
+@bound("liang26.theorem_3_4")
 def theorem_3_4(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
-
-    :math:`D_\alpha \le \min\{\frac{2\alpha C^2 T}{nb\sigma^2},
-    \min_\beta \frac{2\alpha C^2}{\beta nb\sigma^2} + \frac{\alpha(1+\eta M)^2D^2}
-    {2(1-\beta)\eta^2\sigma^2}\}`.
+    """Claim a convergent Renyi divergence for smooth losses and sampled batches (Theorem 3.4).
 
     The first term is the divergence of one step that holds the record, times the probability b/n
     that it does. Renyi divergences of order above 1 are not convex, so averaging them over the
-    batches is no bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims
-    .5; a record at +C against -C, with the others at -C, has .60823, and at order 32 2.5703
-    against 1.
+    batches is no bound. At one step with n = 8, b = 2, C = 2, sigma = 4 and order 16 it claims .5;
+    a record at +C against -C, with the others at -C, has .60823, and at order 32 2.5703 against 1.
     """
     return RenyiCurve.linear(min(composed_rate(mechanism), saturated_rate(mechanism)))
 
 
-@bound(
-    id="liang26.theorem_3_4_saturated",
-    source=LIANG26.at(f"{_PLACE}, second term"),
-    statement=(
-        "batches without replacement, smooth losses on a bounded domain, Renyi: D_alpha <= "
-        "min over beta of 2 alpha C^2/(beta n b sigma^2) + "
-        "alpha (1 + eta M)^2 D^2/(2 (1-beta) eta^2 sigma^2)"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.REFUTED,
-)
+@bound("liang26.theorem_3_4_saturated")
 def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim the second term of Theorem 3.4 alone, for any number of steps.
 
@@ -118,24 +59,15 @@ def theorem_3_4_saturated(mechanism: NoisySGD) -> PrivacyCurve:
     return RenyiCurve.linear(saturated_rate(mechanism))
 
 
-@bound(
-    id="liang26.theorem_3_4_corrected",
-    source=LIANG26.at(f"{_PLACE}, second term, corrected"),
-    statement=(
-        "batches without replacement, smooth losses, the last step on a bounded domain: mu-GDP "
-        "with mu = ((1 + eta M) D + eta S/b)/(eta sigma)"
-    ),
-    assumes=_ASSUMPTIONS,
-    status=Status.CORRECTED,
-)
+@bound("liang26.theorem_3_4_corrected")
 def theorem_3_4_corrected(mechanism: NoisySGD) -> PrivacyCurve:
-    r"""Compare the noise of the last step with the domain, for the batch that tells most.
+    """Compare the noise of the last step with the domain, for the batch that tells most.
 
-    :math:`\mu = ((1 + \eta M) D + \eta S/b)/(\eta \sigma)`. Let both runs draw the same indices.
-    Given the last batch and two iterates of the domain, the noiseless updates are at most so far
-    apart: clipping is a projection onto a ball, so clipped gradients of an M-smooth loss are
-    M-Lipschitz, too, and one record of the batch differs by at most S. Tradeoff functions are
-    jointly convex, so the bound holds for the mixture over batches and iterates.
+    Let both runs draw the same indices. Given the last batch and two iterates of the domain, the
+    noiseless updates are at most so far apart: clipping is a projection onto a ball, so clipped
+    gradients of an M-smooth loss are M-Lipschitz, too, and one record of the batch differs by at
+    most S. Tradeoff functions are jointly convex, so the bound holds for the mixture over batches
+    and iterates.
     """
     assert mechanism.smoothness is not None  # an assumption of the entry
     assert mechanism.diameter is not None

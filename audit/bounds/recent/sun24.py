@@ -21,24 +21,10 @@ from __future__ import annotations
 import math
 
 from audit import validate
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SUN24
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.mechanism import NoisySGD
-
-UNCONSTRAINED = Assumption(
-    "iterates without a domain", lambda m: m.diameter is None, lambda m: f"diameter={m.diameter}"
-)
-
-_ASSUMED = (FULL_BATCHES, LAST_ITERATE, CONSTANT_STEP_SIZE, SMOOTH, UNCONSTRAINED)
 
 
 def _one_round(mechanism: NoisySGD) -> float:
@@ -54,35 +40,18 @@ def _rounds(mechanism: NoisySGD, log_growth: float) -> PrivacyCurve:
     return GaussianCurve(_one_round(mechanism) * math.sqrt(saturation))
 
 
-@bound(
-    id="sun24.theorem_3_a",
-    source=SUN24.at("Theorem 3 (a)"),
-    statement=(
-        "Noisy-FedAvg, smooth losses, T rounds of K local steps of rate eta: mu-GDP with "
-        "mu = (2 eta V K/(sqrt(m) sigma)) sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)), c = (1 + eta M)^K"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_3_a")
 def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
-    r"""Claim that rounds of smooth, non-convex losses have a convergent privacy loss (Theorem 3a).
+    """Claim that rounds of smooth, non-convex losses have a convergent privacy loss (Theorem 3a).
 
-    :math:`\mu = \frac{2\eta V K}{\sqrt m \sigma}
-    \sqrt{\frac{c+1}{c-1}\,\frac{c^T-1}{c^T+1}}` with :math:`c = (1 + \eta M)^K`, for K local steps
-    of rate eta = ``step_size``/K.
+    A round has K local steps of rate eta = ``step_size``/K. The claim stays below sqrt((c + 1)/(c -
+    1)) rounds, but linear losses, which are smooth with any M, compose: their last iterates are
+    exactly sqrt(T) rounds apart, whatever K. Exact for T = 1, and false from T = 2 on. For K = 1
+    the formula is the value of quadratics whose curvature is -M, so expanding as fast as allowed is
+    not the worst case. The proof puts shifts outside of [0, 1], where the distance of the two
+    processes is no longer what it bounds.
 
-    It stays below sqrt((c + 1)/(c - 1)) rounds, but linear losses, which are smooth with any M,
-    compose: their last iterates are exactly sqrt(T) rounds apart, whatever K. Exact for T = 1, and
-    false from T = 2 on. For K = 1 the formula is the value of quadratics whose curvature is -M, so
-    expanding as fast as allowed is not the worst case. The proof puts shifts outside of [0, 1],
-    where the distance of the two processes is no longer what it bounds.
-
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run; ``step_size`` is the sum K eta of a round.
-    local_steps : int, default: 1
-        Number K of local steps of a round.
+    local_steps: Number K of local steps of a round.
     """
     assert mechanism.smoothness is not None  # an assumption of the entry
     validate.integer(1, local_steps=local_steps)
@@ -90,16 +59,7 @@ def theorem_3_a(mechanism: NoisySGD, *, local_steps: int = 1) -> PrivacyCurve:
     return _rounds(mechanism, local_steps * math.log1p(rate * mechanism.smoothness))
 
 
-@bound(
-    id="sun24.theorem_3_b",
-    source=SUN24.at("Theorem 3 (b), with the constant c of its proof"),
-    statement=(
-        "Noisy-FedAvg, smooth losses, T rounds of local rates eta/(k+1), k < K, whose sum is s: "
-        "mu-GDP with mu = (2 s V/(sqrt(m) sigma)) sqrt((c+1)/(c-1) (c^T-1)/(c^T+1)), c = e^(s M)"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_3_b")
 def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     r"""Claim the same for local learning rates that decay within a round (Theorem 3b).
 
@@ -112,22 +72,11 @@ def theorem_3_b(mechanism: NoisySGD) -> PrivacyCurve:
     return _rounds(mechanism, mechanism.constant_step_size * mechanism.smoothness)
 
 
-@bound(
-    id="sun24.theorem_4",
-    source=SUN24.at("Theorem 4"),
-    statement=(
-        "Noisy-FedProx, any K, smooth losses, proximal weight a > M, T rounds: mu-GDP with "
-        "mu = (2V/(sqrt(m) a sigma)) sqrt((2a-M)/M) (1 - 2/((a/(a-M))^T + 1))"
-    ),
-    assumes=_ASSUMED,
-    status=Status.REFUTED,
-)
+@bound("sun24.theorem_4")
 def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyCurve:
-    r"""Claim that a proximal term makes the privacy loss converge (Theorem 4).
+    """Claim that a proximal term makes the privacy loss converge (Theorem 4).
 
-    :math:`\mu = \frac{2V}{\sqrt m a \sigma} \sqrt{\frac{2a-M}{M}}
-    \left(1 - \frac{2}{(a/(a-M))^T + 1}\right)` for a proximal weight a > M and local steps
-    eta < 1/(a - M); the number K of local steps does not occur. Linear losses move a client by
+    Local steps are below 1/(a - M); their number K does not occur. Linear losses move a client by
     (1 - (1 - eta a)^K)/a times their gradients, the ``step_size`` of the round. Up to 1/a it is
     that of some eta for every K; above 1/a, which the range of eta allows, for an odd K such as 1.
 
@@ -135,12 +84,7 @@ def theorem_4(mechanism: NoisySGD, *, proximal: float | None = None) -> PrivacyC
     eta = 1/a, or any eta < 2/a and many local steps) one round of linear losses is exactly
     sqrt((2a-M)/M) times the claim. With the root it is still false from T = 2 on, as Theorem 3a is.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    proximal : float, optional
-        The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
+    proximal: The weight a, above M and below M + 1/eta, with eta the step size: the range of K = 1.
         Default: M + 1/(2 eta).
     """
     assert mechanism.smoothness is not None  # an assumption of the entry

@@ -14,51 +14,27 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 from scipy.special import gammaln
 
 from audit import validate
 from audit.bounds.accounting.subsampling import SubsampledGaussian
 from audit.bounds.accounting.update import family_sensitivity
-from audit.bounds.assumptions import (
-    FIXED_BATCHES,
-    FULL_BATCHES,
-    LAST_OR_ALL_ITERATES,
-    ROUNDING,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-)
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SURVEY
+from audit.bounds.assumptions import ROUNDING, Assumption
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.gaussian import GaussianCurve
 from audit.curves.renyi import CostlyRenyiCurve, RenyiCurve
 from audit.curves.tails import TailCurve
 from audit.dominating.sampled_gaussian import sampled_gaussian_renyi
-from audit.mechanism import Batching, NoisySGD, Relation, Release
+from audit.mechanism import NoisySGD
+from audit.numerics.arrays import Array
 from audit.numerics.log_sums import log_sum
-
-Array = NDArray[np.float64]
 
 _STEP_EPSILONS = 2000  # candidates for advanced composition
 _LARGEST_ORDER = 10_000  # of subsampled moments
 
 
-def _sampling(m: NoisySGD) -> str:
-    return f"batching={m.batching.value!r} and relation={m.relation.value!r}"
-
-
-ONE_STEP = Assumption("one step", lambda m: m.steps == 1, lambda m: f"steps={m.steps}")
-POISSON_ZERO_OUT = Assumption(
-    "Poisson batches and a record that is removed or zeroed out",
-    lambda m: m.batching is Batching.POISSON and m.relation is not Relation.REPLACE_ONE,
-    _sampling,
-)
-FULL_OR_POISSON = Assumption(
-    "full batches, or Poisson batches and a record that is removed or zeroed out",
-    lambda m: FULL_BATCHES.holds(m) or POISSON_ZERO_OUT.holds(m),
-    _sampling,
-)
 LOW_RATE = Assumption(
     "a sampling rate of at most 1/5",
     lambda m: m.sampling_rate <= 0.2 * (1 + ROUNDING),
@@ -71,22 +47,11 @@ LARGE_NOISE = Assumption(
 )
 
 
-@bound(
-    id="survey.gaussian_mechanism",
-    source=SURVEY.at("Theorem II.2"),
-    statement=(
-        "full batches, one step: (eps, delta)-DP with eps = sqrt(2 ln(1.25/delta))/sigma, "
-        "for eps < 1"
-    ),
-    assumes=(FULL_BATCHES, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.gaussian_mechanism")
 def gaussian_mechanism(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on the full batch (Theorem II.2): epsilon = sqrt(2 ln(1.25/delta))/sigma.
+    """One step on the full batch (Theorem II.2), for epsilon in (0, 1) only.
 
-    For epsilon in (0, 1) only; the curve is infinite beyond. The exact curve of the same step is
-    ``bsa24.theorem_4_1``.
+    The exact curve of the same step is ``bsa24.theorem_4_1``.
     """
     return TailCurve.gaussian(math.sqrt(2) / mechanism.noise_multiplier, factor=1.25, limit=1.0)
 
@@ -98,14 +63,9 @@ class AdvancedComposition:
     For every epsilon_0 the claim is epsilon = slope sqrt(2k ln(1/delta')) epsilon_0 + constant with
     delta = k delta_0 + delta', which can be solved for either.
 
-    Parameters
-    ----------
-    epsilons, deltas : ndarray
-        Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
-    times : int
-        Number of steps k.
-    shortcut : bool
-        Whether to use the shortcut for epsilon_0 < 1, which is false.
+    epsilons, deltas: Candidates for epsilon_0, with delta_0 of each, shape ``(candidates,)``.
+    times: Number of steps k.
+    shortcut: Whether to use the shortcut for epsilon_0 < 1, which is false.
     """
 
     epsilons: Array
@@ -125,18 +85,7 @@ class AdvancedComposition:
             return self.times * self.epsilons * np.expm1(self.epsilons)
 
     def epsilon_at(self, delta: Array) -> Array:
-        """Return the least epsilon claimed.
-
-        Parameters
-        ----------
-        delta : ndarray
-            Values in (0, 1), shape ``(d,)``.
-
-        Returns
-        -------
-        ndarray
-            Epsilon in nats, shape ``(d,)``.
-        """
+        """Return the least epsilon claimed."""
         spare = delta[:, None] - self.times * self.deltas
         with np.errstate(divide="ignore", invalid="ignore"):
             depth = np.sqrt(np.maximum(-np.log(np.where(spare > 0, spare, 1.0)), 0.0))
@@ -144,18 +93,7 @@ class AdvancedComposition:
         return np.asarray(np.min(claimed, axis=1, initial=np.inf))
 
     def delta_at(self, epsilon: Array) -> Array:
-        """Return the least delta claimed, the inverse of `epsilon_at`.
-
-        Parameters
-        ----------
-        epsilon : ndarray
-            Values of at least 0, shape ``(e,)``.
-
-        Returns
-        -------
-        ndarray
-            Delta, shape ``(e,)``.
-        """
+        """Return the least delta claimed, the inverse of `epsilon_at`."""
         depth = (epsilon[:, None] - self._constants) / self._slopes
         with np.errstate(over="ignore"):
             rest = np.exp(-np.square(np.maximum(depth, 0.0)))
@@ -187,46 +125,21 @@ def _many_step_epsilons(rate: float, mu: float) -> tuple[Array, Array]:
     return epsilons, deltas
 
 
-@bound(
-    id="survey.advanced_composition",
-    source=SURVEY.at("Theorem II.3"),
-    statement=(
-        "T steps of (eps, delta)-DP each: (sqrt(2T ln(1/delta')) eps + T eps (e^eps - 1), "
-        "T delta + delta')-DP"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.advanced_composition")
 def advanced_composition(mechanism: NoisySGD, *, step_epsilon: float | None = None) -> PrivacyCurve:
     """Composition of (epsilon, delta) guarantees of the steps (Theorem II.3).
 
-    T steps of (e, d)-DP are (sqrt(2T ln(1/d')) e + T e (e^e - 1), T d + d')-DP. The steps are
-    Gaussian mechanisms with their exact d(e), amplified by Theorem II.4 for Poisson batches.
+    The steps are Gaussian mechanisms with their exact d(e), amplified by Theorem II.4 for Poisson
+    batches.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    step_epsilon : float, optional
-        Guarantee e of one step. Default: the best of 2000 at each point.
+    step_epsilon: Guarantee e of one step. Default: the best of 2000 at each point.
     """
     epsilons, deltas = _step_profile(mechanism, step_epsilon)
     claim = AdvancedComposition(epsilons, deltas, mechanism.steps, shortcut=False)
     return TailCurve(claim.epsilon_at, claim.delta_at)
 
 
-@bound(
-    id="survey.advanced_composition_shortcut",
-    source=SURVEY.at("Theorem II.3, high privacy regime"),
-    statement=(
-        "T steps of (eps, delta)-DP each, eps < 1: (2 sqrt(2T ln(1/delta')) eps, "
-        "T delta + delta')-DP"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.REFUTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.advanced_composition_shortcut")
 def advanced_composition_shortcut(
     mechanism: NoisySGD, *, step_epsilon: float | None = None
 ) -> PrivacyCurve:
@@ -236,12 +149,7 @@ def advanced_composition_shortcut(
     responses with e=.9 have 486.5 at delta=1e-5 against the 273.1 claimed, and 4 * 10^6 steps on
     linear losses with noise of 10 sensitivities, full batches and no domain refute it as well.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    step_epsilon : float, optional
-        Guarantee e of one step, below 1. Default: the best at each point.
+    step_epsilon: Guarantee e of one step, below 1. Default: the best at each point.
     """
     if step_epsilon is not None and not 0 < step_epsilon < 1:
         raise ValueError(f"step_epsilon must be in (0, 1), got {step_epsilon!r}")
@@ -251,37 +159,22 @@ def advanced_composition_shortcut(
     return TailCurve(claim.epsilon_at, claim.delta_at)
 
 
-@bound(
-    id="survey.subsampling",
-    source=SURVEY.at("Theorem II.4"),
-    statement="Poisson batches, one step: (log(1 + q (e^eps - 1)), q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.subsampling")
 def subsampling(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on a Poisson batch (Theorem II.4): (log(1 + q (e^eps - 1)), q delta)-DP.
+    """One step on a Poisson batch (Theorem II.4), with the exact curve of the Gaussian mechanism.
 
-    With the exact (eps, delta) of the Gaussian mechanism. The theorem is for a record that is added
-    or removed; the pair reaches it in one order.
+    The theorem is for a record that is added or removed; the pair reaches it in one order.
     """
     mu = 1 / mechanism.noise_multiplier
     rate = mechanism.sampling_rate
     return SubsampledGaussian(rate, mu) if rate < 1 else GaussianCurve(mu)
 
 
-@bound(
-    id="survey.section_iii_a",
-    source=SURVEY.at("Section III.A"),
-    statement="Poisson batches, one step, eps < 1: (q eps, q delta)-DP",
-    assumes=(POISSON_ZERO_OUT, ONE_STEP, LAST_OR_ALL_ITERATES),
-    status=Status.REFUTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.section_iii_a")
 def section_iii_a(mechanism: NoisySGD) -> PrivacyCurve:
-    """One step on a Poisson batch as section III.A takes it: (q eps, q delta)-DP for eps < 1.
+    """One step on a Poisson batch as section III.A takes it, with Theorem II.2.
 
-    With eps and delta of Theorem II.2. False: log(1 + q (e^eps - 1)) is above q eps.
+    False: log(1 + q (e^eps - 1)) is above q eps.
     """
     rate, noise = mechanism.sampling_rate, mechanism.noise_multiplier
     return TailCurve.gaussian(rate * math.sqrt(2) / noise, factor=1.25 * rate, limit=rate)
@@ -291,23 +184,13 @@ def _sampled_divergence(alpha: Array, rate: float, noise: float, times: int) -> 
     return np.asarray(sampled_gaussian_renyi(alpha, rate, noise)) * times
 
 
-@bound(
-    id="survey.moments_accountant",
-    source=SURVEY.at("Theorem IV.1"),
-    statement=(
-        "full or Poisson batches, moments accountant: alpha(lambda) = T lambda D_(lambda+1) "
-        "of the sampled Gaussian, delta = min exp(alpha(lambda) - lambda eps)"
-    ),
-    assumes=(FULL_OR_POISSON, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.moments_accountant")
 def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     """Add up the log moments of the steps: the moments accountant (Theorem IV.1).
 
     The moments are those of the sampled Gaussian mechanism, the larger of both orders, at every
     real order. The curve converts to epsilon and delta at least as well as the theorem's tail
-    bound, which is `tail_bound`.
+    bound.
     """
     noise, rate = mechanism.noise_multiplier, mechanism.sampling_rate
     if rate == 1:
@@ -318,51 +201,11 @@ def moments_accountant(mechanism: NoisySGD) -> PrivacyCurve:
     return CostlyRenyiCurve(divergence, search=(1e-4, 1e4), points=101, refinements=8)
 
 
-def tail_bound(curve: PrivacyCurve, epsilon: float) -> float:
-    """Return the delta of Theorem IV.1: the least exp(lambda (D_(lambda+1) - epsilon)).
-
-    The minimum is over 601 values of lambda, spaced evenly in the logarithm from 1e-4 to 1e4.
-
-    Parameters
-    ----------
-    curve : PrivacyCurve
-        A curve with Renyi divergences.
-    epsilon : float
-        Privacy loss in nats.
-
-    Returns
-    -------
-    float
-        Delta, at most 1.
-
-    Examples
-    --------
-    >>> import audit
-    >>> from audit.curves import RenyiCurve
-    >>> round(audit.bounds.survey.tail_bound(RenyiCurve.linear(0.5), 4.0), 5)
-    0.00219
-    """
-    moments = np.geomspace(1e-4, 1e4, 601)
-    logs = moments * (np.asarray(curve.renyi(moments + 1)) - epsilon)
-    return float(np.exp(np.minimum(np.min(logs), 0.0)))
-
-
-@bound(
-    id="survey.rdp_composition",
-    source=SURVEY.at("Propositions V.1 and V.4"),
-    statement=(
-        "fixed batches, Renyi: D_alpha <= k alpha/(2 sigma^2), k the number of steps that meet "
-        "the record"
-    ),
-    assumes=(FIXED_BATCHES, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("survey.rdp_composition")
 def rdp_composition(mechanism: NoisySGD) -> PrivacyCurve:
     """Adaptive composition of Gaussian mechanisms (Propositions V.1, V.3 and V.4).
 
-    D_alpha <= k alpha/(2 sigma^2) with k the number of steps that meet the record: all for full
-    batches, at most ceil(T b/n) in a fixed cycle.
+    All steps of full batches meet the record, at most ceil(T b/n) in a fixed cycle.
     """
     count = mechanism.dataset_size // mechanism.batch_size
     met = -(-mechanism.steps // count)
@@ -379,23 +222,9 @@ def _mtz19_divergence(alpha: Array, rate: float, noise: float, times: int) -> Ar
     return np.where(first & second, value, np.inf)
 
 
-@bound(
-    id="survey.sampled_gaussian_mtz19",
-    source=SURVEY.at("Theorem A.1, after Mironov, Talwar and Zhang (2019)"),
-    statement=(
-        "Poisson batches, q <= 1/5, sigma >= 4, Renyi: D_alpha <= 2 T q^2 alpha/sigma^2 for "
-        "alpha <= sigma^2 L/2 - 2 log sigma and alpha <= (sigma^2 L^2/2 - log 5 - 2 log sigma)"
-        "/(L + log(q alpha) + 1/(2 sigma^2)), L = log(1 + 1/(q (alpha - 1)))"
-    ),
-    assumes=(POISSON_ZERO_OUT, LOW_RATE, LARGE_NOISE, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Relation.ADD_REMOVE, Release.ALL_ITERATES),
-)
+@bound("survey.sampled_gaussian_mtz19", low_rate=LOW_RATE, large_noise=LARGE_NOISE)
 def sampled_gaussian_mtz19(mechanism: NoisySGD) -> PrivacyCurve:
-    """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019): 2 q^2 alpha/sigma^2 a step.
-
-    For q <= 1/5, sigma >= 4 and the orders alpha that the theorem allows; infinite at others.
-    """
+    """Poisson batches (Theorem A.1, of Mironov, Talwar and Zhang 2019)."""
     divergence = functools.partial(
         _mtz19_divergence,
         rate=mechanism.sampling_rate,
@@ -436,28 +265,14 @@ def _wbk19_divergence(alpha: ArrayLike, rate: float, mu: float, times: int) -> A
     return result * times
 
 
-@bound(
-    id="survey.subsampled_rdp_wbk19",
-    source=SURVEY.at("Section V.A, after Wang, Balle and Kasiviswanathan (2019), Theorem 9"),
-    statement=(
-        "batches drawn without replacement, Renyi, T times: log(1 + q^2 C(alpha,2) "
-        "min(4(e^D_2 - 1), 2e^D_2) + sum_(j>=3) 2 q^j C(alpha,j) e^((j-1) D_j))/(alpha-1)"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, LAST_OR_ALL_ITERATES),
-    status=Status.AS_PRINTED,
-    covers=(Release.ALL_ITERATES,),
-)
+@bound("survey.subsampled_rdp_wbk19")
 def subsampled_rdp_wbk19(mechanism: NoisySGD) -> PrivacyCurve:
     """Batches drawn without replacement (Theorem 9 of Wang, Balle and Kasiviswanathan 2019).
 
-    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma), a step has 1/(alpha - 1) times
-
-        log(1 + q^2 C(alpha, 2) min(4 (e^D_2 - 1), 2 e^D_2)
-              + sum over j >= 3 of 2 q^j C(alpha, j) e^((j - 1) D_j)),
-
-    for other orders the interpolated moment (their Corollary 10), and never more than without
-    sampling, which also serves orders above 10^4. S is the sensitivity of the family, 2L in both
-    relations: the differing record takes the place of another one.
+    For whole orders, with D_j = j mu^2/2 and mu = S/(b sigma); for other orders the interpolated
+    moment (their Corollary 10), and never more than without sampling, which also serves orders
+    above 10^4. S is the sensitivity of the family, 2L in both relations: the differing record takes
+    the place of another one.
     """
     divergence = functools.partial(
         _wbk19_divergence,

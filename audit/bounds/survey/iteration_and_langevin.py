@@ -15,31 +15,14 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from audit import validate
-from audit.bounds.assumptions import (
-    CONSTANT_STEP_SIZE,
-    CONTRACTIVE_STEPS,
-    CONVEX,
-    FIXED_ORDER,
-    FULL_BATCHES,
-    LAST_ITERATE,
-    SMOOTH,
-    STRONGLY_CONVEX,
-    UNCLIPPED,
-    WHOLE_EPOCHS,
-    WITHOUT_REPLACEMENT,
-    Assumption,
-)
-from audit.bounds.record_scope import RecordScope
-from audit.bounds.registry import Status, bound
-from audit.bounds.sources import SURVEY
+from audit.bounds.assumptions import Assumption
+from audit.bounds.statements import bound
 from audit.curves.base import PrivacyCurve
 from audit.curves.renyi import RenyiCurve
 from audit.mechanism import NoisySGD
-
-Array = NDArray[np.float64]
+from audit.numerics.arrays import Array
 
 _LONGEST = 10_000  # steps of the recursion that are computed one by one
 
@@ -73,43 +56,15 @@ def _batch(mechanism: NoisySGD, batch: int | None) -> tuple[int, int, int]:
     return count, mechanism.steps // count, int(batch)
 
 
-_ITERATION = (
-    FIXED_ORDER,
-    CONVEX,
-    UNCLIPPED,
-    CONTRACTIVE_STEPS,
-    CONSTANT_STEP_SIZE,
-    WHOLE_EPOCHS,
-    LAST_ITERATE,
-)
-_LANGEVIN = (UNCLIPPED, STRONGLY_CONVEX, SMOOTH, CONSTANT_STEP_SIZE, LAST_ITERATE)
-
-
-@bound(
-    id="survey.section_vi_a",
-    source=SURVEY.at("Section VI.A, inner expression"),
-    statement=(
-        "T epochs of Q fixed batches, convex losses, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "(1/Q^2) [Q (T-1) + 1/(Q-kappa+1)]"
-    ),
-    assumes=_ITERATION,
-    status=Status.REFUTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a")
 def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the inner expression of section VI.A, as printed.
 
-    D_alpha <= alpha/(2 sigma^2) (1/Q^2) [Q (T - 1) + 1/(Q - kappa + 1)] for T epochs of Q batches.
     The last epoch's shift, 2 eta L/B over Q - kappa + 1 steps, lost its factor Q^2: linear losses
     with alpha=2, sigma=1, Q=kappa=10, T=1 have .1 against the .01 claimed. Besides, the cases of
     s_t are swapped in print, and the third a_t prints T for Q.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last, for
         which the claim is largest.
     """
     count, epochs, place = _batch(mechanism, batch)
@@ -117,98 +72,52 @@ def section_vi_a(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCur
     return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vi_a_last",
-    source=SURVEY.at("Section VI.A, last expression"),
-    statement=(
-        "K steps on Q fixed batches, convex losses, Renyi: D_alpha <= alpha K/(2 sigma^2 Q^2)"
-    ),
-    assumes=_ITERATION,
-    status=Status.REFUTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a_last")
 def section_vi_a_last(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: the last expression of section VI.A, as printed.
 
-    D_alpha <= alpha K/(2 sigma^2 Q^2) with K = Q T steps. It does not follow from the inner one,
-    and is false where earlier steps contract: for alpha=2, sigma=1, Q=10, T=1 it claims .1; records
-    whose losses are Huber functions of curvature 1/eta reach .29 at B=1 and .99 at B=10.
+    It does not follow from the inner one, and is false where earlier steps contract: for alpha=2,
+    sigma=1, Q=10, T=1 it claims .1; records whose losses are Huber functions of curvature 1/eta
+    reach .29 at B=1 and .99 at B=10.
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    batch : int, optional
-        Position kappa, counted from 1; it has no effect on this expression.
+    batch: Position kappa, counted from 1; it has no effect on this expression.
     """
     count, epochs, _ = _batch(mechanism, batch)
     return RenyiCurve.linear(epochs / count / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vi_a_corrected",
-    source=SURVEY.at("Section VI.A, corrected"),
-    statement=(
-        "T epochs of Q fixed batches, convex losses, Renyi: D_alpha <= alpha/(2 sigma^2) "
-        "[(T-1)/Q + 1/(Q-kappa+1)]"
-    ),
-    assumes=_ITERATION,
-    status=Status.CORRECTED,
-    record_scope=RecordScope.BATCH,
-)
+@bound("survey.section_vi_a_corrected")
 def section_vi_a_corrected(mechanism: NoisySGD, *, batch: int | None = None) -> PrivacyCurve:
     """Bound fixed batches by iteration: section VI.A with its own shifts, summed correctly.
 
-    D_alpha <= alpha/(2 sigma^2) [(T - 1)/Q + 1/(Q - kappa + 1)]: every meeting's shift is spread
-    over the next Q steps, the last one's over the Q - kappa + 1 steps that are left (Theorem VI.1,
-    which is Theorem 22 of Feldman et al. 2018).
+    Every meeting's shift is spread over the next Q steps, the last one's over the Q - kappa + 1
+    steps that are left (Theorem VI.1, which is Theorem 22 of Feldman et al. 2018).
 
-    Parameters
-    ----------
-    mechanism : NoisySGD
-        Public parameters of the run.
-    batch : int, optional
-        Position kappa of the record's batch in an epoch, counted from 1. Default: the last, which
-        is the worst.
+    batch: Position kappa of the record's batch in an epoch, counted from 1. Default: the last,
+        which is the worst.
     """
     count, epochs, place = _batch(mechanism, batch)
     inner = (epochs - 1) / count + 1 / (count - place + 1)
     return RenyiCurve.linear(inner / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.section_vii_a",
-    source=SURVEY.at("Section VII.A, observation"),
-    statement="full batches, any number of steps, Renyi: D_alpha <= alpha/(2 sigma^2)",
-    assumes=(FULL_BATCHES, LAST_ITERATE),
-    status=Status.REFUTED,
-)
+@bound("survey.section_vii_a")
 def section_vii_a(mechanism: NoisySGD) -> PrivacyCurve:
-    """Claim D_alpha <= alpha/(2 sigma^2) for any number K of steps (observation in VII.A).
+    """Claim the same Renyi divergence for any number K of steps (observation in VII.A).
 
     Setting T = eta K in the bound of Lemma VII.1 gives K times as much; the factor K was dropped.
-    Linear losses without a domain have exactly K alpha/(2 sigma^2), which is
-    ``survey.rdp_composition``.
+    Linear losses without a domain have exactly K alpha/(2 sigma^2), ``survey.rdp_composition``.
     """
     return RenyiCurve.linear(1 / (2 * mechanism.noise_multiplier**2))
 
 
-@bound(
-    id="survey.theorem_vii_1",
-    source=SURVEY.at("Theorem VII.1"),
-    statement=(
-        "full batches, strongly convex losses, Renyi: D_alpha <= (4/(eta m)) "
-        "(alpha/(2 sigma^2)) (1 - e^(-eta m T/2))"
-    ),
-    assumes=(FULL_BATCHES, *_LANGEVIN, SHORT_STEPS),
-    status=Status.AS_PRINTED,
-)
+@bound("survey.theorem_vii_1", short_steps=SHORT_STEPS)
 def theorem_vii_1(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on full batches by Langevin diffusion (Theorem VII.1).
 
-    D_alpha <= (4/(eta m)) (alpha/(2 sigma^2)) (1 - e^(-eta m T/2)). The paper starts at a random
-    point, projected N(0, eta S^2 sigma^2/(m n^2)); from any other start it holds too, because it is
-    nowhere below Theorem 4.2 of Bok, Su and Altschuler (2024), which does not ask for one.
+    The paper starts at a random point, projected N(0, eta S^2 sigma^2/(m n^2)); from any other
+    start it holds too, because it is nowhere below Theorem 4.2 of Bok, Su and Altschuler (2024),
+    which does not ask for one.
     """
     pull = mechanism.constant_step_size * mechanism.strong_convexity
     decayed = -math.expm1(-pull * mechanism.steps / 2)
@@ -267,23 +176,9 @@ def _recursion(mechanism: NoisySGD, steps: int) -> PrivacyCurve:
     return RenyiCurve(recursion, search=(1e-4, 1e6), points=401, refinements=0)
 
 
-@bound(
-    id="survey.theorem_vii_2",
-    source=SURVEY.at("Theorem VII.2, with S_0^0 = 1"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses, Renyi: D_alpha <= "
-        "log(S)/(alpha-1), S' = (b/n) e^((alpha-1) alpha/(2 sigma^2)) S "
-        "+ (1-b/n) S^((1-eta m)^2) in each step, from S = 1"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_LANGEVIN, BALANCED_STEPS),
-    status=Status.AS_PRINTED,
-)
+@bound("survey.theorem_vii_2", balanced_steps=BALANCED_STEPS)
 def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     """Bound strongly convex losses on batches drawn without replacement (Theorem VII.2).
-
-    D_alpha <= log(S)/(alpha - 1), S_0 = 1, one recursion a step,
-
-        S' = (b/n) e^((alpha - 1) alpha/(2 sigma^2)) S + (1 - b/n) S^((1 - eta m)^2).
 
     The paper's "S_0^j = 1 for all j" must read S_0^0 = 1: see ``survey.theorem_vii_2_literal``. Its
     epochs play no part, so the steps need not be whole epochs. Both runs are compared batch by
@@ -292,16 +187,7 @@ def theorem_vii_2(mechanism: NoisySGD) -> PrivacyCurve:
     return _recursion(mechanism, mechanism.steps)
 
 
-@bound(
-    id="survey.theorem_vii_2_literal",
-    source=SURVEY.at("Theorem VII.2"),
-    statement=(
-        "batches drawn without replacement, strongly convex losses, Renyi: the recursion of "
-        "Theorem VII.2 from S_0^j = 1 for all j, so that the first epoch counts for one step"
-    ),
-    assumes=(WITHOUT_REPLACEMENT, *_LANGEVIN, BALANCED_STEPS, ONE_EPOCH),
-    status=Status.REFUTED,
-)
+@bound("survey.theorem_vii_2_literal", balanced_steps=BALANCED_STEPS, one_epoch=ONE_EPOCH)
 def theorem_vii_2_literal(mechanism: NoisySGD) -> PrivacyCurve:
     """Run Theorem VII.2 from S_0^j = 1 for all j = 0..n/b - 1, as printed.
 

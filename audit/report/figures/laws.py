@@ -10,9 +10,9 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import count, number
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.number_format import count, number
 from audit.results import LawCurves, Laws
 
 Array = NDArray[np.float64]

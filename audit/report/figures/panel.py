@@ -8,9 +8,9 @@ from collections.abc import Iterable, Sequence
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from audit.numerics.number_format import ratio
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.number_format import ratio
 from audit.results import PanelPoint, PanelVerdict, Verdict
 
 _HEIGHT = 3.4  # inches

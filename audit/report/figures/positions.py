@@ -10,11 +10,11 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import Rounding, number, plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.number_format import Rounding, number, plain, ratio
 from audit.results import AtPosition, PositionAtDelta
 
 Array = NDArray[np.float64]

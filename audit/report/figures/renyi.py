@@ -10,12 +10,12 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FixedLocator, FuncFormatter, NullLocator
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import plain, ratio
 from audit.report import queries
 from audit.report.conclusion import capitalized
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.number_format import plain, ratio
 from audit.results import AtOrder
 
 Array = NDArray[np.float64]

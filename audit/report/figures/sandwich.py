@@ -10,11 +10,11 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from audit.numerics.number_format import plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.number_format import plain, ratio
 from audit.report.queries import ComparedResult
 from audit.results import AtDelta, BoundRow, Verdict
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.figure import Figure
 
+from audit.numerics.number_format import count, share
 from audit.report.document import Picture
 from audit.report.figures import style
-from audit.report.number_format import count, share
 from audit.results import ScoreHistograms
 
 

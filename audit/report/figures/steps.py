@@ -9,10 +9,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import MISSING, Rounding, bracket, number, plain, ratio
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.number_format import MISSING, Rounding, bracket, number, plain, ratio
 from audit.results import EpsilonAgainstSteps
 
 Array = NDArray[np.float64]

@@ -24,8 +24,8 @@ from matplotlib.ticker import (
 )
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import plain
 from audit.report.document import Picture
-from audit.report.number_format import plain
 
 Array = NDArray[np.float64]
 

@@ -10,11 +10,11 @@ import numpy as np
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import number, plain, ratio
 from audit.report import queries
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.joined_rows import EpsilonRow
-from audit.report.number_format import number, plain, ratio
 from audit.report.queries import ComparedResult
 from audit.report.runs import Run
 from audit.results import PairResult, Verdict

@@ -10,10 +10,10 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from numpy.typing import NDArray
 
+from audit.numerics.number_format import Rounding, number, plain
 from audit.report.document import Picture
 from audit.report.figures import style
 from audit.report.figures.style import Look
-from audit.report.number_format import Rounding, number, plain
 from audit.results import TradeoffCurves
 
 Array = NDArray[np.float64]

@@ -219,7 +219,7 @@ def test_schedules_are_sound(seed):
 
 
 def test_conversion_is_never_below_the_tight_one():
-    from audit.bounds.at22 import balle, bun_steinke, bun_steinke_delta, lemma_2_5
+    from papers.renyi_conversions import balle, bun_steinke, bun_steinke_delta, lemma_2_5
 
     for noise in (1e-3, 0.1, 1.0, 30.0):
         m = mechanism(noise_std=noise)

@@ -8,8 +8,8 @@ import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
 from audit.bounds import Status
-from audit.bounds.at22 import theorem_4_1
 from audit.constructions import BiasedWalk
+from papers.at22_lower_bound import theorem_4_1
 
 RATES = ("theorem_3_1", "theorem_5_1", "eq_5_5", "eq_1_3", "example_5_8")
 

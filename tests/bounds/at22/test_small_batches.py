@@ -11,7 +11,7 @@ from scipy.optimize import minimize_scalar
 from audit import Batching, NoisySGD, Order, bounds, exact
 from audit.bounds import Status
 from audit.bounds.accounting import sampled_gaussian_renyi
-from audit.bounds.at22 import largest_order
+from audit.bounds.at22.small_batches import largest_order
 from audit.constructions import Affine, Construction, DriftedWalk, Process, UpdateMap
 from audit.constructions.batches import batched_process
 from tests.bounds.pairs import admissible_pairs, random_mechanism

@@ -7,10 +7,18 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, Release, bounds, exact
-from audit.bounds import bsa24
 from audit.bounds.accounting import SubsampledGaussian, compose
+from audit.bounds.bsa24.langevin import inverse_temperature
 from audit.constructions import QuadraticPair, TwoSidedWalk
 from audit.curves import GaussianCurve
+from papers.bsa24_statements import (
+    lemma_3_1,
+    lemma_3_2,
+    threshold_4_3,
+    threshold_4_5,
+    threshold_4_6,
+    threshold_5_4,
+)
 from tests.choices import RELATIONS
 
 
@@ -143,7 +151,7 @@ def test_theorem_4_6_reference_and_its_threshold():
     shifts = 2.5 / 0.1
     expected = math.sqrt(1 + 3 * 2.5 / (0.1 * 4) + 25 / 4)
     assert mu("theorem_4_6", m) == pytest.approx(expected, rel=1e-13)
-    assert bsa24.threshold_4_6(m) == pytest.approx(4 * shifts / 4)
+    assert threshold_4_6(m) == pytest.approx(4 * shifts / 4)
     with pytest.raises(bounds.NotApplicable, match=r"needs epochs >= .*, got epochs=24 below 25"):
         bounds.evaluate("bsa24.theorem_4_6", dataclasses.replace(m, steps=96))
     assert mu("theorem_4_6", dataclasses.replace(m, steps=100)) == pytest.approx(expected)
@@ -151,16 +159,14 @@ def test_theorem_4_6_reference_and_its_threshold():
 
 def test_thresholds_divide_convergent_from_composed():
     m = smooth(strong_convexity=0.0, diameter=2.5)
-    threshold = bsa24.threshold_4_3(m)
+    threshold = threshold_4_3(m)
     for factor, wins in ((1.1, True), (0.9, False)):
         changed = dataclasses.replace(m, steps=round(factor * threshold))
         assert (mu("theorem_4_3", changed) < mu("theorem_4_1", changed)) is wins
     strong = cyclic(strong_convexity=0.01)
-    epochs = bsa24.threshold_4_5(strong)
+    epochs = threshold_4_5(strong)
     long = dataclasses.replace(strong, steps=4 * (math.ceil(epochs) + 2))
     assert mu("theorem_4_5", long) < mu("theorem_4_4", long)
-    with pytest.raises(bounds.NotApplicable, match=r"bsa24\.threshold_4_5 needs cyclic batches"):
-        bsa24.threshold_4_5(smooth())
 
 
 def random_full(random):
@@ -227,15 +233,13 @@ def test_lemmas_on_a_step_of_two_walks():
     """One more step costs no more than the lemma says, on exact laws."""
     m = smooth(steps=3, strong_convexity=0.0, diameter=0.3)
     before, after = (exact.curve(TwoSidedWalk(dataclasses.replace(m, steps=t))) for t in (2, 3))
-    factor = bsa24.lemma_3_1(m.step_size / 4, m.step_std)
-    again = bsa24.lemma_3_2(
-        m.step_size / 4, m.step_std, interpolation=1.0, contraction=0.7, distance=0.0
-    )
+    factor = lemma_3_1(m.step_size / 4, m.step_std)
+    again = lemma_3_2(m.step_size / 4, m.step_std, interpolation=1.0, contraction=0.7, distance=0.0)
     assert factor == again == GaussianCurve(0.25)
     for alpha in (1.5, 4.0, 30.0):
         assert after.renyi(alpha) <= before.renyi(alpha) + factor.renyi(alpha)
     with pytest.raises(ValueError, match="interpolation must be a finite number of at least 0"):
-        bsa24.lemma_3_2(1.0, 1.0, interpolation=-1.0, contraction=1.0, distance=0.0)
+        lemma_3_2(1.0, 1.0, interpolation=-1.0, contraction=1.0, distance=0.0)
 
 
 def stochastic(**changes):
@@ -287,7 +291,7 @@ def langevin(**changes):
 
 def test_langevin_bounds_as_printed():
     m, eta, strong = langevin(), 0.02, 0.5
-    assert bsa24.inverse_temperature(m) == pytest.approx(1.0, rel=1e-15)
+    assert inverse_temperature(m) == pytest.approx(1.0, rel=1e-15)
     expected = math.sqrt((2 - eta * strong) / 2 / strong)
     assert mu("proposition_5_1", m) == mu("corollary_5_2", m) == pytest.approx(expected, rel=1e-14)
     # the limit of Theorem 4.2, from below
@@ -347,7 +351,7 @@ def test_the_exponential_mechanism_of_a_linear_loss_is_within_its_bounds():
 
 
 def test_threshold_of_section_5_2():
-    x = bsa24.threshold_5_4()
+    x = threshold_5_4()
     assert x == pytest.approx(0.6764, abs=5e-5)
     gaussian = GaussianCurve(2 * math.sqrt(x))
     assert gaussian.delta(0.0) == pytest.approx(math.tanh(x), rel=1e-10)

@@ -7,9 +7,12 @@ import pytest
 from scipy.optimize import minimize
 
 from audit import Batching, bounds, exact
-from audit.bounds.cl25 import corollary_a_3_reshuffled, theorem_a_1_sequence
-from audit.bounds.cl25.cyclic_batches import sequences
+from audit.bounds.cl25.cyclic_batches import (
+    corollary_a_3_reshuffled,
+    sequences,
+)
 from audit.constructions import QuadraticPair
+from tests.bounds.cl25.lemmas import theorem_a_1_sequence
 from tests.bounds.cl25.settings import figure_1
 from tests.bounds.process_pairs import assert_sound, random_pairs
 
@@ -127,12 +130,6 @@ def test_late_places_are_the_worst_and_refusals():
     default = bounds.evaluate("cl25.theorem_a_1", once(m)).renyi(2.0)
     # for whole epochs of convex losses Theorem A.1's default serves every sequence
     assert max(values.values()) <= default * (1 + 1e-12)
-    with pytest.raises(ValueError, match="places must be one for each of the 4 epochs, got 1"):
-        theorem_a_1_sequence(m, [0])
-    with pytest.raises(ValueError, match=r"places must be below .* \(3\), got 3"):
-        theorem_a_1_sequence(m, [0, 1, 2, 3])
-    with pytest.raises(bounds.NotApplicable, match="needs batches of records that are reshuffled"):
-        theorem_a_1_sequence(figure_1(), [0])
     with pytest.raises(bounds.NotApplicable, match=r"needs at most 4096 sequences .*=3\^20"):
         bounds.evaluate("cl25.corollary_a_3_reshuffled", reshuffled(steps=60))
 

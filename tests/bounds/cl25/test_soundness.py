@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, bounds, exact
-from audit.bounds.cl25 import lemma_3_5
 from audit.constructions import Affine, Mapped, TwoSidedWalk
+from tests.bounds.cl25.lemmas import lemma_3_5
 from tests.bounds.cl25.settings import FULL_IDS, figure_1, sampled
 from tests.bounds.process_pairs import assert_sound, pair, process, random_pairs
 

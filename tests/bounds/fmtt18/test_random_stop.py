@@ -8,8 +8,8 @@ from scipy.special import logsumexp
 
 from audit import Release, bounds
 from audit.bounds import Status
-from audit.bounds.fmtt18 import harmonic, weak_convexity
-from audit.bounds.fmtt18.renyi import _log_tail
+from audit.bounds.fmtt18.renyi import _log_tail, harmonic
+from papers.fmtt18_statements import weak_convexity
 from tests.bounds.fmtt18.one_pass import mixed_renyi, one_pass, renyi
 
 

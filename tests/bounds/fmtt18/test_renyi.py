@@ -8,8 +8,8 @@ import pytest
 
 from audit import Batching, Relation, Release, bounds, exact
 from audit.bounds import Status
-from audit.bounds.fmtt18 import appendix_b_noise
 from audit.constructions import TwoSidedWalk
+from papers.fmtt18_statements import appendix_b_noise
 from tests.bounds.fmtt18.one_pass import one_pass, renyi
 from tests.bounds.pairs import Forgetting, admissible_pairs, random_mechanism
 from tests.choices import RELEASES

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from audit.bounds.fmtt18 import (
+from papers.fmtt18_statements import (
     corollary_34_smoothing,
     theorem_28,
     theorem_29_utility,

@@ -175,7 +175,7 @@ def test_the_recursion_alone_is_no_worse_than_what_is_known():
 def test_one_recursion_serves_runs_of_many_lengths():
     m = mechanism(3.0, 0.2, 1)
     lengths = (2, 10, 30)
-    together = own.coupling_at(m, lengths, distances=24, weights=240)
+    together = own.coupling.coupling_at(m, lengths, distances=24, weights=240)
     for steps, curve in zip(lengths, together, strict=True):
         alone = bounds.evaluate("own.coupling", replace(m, steps=steps), distances=24, weights=240)
         assert curve.labels == alone.labels
@@ -190,10 +190,10 @@ def test_one_recursion_serves_runs_of_many_lengths():
 def test_lengths_that_are_none():
     m = mechanism(3.0, 0.2, 1)
     with pytest.raises(ValueError, match="steps must be one or more whole numbers, got "):
-        own.coupling_at(m, ())
+        own.coupling.coupling_at(m, ())
     with pytest.raises(ValueError, match=r"steps\[1\] must be .* got 0"):
-        own.coupling_at(m, (1, 0))
+        own.coupling.coupling_at(m, (1, 0))
     with pytest.raises(ValueError, match="distances must be a whole number of at least 8, got 4"):
-        own.coupling_at(m, (1,), distances=4)
+        own.coupling.coupling_at(m, (1,), distances=4)
     with pytest.raises(bounds.NotApplicable, match=r"own\.coupling needs"):
-        own.coupling_at(replace(m, convex=False), (1, 2))
+        own.coupling.coupling_at(replace(m, convex=False), (1, 2))

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from audit import Batching, NoisySGD, NotApplicable, Relation, bounds, exact
-from audit.bounds.own.forgetting import beta_bound
+from audit.bounds.own.forgetting import Lengths
 from audit.bounds.own.killed_walk import KilledWalk, walk_of
 from audit.bounds.own.run import Run
 from audit.constructions import BiasedWalk, Construction, Process
@@ -151,7 +151,7 @@ def test_a_contracting_walk_without_walls_is_normal():
 
 def test_a_length_by_hand_is_its_formula():
     m = mechanism(0.3, 0.2, 60)
-    beta = beta_bound(Run.of(m), 20)
+    beta = Lengths.of(Run.of(m)).only(20).betas[0]
     mu = 0.3 * 0.2 * math.sqrt(20)
     curve = bounds.evaluate("own.forgetting", m, m=20)
     for epsilon in (0.0, 0.4, 3.0):
@@ -185,7 +185,8 @@ def test_batches_that_meet_the_record_seldom():
     assert (run.period, run.shift) == (5, pytest.approx(0.05))
     assert run.meetings([1, 5, 6, 11]).tolist() == [1, 1, 2, 3]
     assert run.tracked([1, 5, 6, 300]) == pytest.approx([0.05, 0.05, 0.1, 1.0])
-    expected = GaussianCurve(run.ratio * math.sqrt(20)).delta(1.0) + beta_bound(run, 100)
+    beta = Lengths.of(run).only(100).betas[0]
+    expected = GaussianCurve(run.ratio * math.sqrt(20)).delta(1.0) + beta
     curve = bounds.evaluate("own.forgetting", cyclic, m=100)
     assert curve.delta(1.0) == pytest.approx(expected, rel=1e-12)
     # a shuffled cycle is a mixture of cycles

@@ -6,8 +6,10 @@ import pytest
 from scipy.special import gammaln, logsumexp
 
 from audit import Relation, bounds, exact
-from audit.bounds.survey import AdvancedComposition, accountants, tail_bound
+from audit.bounds.survey import accountants
+from audit.bounds.survey.accountants import AdvancedComposition
 from audit.constructions import BiasedWalk, TwoSidedWalk
+from papers.survey_statements import tail_bound
 from tests.bounds.survey.settings import mechanism, poisson, sampled
 
 

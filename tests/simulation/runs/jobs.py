@@ -2,91 +2,123 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sqlite3
 import time
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from audit.simulation.blocks import Counts
+from audit.simulation import Block, Samples, Stream
+from audit.simulation.blocks import Counts, Floats
+from audit.simulation.journal import FILE
+from audit.simulation.samples import CountsAbove, Iterates
+
+EDGES = (-1.5, -0.5, 0.5, 1.5)
 
 
 @dataclass(frozen=True)
 class Normals:
-    """Draws normal numbers and counts them by sign and size, shape (2, 3)."""
+    """Normal numbers; those of the second process take twice the steps."""
 
-    seed: int = 1
-    blocks: int = 60
-    draws: int = 100
+    draws: int = 100  # in a block
+
+    streams = (Stream.X, Stream.X_PRIME)
+    steps = (1, 2)
+    point = ()
+
+    @property
+    def block_size(self) -> int:
+        return self.draws
 
     @property
     def description(self) -> dict[str, Any]:
-        return {"seed": self.seed, "walk": {"draws": self.draws, "edges": (0.5, 1.5)}}
+        return {"walk": {"draws": self.draws, "edges": EDGES}}
 
-    def __len__(self) -> int:
-        return self.blocks
-
-    def work(self, number: int) -> int:
-        return self.draws * (1 + number % 3)
-
-    def counts(self, number: int) -> Counts:
-        sequence = np.random.SeedSequence(self.seed, spawn_key=(number,))
-        x = np.random.Generator(np.random.SFC64(sequence)).standard_normal(self.work(number))
-        size = np.searchsorted([0.5, 1.5], np.abs(x))
-        result = np.zeros((2, 3), dtype=np.int64)
-        np.add.at(result, ((x > 0).astype(np.int64), size), 1)
-        return result
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        return block.generator(seed, self.streams[side]).standard_normal(len(block))
 
 
 @dataclass(frozen=True)
 class Stopping(Normals):
-    """The same job, whose process meets an error in one block."""
+    """The same, with an error in one block."""
 
     at: int = 31  # the first of a task, if one worker runs them
     error: type[BaseException] = KeyboardInterrupt
 
-    def counts(self, number: int) -> Counts:
-        if number == self.at:
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        if 2 * block.number + side == self.at:
             raise self.error("planted")
-        return super().counts(number)
+        return super().values(side, block, seed)
 
 
 @dataclass(frozen=True)
 class Slow(Normals):
-    """The same job, with blocks that take a while."""
+    """The same, with blocks that take a while."""
 
     seconds: float = 0.004
 
-    def counts(self, number: int) -> Counts:
+    def values(self, side: int, block: Block, seed: int) -> Floats:
         time.sleep(self.seconds)
-        return super().counts(number)
+        return super().values(side, block, seed)
 
 
 @dataclass(frozen=True)
 class Murderous(Slow):
-    """The same job, one block of which kills the process that runs it, once or every time."""
+    """The same; one block kills the process that runs it, once or so many times."""
 
     marks: str = ""
     times: int = 1
 
-    def counts(self, number: int) -> Counts:
-        if number == 20:
+    def values(self, side: int, block: Block, seed: int) -> Floats:
+        if (side, block.number) == (0, 10):
             for time_ in range(self.times):
                 mark = Path(self.marks) / str(time_)
                 if not mark.exists():
                     mark.touch()
                     os.kill(os.getpid(), signal.SIGKILL)
-        return super().counts(number)
+        return super().values(side, block, seed)
 
 
-def expected(job: Normals) -> Counts:
-    """The sum over all blocks, one after the other."""
-    plain = Normals(job.seed, job.blocks, job.draws)
-    return np.sum([plain.counts(number) for number in range(len(plain))], axis=0)
+def counted(program: Normals | None = None, blocks: int = 60, seed: int = 1) -> Samples:
+    """The job that counts above `EDGES`; half of the blocks are of each process."""
+    made = Normals() if program is None else program
+    return Samples(made, CountsAbove(EDGES), made.draws * blocks // 2, seed)
 
 
-def changed(job: Normals, **changes: Any) -> Normals:
-    return replace(job, **changes)
+def kept(program: Normals | None = None, blocks: int = 60, seed: int = 1) -> Samples:
+    """The job that keeps the numbers."""
+    made = Normals() if program is None else program
+    return Samples(made, Iterates(), made.draws * blocks // 2, seed)
+
+
+def expected(blocks: int = 60, seed: int = 1, draws: int = 100) -> Counts:
+    """The counts over all blocks, one after the other."""
+    plain, counts = Normals(draws), np.zeros((2, len(EDGES)), dtype=np.int64)
+    for number in range(blocks // 2):
+        for side in (0, 1):
+            x = plain.values(side, Block(number, 0, draws), seed)
+            counts[side] += [np.count_nonzero(x >= edge) for edge in EDGES]
+    return counts
+
+
+def recorded(folder: Path) -> dict[int, bytes]:
+    """What the journal of a run that has ended holds."""
+    with contextlib.closing(sqlite3.connect(folder / FILE)) as database:
+        return dict(database.execute("SELECT number, data FROM results"))
+
+
+def blocks_in(folder: Path) -> int:
+    """How many blocks the counts in a journal are of."""
+    row = np.frombuffer(recorded(folder)[0], dtype="<i8")
+    ends = row[1 : 1 + 2 * row[0]].reshape(-1, 2)
+    return int(np.sum(ends[:, 1] - ends[:, 0]))
+
+
+def steps_of(blocks: int) -> int:
+    """The steps of the first so many blocks."""
+    return counted(blocks=2 * blocks).work(range(blocks))

@@ -11,15 +11,16 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from audit.simulation import Samples
 from audit.simulation.backends import Kind, Parallel
-from audit.simulation.scheduler import run_job
+from audit.simulation.runner import run_job
 
-from .jobs import Murderous, Normals, Slow, Stopping
+from .jobs import Murderous, Slow, Stopping, counted
 
 
-def outcome(job: Normals, backend: Parallel, folder: Path) -> Any:
+def outcome(job: Samples, backend: Parallel, folder: Path) -> Any:
     try:
-        return run_job(job, backend=backend, folder=folder).tolist()
+        return [row.tolist() for row in run_job(job, backend=backend, folder=folder)]
     except (ArithmeticError, OSError) as error:
         return [type(error).__name__, str(error)]
 
@@ -27,10 +28,10 @@ def outcome(job: Normals, backend: Parallel, folder: Path) -> Any:
 def main() -> None:
     address, place = sys.argv[1], Path(sys.argv[2])
     jobs = {
-        "same": Slow(blocks=80),
-        "error": Stopping(error=ZeroDivisionError),
-        "lost": Murderous(marks=str(place)),
-        "killed": Murderous(marks=str(place), times=100),
+        "same": counted(Slow(), blocks=80),
+        "error": counted(Stopping(error=ZeroDivisionError)),
+        "lost": counted(Murderous(marks=str(place))),
+        "killed": counted(Murderous(marks=str(place), times=100)),
     }
     backend = Parallel(Kind.RAY, address=address)
     made = {name: outcome(job, backend, place / name) for name, job in jobs.items()}

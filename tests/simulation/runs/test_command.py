@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import shlex
+import signal
+import sqlite3
 import subprocess
 import sys
 import time
@@ -15,8 +19,9 @@ import pytest
 
 from audit.cli import audit as app
 from audit.scenario.sampling import Unfinished
-from audit.simulation.sealed_files import locked
+from audit.simulation.journal import FILE, Journal, held
 
+from .jobs import recorded
 from .test_dask import ROOT, cluster
 
 WORDS = [
@@ -42,14 +47,19 @@ def start(output: Path, *words: str, pause: float = 0.0) -> subprocess.Popen[str
     )
 
 
-def kept(output: Path) -> list[Path]:
-    return sorted(output.glob(".unfinished/*/*/blocks-*.bin"))
+def journals(output: Path, name: str = FILE) -> list[Path]:
+    return sorted(output.glob(f".unfinished/*/*/{name}"))
 
 
-def kill(output: Path, files: int) -> None:
-    """Start the command, and kill it once it keeps so many files."""
+def kill(output: Path, blocks: int) -> None:
+    """Start the command, and kill it once its journal holds so many blocks."""
     process = start(output, pause=0.1)
-    while len(kept(output)) < files and process.poll() is None:
+    room = blocks * 2**19
+
+    def written() -> int:
+        return sum(path.stat().st_size for path in journals(output, f"{FILE}-wal"))
+
+    while written() < room and process.poll() is None:
         time.sleep(0.002)
     process.kill()
     _, said = process.communicate(timeout=60)
@@ -71,26 +81,17 @@ def test_a_run_that_was_killed_ends_on_a_cluster_with_the_same_bits(
     kill(output, 3)
     assert [path.name for path in output.iterdir()] == [".unfinished"]  # no run's folder is there
 
-    broken = kept(output)[1]
-    whole = bytearray(broken.read_bytes())
-    whole[-1] ^= 1
-    broken.write_bytes(whole)
-    process = start(output)
-    _, said = process.communicate(timeout=200)
-    assert process.returncode == 2
-    (folder,) = output.glob(".unfinished/*")
-    assert said == (
-        f"audit: error: {broken} is damaged; remove that file to draw its samples again; "
-        f"samples drawn so far are kept in {folder}, and the same command goes on from them\n"
-    )
-    broken.unlink()
-    left = len(kept(output))
-    assert left >= 2
+    (journal,) = journals(output)
+    blocks = recorded(journal.parent)
+    assert len(blocks) >= 3
+    with contextlib.closing(sqlite3.connect(journal)) as database, database:
+        database.execute("UPDATE results SET data = zeroblob(99) WHERE number = ?", (min(blocks),))
 
     with cluster(n_workers=1) as running:  # several share the work in test_dask
         process = start(output, "parallel=dask", f"parallel.address={running.scheduler_address}")
         _, said = process.communicate(timeout=200)
     assert process.returncode == 0, said
+    assert f"{journal} is damaged at number {min(blocks)}, which is computed again" in said
     assert not (output / ".unfinished").exists()
 
     other = tmp_path / "other"  # uninterrupted, in the threads of this process
@@ -100,6 +101,38 @@ def test_a_run_that_was_killed_ends_on_a_cluster_with_the_same_bits(
     assert sampled(output) == sampled(other)
     names = [next(place.iterdir()).name for place in (output, other)]
     assert names[0].rpartition("-")[2] == names[1].rpartition("-")[2]  # one configuration
+
+
+@pytest.mark.parametrize(
+    ("number", "status", "word"),
+    [(signal.SIGTERM, 143, "terminated"), (signal.SIGINT, 130, "interrupted")],
+)
+def test_a_run_that_is_ended_prints_the_command_that_continues_it(
+    tmp_path: Path, number: int, status: int, word: str
+) -> None:
+    output = tmp_path / "my runs"
+    process = start(output, pause=0.1)
+    while not journals(output) and process.poll() is None:
+        time.sleep(0.01)
+    process.send_signal(number)
+    _, said = process.communicate(timeout=60)
+    assert process.returncode == status, said
+    (folder,) = output.glob(".unfinished/*")
+    first, last = said.rsplit("; to go on from it: ", 1)
+    assert first == f"audit: {word}; what is finished is kept in {folder}"
+    name, *words = shlex.split(last)
+    assert name == "audit"
+    assert words == [f"output={output}", *WORDS]
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.simulation.runs.command", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert [path.name for path in output.iterdir() if path.name.startswith(".")] == []
 
 
 def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
@@ -112,7 +145,7 @@ def ended(command: Callable[[], None], monkeypatch: pytest.MonkeyPatch) -> Any:
 def test_what_an_interrupted_run_leaves_is_told(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    unfinished = Unfinished(tmp_path, "mine-1")
+    unfinished = Unfinished(tmp_path, "mine-1", "audit")
 
     def interrupted() -> None:
         with unfinished.kept():
@@ -123,8 +156,8 @@ def test_what_an_interrupted_run_leaves_is_told(
     unfinished.folder.mkdir(parents=True)
     assert ended(interrupted, monkeypatch) == 130
     assert capsys.readouterr().err == (
-        f"audit: interrupted; samples drawn so far are kept in {unfinished.folder}, "
-        "and the same command goes on from them\n"
+        f"audit: interrupted; what is finished is kept in {unfinished.folder}; "
+        "to go on from it: audit\n"
     )
 
 
@@ -151,7 +184,7 @@ def test_errors_end_in_one_line(
 
 
 def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
-    mine, other = Unfinished(tmp_path, "mine-1"), Unfinished(tmp_path, "mine-2")
+    mine, other = Unfinished(tmp_path, "mine-1", "audit"), Unfinished(tmp_path, "mine-2", "audit")
     for unfinished in (mine, other):
         unfinished.folder.mkdir(parents=True)
     with mine.kept():
@@ -164,14 +197,13 @@ def test_a_finished_run_leaves_what_others_keep(tmp_path: Path) -> None:
 
 
 def test_a_finished_run_leaves_what_another_one_holds(tmp_path: Path) -> None:
-    unfinished = Unfinished(tmp_path, "mine-1")
-    held, left = unfinished.folder / "1", unfinished.folder / "2"
-    for folder in (held, left):
-        folder.mkdir(parents=True)
-        (folder / "blocks-0.bin").write_bytes(b"samples")
-    with locked(held), unfinished.kept():
+    unfinished = Unfinished(tmp_path, "mine-1", "audit")
+    other, left = unfinished.folder / "1", unfinished.folder / "2"
+    for folder in (other, left):
+        Journal(folder, {}).close()
+    with held(other), unfinished.kept():
         pass
-    assert (held / "blocks-0.bin").is_file()
+    assert (other / FILE).is_file()
     assert not left.exists()
     with unfinished.kept():
         pass

@@ -1,20 +1,25 @@
-"""Runs whose process dies: killed at any moment, or on a full disk."""
+"""Runs whose process dies: killed at any moment, or on a full disk.
+
+``python -m tests.simulation.runs.test_kills`` kills 47 times at random moments and fills the disk
+three times; ``pytest`` kills less often.
+"""
 
 from __future__ import annotations
 
 import random
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
 import numpy as np
-import pytest
 
 from audit.simulation.blocks import Counts
-from audit.simulation.scheduler import run_job
+from audit.simulation.runner import run_job
 
-from .jobs import Normals, expected
+from .jobs import blocks_in, counted, expected, steps_of
+from .runner import BLOCKS
 
 ROOT = Path(__file__).resolve().parents[3]
 RUNNER = "tests.simulation.runs.runner"
@@ -33,43 +38,67 @@ def start(folder: Path, seconds: float, end: str = "never") -> subprocess.Popen[
 def finish(folder: Path) -> tuple[int, Counts]:
     """Run to the end in this process: the steps it began with, and the counts."""
     seen: list[int] = []
-    counts = run_job(Normals(blocks=400), folder=folder, progress=lambda done, _: seen.append(done))
-    return seen[0], counts
+    counts = run_job(
+        counted(blocks=BLOCKS), folder=folder, progress=lambda done, _: seen.append(done)
+    )
+    return seen[0], np.stack(counts)
 
 
-def test_ten_kills_change_no_bit(tmp_path: Path) -> None:
+def killed(folder: Path, seconds: float, wait: float) -> int:
+    """Kill a run so long after its beginning; the steps it began with."""
+    process = start(folder, seconds)
+    assert process.stdout is not None
+    begun = int(process.stdout.readline())
+    time.sleep(wait)
+    process.kill()
+    process.communicate(timeout=60)
+    assert process.returncode == -9, "the run was over before it was killed"
+    return begun
+
+
+def filled(folder: Path, blocks: int) -> None:
+    """Let the disk be full once so many blocks are done: one line, and they are kept."""
+    out, err = start(folder, 0.0, f"full:{blocks}").communicate(timeout=60)
+    assert len(out.splitlines()) == 1  # no counts
+    (line,) = err.splitlines()
+    assert line.startswith(f"{folder} cannot be written to: ")
+    assert line.endswith("; what is recorded stays, and a new start goes on from it")
+    assert blocks <= blocks_in(folder) < BLOCKS
+
+
+def test_eight_kills_change_no_bit(tmp_path: Path) -> None:
     moments = random.Random(5)
-    begun = []
-    for _ in range(10):
-        process = start(tmp_path, 0.05)  # seconds a block: ten kills are over long before the run
-        assert process.stdout is not None
-        begun.append(int(process.stdout.readline()))  # it has begun
-        time.sleep(moments.uniform(0.0, 0.5))
-        process.kill()
-        process.communicate(timeout=60)
-        assert process.returncode == -9, "the run was over before it was killed"
+    # of a run of several seconds, none of the kills comes at its end
+    begun = [killed(tmp_path, 0.05, moments.uniform(0.0, 0.5)) for _ in range(8)]
     last, counts = finish(tmp_path)
     begun.append(last)
     assert begun == sorted(begun), "a kill took back what was recorded"
     assert begun[-1] > 0
-    assert np.array_equal(counts, expected(Normals(blocks=400)))
-
-
-@pytest.mark.parametrize("call", range(9))
-def test_a_kill_at_each_step_of_writing_changes_no_bit(tmp_path: Path, call: int) -> None:
-    process = start(tmp_path, 0.0, f"call:{call}")
-    process.communicate(timeout=60)
-    assert process.returncode == -9
-    assert np.array_equal(finish(tmp_path)[1], expected(Normals(blocks=400)))
+    assert np.array_equal(counts, expected(BLOCKS))
 
 
 def test_a_full_disk_ends_in_one_line_and_loses_nothing(tmp_path: Path) -> None:
-    out, err = start(tmp_path, 0.0, "full:200").communicate(timeout=60)
-    assert len(out.splitlines()) == 1  # no counts
-    (line,) = err.splitlines()
-    assert line.startswith(f"{tmp_path} cannot be written to: File too large; ")
-    kept = int(line.split("; ")[1].split()[0])
-    assert 200 <= kept < 300
+    filled(tmp_path, 200)
+    kept = blocks_in(tmp_path)
     begun, counts = finish(tmp_path)
-    assert begun == sum(Normals().work(number) for number in range(kept))
-    assert np.array_equal(counts, expected(Normals(blocks=400)))
+    assert begun == steps_of(kept)
+    assert np.array_equal(counts, expected(BLOCKS))
+
+
+def main() -> None:
+    moments = random.Random(1)
+    with tempfile.TemporaryDirectory() as place:
+        folder = Path(place) / "run"
+        begun = []
+        for kill in range(47):
+            if kill in (10, 20, 30):
+                filled(folder, blocks_in(folder) + 10)
+            begun.append(killed(folder, 0.05, moments.uniform(0.0, 0.3)))
+        last, counts = finish(folder)
+    assert [*begun, last] == sorted([*begun, last])
+    assert np.array_equal(counts, expected(BLOCKS))
+    print(f"50 kills; begun with {begun} steps; counts {counts.tolist()} as expected")
+
+
+if __name__ == "__main__":
+    main()

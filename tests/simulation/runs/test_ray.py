@@ -19,10 +19,10 @@ import numpy as np
 import pytest
 
 from audit.simulation.backends import Kind, Parallel
-from audit.simulation.scheduler import run_job
+from audit.simulation.runner import run_job
 
 from .free import free_port
-from .jobs import Normals, Slow, expected
+from .jobs import Slow, counted, expected
 
 ROOT = Path(__file__).resolve().parents[3]
 
@@ -94,8 +94,10 @@ def made(tmp_path_factory: pytest.TempPathFactory) -> Any:
 
 def test_same_bits_on_a_cluster(made: Any) -> None:
     counts, place = made
-    assert np.array_equal(counts["same"], expected(Slow(blocks=80)))
-    assert np.array_equal(run_job(Slow(blocks=80), folder=place / "same"), counts["same"])
+    assert np.array_equal(counts["same"], expected(80))
+    assert np.array_equal(
+        run_job(counted(Slow(), blocks=80), folder=place / "same"), counts["same"]
+    )
 
 
 def test_an_error_in_a_block_comes_out_as_it_is(made: Any) -> None:
@@ -105,7 +107,7 @@ def test_an_error_in_a_block_comes_out_as_it_is(made: Any) -> None:
 def test_a_lost_worker_changes_no_bit(made: Any) -> None:
     counts, place = made
     assert (place / "0").exists()
-    assert np.array_equal(counts["lost"], expected(Normals()))
+    assert np.array_equal(counts["lost"], expected())
 
 
 def test_a_block_that_kills_every_worker_ends_in_one_line(made: Any) -> None:
@@ -121,5 +123,5 @@ def test_a_cluster_that_is_not_there_ends_in_one_line_soon(scheme: str) -> None:
     address = f"{scheme}127.0.0.1:{free_port()}"
     clock = time.perf_counter()
     with pytest.raises(ConnectionError, match=rf"^no Ray cluster at {address}: .*refused$"):
-        run_job(Normals(), backend=Parallel(Kind.RAY, address=address))
+        run_job(counted(), backend=Parallel(Kind.RAY, address=address))
     assert time.perf_counter() - clock < 5

@@ -1,0 +1,329 @@
+"""Privacy of DP-SGD in the terms of trainings: noise multiplier, sampling rate, steps or epochs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cache
+from types import MappingProxyType
+
+from audit import validate
+from audit.adapters.steps import step
+from audit.bounds import calibration
+from audit.bounds.registry import tightest
+from audit.bounds.training_risks import Risk, advantage_risk, epsilon_risk, power_risk
+from audit.dominating import dominating_curve
+from audit.mechanism import Batching, NoisySGD, Relation
+from audit.numerics import display
+from audit.numerics.display import Marks
+from audit.numerics.number_format import Rounding, number
+
+_DIGITS = 7  # of a printed number
+_ACCURACY = 1e-5  # relative accuracy of the curves of a calibration
+_WHOLE = 1e-9  # epochs / sampling_rate is whole up to this relative error
+
+# The statement that the upper ends of a curve compute, and others that may be tighter.
+_STATEMENTS: Mapping[Batching, tuple[str, ...]] = MappingProxyType(
+    {
+        Batching.FULL: ("accounting.full_batch",),
+        Batching.CYCLIC: ("accounting.full_batch",),
+        Batching.POISSON: ("accounting.poisson",),
+        Batching.RANDOM_ALLOCATION: ("accounting.random_allocation",),
+        Batching.SHUFFLED: ("accounting.shuffled",),
+        Batching.RESHUFFLED: ("accounting.shuffled",),
+        Batching.WITHOUT_REPLACEMENT: ("bsa24.theorem_4_8", "at22.sampled_gaussian"),
+    }
+)
+# Batches of one size, which divide an epoch.
+_CUT = (Batching.CYCLIC, Batching.SHUFFLED, Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION)
+
+
+@dataclass(frozen=True)
+class TrainingEpsilon:
+    """Epsilon of a training, proven from both sides.
+
+    Attributes
+    ----------
+    lower : float
+        Some losses and neighbouring datasets have at least this epsilon.
+    upper : float
+        No losses and neighbouring datasets have a larger one.
+    delta : float
+        The delta.
+    bound : str
+        Id of the statement that proves ``upper``, a key of ``audit.bounds.CATALOGUE``.
+    """
+
+    lower: float
+    upper: float
+    delta: float
+    bound: str
+
+    def _repr_html_(self) -> str:
+        marks = Marks(f"epsilon at delta {self.delta:g}", lower=self.lower, upper=self.upper)
+        return display.sandwich(str(self), [marks])
+
+    def __str__(self) -> str:
+        inside = _between(self.lower, "epsilon", self.upper)
+        return f"{inside} at delta {self.delta:g} ({self.bound})"
+
+
+@dataclass(frozen=True)
+class TrainingNoise:
+    """Noise multiplier that a goal needs, proven from both sides.
+
+    Attributes
+    ----------
+    needed : float
+        With any smaller noise multiplier some losses and neighbouring datasets miss the goal; 0 if
+        that is not proven for any.
+    enough : float
+        With this noise multiplier, or a larger one, all meet the goal.
+    goal : str
+        What is to be met.
+    bound : str
+        Id of the statement that proves ``enough``, a key of ``audit.bounds.CATALOGUE``.
+    """
+
+    needed: float
+    enough: float
+    goal: str
+    bound: str
+
+    def _repr_html_(self) -> str:
+        return display.sandwich(
+            str(self), [Marks("noise multiplier", lower=self.needed, upper=self.enough)]
+        )
+
+    def __str__(self) -> str:
+        inside = _between(self.needed, "noise multiplier", self.enough)
+        return f"{inside} for {self.goal} ({self.bound})"
+
+
+def _between(low: float, name: str, high: float) -> str:
+    """Return a bracket in words, rounded outward."""
+    ends = number(low, _DIGITS, Rounding.DOWN), number(high, _DIGITS, Rounding.UP)
+    return f"{ends[0]} <= {name} <= {ends[1]}"
+
+
+def epsilon(
+    *,
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    delta: float,
+    relation: Relation,
+    batching: Batching = Batching.POISSON,
+) -> TrainingEpsilon:
+    """Return the epsilon of a training with DP-SGD, proven from both sides.
+
+    It is the epsilon of all iterates, for the worst losses. The upper end holds for the last
+    iterate too; the lower end need not. For trainings whose dataset size matters or that release
+    the last iterate only, see `best` and `audit.search.worst_case`.
+
+    Parameters
+    ----------
+    noise_multiplier : float
+        Standard deviation of the noise of a batch's sum over the clipping norm, in every relation.
+    sampling_rate : float
+        Batch size over dataset size, in (0, 1]; 1 for full batches. It stands for the simplest
+        fraction that rounds to it: 0.004 for 1/250.
+    steps : int, optional
+        Number of steps.
+    epochs : float, optional
+        Number of passes over the data, instead of ``steps``; a begun step counts.
+    delta : float
+        A number in (0, 1).
+    relation : Relation
+        Which datasets are neighbours; accountants mostly assume ``Relation.ADD_REMOVE``.
+    batching : Batching, default: Batching.POISSON
+        How batches are chosen. Accountants mostly assume Poisson batches; most loaders draw
+        ``Batching.RESHUFFLED`` ones.
+
+    Returns
+    -------
+    TrainingEpsilon
+        Lower and upper end.
+
+    Raises
+    ------
+    ValueError
+        If a number is out of range, or the worst pair is not known for these batches and relation.
+
+    References
+    ----------
+    Koskela, Jälkö and Honkela (2020), Theorem 4, and Zhu, Dong and Wang (2022), Theorem 11, for
+    Poisson batches; `audit.dominating` for others.
+
+    Examples
+    --------
+    >>> import audit
+    >>> print(audit.epsilon(noise_multiplier=1.1, sampling_rate=0.004, steps=10_000, delta=1e-5,
+    ...                     relation=audit.Relation.ADD_REMOVE))
+    1.840960 <= epsilon <= 1.840961 at delta 1e-05 (accounting.poisson)
+    """
+    risk = epsilon_risk(delta)
+    count = _steps(steps, epochs, sampling_rate)
+    mechanism = _training(noise_multiplier, sampling_rate, count, relation, batching)
+    low, high, statement = _ends(mechanism, risk)
+    return TrainingEpsilon(low, high, float(delta), statement)
+
+
+def noise_multiplier(
+    *,
+    epsilon: float | None = None,
+    delta: float | None = None,
+    advantage: float | None = None,
+    tpr: float | None = None,
+    fpr: float | None = None,
+    sampling_rate: float,
+    steps: int | None = None,
+    epochs: float | None = None,
+    relation: Relation,
+    batching: Batching = Batching.POISSON,
+) -> TrainingNoise:
+    """Return the noise multiplier that a training with DP-SGD needs, proven from both sides.
+
+    The goal is ``epsilon`` at ``delta``, or a bound on every membership attack: its ``advantage``,
+    or its true positive rate ``tpr`` at false positive rate ``fpr``. It is met by all iterates.
+
+    Parameters
+    ----------
+    epsilon, delta : float, optional
+        Epsilon at most this, at a delta in (0, 1).
+    advantage : float, optional
+        True minus false positive rate at most this, in (0, 1).
+    tpr, fpr : float, optional
+        True positive rate at most ``tpr`` where the false positive rate is ``fpr``, both in (0, 1).
+    sampling_rate : float
+        Batch size over dataset size, in (0, 1].
+    steps : int, optional
+        Number of steps.
+    epochs : float, optional
+        Number of passes over the data, instead of ``steps``.
+    relation : Relation
+        Which datasets are neighbours.
+    batching : Batching, default: Batching.POISSON
+        How batches are chosen, as in `epsilon`.
+
+    Returns
+    -------
+    TrainingNoise
+        Noise multipliers that are needed and that are enough.
+
+    Raises
+    ------
+    ValueError
+        If not exactly one goal is given, a number is out of range, or the worst pair is not known
+        for these batches and relation.
+
+    References
+    ----------
+    Goals other than epsilon: Kulynych et al. (2024), "Attack-aware noise calibration for
+    differential privacy".
+
+    Examples
+    --------
+    >>> import audit
+    >>> noise = audit.noise_multiplier(epsilon=2.0, delta=1e-5, sampling_rate=0.01, steps=1000,
+    ...                                relation=audit.Relation.ADD_REMOVE)
+    >>> round(noise.needed, 4), round(noise.enough, 4)
+    (0.9591, 0.9591)
+    """
+    risk = _goal(epsilon, delta, advantage, tpr, fpr)
+    count = _steps(steps, epochs, sampling_rate)
+    unit = _training(1.0, sampling_rate, count, relation, batching)
+
+    @cache
+    def ends(z: float) -> tuple[float, float, str]:
+        return _ends(replace(unit, noise_std=z * unit.noise_std), risk, _ACCURACY)
+
+    name = "noise multiplier"
+    enough = calibration.least_noise(lambda z: ends(z)[1], float(risk.goal), 1.0, name)
+    needed = calibration.needed_noise(lambda z: ends(z)[0], float(risk.goal), enough)
+    return TrainingNoise(needed, enough, f"{risk.text} <= {risk.goal:g}", ends(enough)[2])
+
+
+def _goal(
+    epsilon: float | None,
+    delta: float | None,
+    advantage: float | None,
+    tpr: float | None,
+    fpr: float | None,
+) -> Risk:
+    given = {"epsilon": epsilon, "delta": delta, "advantage": advantage, "tpr": tpr, "fpr": fpr}
+    given = {name: value for name, value in given.items() if value is not None}
+    if epsilon is not None and delta is not None and len(given) == 2:
+        validate.positive(epsilon=epsilon)
+        return epsilon_risk(delta, epsilon)
+    if advantage is not None and len(given) == 1:
+        return advantage_risk(advantage)
+    if tpr is not None and fpr is not None and len(given) == 2:
+        return power_risk(tpr, fpr)
+    raise ValueError(
+        "the goal must be epsilon and delta, or advantage, or tpr and fpr, "
+        f"got {' and '.join(given) or 'nothing'}"
+    )
+
+
+def _steps(steps: int | None, epochs: float | None, sampling_rate: float) -> int:
+    if (steps is None) == (epochs is None):
+        got = "neither" if steps is None else "both"
+        raise ValueError(f"steps or epochs must be given, and not both, got {got}")
+    if steps is not None:
+        validate.integer(1, steps=steps)
+        return int(steps)
+    validate.positive(epochs=epochs, sampling_rate=sampling_rate)
+    assert epochs is not None
+    return math.ceil(epochs / sampling_rate * (1 - _WHOLE))
+
+
+def _training(
+    noise_multiplier: float,
+    sampling_rate: float,
+    steps: int,
+    relation: Relation,
+    batching: Batching,
+) -> NoisySGD:
+    """Return the training, with a dataset size that suits the rate."""
+    validate.instance(Batching, batching=batching)
+    if batching not in _STATEMENTS:
+        names = ", ".join(one.value for one in _STATEMENTS)
+        raise ValueError(
+            f"batching must be one of {names} where no dataset size is given, "
+            f"got {batching.value!r}"
+        )
+    validate.positive(sampling_rate=sampling_rate)
+    validate.closed_unit(sampling_rate=sampling_rate)
+    epoch = 1 / sampling_rate
+    if batching in _CUT and abs(epoch - round(epoch)) > _WHOLE * epoch:
+        raise validate.fail(
+            "sampling_rate", f"1/k for {batching.value} batches, k a whole number", sampling_rate
+        )
+    one = step(
+        noise_multiplier,
+        sampling_rate,
+        dataset_size=round(epoch) if batching in _CUT else None,
+        relation=relation,
+        clip_norm=1.0,
+        batching=Batching.FULL if sampling_rate == 1 else batching,
+    )
+    return replace(one, steps=steps)
+
+
+def _ends(
+    mechanism: NoisySGD, risk: Risk, accuracy: float | None = None
+) -> tuple[float, float, str]:
+    """Return a lower and an upper bound on a risk, and the statement that proves the upper one."""
+    from audit.bounds import evaluate  # the catalogue is made after this module
+
+    options = {} if accuracy is None else {"accuracy": accuracy}
+    low, high = risk.bracket(dominating_curve(mechanism, **options))
+    statement, *others = _STATEMENTS[mechanism.batching]
+    proven = {statement: high}
+    for id in others:
+        proven[id] = risk.upper(evaluate(id, mechanism))
+    winner = tightest(proven)
+    return low, proven[winner], winner

@@ -1,0 +1,452 @@
+"""The finite partition that decides a refutation: the cells of a witness, and their scores.
+
+The probabilities of the cells alone exceed the claimed number, so that whoever checks a witness
+needs no search. Only `_line_of` depends on how laws are computed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import logsumexp
+
+Array = NDArray[np.float64]
+Plain = Mapping[str, Any]
+Density = Callable[[Array], Array]
+
+_POINTS = 20_001  # at which the loss of one draw is evaluated
+_TAIL = 39.0  # standard deviations around the means of normals
+_DEPTH, _DEEPEST = -80.0, -680.0  # log density, where a line without walls may end
+_BISECTIONS = 60
+_MOST_CELLS, _FEWEST_CELLS = 4000, 64
+_SUM_REACH = 11.0  # standard deviations of a sum of scores
+_RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
+_COORDINATE_CELLS = 80
+_MOST_SCORES = 3000
+_LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
+
+
+@dataclass(frozen=True, eq=False)
+class _Line:
+    """Two log densities on a line: P first, Q second; ``points`` cover what matters."""
+
+    points: Array
+    log_p: Density
+    log_q: Density
+
+    def loss(self, x: Array) -> Array:
+        """Return log p - log q; 0 where neither law has mass."""
+        with np.errstate(invalid="ignore"):
+            found = self.log_p(x) - self.log_q(x)
+        return np.nan_to_num(found, nan=0.0, posinf=1e300, neginf=-1e300)
+
+    def shares(self, power: float) -> Array:
+        """Return masses of the points under the density p^power q^(1 - power), normalised."""
+        widths = np.gradient(self.points)
+        with np.errstate(invalid="ignore"):
+            logs = power * self.log_p(self.points) + (1 - power) * self.log_q(self.points)
+        logs = np.nan_to_num(logs, nan=-np.inf, posinf=-np.inf) + np.log(widths)
+        return np.asarray(np.exp(logs - logsumexp(logs)))
+
+
+def partition_of(
+    plain: Plain,
+    law: Any,
+    *,
+    quantity: str,
+    at: float,
+    claimed: float,
+    certified: float,
+    swap: bool,
+) -> dict[str, Any]:
+    """Return the partition that decides whether a pair refutes a claimed number.
+
+    Parameters
+    ----------
+    plain
+        The pair as plain numbers.
+    law
+        The exact curve of a process, which holds its two laws as ``first`` and ``second``.
+    quantity, at, claimed
+        The name of the quantity, its place and its claimed value.
+    certified
+        The lower end of its bracket, which decides how fine the cells are.
+    swap
+        Whether the second law comes first.
+
+    Returns
+    -------
+    dict
+        ``cuts`` between intervals of a line, or of each coordinate; ``scores`` of the cells and a
+        ``modulus`` for several draws; ``window`` and ``direction`` where a law needs them.
+
+    Raises
+    ------
+    ValueError
+        If no partition is known.
+    """
+    times = int(plain.get("times", 1))
+    alone = times > 1 and (quantity == "Renyi divergence" or (quantity == "epsilon" and at == 0))
+    gap = 1e-3
+    if math.isfinite(certified) and certified > claimed:
+        gap = min((certified - claimed) / max(certified, 1e-300), 1.0)
+    merges = times > 1 and not alone and not _sums_are_apart(plain)
+    if gap < _LEAST_GAP and (merges or quantity in ("Renyi divergence", "1 - beta")):
+        raise ValueError(
+            f"claimed must be at least {_LEAST_GAP:g} below the certified number, relatively, "
+            f"for a partition, got {claimed!r} and {certified!r}"
+        )
+    if plain["kind"] == "finite":
+        return {} if times == 1 or alone else _finite_scores(plain, quantity, at, gap, swap)
+    partition: dict[str, Any] = {}
+    found = _line_of(plain, law, partition)
+    if found is None:
+        if times == 1 or alone:
+            return {"cuts": _coordinate_cuts(plain)}
+        return _vector_scores(plain, quantity, at, gap, swap)
+    first, second, points = found
+    line = _Line(points, second, first) if swap else _Line(points, first, second)
+    if times > 1 and not alone:
+        return partition | _line_scores(line, times, quantity, at, gap)
+    if quantity == "Renyi divergence":
+        cuts = _quantile_cuts(line, at, gap)
+    else:
+        level = _level(line, quantity, at, claimed / times, certified / times)
+        cuts = _crossings(line, np.array([level]))
+        if quantity == "1 - beta":  # atoms shift the level: the event may end at another cut
+            cuts = np.union1d(cuts, _quantile_cuts(line, 0.5, gap))
+    if plain["kind"] == "process":
+        partition |= _window(line, cuts, plain)
+    return {"cuts": _listed(cuts), **partition}
+
+
+# ---------------------------------------------------------------------------- densities
+
+
+def _line_of(
+    plain: Plain, law: Any, partition: dict[str, Any]
+) -> tuple[Density, Density, Array] | None:
+    """Return both log densities and points that cover them; None if they are not on a line.
+
+    Adds to ``partition`` what a law needs besides cuts.
+    """
+    kind = plain["kind"]
+    if kind == "mixtures":
+        return _of_normals(*(_normals(plain[name]) for name in ("first", "second")))
+    if kind == "laplacemixtures":
+        means, scale = np.array(plain["means"]), plain["scale"]
+        points = np.unique(np.linspace(means.min(), means.max(), _POINTS))
+        points = np.concatenate([[points[0] - scale], points, [points[-1] + scale]])
+        return (
+            _laplace_density(plain["first"], means, scale),
+            _laplace_density(plain["second"], means, scale),
+            points,
+        )
+    if kind == "densities":
+        slope, points = plain["slope"], np.linspace(plain["low"], plain["high"], _POINTS)
+        ends = points[[0, -1]]
+        up = logsumexp(slope * ends, b=[-1, 1]) - math.log(slope)
+        down = logsumexp(-slope * ends, b=[1, -1]) - math.log(slope)
+        return (lambda x: slope * x - up), (lambda x: -slope * x - down), points
+    if kind == "normalvectors":
+        return _of_vectors(plain, partition)
+    first, second = law.first, law.second
+    if hasattr(first, "mean"):  # normal laws in closed form
+        return _of_normals(*(np.array([[1.0, one.mean, one.std]]) for one in (first, second)))
+    edges: Array = first.panels.edges
+    points = np.linspace(edges[0], edges[-1], _POINTS)
+    return first.log_density, second.log_density, points
+
+
+def _window(line: _Line, cuts: Array, plain: Plain) -> dict[str, list[float | None]]:
+    """Return the window of a chain without walls: beyond, both laws have far less than at a cut."""
+    walls = [plain["first"]["lower"], plain["first"]["upper"]]
+    if None not in walls:
+        return {}
+    least = np.minimum(line.log_p(cuts), line.log_q(cuts))
+    depth = max(float(np.min(least, initial=_DEPTH)) + _DEPTH / 2, _DEEPEST)
+    seen = np.maximum(line.log_p(line.points), line.log_q(line.points)) > depth
+    ends = line.points[seen][0], line.points[seen][-1]
+    window = [
+        None if wall is not None else float(end) for wall, end in zip(walls, ends, strict=True)
+    ]
+    return {"window": window}
+
+
+def _normals(law: Plain) -> Array:
+    return np.array([law["weights"], law["means"], law["stds"]], dtype=float).T
+
+
+def _of_normals(first: Array, second: Array) -> tuple[Density, Density, Array]:
+    both = np.concatenate([first, second])
+    low = float(np.min(both[:, 1] - _TAIL * both[:, 2]))
+    high = float(np.max(both[:, 1] + _TAIL * both[:, 2]))
+    return _normal_density(first), _normal_density(second), np.linspace(low, high, _POINTS)
+
+
+def _normal_density(normals: Array) -> Density:
+    weights, means, stds = normals[normals[:, 0] > 0].T
+
+    def log_density(x: Array) -> Array:
+        logs = np.log(weights / stds) - ((x[:, None] - means) / stds) ** 2 / 2
+        return np.asarray(logsumexp(logs, axis=1))
+
+    return log_density
+
+
+def _laplace_density(weights: list[float], means: Array, scale: float) -> Density:
+    def log_density(x: Array) -> Array:
+        with np.errstate(divide="ignore"):
+            logs = np.log(weights) - np.abs(x[:, None] - means) / scale
+        return np.asarray(logsumexp(logs, axis=1))
+
+    return log_density
+
+
+def _of_vectors(plain: Plain, partition: dict[str, Any]) -> tuple[Density, Density, Array] | None:
+    """Return the laws along the line of all values of C g; None if these are not on a line."""
+    strategy = np.array(plain["strategy"], dtype=float)
+    means = [np.array(plain[name]["vectors"]) @ strategy.T for name in ("first", "second")]
+    offsets = np.concatenate(means) - means[1][0]
+    far = offsets[int(np.argmax(np.linalg.norm(offsets, axis=1)))]
+    length = float(np.linalg.norm(far))
+    if length > 0:
+        line = far / length
+        off = offsets - np.outer(offsets @ line, line)
+        if float(np.max(np.abs(off))) > 1e-9 * length:
+            return None
+    else:
+        line = np.eye(len(strategy))[0]
+    partition["direction"] = line.tolist()
+    std = plain["noise_std"] * float(np.linalg.norm(line))
+    laws = [
+        np.array([plain[name]["weights"], mean @ line, np.full(len(mean), std)], dtype=float).T
+        for name, mean in zip(("first", "second"), means, strict=True)
+    ]
+    return _of_normals(*laws)
+
+
+# ---------------------------------------------------------------------------- cuts of a line
+
+
+def _level(line: _Line, quantity: str, at: float, claimed: float, certified: float) -> float:
+    """Return the loss at which the deciding event ends."""
+    if quantity == "epsilon":
+        if at > 0:
+            return claimed
+        # just above the claimed number: an event that is as likely as possible
+        largest = min(float(np.max(line.loss(line.points))), certified)
+        return min(claimed + 1e-3 * max(1.0, claimed), (claimed + largest) / 2)
+    if quantity == "mu":
+        return at
+    losses, masses = line.loss(line.points), line.shares(1.0)
+    rank = np.argsort(losses, kind="stable")
+    place = int(np.searchsorted(np.cumsum(masses[rank]), at))
+    return float(losses[rank][min(place, rank.size - 1)])
+
+
+def _crossings(line: _Line, levels: Array) -> Array:
+    """Return the points where the loss crosses one of ascending levels, by bisection."""
+    x = line.points
+    losses = line.loss(x)
+    step = np.searchsorted(levels, losses)
+    low, high, level = [], [], []
+    for i in np.flatnonzero(step[1:] != step[:-1]):
+        for crossed in levels[min(step[i], step[i + 1]) : max(step[i], step[i + 1])]:
+            low.append(x[i])
+            high.append(x[i + 1])
+            level.append(crossed)
+    if not level:
+        return np.empty(0)
+    a, b, goal = np.array(low), np.array(high), np.array(level)
+    starts_below = line.loss(a) <= goal
+    for _ in range(_BISECTIONS):
+        middle = (a + b) / 2
+        below = (line.loss(middle) <= goal) == starts_below
+        a, b = np.where(below, middle, a), np.where(below, b, middle)
+    return np.unique((a + b) / 2)
+
+
+def _quantile_cuts(line: _Line, alpha: float, gap: float) -> Array:
+    """Return quantiles of p^alpha q^(1 - alpha) and of q, as many as a gap needs."""
+    count = int(min(max(4 / math.sqrt(gap), _FEWEST_CELLS), _MOST_CELLS))
+    found = []
+    for power in (alpha, 0.0, 1.0):
+        below = np.cumsum(line.shares(power))
+        goals = np.concatenate([np.linspace(0, 1, count), np.geomspace(1e-12, 0.5, count // 4)])
+        goals = np.unique(np.concatenate([goals, 1 - goals]))
+        places = np.searchsorted(below, goals[1:-1])
+        found.append(line.points[np.clip(places, 1, line.points.size - 2)])
+    return np.unique(np.concatenate(found))
+
+
+def _listed(cuts: Array) -> list[float]:
+    return [float(cut) for cut in cuts]
+
+
+# ---------------------------------------------------------------------------- several draws
+
+
+def _tilt(losses: Array, masses: Array, times: int, quantity: str, at: float) -> float:
+    """Return the tilt under which the sum of losses is where the number is decided."""
+    with np.errstate(divide="ignore"):
+        logs = np.log(masses)
+    if quantity == "mu":
+        goal = at
+    else:
+        probability = min(max(at, 1e-300), 0.5)
+        goal = None
+    low, high = -1.0, 1.0
+    if quantity == "1 - beta":
+        return -0.5
+
+    def reached(theta: float) -> bool:
+        tilted = logs + theta * losses
+        total = logsumexp(tilted)
+        slope = times * float(np.exp(tilted - total) @ losses)
+        if goal is not None:
+            return bool(slope >= goal)
+        return bool(theta * slope - times * total >= -math.log(probability))
+
+    low, high = 0.0, 1.0
+    while high < 1e6 and not reached(high):
+        high *= 2
+    for _ in range(40):
+        middle = (low + high) / 2
+        low, high = (low, middle) if reached(middle) else (middle, high)
+    return low
+
+
+def _scoring(
+    losses: Array, masses: Array, times: int, quantity: str, at: float, gap: float
+) -> tuple[float, float, float, int]:
+    """Return the unit of scores, their limits, and a modulus.
+
+    ``losses`` and ``masses`` describe one draw under P; the limits cut off what no sum of draws
+    that matters contains.
+    """
+    kept = masses > 0
+    losses, masses = losses[kept], masses[kept]
+    theta = _tilt(losses, masses, times, quantity, at)
+    tilted = np.log(masses) + theta * losses
+    weights = np.exp(tilted - logsumexp(tilted))
+    mean = float(weights @ losses)
+    spread = math.sqrt(float(weights @ (losses - mean) ** 2))
+    # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
+    unit = spread * min(max(math.sqrt(gap), 0.01), 0.25)
+    rank = np.argsort(losses)
+    unit = max(unit, float(np.ptp(losses[weights > _RARE])) / _MOST_SCORES, 1e-300)
+    rare = _RARE / times
+    heaviest = np.maximum(weights, masses / masses.sum())[rank]
+    low = float(losses[rank][min(int(np.searchsorted(np.cumsum(heaviest), rare)), rank.size - 1)])
+    above = np.cumsum(heaviest[::-1])
+    high = float(losses[rank][::-1][min(int(np.searchsorted(above, rare)), rank.size - 1)])
+    own = masses / masses.sum()
+    centre = float(own @ losses)
+    plain_spread = math.sqrt(float(own @ (losses - centre) ** 2))
+    reach = 2 * _SUM_REACH * math.sqrt(times) * max(spread, plain_spread)
+    reach += times * abs(mean - centre) * 2 + 2 * (high - low)
+    modulus = max(16, math.ceil(min(reach, times * (high - low)) / unit) + 2)
+    return unit, low, high, modulus
+
+
+def _line_scores(line: _Line, times: int, quantity: str, at: float, gap: float) -> dict[str, Any]:
+    losses = line.loss(line.points)
+    unit, low, high, modulus = _scoring(losses, line.shares(1.0), times, quantity, at, gap)
+    first, last = round(low / unit), round(high / unit)
+    levels = unit * (np.arange(first, last, dtype=np.float64) + 0.5)
+    cuts = _crossings(line, levels)
+    ends = np.concatenate([line.points[:1], cuts, line.points[-1:]])
+    middles = (ends[1:] + ends[:-1]) / 2
+    scores = np.clip(np.rint(line.loss(middles) / unit), first, last)
+    return {
+        "cuts": _listed(cuts),
+        "scores": [int(score) for score in scores],
+        "modulus": modulus,
+    }
+
+
+def _sums_are_apart(plain: Plain) -> bool:
+    """Whether two outcomes have losses: every count then has a sum of its own."""
+    return plain["kind"] == "finite" and len(plain["first"]) <= 2
+
+
+def _finite_scores(
+    plain: Plain, quantity: str, at: float, gap: float, swap: bool
+) -> dict[str, Any]:
+    times = int(plain["times"])
+    laws = [np.array(plain[name], dtype=float) for name in ("first", "second")]
+    p, q = laws[::-1] if swap else laws
+    shared = (p > 0) & (q > 0)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        losses = np.where(shared, np.log(p) - np.log(q), 0.0)
+    scores: list[int | None] = [None] * p.size
+    modulus = 1
+    if shared.any():
+        different = np.unique(np.round(losses[shared], 12))
+        if different.size == 1:
+            unit, low, high = 1.0, float(different[0]), float(different[0])
+            base = low
+        elif different.size == 2:  # all sums are apart
+            low, high = different
+            unit, base = float(high - low), float(low)
+            modulus = times + 1
+        else:
+            base = 0.0
+            unit, low, high, modulus = _scoring(
+                losses[shared], p[shared] / p[shared].sum(), times, quantity, at, gap
+            )
+        for i in np.flatnonzero(shared):
+            scores[i] = round((min(max(losses[i], low), high) - base) / unit)
+        # outcomes that only the wanted law has stand apart; those of the other one do not matter
+        least = min(score for score in scores if score is not None)
+        for i in np.flatnonzero((p if quantity != "1 - beta" else q) == 0):
+            scores[i] = least
+    return {"scores": scores, "modulus": modulus}
+
+
+# ---------------------------------------------------------------------------- planes
+
+
+def _coordinate_cuts(plain: Plain) -> list[float]:
+    strategy = np.array(plain["strategy"], dtype=float)
+    if len(strategy) > 2:
+        raise ValueError(f"strategy must have values on a line or plane, got {len(strategy)} rows")
+    means = np.concatenate(
+        [np.array(plain[name]["vectors"]) @ strategy.T for name in ("first", "second")]
+    )
+    std = plain["noise_std"]
+    return _listed(np.linspace(means.min() - 8 * std, means.max() + 8 * std, _COORDINATE_CELLS))
+
+
+def _vector_scores(
+    plain: Plain, quantity: str, at: float, gap: float, swap: bool
+) -> dict[str, Any]:
+    cuts = np.array(_coordinate_cuts(plain))
+    strategy = np.array(plain["strategy"], dtype=float)
+    std, times = plain["noise_std"], int(plain["times"])
+    ends = np.concatenate([[2 * cuts[0] - cuts[1]], cuts, [2 * cuts[-1] - cuts[-2]]])
+    middles = (ends[1:] + ends[:-1]) / 2
+    places = np.array(list(itertools.product(middles, repeat=len(strategy))))
+    logs = []
+    for name in ("first", "second"):
+        means = np.array(plain[name]["vectors"]) @ strategy.T
+        weights = np.array(plain[name]["weights"])
+        squares = np.sum((places[:, None, :] - means) ** 2, axis=2)
+        logs.append(logsumexp(-squares / (2 * std**2), axis=1, b=weights))
+    log_p, log_q = logs[::-1] if swap else logs
+    masses = np.exp(log_p - logsumexp(log_p))
+    losses = log_p - log_q
+    unit, low, high, modulus = _scoring(losses, masses, times, quantity, at, gap)
+    scores = np.rint(np.clip(losses, low, high) / unit)
+    return {
+        "cuts": _listed(cuts),
+        "scores": [int(score) for score in scores],
+        "modulus": modulus,
+    }

@@ -1,0 +1,193 @@
+"""Confidence limits for the mean of independent draws in [0, largest], by betting.
+
+Let x_1, ..., x_n be independent draws in [0, 1] of mean mu, and s a stake that was fixed before
+they were seen. If m >= mu and s m <= 1, the capital prod(1 + s (x_i - m)) is nonnegative and has
+expectation at most 1, so it reaches 1 / error with probability at most ``error`` (Markov). It falls
+with m: the largest m that it refutes is a lower confidence limit of mu. An upper limit is the
+smallest m refuted by prod(1 - s (x_i - m)), which is nonnegative for s <= 1. The best stake is
+about sqrt(2 log(1 / error) / (n variance)); limits then have the width of a normal approximation,
+and they are far below 1 / n if draws are rarely positive (Waudby-Smith and Ramdas 2024, Section 4).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from audit import validate
+from audit.numerics.roots import bracketed_root
+
+Array = NDArray[np.float64]
+
+_STAKES = 0.98 * 0.7 ** np.arange(40.0)  # candidates, as multiples of the largest stake
+_ROUNDING = 1 + 1e-9  # of a sum of logarithms, taken against the limit
+_SMALLEST = 1e-300
+
+
+@dataclass(frozen=True, eq=False)
+class BoundedDraws:
+    """Independent draws of a nonnegative variable that is known to be at most ``largest``.
+
+    Parameters
+    ----------
+    values : numpy.ndarray
+        The draws, shape (n,).
+    largest : float
+        A number that no draw can exceed, positive. It must be proven, not observed.
+
+    Raises
+    ------
+    ValueError
+        If a draw is negative or exceeds ``largest`` by more than rounding.
+    """
+
+    values: Array
+    largest: float
+
+    def __post_init__(self) -> None:
+        validate.positive(largest=self.largest)
+        values = validate.real_sample(values=self.values)
+        if np.min(values) < 0 or np.max(values) > self.largest * (1 + 1e-9):
+            worst = float(np.max(values) if np.min(values) >= 0 else np.min(values))
+            raise validate.fail("values", f"in [0, {self.largest!r}]", worst)
+        object.__setattr__(self, "values", values)
+
+    def stakes(self, total: int, error: float) -> Stakes:
+        """Return the stakes that are predicted to give the best limits from ``total`` draws.
+
+        Parameters
+        ----------
+        total : int
+            Number of draws that will be bounded; these draws must not be among them.
+        error : float
+            Error of each limit, in (0, 1).
+
+        Returns
+        -------
+        Stakes
+            The stakes.
+        """
+        repeats = total / self.values.size
+        lower = [_lower(self._scaled, stake, error, repeats) for stake in _STAKES / self._typical]
+        upper = [_upper(self._scaled, stake, error, repeats) for stake in _STAKES]
+        return Stakes(
+            float(_STAKES[np.argmax(lower)] / self._typical), float(_STAKES[np.argmin(upper)])
+        )
+
+    def mean_lower(self, stakes: Stakes, error: float) -> float:
+        """Return a lower confidence limit of the mean.
+
+        Parameters
+        ----------
+        stakes : Stakes
+            The stakes, fixed before these draws were seen.
+        error : float
+            Probability, in (0, 1), with which the limit may exceed the mean.
+
+        Returns
+        -------
+        float
+            The limit, at least 0.
+
+        Raises
+        ------
+        ValueError
+            If ``error`` is not in (0, 1).
+        """
+        validate.open_unit(error=error)
+        return self.largest * _lower(self._scaled, stakes.lower, error, 1.0)
+
+    def mean_upper(self, stakes: Stakes, error: float) -> float:
+        """Return an upper confidence limit of the mean.
+
+        Parameters
+        ----------
+        stakes : Stakes
+            The stakes, fixed before these draws were seen.
+        error : float
+            Probability, in (0, 1), with which the limit may fall below the mean.
+
+        Returns
+        -------
+        float
+            The limit, at most ``largest``.
+
+        Raises
+        ------
+        ValueError
+            If ``error`` is not in (0, 1).
+        """
+        validate.open_unit(error=error)
+        return self.largest * _upper(self._scaled, stakes.upper, error, 1.0)
+
+    @property
+    def _scaled(self) -> Array:
+        return np.minimum(self.values / self.largest, 1.0)
+
+    @property
+    def _typical(self) -> float:
+        """The scaled mean, or the share of one draw if it is 0."""
+        return max(float(np.mean(self._scaled)), 1 / self.values.size)
+
+
+@dataclass(frozen=True)
+class Stakes:
+    """Stakes of the bets against small and against large means, for draws scaled to [0, 1].
+
+    Parameters
+    ----------
+    lower : float
+        Stake of the lower limit, positive.
+    upper : float
+        Stake of the upper limit, in (0, 1).
+
+    Raises
+    ------
+    ValueError
+        If a stake is out of its range.
+    """
+
+    lower: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        validate.positive(lower=self.lower)
+        validate.open_unit(upper=self.upper)
+
+
+def _lower(x: Array, stake: float, error: float, repeats: float) -> float:
+    """Return the largest mean that the bet refutes; ``repeats`` scales the number of draws."""
+    needed = _ROUNDING * math.log(1 / error) / repeats
+    most = min(1.0, (1 - 1e-9) / stake)
+
+    def missing(m: float) -> float:
+        return needed - float(np.sum(np.log1p(stake * (x - m))))
+
+    if missing(0.0) >= 0:
+        return 0.0
+    return most if missing(most) < 0 else _negative_end(missing, 0.0, most)
+
+
+def _upper(x: Array, stake: float, error: float, repeats: float) -> float:
+    """Return the smallest mean that the bet refutes."""
+    needed = _ROUNDING * math.log(1 / error) / repeats
+
+    def missing(m: float) -> float:
+        return needed - float(np.sum(np.log1p(-stake * (x - m))))
+
+    return 1.0 if missing(1.0) >= 0 else _negative_end(missing, 1.0, 0.0)
+
+
+def _negative_end(function: Callable[[float], float], inside: float, outside: float) -> float:
+    """Return a root, from the side of ``inside``, where the function is negative."""
+    if function(outside) < 0:
+        return outside
+    root = bracketed_root(function, inside, outside, xtol=_SMALLEST)
+    toward = 1 - 1e-12 if inside < outside else 1 + 1e-12
+    while function(root) > 0:
+        root *= toward
+    return root

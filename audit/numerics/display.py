@@ -1,0 +1,173 @@
+"""Objects on the screen: short reprs, and pictures of bounds for notebooks."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import html
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from audit.numerics.number_format import Rounding, number
+
+_MOST_NESTED = 120  # characters of an object within another
+_MOST_TEXT = 60
+_MOST_ITEMS = 4
+_HIDDEN = "..."
+
+
+class ShortRepr:
+    """Base of dataclasses whose repr leaves out defaults, functions and long collections.
+
+    What is left out is written ``...``; an array is written as its type and shape. A class that
+    defines its own repr keeps it.
+    """
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        if "__repr__" not in vars(cls):  # the dataclass decorator keeps it then
+            cls.__repr__ = ShortRepr.__repr__  # type: ignore[method-assign]
+
+    def __repr__(self) -> str:
+        name = type(self).__name__
+        if not dataclasses.is_dataclass(self):
+            return f"{name}({_HIDDEN})"
+        parts = []
+        for field in dataclasses.fields(self):
+            value = getattr(self, field.name, field.default)
+            if not field.repr or _is_default(value, field.default):
+                continue
+            parts.append((field.name, _short(value)))
+        shown = [f"{key}={text}" for key, text in parts if text != _HIDDEN]
+        hidden = [_HIDDEN] * (len(shown) < len(parts))
+        return f"{name}({', '.join(shown + hidden)})"
+
+
+def _is_default(value: object, default: object) -> bool:
+    return type(value) is type(default) and _short(value) != _HIDDEN and value == default
+
+
+def _short(value: object) -> str:
+    """Return the repr of a small value, else ``...``."""
+    if isinstance(value, enum.Enum):
+        return f"{type(value).__name__}.{value.name}"
+    if value is None or isinstance(value, bool | int | float):
+        return str(value)
+    if isinstance(value, str):
+        cut = value if len(value) <= _MOST_TEXT else value[: _MOST_TEXT - len(_HIDDEN)] + _HIDDEN
+        return repr(cut)
+    if isinstance(value, ShortRepr):
+        text = repr(value)
+        return text if len(text) <= _MOST_NESTED else f"{type(value).__name__}({_HIDDEN})"
+    if hasattr(value, "dtype") and hasattr(value, "shape"):
+        return f"<{value.dtype} {value.shape}>"
+    if isinstance(value, tuple | list) and len(value) <= _MOST_ITEMS:
+        items = [_short(item) for item in value]
+        if _HIDDEN not in items:
+            comma = "," * (len(items) == 1 and isinstance(value, tuple))
+            ends = "()" if isinstance(value, tuple) else "[]"
+            return f"{ends[0]}{', '.join(items)}{comma}{ends[1]}"
+    return _HIDDEN
+
+
+FEW_DELTAS = (1e-3, 1e-5, 1e-7)
+"""Deltas of pictures in notebooks."""
+
+DELTAS = tuple(10 ** (-halves / 2) for halves in range(20, 1, -1))
+"""Deltas of plots, from 1e-10 to 0.1."""
+
+
+def epsilon_axes(ax: Any = None) -> Any:
+    """Return axes for epsilon against delta; by default those of pyplot."""
+    if ax is None:
+        from matplotlib import pyplot
+
+        ax = pyplot.gca()
+    ax.set(xscale="log", xlabel="delta", ylabel="epsilon")
+    return ax
+
+
+LOWER, EXACT, UPPER = "#0065A8", "#111111", "#C44E00"
+"""Colours of lower bounds, exact values and upper bounds."""
+
+_LABELS, _LINE, _TEXT, _ROW = 210, 250, 210, 26  # pixels
+_DIGITS = 5
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Bounds on one number: a certified lower one, an exact bracket, a claimed or proven upper one.
+
+    ``label`` names the number; ``note`` replaces the text of a number that cannot be computed.
+    """
+
+    label: str
+    lower: float | None = None
+    exact: tuple[float, float] | None = None
+    upper: float | None = None
+    note: str = ""
+
+    @property
+    def values(self) -> list[float]:
+        """The finite numbers."""
+        return [v for v in (self.lower, *(self.exact or ()), self.upper) if _finite(v)]
+
+    @property
+    def text(self) -> str:
+        """The numbers in words, rounded outward."""
+        low = self.exact[0] if self.exact else self.lower
+        high = self.upper if self.upper is not None else (self.exact or (0, None))[1]
+        left = "" if low is None else number(low, _DIGITS, Rounding.DOWN)
+        right = "" if high is None else number(high, _DIGITS, Rounding.UP)
+        crossed = low is not None and high is not None and low > high
+        both = left if left == right else f"{left} {'>' if crossed else 'to'} {right}"
+        return self.note or (both if left and right else f"≥ {left}" if left else f"≤ {right}")
+
+
+def _finite(value: float | None) -> bool:
+    return value is not None and math.isfinite(value)
+
+
+def sandwich(title: str, rows: Sequence[Marks]) -> str:
+    """Return HTML with the numbers of each row on one line, from 0 on a common axis.
+
+    A triangle that points right is a lower bound, a bar an exact value, a triangle that points left
+    an upper bound.
+    """
+    largest = max((value for row in rows for value in row.values), default=1.0) or 1.0
+    height = _ROW * len(rows) + 4
+    inside = "".join(_drawn(row, _ROW * (i + 0.5), largest) for i, row in enumerate(rows))
+    width = _LABELS + _LINE + _TEXT
+    return (
+        f"<div><code>{html.escape(title)}</code><br>"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" '
+        f'style="max-width:100%;background:white" font-family="sans-serif" font-size="12">'
+        f"{inside}</svg></div>"
+    )
+
+
+def _drawn(row: Marks, y: float, largest: float) -> str:
+    def at(value: float) -> float:
+        return _LABELS + 0.94 * _LINE * min(value / largest, 1.05)
+
+    end = _LABELS + _LINE
+    parts = [
+        f'<text x="4" y="{y + 4:g}">{html.escape(row.label)}</text>',
+        f'<line x1="{_LABELS}" x2="{end}" y1="{y:g}" y2="{y:g}" stroke="#BBBBBB"/>',
+        f'<text x="{end + 8}" y="{y + 4:g}">{html.escape(row.text)}</text>',
+    ]
+    if row.lower is not None:
+        x = at(row.lower)
+        parts.append(f'<path d="M{x:.1f},{y:g}l-9,-6v12z" fill="{LOWER}"/>')
+    if row.upper is not None:
+        x = at(row.upper)
+        parts.append(f'<path d="M{x:.1f},{y:g}l9,-6v12z" fill="{UPPER}"/>')
+    if row.exact is not None:
+        low, high = map(at, row.exact)
+        wide = max(high - low, 2.5)
+        parts.append(
+            f'<rect x="{low - 1:.1f}" y="{y - 8:g}" width="{wide:.1f}" height="16" fill="{EXACT}"/>'
+        )
+    return "".join(parts)

@@ -1,0 +1,293 @@
+"""Samples against closed forms, and against the laws that the exact room computes."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import audit
+from audit import Batching, Relation, Release
+from audit.constructions import Construction, QuadraticPair, ResetWalk, TwoSidedWalk
+from audit_dimensions import (
+    Ball,
+    Box,
+    Clipped,
+    Dataset,
+    Domain,
+    Huber,
+    Linear,
+    Loss,
+    NoisySGDPair,
+    Quadratic,
+    final_points,
+)
+from tests.choices import BATCHINGS
+
+from .laws import LEVEL, affine_law, has_counts, has_law, is_gaussian
+
+
+def affine_pair(
+    d: int, batching: Batching, curvature: float | tuple[float, ...], **changes: Any
+) -> NoisySGDPair:
+    rng = np.random.default_rng(d)
+    n, b = 6, 6 if batching is Batching.FULL else 2
+    dataset = Dataset(rng.normal(size=(n, d)))
+    given = {
+        "steps": 17, "dataset_size": n, "batch_size": b, "step_size": 0.3, "noise_std": 0.7,
+        "gradient_sensitivity": 100.0, "batching": batching, **changes,
+    }  # fmt: skip
+    return NoisySGDPair(
+        mechanism=audit.NoisySGD(**given),
+        loss=Quadratic(curvature),
+        dataset=dataset,
+        dataset_prime=dataset.replacing(1, rng.normal(size=d)),
+        start=rng.normal(size=d),
+    )
+
+
+def gaussian_p_values(made: NoisySGDPair, *, planted: float = 1.0, trials: int = 60_000) -> float:
+    """The smaller p-value of the two datasets; ``planted`` scales the curvature of the formula."""
+    m, d = made.mechanism, made.dimension
+    values = []
+    points = final_points(made, trials=trials, seed=5)
+    for dataset, x in zip((made.dataset, made.dataset_prime), points, strict=True):
+        hessian = np.diag(np.broadcast_to(made.loss.curvature, (d,))) * planted  # type: ignore[attr-defined]
+        batches = dataset.records.reshape(-1, m.batch_size, d).mean(axis=1)
+        law = affine_law(
+            [hessian] * len(batches), [hessian @ a for a in batches],
+            m.step_sizes[0], m.noise_std, np.asarray(made.start), m.steps,
+        )  # fmt: skip
+        values.append(is_gaussian(x, *law))
+    return 2 * min(values)
+
+
+@pytest.mark.parametrize("batching", [Batching.FULL, Batching.CYCLIC])
+@pytest.mark.parametrize("d", [1, 2, 7, 30])
+def test_affine_updates_have_their_closed_form(d: int, batching: Batching) -> None:
+    curvature = tuple(np.linspace(0.2, 1.4, d)) if d == 7 else 0.8
+    made = affine_pair(d, batching, curvature)
+    assert gaussian_p_values(made, trials=60_000 if d < 7 else 10_000) > LEVEL
+
+
+@pytest.mark.parametrize(("d", "planted"), [(1, 1.1), (7, 1.02)])
+def test_an_error_in_the_curvature_is_seen(d: int, planted: float) -> None:
+    made = affine_pair(d, Batching.CYCLIC, 0.8)
+    assert gaussian_p_values(made, planted=planted, trials=40_000) < LEVEL
+
+
+def test_two_percent_of_noise_is_seen() -> None:
+    made = affine_pair(2, Batching.FULL, 0.8)
+    m = made.mechanism
+    x, _ = final_points(made, trials=60_000, seed=6)
+    hessian = 0.8 * np.eye(2)
+    pull = hessian @ made.dataset.records.mean(axis=0)
+    for factor, right in ((1.0, True), (1.02, False)):
+        law = affine_law([hessian], [pull], 0.3, 0.7 * factor, np.asarray(made.start), m.steps)
+        assert (is_gaussian(x, *law) > LEVEL) == right
+
+
+# one dimension ------------------------------------------------------------------------------
+
+
+def walk_mechanism(batching: Batching, **changes: Any) -> audit.NoisySGD:
+    n = 6
+    given: dict[str, Any] = {
+        "steps": 12,
+        "dataset_size": n,
+        "batch_size": n if batching is Batching.FULL else 2,
+        "step_size": 0.2,
+        "noise_std": 0.8,
+        "lipschitz": 1.5,
+        "smoothness": 6.0,
+        "diameter": 1.0,
+        "batching": batching,
+    }
+    return audit.NoisySGD(**{**given, **changes})
+
+
+def in_one_dimension(
+    construction: Construction, loss: Loss, domain: Domain, first: float, second: float | None,
+    others: float, index: int,
+) -> NoisySGDPair:  # fmt: skip
+    """Rows in place of a construction's process; ``second`` is None for a zeroed record."""
+    m = construction.mechanism
+    records = np.full((m.dataset_size, 1), others)
+    records[index] = first
+    dataset = Dataset(records)
+    other = dataset.zeroing(index) if second is None else dataset.replacing(index, [second])
+    return NoisySGDPair(
+        mechanism=m, loss=loss, dataset=dataset, dataset_prime=other, domain=domain, start=0.0
+    )
+
+
+def exact_p_value(construction: Construction, made: NoisySGDPair, trials: int = 100_000) -> float:
+    values = []
+    points = final_points(made, trials=trials, seed=9)
+    for process, x in zip(construction.processes(), points, strict=True):
+        law = audit.exact.law(process)
+        values.append(has_law(x[:, 0], law, process.lower, process.upper))
+    return 2 * min(values)
+
+
+EPOCHS = [Batching.RESHUFFLED, Batching.RANDOM_ALLOCATION]
+
+
+@pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
+@pytest.mark.parametrize("domain", [Ball(1.0), Box(1.0)])
+def test_linear_losses_in_one_dimension_are_the_two_sided_walk(
+    batching: Batching, domain: Domain
+) -> None:
+    walk = TwoSidedWalk(walk_mechanism(batching))
+    last = 4 if batching is Batching.CYCLIC else 1  # steps end on the cycle's last batch
+    # gradients are minus the pushes
+    made = in_one_dimension(walk, Linear(), domain, -1.5, 1.5, 0.0, last)
+    assert exact_p_value(walk, made) > LEVEL
+
+
+@pytest.mark.parametrize("batching", [*BATCHINGS, *EPOCHS])
+def test_quadratics_in_one_dimension_are_the_quadratic_pair(batching: Batching) -> None:
+    m = walk_mechanism(batching, relation=Relation.ZERO_OUT, strong_convexity=1.0)
+    right = QuadraticPair(m, curvature=1.2, others=-0.9)
+    # p = curvature a, and a zeroed record keeps the regulariser
+    made = in_one_dimension(right, Quadratic(1.2), Ball(1.0), 1.5 / 1.2, None, -0.9 / 1.2, 5)
+    assert exact_p_value(right, made) > LEVEL
+
+
+def test_six_percent_of_a_push_is_seen() -> None:
+    m = walk_mechanism(Batching.POISSON, strong_convexity=1.0)
+    wrong = QuadraticPair(m, curvature=1.2, others=-0.9 * 0.94)
+    made = in_one_dimension(wrong, Quadratic(1.2), Ball(1.0), 1.25, -1.25, -0.75, 5)
+    assert exact_p_value(wrong, made) < LEVEL
+
+
+@pytest.mark.parametrize("batching", [Batching.FULL, Batching.CYCLIC, Batching.POISSON])
+@pytest.mark.parametrize("clipped", [False, True])
+def test_huber_losses_in_one_dimension_are_the_reset_walk(
+    batching: Batching, clipped: bool
+) -> None:
+    """A centre so far away that the whole domain lies where the loss is linear of slope L."""
+    cap = 1.5
+    loss: Loss = Clipped(Quadratic(3.0), cap) if clipped else Huber(3.0, cap)
+    m = walk_mechanism(
+        batching, clip_norm=cap if clipped else None, lipschitz=None if clipped else cap
+    )
+    walk = ResetWalk(walk_mechanism(batching, lipschitz=cap), curvature=3.0, cap=cap, centre=0.1)
+    rows = in_one_dimension(walk, Huber(3.0, cap), Ball(1.0), 9.0, -9.0, 0.1, 5)
+    made = NoisySGDPair(
+        mechanism=m, loss=loss, dataset=rows.dataset, dataset_prime=rows.dataset_prime,
+        domain=Ball(1.0),
+    )  # fmt: skip
+    assert exact_p_value(walk, made) > LEVEL
+
+
+def test_a_weaker_reset_is_seen() -> None:
+    m = walk_mechanism(Batching.CYCLIC)
+    walk = ResetWalk(m, curvature=3.0, cap=1.5, centre=0.1)
+    made = in_one_dimension(walk, Huber(2.7, 1.5), Ball(1.0), 9.0, -9.0, 0.1, 5)
+    assert exact_p_value(walk, made) < LEVEL
+
+
+# random numbers of steps ----------------------------------------------------------------------
+
+
+def pass_of_linear_losses(release: Release, n: int = 6) -> tuple[NoisySGDPair, np.ndarray]:
+    pushes = np.array([0.4, -0.7, 1.1, 0.2, 1.3, -0.5])[:n]
+    dataset = Dataset(-pushes[:, None])
+    m = audit.NoisySGD(
+        steps=n, dataset_size=n, batch_size=1, step_size=0.5, noise_std=0.4,
+        gradient_sensitivity=4.0,
+        batching=Batching.CYCLIC, release=release,
+    )  # fmt: skip
+    made = NoisySGDPair(
+        mechanism=m, loss=Linear(), dataset=dataset, dataset_prime=dataset.replacing(0, [1.0])
+    )
+    return made, 0.5 * pushes
+
+
+def uniform_mixture(x: np.ndarray, runs: list[np.ndarray]) -> float:
+    """Kolmogorov-Smirnov against sums of the displacements of equally probable runs."""
+
+    def cdf(y: np.ndarray) -> np.ndarray:
+        laws = [stats.norm.cdf(y, run.sum(), 0.2 * np.sqrt(run.size)) for run in runs]
+        return np.mean(laws, axis=0)
+
+    return float(stats.ks_1samp(x, cdf, method="asymp").pvalue)
+
+
+def test_stopping_times_are_uniform_from_one_to_all_steps() -> None:
+    made, moves = pass_of_linear_losses(Release.RANDOM_STOP)
+    x = final_points(made, trials=100_000, seed=3)[0][:, 0]
+    runs = [moves[:stop] for stop in range(1, 7)]
+    assert uniform_mixture(x, runs) > LEVEL
+    assert uniform_mixture(x, runs[1:]) < LEVEL
+    assert uniform_mixture(x, runs[:-1]) < LEVEL
+
+
+@pytest.mark.parametrize("n", [5, 6])
+def test_up_to_half_of_the_first_records_are_skipped(n: int) -> None:
+    made, moves = pass_of_linear_losses(Release.RANDOM_SKIP, n)
+    x = final_points(made, trials=100_000, seed=3)[0][:, 0]
+    runs = [moves[skipped:] for skipped in range(n // 2 + 1)]
+    assert uniform_mixture(x, runs) > LEVEL
+    assert uniform_mixture(x, runs[:-1]) < LEVEL
+    assert uniform_mixture(x, [*runs, moves[n // 2 + 1 :]]) < LEVEL
+
+
+# batches ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("batching", [Batching.POISSON, Batching.WITHOUT_REPLACEMENT])
+@pytest.mark.parametrize("size", [1, 3, 5])
+def test_batches_have_their_law(batching: Batching, size: int) -> None:
+    """Record i pushes coordinate i alone, so that one step spells out the batch."""
+    n = 6
+    dataset = Dataset(np.eye(n))
+    m = audit.NoisySGD(
+        steps=1, dataset_size=n, batch_size=size, step_size=1.0, noise_std=1e-9,
+        gradient_sensitivity=4.0,
+        batching=batching,
+    )  # fmt: skip
+    made = NoisySGDPair(
+        mechanism=m,
+        loss=Linear(),
+        dataset=dataset,
+        dataset_prime=dataset.replacing(0, 2 * np.eye(n)[0]),
+    )
+    x, _ = final_points(made, trials=60_000, seed=1)
+    codes = np.rint(-x * size).astype(np.int64) @ (1 << np.arange(n))
+    sizes = np.array([bin(code).count("1") for code in range(1 << n)])
+    if batching is Batching.POISSON:
+        law = (size / n) ** sizes * (1 - size / n) ** (n - sizes)
+    else:
+        law = (sizes == size) / np.sum(sizes == size)
+    assert has_counts(codes, law) > LEVEL
+    wrong = law * np.where(np.arange(1 << n) & 4, 1.25, 1.0)
+    assert has_counts(codes, wrong / wrong.sum()) < LEVEL
+
+
+def test_shuffles_are_uniform() -> None:
+    """Each step halves what was there, so that the sum spells out the order."""
+    records = (1.0, 5.0, 25.0, 125.0)
+    dataset = Dataset(np.array(records)[:, None])
+    m = audit.NoisySGD(
+        steps=4, dataset_size=4, batch_size=1, step_size=0.5, noise_std=1e-9,
+        gradient_sensitivity=400.0,
+        batching=Batching.SHUFFLED,
+    )  # fmt: skip
+    made = NoisySGDPair(
+        mechanism=m, loss=Quadratic(1.0), dataset=dataset, dataset_prime=dataset.replacing(0, [3.0])
+    )
+    x = final_points(made, trials=60_000, seed=2)[0][:, 0]
+    sums = np.array(
+        [sum(0.5 ** (4 - k) * a for k, a in enumerate(o)) for o in itertools.permutations(records)]
+    )
+    assert np.min(np.diff(np.sort(sums))) > 0.01
+    codes = np.argmin(np.abs(x[:, None] - sums), axis=1)
+    even = np.full(24, 1 / 24)
+    assert has_counts(codes, even) > LEVEL
+    first = np.where(np.arange(24) < 6, 1.1, 1.0)  # record 0 comes first too often
+    assert has_counts(codes, even * first / np.mean(first)) < LEVEL

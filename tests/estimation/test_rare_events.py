@@ -1,0 +1,208 @@
+"""Weighted draws of rare events: proven maxima, exact means, coverage, and planted mistakes.
+
+Coverage checks allow the stated error and three standard errors, with fixed seeds.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from scipy.special import ndtr
+
+import audit
+from audit.constructions import BiasedWalk, TwoSidedWalk
+from audit.curves import GaussianCurve, Order
+from audit.estimation import AffineStep, AffineWalk, BoundedDraws, Stakes, Tilt, event_epsilon
+
+from .audited_laws import allowed
+
+ERROR = 0.05
+
+
+def walled(steps: int = 20, lipschitz: float = 0.5, **changes: object) -> audit.NoisySGD:
+    given = {
+        "steps": steps,
+        "dataset_size": 1,
+        "batch_size": 1,
+        "step_size": 1.0,
+        "noise_std": 1.0,
+        "lipschitz": lipschitz,
+        "diameter": 8.0,
+        **changes,
+    }
+    return audit.NoisySGD(**given)
+
+
+def twin_rate(walk: AffineWalk, threshold: float, nodes: int = 400) -> float:
+    """P(X_T >= threshold) of a walled walk, by quadrature on nodes and two atoms."""
+    x, w = np.polynomial.legendre.leggauss(nodes)
+    low, high = walk.lower, walk.upper
+    x, w = low + (high - low) * (x + 1) / 2, w * (high - low) / 2
+    states = np.concatenate([[low], x, [high]])
+    density = None
+    for step in walk.steps[:-1]:
+        origin = states if density is not None else walk.start
+        moves = np.zeros((len(origin), states.size))
+        for shift, weight in zip(step.shifts[:, 0], step.weights, strict=True):
+            mean = step.matrix[0, 0] * origin[:, None] + shift
+            z = (x - mean) / step.noise_std
+            moves[:, 1:-1] += weight * np.exp(-0.5 * z**2) / np.sqrt(2 * np.pi) / step.noise_std * w
+            moves[:, :1] += weight * ndtr((low - mean) / step.noise_std)
+            moves[:, -1:] += weight * ndtr((mean - high) / step.noise_std)
+        density = moves[0] if density is None else density @ moves
+    return float(density @ walk.probability_after(states[:, None], threshold))
+
+
+def linear(sign: float, steps: int, dimension: int = 10) -> AffineWalk:
+    """Walk in many dimensions, with another curvature in each."""
+    matrix = np.diag(np.linspace(0.98, 0.8, dimension))
+    step = AffineStep(matrix, sign * np.full((1, dimension), 0.2), np.ones(1), 1.0)
+    walk = AffineWalk(np.zeros(dimension), (step,) * steps, np.ones(dimension))
+    mean, std = [], []
+    for axis in np.eye(dimension):
+        m, s = replace(walk, direction=axis).moments()
+        mean.append(abs(m)), std.append(s)
+    return replace(walk, direction=np.array(mean) / np.square(std))
+
+
+SAMPLED = audit.NoisySGD(
+    steps=20,
+    dataset_size=3,
+    batch_size=1,
+    step_size=1.0,
+    noise_std=0.6,
+    lipschitz=1.0,
+    diameter=6.0,
+    batching=audit.Batching.POISSON,
+    relation=audit.Relation.ZERO_OUT,
+)
+WALKS = {
+    "pushed down between walls": AffineWalk.of(TwoSidedWalk(walled()).processes()[1]),
+    "pushed up between walls": AffineWalk.of(TwoSidedWalk(walled()).processes()[0]),
+    "sampled batches": AffineWalk.of(BiasedWalk(SAMPLED).processes()[0]),
+    "mirrored": AffineWalk.of(TwoSidedWalk(walled()).processes()[0], mirrored=True),
+}
+
+
+@pytest.mark.parametrize("name", WALKS)
+@pytest.mark.parametrize("share", [0.3, 0.7, 1.0])
+def test_means_are_exact_between_walls(name: str, share: float) -> None:
+    walk = WALKS[name]
+    threshold = walk.lower + share * (walk.upper - walk.lower)
+    exact = twin_rate(walk, threshold)
+    tilt = Tilt.of(walk, threshold)
+    draws = tilt.draw(20_000, np.random.SeedSequence(1)).values
+    error = np.std(draws) / np.sqrt(draws.size)
+    assert abs(np.mean(draws) - exact) < 4 * error
+    assert error < 0.1 * exact
+    assert exact < tilt.largest <= 1 + 1e-8
+
+
+def test_every_strength_is_unbiased_and_below_its_maximum() -> None:
+    walk = WALKS["pushed down between walls"]
+    exact = twin_rate(walk, 2.0)
+    for index in (0, 60, 90, 110, 125):
+        tilt = walk.tilts.at(2.0, index)
+        draws = tilt.draw(20_000, np.random.SeedSequence(2))  # which checks the maximum
+        error = np.std(draws.values) / np.sqrt(20_000)
+        assert abs(np.mean(draws.values) - exact) < 4 * error + 1e-12
+
+
+def test_many_dimensions_are_normal() -> None:
+    for steps in (1, 12):
+        walk = linear(-1.0, steps)
+        mean, std = walk.moments()
+        for score in (0.0, 3.0, 9.0):
+            tilt = Tilt.of(walk, mean + score * std)
+            draws = tilt.draw(10_000, np.random.SeedSequence(3)).values
+            error = np.std(draws) / 100
+            assert abs(np.mean(draws) - ndtr(-score)) < 4 * error + 1e-12 * ndtr(-score)
+            assert error <= 0.03 * ndtr(-score) + 1e-300
+
+
+@pytest.mark.parametrize(
+    ("pair", "delta", "truth"),
+    [
+        (TwoSidedWalk(walled(lipschitz=1.0)), 1e-8, None),
+        ((linear(1.0, 12), linear(-1.0, 12)), 1e-8, "normal"),
+    ],
+)
+def test_certified_far_beyond_the_number_of_draws(pair, delta: float, truth: str | None) -> None:
+    if truth is None:
+        true = audit.exact.curve(pair).epsilon_bracket(delta)[0]
+    else:
+        means = [walk.moments() for walk in pair]
+        true = GaussianCurve((means[0][0] - means[1][0]) / means[0][1]).epsilon(delta)
+    for order in Order:
+        if truth and order is Order.REVERSE:
+            continue  # the event of two walks is named by their direction
+        found = event_epsilon(
+            pair, delta=delta, trials=20_000, confidence=0.95, seed=3, order=order
+        )
+        assert 0.9 * true < found.value <= true
+        assert found.value > 1.3 * np.log(20_000)
+
+
+def test_coverage_and_a_planted_mistake() -> None:
+    walk, threshold = WALKS["pushed down between walls"], 3.0
+    exact, runs = twin_rate(walk, threshold), 600
+    tilt = Tilt.of(walk, threshold)
+    stakes = tilt.draw(500, np.random.SeedSequence(4)).stakes(500, ERROR)
+    low, high, best = [], [], []
+    for run in range(runs):
+        draws = tilt.draw(500, np.random.SeedSequence([5, run]))
+        low.append(draws.mean_lower(stakes, ERROR))
+        high.append(draws.mean_upper(stakes, ERROR))
+        # the planted mistake: draws that follow the law of the mean plus two standard errors
+        values = draws.values + 2 * np.std(draws.values) / np.sqrt(500)
+        best.append(BoundedDraws(values, 2 * tilt.largest).mean_lower(stakes, ERROR))
+    assert np.sum(np.array(low) > exact) <= allowed(ERROR, runs)
+    assert np.sum(np.array(high) < exact) <= allowed(ERROR, runs)
+    assert np.median(low) > 0.7 * exact
+    assert np.median(high) < 1.4 * exact
+    assert np.sum(np.array(best) > exact) > allowed(ERROR, runs)
+
+
+def test_a_maximum_that_is_one_per_cent_too_small_is_seen() -> None:
+    walk = linear(-1.0, 12)
+    mean, std = walk.moments()
+    tilt = Tilt.of(walk, mean + 5 * std)
+    tilt.draw(2000, np.random.SeedSequence(6))
+    small = replace(tilt, largest=0.99 * tilt.largest)
+    with pytest.raises(ValueError, match=r"values must be in \[0, .*\], got "):
+        small.draw(2000, np.random.SeedSequence(6))
+
+
+def test_limits_of_bounded_draws() -> None:
+    zeros = BoundedDraws(np.zeros(1000), 1e-9)
+    stakes = zeros.stakes(1000, ERROR)
+    assert zeros.mean_lower(stakes, ERROR) == 0.0
+    assert 2.9e-12 < zeros.mean_upper(stakes, ERROR) < 3.2e-12  # log(20) / n of the largest
+    same = BoundedDraws(np.full(1000, 0.5), 1.0)
+    stakes = same.stakes(1000, ERROR)
+    assert 0.49 < same.mean_lower(stakes, ERROR) < 0.5 < same.mean_upper(stakes, ERROR) < 0.51
+
+
+@pytest.mark.parametrize(
+    ("make", "message"),
+    [
+        (lambda: BoundedDraws(np.array([0.1, -0.1]), 1.0), r"values must be in \[0, 1.0\], got -0"),
+        (lambda: BoundedDraws(np.array([0.1]), 0.0), "largest must be a positive finite number"),
+        (lambda: Stakes(0.1, 1.5), r"upper must be in \(0, 1\), got 1.5"),
+        (
+            lambda: Tilt.of(WALKS["mirrored"], -4.0),
+            r"threshold must be above the lower wall \(-4\), got -4.0",
+        ),
+        (
+            lambda: event_epsilon(
+                TwoSidedWalk(walled()), delta=0.1, trials=10, confidence=0.9, seed=1
+            ),
+            "trials must be a whole number of at least 1000, got 10",
+        ),
+    ],
+)
+def test_bad_input(make, message: str) -> None:
+    with pytest.raises(ValueError, match=message):
+        make()

@@ -1,0 +1,221 @@
+"""Objects on the screen: short reprs, pictures in notebooks, plots."""
+
+from __future__ import annotations
+
+import dataclasses
+import enum
+import math
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+
+import audit
+from audit import Batching, NoisySGD, Relation, Release
+from audit.claims import Claim, EpsilonDelta
+from audit.claims.judge import judge
+from audit.curves import GaussianCurve, Order, PrivacyCurve, RenyiCurve
+from audit.dominating import (
+    MatrixMechanism,
+    Participation,
+    dominating_curve,
+    square_root_strategy,
+)
+from audit.numerics.display import Marks, ShortRepr, sandwich
+
+M = NoisySGD(
+    steps=10,
+    dataset_size=100,
+    batch_size=100,
+    step_size=0.1,
+    noise_std=0.5,
+    lipschitz=1.25,
+    smoothness=1.0,
+    diameter=1.0,
+)
+SGD = NoisySGD(
+    steps=20,
+    dataset_size=1000,
+    batch_size=10,
+    step_size=0.1,
+    noise_std=0.1,
+    clip_norm=1.0,
+    convex=False,
+    batching=Batching.POISSON,
+    relation=Relation.ADD_REMOVE,
+    release=Release.ALL_ITERATES,
+)
+STORED = Path(__file__).parents[1] / "results" / "at22_lower_bound" / "result.json"
+TRAINING = {"sampling_rate": 0.01, "steps": 20, "relation": Relation.ADD_REMOVE}
+
+
+def dominating(batching: Batching, relation: Relation) -> PrivacyCurve:
+    return dominating_curve(dataclasses.replace(SGD, batching=batching, relation=relation))
+
+
+def samples() -> audit.estimation.Audit:
+    draws = np.random.default_rng(1)
+    one, other = draws.normal(1, 1, 3000), draws.normal(0, 1, 3000)
+    return audit.estimation.audit_samples(one, other, confidence=0.95, deltas=(0.01,), seed=2)
+
+
+def verdict() -> Any:
+    claim = Claim(id="mine", mechanism=M, statement=EpsilonDelta(((0.01, 1e-5),)))
+    return judge(claim)
+
+
+OBJECTS: dict[str, Callable[[], Any]] = {
+    "mechanism": lambda: M,
+    "composition": lambda: audit.Composition((SGD, SGD)),
+    "entry": lambda: audit.bounds.entry("bsa24.theorem_4_3"),
+    "row": lambda: audit.bounds.table(M, 1e-5)[0],
+    "pair": lambda: audit.constructions.TwoSidedWalk(M),
+    **{
+        f"curve of {id}": lambda id=id: audit.bounds.evaluate(id, M)
+        for id in audit.bounds.applicable(M)
+        if not audit.bounds.entry(id).slow
+    },
+    "best bound": lambda: audit.bounds.best(M, delta=1e-5),
+    "exact law": lambda: audit.exact.curve(audit.constructions.TwoSidedWalk(M)),
+    "Poisson": lambda: dominating_curve(SGD),
+    "shuffled": lambda: dominating(Batching.RESHUFFLED, Relation.ZERO_OUT),
+    "allocated": lambda: dominating(Batching.RANDOM_ALLOCATION, Relation.ZERO_OUT),
+    "without replacement": lambda: dominating(Batching.WITHOUT_REPLACEMENT, Relation.REPLACE_ONE),
+    "found": lambda: audit.search.worst_case(M, delta=1e-5, evaluations=3, seed=0),
+    "audit": samples,
+    "verdict": verdict,
+    "verdicts on scores": lambda: audit.estimation.judge_scores(
+        (np.arange(2000.0) + 900, np.arange(2000.0)), ((0.1, 1e-5),), confidence=0.95
+    ),
+    "batching gap": lambda: audit.bounds.batching_gap(
+        dataclasses.replace(SGD, relation=Relation.ZERO_OUT), assumed=Batching.CYCLIC, delta=1e-5
+    ),
+    "matrix mechanism": lambda: MatrixMechanism(
+        square_root_strategy(20), 1.0, Participation.single()
+    ),
+    "stored result": lambda: audit.results.from_json(STORED.read_text(encoding="utf-8")),
+    "source": lambda: audit.bounds.entry("bsa24.theorem_4_3").cite,
+    "epsilon": lambda: audit.epsilon(noise_multiplier=1.0, delta=1e-5, **TRAINING),
+    "noise": lambda: audit.noise_multiplier(advantage=0.1, **TRAINING),
+}
+PICTURES = (
+    "best bound",
+    "exact law",
+    "Poisson",
+    "found",
+    "audit",
+    "verdict",
+    "verdicts on scores",
+    "batching gap",
+    "epsilon",
+    "noise",
+)
+
+
+@pytest.mark.parametrize("name", OBJECTS)
+def test_reprs_are_short_and_show_no_machinery(name: str) -> None:
+    text = repr(OBJECTS[name]())
+    assert len(text) < 350
+    assert re.fullmatch(r"[A-Z]\w+\(.*\)", text)
+    for machinery in (" at 0x", "lru_cache", "mappingproxy", "array(", "<function", "<Batching"):
+        assert machinery not in text
+
+
+def test_the_repr_of_a_mechanism_makes_it_again() -> None:
+    names = {kind.__name__: kind for kind in (Batching, NoisySGD, Relation, Release)}
+    for m in (M, SGD):
+        assert eval(repr(m), names) == m
+
+
+def test_what_a_repr_leaves_out() -> None:
+    class Colour(enum.Enum):
+        RED = "red"
+
+    @dataclass
+    class Thing(ShortRepr):
+        number: float
+        colour: Colour = Colour.RED
+        name: str = ""
+        values: object = ()
+        inside: object = None
+        quiet: int = dataclasses.field(default=0, repr=False)
+
+    assert repr(Thing(1.5)).endswith("Thing(number=1.5)")
+    assert repr(Thing(2, name="x" * 99, values=(1, (2.0,)))) == (
+        f"Thing(number=2, name='{'x' * 57}...', values=(1, (2.0,)))"
+    )
+    assert repr(Thing(2, values=range(3), inside=np.ones(3))) == (
+        "Thing(number=2, inside=<float64 (3,)>, ...)"
+    )
+    assert repr(Thing(2, values=[1] * 9)) == "Thing(number=2, ...)"
+    assert repr(Thing(2, inside=Thing(3))) == "Thing(number=2, inside=Thing(number=3))"
+    long = Thing(3, name="y" * 60, values=("z" * 60,))
+    assert repr(Thing(2, inside=long)) == "Thing(number=2, inside=Thing(...))"
+
+    @dataclass
+    class Named(Thing):
+        def __repr__(self) -> str:
+            return "mine"
+
+    assert repr(Named(1.0)) == "mine"
+
+
+@pytest.mark.parametrize("name", PICTURES)
+def test_pictures_have_a_mark_for_every_number(name: str) -> None:
+    thing = OBJECTS[name]()
+    picture = thing._repr_html_()
+    assert picture.count("<svg") == picture.count("</svg>") == 1
+    assert re.search(r"<path|<rect", picture)
+    for x in re.findall(r" (?:x|x1|x2)=\"([^\"]+)\"", picture):
+        assert math.isfinite(float(x))
+
+
+def test_marks_are_where_the_numbers_are() -> None:
+    picture = sandwich("a < b", [Marks("one", 1.0, (2.0, 2.0), 4.0), Marks("two", note="unknown")])
+    assert "a &lt; b" in picture
+    assert "unknown" in picture
+    lower, upper = (float(x) for x in re.findall(r'd="M([\d.]+),', picture))
+    (exact,) = (float(x) + 1 for x in re.findall(r'<rect x="([\d.]+)"', picture))
+    assert exact - lower == pytest.approx((upper - lower) / 3, abs=0.2)
+    infinite = sandwich("", [Marks("", upper=math.inf)])
+    assert "nan" not in infinite
+    assert "≤ inf" in infinite
+
+
+def test_text_of_marks_is_rounded_outward() -> None:
+    assert Marks("", 1.99999999, upper=2.00000001).text == "1.9999 to 2.0001"
+    assert Marks("", 1.23456789).text == "≥ 1.2345"
+    assert Marks("", upper=1.23456789).text == "≤ 1.2346"
+    assert Marks("", 2.0, upper=1.5).text == "2.0000 > 1.5000"
+
+
+def test_a_number_that_cannot_be_computed_is_said_so() -> None:
+    class Broken(GaussianCurve):
+        def _epsilon(self, delta: Any, order: Order) -> Any:
+            raise ValueError("nothing follows")
+
+    assert "nothing follows" in Broken(1.0)._repr_html_()
+
+
+@pytest.mark.parametrize("name", ["exact law", "audit"])
+def test_plots(name: str) -> None:
+    axes = Figure().subplots()
+    assert OBJECTS[name]().plot(axes, color="red") is axes
+    (line,) = axes.lines
+    deltas, epsilons = line.get_data()
+    assert line.get_color() == "red"
+    assert np.all(np.isfinite(epsilons))
+    assert np.all(np.diff(epsilons) <= 1e-9)  # epsilon falls as delta grows
+    assert deltas[0] == pytest.approx(1e-10)
+
+
+def test_a_plot_of_an_upper_bound() -> None:
+    axes = Figure().subplots()
+    curve = RenyiCurve(lambda alpha: 0.1 * alpha)
+    (line,) = curve.plot(axes).lines
+    assert line.get_ydata()[-1] == pytest.approx(curve.epsilon(0.1))
