@@ -217,8 +217,8 @@ class LawCurve(BracketedCurve):
     ) -> tuple[Array, Array]:
         """Cut the cells that decide each value until its bracket is narrow.
 
-        ``ends`` returns the brackets from cells, ``places`` the range of losses that decides each, and a
-        guess.
+        ``ends`` returns the brackets from cells, ``places`` the range of losses that decides each,
+        and a guess.
         """
         lows, highs = self._narrowed(order, ends, places)
         if self._estimated:

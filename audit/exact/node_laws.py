@@ -1,12 +1,13 @@
 """Laws of processes: densities on panels before the last step, normals after it.
 
-Every error is a bound: that of quadrature by `audit.exact.step_panels`, that of rounding by counting.
+Every error is a bound: that of quadrature by `audit.exact.step_panels`, that of rounding by
+counting.
 
-A computed kernel differs from the true one by factors 1 + e with |e| <= u (c + c' x^2/2 + g |x|), x the
-noise in standard deviations, u the unit roundoff and g the rounding of positions. Along the paths
-that lead to a place of density p, the mean of the sum of x^2/2 over T steps is at most
-T log 2 + 2 log(1/p), by the inequality of Donsker and Varadhan (the mean of e^(x^2/4) is sqrt 2). With
-the computed and the true kernels in either role, both ratios of densities are bounded by it.
+A computed kernel differs from the true one by factors 1 + e with |e| <= u (c + c' x^2/2 + g |x|),
+x the noise in standard deviations, u the unit roundoff and g the rounding of positions. Along the
+paths that lead to a place of density p, the mean of the sum of x^2/2 over T steps is at most
+T log 2 + 2 log(1/p), by the inequality of Donsker and Varadhan (the mean of e^(x^2/4) is sqrt 2).
+With the computed and the true kernels in either role, both ratios of densities are bounded by it.
 
 Long intervals are computed by bands: noise beyond R deviations is left out. It has less than
 2 Phi(-R) of the mass of each step, which is counted as lost. R is raised until what is lost is far
@@ -97,7 +98,7 @@ def _needed(need: float, laws: list[list[Law]]) -> float:
 
 
 def _lacking(laws: Sequence[Law], relevant: float) -> float:
-    """By how much the lost mass must fall, in logarithms, to be far below laws where they matter."""
+    """Return by how much the log of lost mass must fall to be far below laws that matter."""
     lost = max(law.log_lost for law in laws)
     if lost == -math.inf or not all(law.means.size for law in laws):
         return 0.0

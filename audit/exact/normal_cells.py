@@ -1,8 +1,8 @@
 """Cells of two mixtures of normals: masses and enclosed likelihood ratios.
 
 Let s be the smallest standard deviation of the normals. The density p of a mixture times
-e^(y^2/2s^2) is a sum of log-convex functions, hence log-convex: on a cell [a, b], with t = y - a and
-w = b - a, log p lies below its chord plus t (w - t)/2s^2, and above each of its tangents minus
+e^(y^2/2s^2) is a sum of log-convex functions, hence log-convex: on a cell [a, b], with t = y - a
+and w = b - a, log p lies below its chord plus t (w - t)/2s^2, and above each of its tangents minus
 t^2/2s^2 or (w - t)^2/2s^2. The difference of the chord of log p and the tangents of log q, from
 which the squares vanish, is piecewise linear: its maximum, at an end or where the tangents meet,
 bounds log p - log q.
@@ -14,6 +14,7 @@ outermost normal: what is left is monotone.
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -239,7 +240,7 @@ def largest_ratio(
     return np.maximum(np.maximum(left, right), left + rise_p * at - tangent)
 
 
-def law_range(laws: tuple[Law, Law]) -> tuple[float, float]:
+def law_range(laws: Sequence[Law]) -> tuple[float, float]:
     """Return where the cells begin and end: the domain, or where all normals are far away."""
     low, high = laws[0].lower, laws[0].upper
     if math.isinf(low):

@@ -5,7 +5,8 @@ With s the smallest deviation, every normal is a mixture of normals of deviation
 The integrand f = p^alpha q^(1 - alpha) is analytic where q has no zero. With y and t real,
 |p(y + it)| <= e^(t^2/2s^2) p(y), and |q(y + it)| >= e^(t^2/2s^2) q(y) ((1 - r) cos(t w) - r) if all
 but a share r of the normals, weighted by their densities at y, have scores in a range of 2w: their
-phases differ by 2 t w at most. So |f(y + it)| <= e^(t^2/2s^2) f(y) ((1 - r) cos(t w) - r)^(1 - alpha).
+phases differ by 2 t w at most. So
+|f(y + it)| <= e^(t^2/2s^2) f(y) ((1 - r) cos(t w) - r)^(1 - alpha).
 
 On a panel of width h, Gauss-Legendre quadrature with n nodes errs by at most
 (h/2) (64/15) M rho^(-2n) / (1 - rho^-2) (Trefethen 2008, Theorem 4.5), with M the maximum of |f| on

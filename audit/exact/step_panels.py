@@ -13,11 +13,12 @@ b = h (rho - 1/rho)/4. With F* the maximum of F on the domain, M/F* <= e^growth,
 adds up:
 
 - b^2/2s0^2, since |p(y + it)| <= e^(t^2/2s0^2) p(y);
-- (b B1)^2/2s^2 + R b^2 B2/2s, with bounds B1 and B2 on the derivatives of u on the ellipse: u(y + it)
-  is u(y) but for t B1 in all, and for t^2 B2/2 in its real part;
+- (b B1)^2/2s^2 + R b^2 B2/2s, with bounds B1 and B2 on the derivatives of u on the ellipse:
+  u(y + it) is u(y) but for t B1 in all, and for t^2 B2/2 in its real part;
 - beyond a kink at a distance r, R e/s with e = |continued u - u|;
 - beyond an end of the domain, for each unit of length, d/s0^2 if maps move points past it by d at
-  most, and R B1/s; at a wall, for an affine map with slope a >= 0, a max(u(end) - end, 0)/s^2 instead.
+  most, and R B1/s; at a wall, where the map has the slope a >= 0 up to the end, only
+  a max(u(end) - end, 0)/s^2 instead of R B1/s.
 
 The integral is at least L F*: within t of a maximum, F falls by no more than the factor
 e^-(R t/s0 + t^2/2s0^2 + R w/s + w^2/2s^2), with w the largest change of u over t. So the relative
@@ -25,8 +26,8 @@ error of a step is at most the sum over panels of their bounds over L. Everythin
 that errors of steps add up (to first order, which the bounds hold for as they are far below 1).
 
 Here R bounds |z - u(y)|/s and the slope of log p times s0. Where one of them is larger, the normals
-that lead there have a mass of at most e^(-R^2/2): by the inequality of Donsker and Varadhan, the mean
-of half their squared distances is at most -log(p s0 sqrt(2 pi)). That is counted as lost mass.
+that lead there have a mass of at most e^(-R^2/2): by the inequality of Donsker and Varadhan, the
+mean of half their squared distances is at most -log(p s0 sqrt(2 pi)). That is counted as lost mass.
 """
 
 from __future__ import annotations

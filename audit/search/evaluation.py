@@ -96,8 +96,8 @@ def _panels(processes: Sequence[Process], tail: float) -> Panels:
     width = _WIDTH * min(step.noise_std for step in steps) / slope
     if (upper - lower) / width * _ORDER > _MOST_NODES:
         raise ValueError(
-            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] is too "
-            f"long, got a step with {min(step.noise_std for step in steps):g}"
+            f"noise_std must be larger for a computed law: the domain [{lower:g}, {upper:g}] is "
+            f"too long, got a step with {min(step.noise_std for step in steps):g}"
         )
     breaks = tuple(kink for step in steps for phi in step.maps for kink in phi.kinks)
     return Panels.covering(lower, upper, width, _ORDER, breaks)

@@ -76,6 +76,4 @@ def test_a_range_of_ratios_between_the_ends_of_cells_is_missed(
 
     monkeypatch.setattr(normal_cells, "largest_ratio", ends)
     with pytest.raises(BracketError, match="must have 0 <= low <= high"):
-        for means in _MEANS[:2]:
-            for order in Order:
-                _far_places(_mixtures(means), order, means)
+        _far_places(_mixtures(_MEANS[0]), Order.FORWARD, _MEANS[0])
