@@ -28,7 +28,7 @@ _MOST_CELLS, _FEWEST_CELLS = 4000, 64
 _SUM_REACH = 11.0  # standard deviations of a sum of scores
 _RARE = 1e-18  # probability of the losses of all draws whose scores are cut off
 _COORDINATE_CELLS = 80
-_MOST_SCORES = 3000
+_MOST_SCORES = 10_000
 _LEAST_GAP = 1e-4  # relative; cells that are merged hide about as much
 
 
@@ -340,12 +340,12 @@ def _scoring(
     # rounding hides a share (unit/spread)^2/12 of the variance, and of the number at most that
     unit = spread * min(max(math.sqrt(gap), 0.01), 0.25)
     rank = np.argsort(losses)
-    unit = max(unit, float(np.ptp(losses[weights > _RARE])) / _MOST_SCORES, 1e-300)
     rare = _RARE / times
     heaviest = np.maximum(weights, masses / masses.sum())[rank]
     low = float(losses[rank][min(int(np.searchsorted(np.cumsum(heaviest), rare)), rank.size - 1)])
     above = np.cumsum(heaviest[::-1])
     high = float(losses[rank][::-1][min(int(np.searchsorted(above, rare)), rank.size - 1)])
+    unit = max(unit, (high - low) / _MOST_SCORES)  # where the largest losses are alike
     own = masses / masses.sum()
     centre = float(own @ losses)
     plain_spread = math.sqrt(float(own @ (losses - centre) ** 2))

@@ -120,8 +120,9 @@ def composed(
         for mass, score in zip(law, scores, strict=True):
             if score is not None:
                 masses[score % modulus] += mass
-        total = sum(masses, arb(0)) if None in scores else arb(1)
-        laws.append([*_law_of_sum(masses, times, total**times), 1 - total**times])
+        alone = sum((m for m, score in zip(law, scores, strict=True) if score is None), arb(0))
+        shared = arb(1) if alone.is_zero() else (1 - alone) ** times
+        laws.append([*_law_of_sum(masses, times, shared), 1 - shared])
     return list(zip(*laws, strict=True))
 
 
