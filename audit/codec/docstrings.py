@@ -34,7 +34,7 @@ def about(target: Any) -> str:
     --------
     >>> from audit.mechanism import Release
     >>> about(Release)
-    'What the adversary sees.'
+    'Output that the adversary sees.'
     """
     lines = _text(target).split("\n")
     ends = (i for i in range(len(lines) - 1) if _is_heading(lines, i))

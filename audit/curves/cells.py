@@ -65,6 +65,11 @@ class Cells:
         ----------
         complement : bool, default: False
             Take the most of P, for upper bounds on the mass of P outside of a test.
+
+        Returns
+        -------
+        FinitePair
+            The pair.
         """
         sign = 1 if complement else -1
         return FinitePair.of(self.log_p + sign * self.error_p, self.log_q + self.error_q)
@@ -78,6 +83,11 @@ class Cells:
         ----------
         complement : bool, default: False
             Take the least of P, for lower bounds on the mass of P outside of a test.
+
+        Returns
+        -------
+        FinitePair
+            The pair.
         """
         log_p = self.log_p + (-1 if complement else 1) * self.error_p
         with np.errstate(invalid="ignore"):
@@ -106,5 +116,11 @@ class Cells:
         return FinitePair(loss[kept], up[kept], down[kept])
 
     def enclosure(self) -> Enclosure:
-        """Return both pairs."""
+        """Return both pairs.
+
+        Returns
+        -------
+        Enclosure
+            The merged and the split cells.
+        """
         return Enclosure(self.merged(), self.split())

@@ -35,8 +35,8 @@ class FinitePair:
     Examples
     --------
     >>> pair = FinitePair.of(np.log([0.8, 0.2]), np.log([0.2, 0.8]))
-    >>> pair.delta(0.0), pair.epsilon(0.6), pair.power(0.2)
-    (array(0.6), array(0.), array(0.8))
+    >>> [round(float(x), 12) for x in (pair.delta(0.0), pair.epsilon(0.6), pair.power(0.2))]
+    [0.6, 0.0, 0.8]
     """
 
     loss: Array

@@ -103,7 +103,20 @@ class Law:
 
     @classmethod
     def of(cls, means: Array, stds: Array, log_masses: Array, **others: object) -> Law:
-        """Return the law of normals in any order; those without mass are left out."""
+        """Return the law of normals in any order; those without mass are left out.
+
+        Parameters
+        ----------
+        means, stds, log_masses : ndarray
+            The normals, shape ``(k,)`` each.
+        **others : object
+            Other attributes.
+
+        Returns
+        -------
+        Law
+            The law.
+        """
         kept = np.flatnonzero(log_masses > -np.inf)
         rank = kept[np.argsort(means[kept], kind="stable")]
         return cls(means[rank], stds[rank], log_masses[rank], **others)  # type: ignore[arg-type]
@@ -145,7 +158,20 @@ class Law:
         return np.asarray(self.quadrature + self.rounding + np.where(depth < 1, depth, 1.0) + own)
 
     def table(self, points: Array, *, tails: bool = True) -> EdgeTable:
-        """Return the values of the law at rising points; ``left`` and ``right`` are costly."""
+        """Return the values of the law at rising points.
+
+        Parameters
+        ----------
+        points : ndarray
+            Points, rising, shape ``(n,)``.
+        tails : bool, default: True
+            Whether to compute ``left`` and ``right``, which are costly.
+
+        Returns
+        -------
+        EdgeTable
+            The values.
+        """
         found = [self._block(points[block], tails) for block in self._blocks(points)]
         return EdgeTable.joined(found) if found else EdgeTable(*np.zeros((6, 0)))
 
@@ -255,6 +281,18 @@ class Law:
 
         Each normal's mass is the difference of its tails on the side of its mean, so that nothing
         cancels but within a standard deviation.
+
+        Parameters
+        ----------
+        points : ndarray
+            Ends of the cells, rising, shape ``(n + 1,)``.
+        table : EdgeTable
+            Values at the points.
+
+        Returns
+        -------
+        tuple of (ndarray, ndarray)
+            Log masses and bounds on their errors, shape ``(n,)`` each.
         """
         top = np.maximum(table.top[:-1], table.top[1:])
         here, there = np.exp(table.top[:-1] - top), np.exp(table.top[1:] - top)
@@ -282,13 +320,24 @@ class Law:
             least = low - slope - 4 * bend + np.log(width)
             most = high + bend + np.log(width)
             between = 0.5 * (least + most)
-            own = 0.5 * (most - least) + UNIT * (32 + 8 * square + np.abs(most))
-            better = lost & (own < np.where(np.isnan(error), np.inf, error))
-            logs, error = np.where(better, between, logs), np.where(better, own, error)
+            bound = 0.5 * (most - least) + UNIT * (32 + 8 * square + np.abs(most))
+            better = lost & (bound < np.where(np.isnan(error), np.inf, error))
+            logs, error = np.where(better, between, logs), np.where(better, bound, error)
         return logs, error + 4 * UNIT * np.abs(np.nan_to_num(logs, neginf=0.0))
 
     def tail_masses(self, low: float, high: float) -> tuple[float, float]:
-        """Return log masses at or below ``low`` and at or above ``high``, without what is stuck."""
+        """Return log masses of the normals at or below ``low`` and at or above ``high``.
+
+        Parameters
+        ----------
+        low, high : float
+            The ends.
+
+        Returns
+        -------
+        tuple of (float, float)
+            Log masses below and above, without what earlier steps left at the ends.
+        """
         return self._log_tail(low, -1), self._log_tail(high, 1)
 
     def _log_tail(self, end: float, side: int) -> float:

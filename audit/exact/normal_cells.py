@@ -237,7 +237,7 @@ def largest_ratio(
         at = np.where(turn > 0, np.clip((end - rise_q) / turn, 0.0, 1.0), 0.0)
     # the larger tangent, also where rounding misplaces their intersection
     tangent = np.maximum(start * at, rise_q - end * (1 - at))
-    return np.maximum(np.maximum(left, right), left + rise_p * at - tangent)
+    return np.asarray(np.maximum(np.maximum(left, right), left + rise_p * at - tangent))
 
 
 def law_range(laws: Sequence[Law]) -> tuple[float, float]:

@@ -177,7 +177,7 @@ class _MapBounds:
             steepest, spread = max(abs(least), abs(most)), most - least
         elif isinstance(function, PolynomialUpdate):
             reach = max(abs(lower - function.centre), abs(upper - function.centre))
-            steepest, spread = _polynomial(function, reach, 1), 0.0
+            steepest, spread = float(_polynomial(function, reach, 1)), 0.0
         elif isinstance(function, PowerUpdate):
             reach = max(abs(lower - function.centre), abs(upper - function.centre))
             power = abs(function.pull) * function.order
@@ -266,8 +266,8 @@ class _MapBounds:
         over = np.maximum(np.maximum(left - (middle - a), (middle + a) - right), 0.0)
         function = getattr(self.phi, "function", None)
         if isinstance(function, PowerUpdate):
-            return 2 * abs(function.pull) * over**function.order
-        return self.spread * over
+            return np.asarray(2 * abs(function.pull) * over**function.order)
+        return np.asarray(self.spread * over)
 
     def _end_rate(
         self, side: int, end: float, std: float, middle: Array, first: Array, domain: _Domain

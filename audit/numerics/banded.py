@@ -124,7 +124,7 @@ class BandedOperator:
     def terms(self) -> int:
         """Largest number of roundings of a sum over sources."""
         sources = len(self.block_reach) if self.shared else int(np.max(self.last - self.first))
-        return sources * self.blocks.shape[1] + 8
+        return int(sources * self.blocks.shape[1] + 8)
 
     def apply(self, state: State, panels: Panels, times: int = 1) -> State:
         """Apply the step ``times`` times."""

@@ -127,7 +127,7 @@ class DenseOperator:
     @property
     def terms(self) -> int:
         """Largest number of roundings of a sum over sources, here and in a column."""
-        return 2 * (self.order + (self.matrix.shape[0] - 2) // self.order + 3)
+        return 2 * (self.order + (len(self.matrix) - 2) // self.order + 3)
 
     @classmethod
     def of(cls, step: NoisyMap, panels: Panels, absorbing: tuple[bool, bool]) -> DenseOperator:
@@ -153,7 +153,7 @@ class DenseOperator:
         inner = self._blocks @ columns[1:-1].reshape(-1, self.order, columns.shape[1])
         total = inner.sum(axis=0)
         total += self.matrix[:, :1] * columns[:1] + self.matrix[:, -1:] * columns[-1:]
-        return total.reshape((-1, *masses.shape[1:]))
+        return np.asarray(total.reshape((-1, *masses.shape[1:])))
 
     @cached_property
     def _blocks(self) -> Array:
