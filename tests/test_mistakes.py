@@ -59,7 +59,7 @@ FIELD_MISTAKES: tuple[tuple[str, Value, str], ...] = (
 )
 
 
-IDS = [f"{field} {value}"[:40] for field, value, _ in FIELD_MISTAKES]
+IDS = [f"{f} {'missing' if v is MISSING else v}"[:40] for f, v, _ in FIELD_MISTAKES]
 
 # words of a command, and what it says
 WORDS = [f"{name}={value}" for name, value in FIELDS.items()]
