@@ -6,6 +6,7 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +27,7 @@ _ROUNDS, _WIDTH = 6, 4e-14
 # Where a cell is cut besides the place of the loss: shares of the cell around it.
 _AROUND = np.array([0.0, 1e-6, -1e-6, 1e-4, -1e-4, 1e-2, -1e-2, 0.1, -0.1])
 _EVEN = np.arange(9) / 9
-_MOST_CELLS = 40_000
+_MOST_CELLS = 6_000
 _ULP = 2.0**-50
 Places = tuple[Array, Array, Array]  # the least and the largest loss that decides, and a guess
 
@@ -141,7 +142,7 @@ class LawCurve(BracketedCurve):
         >>> sorted(law.errors(1e-5)), max(law.errors(1e-5).values()) < 1e-9
         (['cells', 'quadrature', 'rounding', 'truncation'], True)
         """
-        causes: dict[str, dict[str, float]] = {
+        causes: dict[str, dict[str, Any]] = {
             "quadrature": {"quadrature": 0.0},
             "rounding": {"rounding": 0.0, "depth_rounding": 0.0},
             "truncation": {"log_lost": -math.inf},
@@ -152,9 +153,9 @@ class LawCurve(BracketedCurve):
         found = {name: max(whole - width, 0.0) for name, width in without.items()}
         return found | {"cells": self._width(delta, order, everything)}
 
-    def _width(self, delta: float, order: Order | None, change: dict[str, float]) -> float:
-        laws = (replace(law, **change) for law in (self.first, self.second))
-        low, high = LawCurve(*laws, self.rate).epsilon_bracket(delta, order)
+    def _width(self, delta: float, order: Order | None, change: dict[str, Any]) -> float:
+        first, second = (replace(law, **change) for law in (self.first, self.second))
+        low, high = LawCurve(first, second, self.rate).epsilon_bracket(delta, order)
         return 0.0 if low == high else high - low
 
     def epsilon_brackets(self, deltas: Array, order: Order) -> tuple[Array, Array]:
@@ -289,7 +290,7 @@ class LawCurve(BracketedCurve):
             found = places(cells, lows, highs)
             decisive = (part[np.tile(open_, part.size // open_.size)] for part in found)
             finer = grid.refined(_cuts(grid, cells, sign, *decisive))
-            if finer is grid or finer.points.size > _MOST_CELLS:
+            if finer is grid or finer.points.size > _MOST_CELLS + 64 * lows.size:
                 break
             grid = finer
         return lows, highs
