@@ -125,7 +125,8 @@ def numbers(pair: Construction, rng: np.random.Generator) -> list[tuple[object, 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("batching", [Batching.FULL, Batching.CYCLIC])
+# a lie about reshuffled batches takes a minute and more
+@pytest.mark.parametrize("batching", [b for b in Batching if b is not Batching.RESHUFFLED])
 def test_random_lies_over_all_constructions_are_verified(batching: Batching) -> None:
     """Claims .1 % to 50 % below a certified number are refuted; 5 % above it they are not."""
     rng = np.random.default_rng(list(Batching).index(batching))
